@@ -1,0 +1,74 @@
+# Every target sets up what it needs in .venv, from nothing; all they want is Python 3.11 or newer.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+GIVEN  := pyproject.toml constraints.txt
+SAMPLE ?= all
+
+export PIP_ROOT_USER_ACTION := ignore
+# mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
+export NO_MKDOCS_2_WARNING := true
+
+.PHONY: demo test conformance check lint types storeys known-codes format bench docs codes constraints clean
+
+demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
+	$(BIN)/graphport demo
+
+test: .venv/test  ## every test but the conformance suites
+	$(BIN)/python -W error -m pytest -q -n auto -m "not conformance"
+
+conformance: .venv/test  ## the suites that others wrote; SAMPLE=200 runs 200 of them
+	$(BIN)/python -W error -m pytest -q -n auto -m conformance $(if $(filter all,$(SAMPLE)),,--sample $(SAMPLE))
+
+check: lint types storeys known-codes docs  ## all that is read and not run; `make -k check` goes on after a failure
+
+lint: .venv/check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/check
+	$(BIN)/pyright
+
+storeys: .venv/check
+	$(BIN)/lint-imports --no-logo
+
+known-codes: .venv/product
+	$(BIN)/python tools/diagnostic_codes.py --check
+
+format: .venv/check  ## what the formatter and the linter can set right by themselves
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/test  ## what measures us
+	$(BIN)/python -m pytest -q -n0 --benchmark-enable benchmarks
+
+docs: .venv/docs  ## the documentation, into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+codes: .venv/product  ## the table of diagnostics in docs/diagnostics.md, from the source
+	$(BIN)/python tools/diagnostic_codes.py
+
+constraints: .venv/test .venv/check .venv/docs  ## constraints.txt, from the newest that the ranges allow
+	$(PIP) install --upgrade --upgrade-strategy eager --editable ".[all]" --group test --group check --group docs
+	{ sed '/^[^#]/d' constraints.txt; $(PIP) list --format=freeze --exclude-editable; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean:
+	rm -rf .venv site dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+
+# The stamps are files in .venv, newer than what they were made from.
+
+.venv/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphport needs Python 3.11 or newer; say make PYTHON=…")'
+	$(PYTHON) -m venv .venv
+	$(PIP) install --upgrade -c constraints.txt pip
+	@touch $@
+
+.venv/product: .venv/pip $(GIVEN)
+	$(PIP) install -c constraints.txt --editable .
+	@touch $@
+
+.venv/test .venv/check .venv/docs: .venv/%: .venv/product
+	$(PIP) install -c constraints.txt --group $*
+	@touch $@

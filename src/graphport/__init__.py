@@ -1,0 +1,71 @@
+"""Reads, checks, runs, compares and converts trained neural networks between exchange formats."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from graphport.api import (
+        ConversionReport,
+        Model,
+        check,
+        compare,
+        convert,
+        from_onnx,
+        load,
+        run,
+        save,
+        session,
+        to_onnx,
+    )
+    from graphport.comparison import Comparison
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+_HOMES = {
+    "ConversionReport": "graphport.api",
+    "Model": "graphport.api",
+    "check": "graphport.api",
+    "compare": "graphport.api",
+    "convert": "graphport.api",
+    "from_onnx": "graphport.api",
+    "load": "graphport.api",
+    "run": "graphport.api",
+    "save": "graphport.api",
+    "session": "graphport.api",
+    "to_onnx": "graphport.api",
+    "Comparison": "graphport.comparison",
+    "Diagnostic": "graphport.core.diagnostics",
+    "DiagnosticError": "graphport.core.diagnostics",
+}
+
+__all__ = [
+    "Comparison",
+    "ConversionReport",
+    "Diagnostic",
+    "DiagnosticError",
+    "Model",
+    "check",
+    "compare",
+    "convert",
+    "from_onnx",
+    "load",
+    "run",
+    "save",
+    "session",
+    "to_onnx",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: `import graphport` stays as quick as Python itself."""
+    if name not in _HOMES:
+        message = f"module 'graphport' has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

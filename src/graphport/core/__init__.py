@@ -1,0 +1,1 @@
+"""Diagnostics and spans, dtypes, symbolic dims, facts, storages, names."""

@@ -1,0 +1,151 @@
+"""What is known of a value before it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import Symbol, Symbolic, substitute, symbols
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import Storage
+
+MOST_ELEMENTS = 256
+"""Longest integer tensor whose elements a fact carries: shapes, axes and pads are shorter, tables are longer."""
+
+
+class Unknown(Exception):  # noqa: N818  not a fault: the answer is "not known", and the inference driver says so
+    """A shape rule needs something that the fact does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFact:
+    """Element type, shape and, for short integer tensors, elements.
+
+    `dtype` or `shape` is `None` where unknown; dims are integers or symbolic; `elements` has one entry an element.
+    """
+
+    dtype: DType | None
+    shape: tuple[Dim, ...] | None
+    elements: tuple[Dim, ...] | None = None
+
+    @classmethod
+    def of(cls, storage: Storage) -> TensorFact:
+        """What is known of a constant; only short tensors of integers are looked into."""
+        fact = cls(storage.dtype, storage.shape)
+        countable = storage.dtype.is_integer or storage.dtype.kind == "b"
+        if not countable or len(storage.shape) > 1 or storage.count > MOST_ELEMENTS:
+            return fact
+        return fact.with_elements([int(element) for element in storage.numpy().reshape(-1)])
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The shape.
+
+        Raises:
+            Unknown: the rank is not known.
+        """
+        if self.shape is None:
+            raise Unknown
+        return self.shape
+
+    @property
+    def rank(self) -> int:
+        """Number of dims; raises `Unknown` like `dims`."""
+        return len(self.dims)
+
+    @property
+    def known(self) -> tuple[Dim, ...]:
+        """The elements.
+
+        Raises:
+            Unknown: they are computed at run time, or too many.
+        """
+        if self.elements is None:
+            raise Unknown
+        return self.elements
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The elements as plain integers; raises `Unknown` where one is symbolic, too."""
+        return tuple(number(element) for element in self.known)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dim is a plain integer."""
+        return self.shape is not None and not any(isinstance(dim, Symbolic) for dim in self.shape)
+
+    def with_shape(self, shape: Sequence[Dim] | None) -> TensorFact:
+        """The same element type in another shape, elements forgotten."""
+        return TensorFact(self.dtype, None if shape is None else tuple(shape))
+
+    def with_dtype(self, dtype: DType | None) -> TensorFact:
+        """The same shape with another element type, elements forgotten."""
+        return TensorFact(dtype, self.shape)
+
+    def with_elements(self, elements: Sequence[Dim] | None) -> TensorFact:
+        """The same tensor with what is known of its elements."""
+        return replace(self, elements=None if elements is None or len(elements) > MOST_ELEMENTS else tuple(elements))
+
+    def __str__(self) -> str:
+        dtype = "?" if self.dtype is None else str(self.dtype)
+        if self.shape is None:
+            return f"{dtype}[...]"
+        return f"{dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFact:
+    """A list of values that share one fact."""
+
+    element: Fact
+
+    def __str__(self) -> str:
+        return f"sequence({self.element})"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalFact:
+    """A value that may be absent."""
+
+    element: Fact
+
+    def __str__(self) -> str:
+        return f"optional({self.element})"
+
+
+Fact = TensorFact | SequenceFact | OptionalFact
+
+_OPEN = "\0open"
+OPEN = Symbol(_OPEN)
+"""A dim that only a run can tell (how many elements are not zero); the inference driver makes a symbol of its own of it."""
+
+UNKNOWN = TensorFact(None, None)
+"""Nothing is known: what an opaque node yields where its file declares nothing."""
+
+
+def number(dim: Dim) -> int:
+    """The dim as a plain integer.
+
+    Raises:
+        Unknown: it is symbolic.
+    """
+    if isinstance(dim, Symbolic):
+        raise Unknown
+    return dim
+
+
+def named(fact: Fact, name: str) -> Fact:
+    """`fact` with a symbol of its own, called after the value and the axis, for each dim that only a run can tell."""
+    if isinstance(fact, SequenceFact):
+        return SequenceFact(named(fact.element, name))
+    if isinstance(fact, OptionalFact):
+        return OptionalFact(named(fact.element, name))
+    if fact.shape is None or not any(isinstance(dim, Symbolic) and _OPEN in symbols(dim) for dim in fact.shape):
+        return fact
+    dims = [substitute(dim, {_OPEN: Symbol(f"{name}.{axis}")}) for axis, dim in enumerate(fact.shape)]
+    return TensorFact(fact.dtype, tuple(dims))

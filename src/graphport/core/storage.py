@@ -1,0 +1,268 @@
+"""Numbers of tensors: where they lie, how they are packed, and how to get at them without copying."""
+
+from __future__ import annotations
+
+import mmap
+from abc import ABC, abstractmethod
+from enum import Enum
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+CHUNK = 1 << 20
+"""Bytes that a stream of numbers holds at once."""
+
+
+class Packing(Enum):
+    """How elements lie in bytes: always little-endian, one after another."""
+
+    LOW_FIRST = "low"
+    """Elements narrower than a byte fill it from the least significant bit (ONNX, OpenVINO)."""
+    HIGH_FIRST = "high"
+    """Elements narrower than a byte fill it from the most significant bit (NNEF)."""
+
+
+class Bytes:
+    """Bytes in memory, with the interface of a file that is mapped."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self._data = memoryview(data).cast("B")
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self._data)
+
+    def view(self, start: int, length: int) -> memoryview:
+        """Bytes `start` to `start + length`, not copied."""
+        return self._data[start : start + length]
+
+    def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:
+        """The same bytes in pieces of at most `limit`; each is valid until the next is asked for."""
+        for offset in range(start, start + length, limit):
+            yield self._data[offset : min(offset + limit, start + length)]
+
+
+class MappedFile:
+    """A file of weights, mapped when somebody first looks into it."""
+
+    __slots__ = ("_map", "path", "size")
+
+    def __init__(self, path: Path | str) -> None:
+        # Absolute: whoever reads it later may stand in another folder.
+        self.path = Path(path).absolute()
+        self.size = self.path.stat().st_size
+        self._map: memoryview | None = None
+
+    def view(self, start: int, length: int) -> memoryview:
+        """Bytes `start` to `start + length`, not copied: the system reads what is touched."""
+        if self._map is None:
+            self._map = self._open()
+        if start + length > len(self._map):
+            raise OSError(self._shortened())
+        return self._map[start : start + length]
+
+    def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:
+        """The same bytes in pieces of at most `limit`, read rather than mapped.
+
+        Pages of a mapping count as this process's memory until the system takes them back; a buffer does not grow.
+        """
+        buffer = memoryview(bytearray(min(limit, length)))
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(start)
+            while length > 0:
+                count = file.readinto(buffer[: min(len(buffer), length)])
+                if not count:
+                    raise OSError(self._shortened())
+                length -= count
+                yield buffer[:count]
+
+    def _open(self) -> memoryview:
+        if self.size == 0:
+            return memoryview(b"")
+        with self.path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def _shortened(self) -> str:
+        return f"{self.path} became shorter while it was read"
+
+
+class Storage(ABC):
+    """The numbers of one tensor, somewhere."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, dtype: DType, shape: Sequence[int]) -> None:
+        self.dtype = dtype
+        self.shape = tuple(shape)
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements in canonical packing; 0 for text."""
+        return self.dtype.size(self.count)
+
+    @abstractmethod
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The numbers as a read-only array; where the packing allows, a view."""
+
+    @abstractmethod
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        """The packed bytes, least significant bit first, in pieces of about `limit` bytes.
+
+        Each piece is valid until the next is asked for. Text has none.
+        """
+
+    def reshaped(self, shape: Sequence[int]) -> Storage:
+        """The same numbers in another shape of the same count."""
+        return View(self, shape)
+
+
+class ArrayStorage(Storage):
+    """Numbers in memory; whoever keeps the array does not change it any more."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: np.ndarray[Any, Any], dtype: DType | None = None) -> None:
+        dtype = DType.of(array.dtype) if dtype is None else dtype
+        # Text in NumPy's own types, and numbers of the other byte order, become what pages compute with.
+        native = array.astype(object if dtype is DType.STRING else array.dtype.newbyteorder("="), copy=False)
+        if native.dtype != dtype.numpy:
+            message = f"an array of {array.dtype} does not hold {dtype}"
+            raise ValueError(message)
+        super().__init__(dtype, array.shape)
+        view = native.view()
+        view.flags.writeable = False
+        self._array = view
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        return self._array
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        if self.dtype is DType.STRING:
+            return
+        flat = np.ascontiguousarray(self._array).reshape(-1)
+        if self.dtype.bits < 8:
+            yield from Bytes(pack(flat, self.dtype.bits)).chunks(0, self.nbytes, limit)
+            return
+        little = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
+        yield from Bytes(little.view(np.uint8).data).chunks(0, self.nbytes, limit)
+
+
+class FileStorage(Storage):
+    """Numbers in a file, from byte `start` on; text is not among them.
+
+    Whoever makes one has checked that `start` and the length lie inside the file.
+    """
+
+    __slots__ = ("file", "packing", "start")
+
+    def __init__(
+        self,
+        file: MappedFile | Bytes,
+        start: int,
+        dtype: DType,
+        shape: Sequence[int],
+        packing: Packing = Packing.LOW_FIRST,
+    ) -> None:
+        super().__init__(dtype, shape)
+        self.file = file
+        self.start = start
+        self.packing = packing
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        raw = np.frombuffer(self.file.view(self.start, self.nbytes), np.uint8)
+        if self.dtype.bits < 8:
+            array = unpack(raw, self.dtype, self.shape, self.packing)
+        elif self.dtype is DType.BOOL:
+            # Whatever the file says, NumPy expects nothing but the bytes 0 and 1.
+            array = (raw != 0).reshape(self.shape)
+        else:
+            # A view needs no alignment: NumPy copies element by element where the processor could not load it.
+            array = np.ndarray(self.shape, self.dtype.numpy.newbyteorder("<"), raw.data if raw.size else b"")
+        array.flags.writeable = False
+        return array
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        if self.dtype.bits >= 8 or self.packing is Packing.LOW_FIRST:
+            yield from self.file.chunks(self.start, self.nbytes, limit)
+            return
+        for piece in self.file.chunks(self.start, self.nbytes, limit):
+            raw = np.frombuffer(piece, np.uint8)
+            fields = _fields(raw, self.dtype.bits, raw.size * 8 // self.dtype.bits, self.packing)
+            yield memoryview(_join(fields, self.dtype.bits))
+
+
+class View(Storage):
+    """Numbers of another storage in another shape."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Storage, shape: Sequence[int]) -> None:
+        super().__init__(of.dtype, shape)
+        if self.count != of.count:
+            message = f"{of.count} elements do not fill the shape {self.shape}"
+            raise ValueError(message)
+        self.of = of.of if isinstance(of, View) else of
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        return self.of.numpy().reshape(self.shape)
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        return self.of.chunks(limit)
+
+
+def storage_of(data: object, dtype: DType | None = None) -> ArrayStorage:
+    """A storage of `data` (a number, a nested list, an array), by default with NumPy's own element type."""
+    return ArrayStorage(np.asarray(data, None if dtype is None else dtype.numpy), dtype)
+
+
+def unpack(
+    raw: np.ndarray[Any, Any], dtype: DType, shape: Sequence[int], packing: Packing = Packing.LOW_FIRST
+) -> np.ndarray[Any, Any]:
+    """Elements narrower than a byte, one to an entry; `raw` holds at least as many bytes as they take."""
+    fields = _fields(raw, dtype.bits, prod(shape), packing)
+    if dtype.kind == "i":
+        sign = 1 << (dtype.bits - 1)
+        return ((fields ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype.numpy).reshape(shape)
+    if dtype.kind == "f":
+        return fields.view(dtype.numpy).reshape(shape)
+    return fields.astype(dtype.numpy).reshape(shape)
+
+
+def pack(flat: np.ndarray[Any, Any], bits: int) -> bytes:
+    """Elements narrower than a byte, packed from the least significant bit on."""
+    fields = flat.view(np.uint8) if flat.dtype.itemsize == 1 else flat.astype(np.uint8)
+    return _join(fields & ((1 << bits) - 1), bits)
+
+
+def _fields(raw: np.ndarray[Any, Any], bits: int, count: int, packing: Packing) -> np.ndarray[Any, Any]:
+    """`count` elements of `bits` bits (1, 2 or 4), one to a byte, without sign."""
+    used = raw[: (count * bits + 7) // 8, None]
+    return ((used >> _shifts(bits, packing)) & ((1 << bits) - 1)).reshape(-1)[:count]
+
+
+def _join(fields: np.ndarray[Any, Any], bits: int) -> bytes:
+    """What `_fields` takes apart, packed from the least significant bit on; bits that are left over are 0."""
+    shifts = _shifts(bits, Packing.LOW_FIRST)
+    padded = np.zeros((-(-fields.size // shifts.size), shifts.size), np.uint8)
+    padded.reshape(-1)[: fields.size] = fields
+    return np.bitwise_or.reduce(padded << shifts, axis=1).tobytes()
+
+
+def _shifts(bits: int, packing: Packing) -> np.ndarray[Any, Any]:
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return shifts if packing is Packing.LOW_FIRST else shifts[::-1]

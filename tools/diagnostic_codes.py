@@ -1,0 +1,246 @@
+"""The table of diagnostics in docs/diagnostics.md, read from the source.
+
+python tools/diagnostic_codes.py            write the table
+python tools/diagnostic_codes.py --check    say what is wrong with the codes or out of date in the table
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "graphport"
+PAGE = ROOT / "docs" / "diagnostics.md"
+
+GROUPS = {
+    "NNEF": "NNEF texts, archives and `.dat` files",
+    "ONNX": "ONNX files",
+    "OV": "OpenVINO IR",
+    "PNNX": "PNNX",
+    "NCNN": "ncnn",
+    "CAFFE": "Caffe",
+    "EXPR": "the expression language",
+    "LEG": "legalizing and lifting: from one dialect to another",
+    "SHAPE": "shapes and element types",
+    "QUANT": "quantization",
+    "RUN": "running and comparing",
+    "IO": "files and their names",
+}
+CODE = re.compile(rf"({'|'.join(GROUPS)})\d{{4}}")
+
+_BEGIN = "<!-- from the source, by `make codes`: begin -->"
+_END = "<!-- from the source, by `make codes`: end -->"
+_UNKNOWN = "…"
+_FIELDS = ("code", "message", "span", "help", "severity")
+_WARNERS = {"warn": "warning", "warning": "warning", "note": "note"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A place in the source that makes a diagnostic; `{…}` stands for what the input says."""
+
+    code: str
+    file: str
+    line: int
+    severity: str
+    message: str
+    help: str
+
+
+def findings(source: Path = SOURCE) -> list[Finding]:
+    """Every diagnostic that a module below `source` makes, by code and place."""
+    found: list[Finding] = []
+    for path in sorted(source.rglob("*.py")):
+        found += in_module(path.read_text(encoding="utf-8"), path.relative_to(source).as_posix())
+    return sorted(found, key=lambda finding: (_order(finding.code), finding.file, finding.line))
+
+
+def in_module(text: str, file: str) -> Iterator[Finding]:
+    """Every diagnostic that the module `text` makes: calls that are given a code, as it is or by a constant's name."""
+    tree = ast.parse(text)
+    constants: dict[str, str] = {}
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(code))) if _is_code(code):
+                constants[name] = code
+            case _:
+                pass
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            position, code = _code_of(node, constants)
+            if code is not None:
+                yield _finding(node, position, code, file)
+
+
+def problems(found: Sequence[Finding], source: Path = SOURCE) -> list[str]:
+    """What is wrong with the codes: none of a known group, one with two meanings, one that no call is given.
+
+    One package may say one thing in several ways; another package that uses the code has to say it in the same way.
+    """
+    complaints: list[str] = []
+    homes: dict[str, Finding] = {}
+    for finding in found:
+        where = f"{finding.file}:{finding.line}"
+        if not _is_code(finding.code):
+            complaints.append(f"{where}: '{finding.code}' is no code: {', '.join(GROUPS)}, and four digits")
+        home = homes.setdefault(finding.code, finding)
+        if _package(home) != _package(finding) and home.message != finding.message:
+            complaints.append(f"{where}: {finding.code} already means '{home.message}' in {home.file}:{home.line}")
+    given = {finding.code for finding in found}
+    for path in sorted(source.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and _is_code(node.value) and node.value not in given:
+                where = f"{path.relative_to(source).as_posix()}:{node.lineno}"
+                complaints.append(f"{where}: {node.value} is given to no call; write it where the finding is made")
+    return complaints
+
+
+def table(found: Sequence[Finding]) -> str:
+    """The codes as Markdown: a section a group, a row a code."""
+    lines: list[str] = []
+    for group, subject in GROUPS.items():
+        codes = sorted({finding.code for finding in found if finding.code.rstrip("0123456789") == group})
+        if not codes:
+            continue
+        lines += ["", f"## {group}: {subject}", "", "| code | severity | sentence | remedy | found by |"]
+        lines += ["|---|---|---|---|---|"]
+        lines += [_row(code, [finding for finding in found if finding.code == code]) for code in codes]
+    return "\n".join([*lines, ""])
+
+
+def written(page: str, found: Sequence[Finding]) -> str:
+    """`page` with the table between its two marks."""
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n{table(found)}\n{_END}{after}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the table, or with `--check` only compare; 1 if something is wrong."""
+    found = findings()
+    complaints = problems(found)
+    page = PAGE.read_text(encoding="utf-8")
+    current = written(page, found)
+    if "--check" not in arguments:
+        PAGE.write_text(current, encoding="utf-8")
+    elif page != current:
+        complaints.append(f"{PAGE.relative_to(ROOT)} is out of date: run `make codes`")
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints else 0
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, str) and CODE.fullmatch(value) is not None
+
+
+def _order(code: str) -> tuple[int, str]:
+    group = code.rstrip("0123456789")
+    return (list(GROUPS).index(group) if group in GROUPS else len(GROUPS), code)
+
+
+def _code_of(call: ast.Call, constants: dict[str, str]) -> tuple[int, str | None]:
+    """Where among the arguments of `call` its code stands, and the code."""
+    makes_diagnostic = _name(call.func) == "Diagnostic"
+    for position, argument in enumerate(call.args):
+        match argument:
+            case ast.Constant(value=str(code)) if _is_code(code) or (makes_diagnostic and position == 0):
+                return position, code
+            case ast.Name(id=name) if name in constants:
+                return position, constants[name]
+            case _:
+                pass
+    for keyword in call.keywords:
+        match keyword:
+            case ast.keyword(arg="code", value=ast.Constant(value=str(code))) if _is_code(code):
+                return -1, code
+            case _:
+                pass
+    return 0, None
+
+
+def _finding(call: ast.Call, position: int, code: str, file: str) -> Finding:
+    given = _positional(call, position) if position >= 0 else {}
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    severity = _WARNERS.get(_name(call.func), "error")
+    if "severity" in given:
+        names = {node.attr for node in ast.walk(given["severity"]) if isinstance(node, ast.Attribute)}
+        severity = " or ".join(kind for kind in ("error", "warning", "note") if kind.upper() in names) or "varies"
+    return Finding(
+        code=code,
+        file=file,
+        line=call.lineno,
+        severity=severity,
+        message=_template(given.get("message")),
+        help=_template(given.get("help")),
+    )
+
+
+def _positional(call: ast.Call, position: int) -> dict[str, ast.expr]:
+    """The arguments of `call` by field; functions of our own take the sentence after the code, and the help later."""
+    if _name(call.func) == "Diagnostic":
+        return dict(zip(_FIELDS, call.args, strict=False))
+    message, *rest = [*call.args[position + 1 :], None]
+    texts = [argument for argument in rest if argument is not None and _template(argument) not in {"", _UNKNOWN}]
+    return ({"message": message} if message else {}) | ({"help": texts[0]} if texts else {})
+
+
+def _name(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
+def _template(expression: ast.expr | None) -> str:
+    """The text that `expression` makes, with `…` for what is known only while running."""
+    match expression:
+        case None | ast.Constant(value=None):
+            return ""
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.JoinedStr(values=parts):
+            return "".join(_template(part) for part in parts)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _template(left) + _template(right)
+        case ast.IfExp(body=body, orelse=other):
+            return " / ".join(filter(None, (_template(body), _template(other))))
+        case _:
+            return _UNKNOWN
+
+
+def _package(finding: Finding) -> tuple[str, ...]:
+    """The part of the project that owns the code: a format, or a storey."""
+    return PurePosixPath(finding.file).parts[: 2 if finding.file.startswith("formats/") else 1]
+
+
+def _row(code: str, found: Sequence[Finding]) -> str:
+    columns = (
+        [f"`{code}`"],
+        (finding.severity for finding in found),
+        (_cell(finding.message) for finding in found),
+        (_cell(finding.help) for finding in found),
+        (f"`{finding.file}`" for finding in found),
+    )
+    return f"| {' | '.join(_joined(column) for column in columns)} |"
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "<br>".join(filter(None, dict.fromkeys(texts)))
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([\\|*_`<\[\]])", r"\\\1", " ".join(text.split()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
