@@ -63,21 +63,22 @@ def findings(source: Path = SOURCE) -> list[Finding]:
     return sorted(found, key=lambda finding: (_order(finding.code), finding.file, finding.line))
 
 
-def in_module(text: str, file: str) -> Iterator[Finding]:
-    """Every diagnostic that the module `text` makes: calls that are given a code, as it is or by a constant's name."""
-    tree = ast.parse(text)
-    constants: dict[str, str] = {}
-    for node in tree.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(code))) if _is_code(code):
-                constants[name] = code
-            case _:
-                pass
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            position, code = _code_of(node, constants)
-            if code is not None:
-                yield _finding(node, position, code, file)
+def in_module(text: str, file: str) -> list[Finding]:
+    """Every diagnostic that the module `text` makes: calls that are given a code, as it is or by a name."""
+    found: list[Finding] = []
+    unread: list[tuple[ast.AST, dict[str, list[ast.expr]]]] = [(ast.parse(text), {})]
+    while unread:
+        tree, outer = unread.pop()
+        texts = outer | _texts(tree)
+        for node in _within(tree):
+            if isinstance(node, ast.FunctionDef):
+                unread.append((node, texts))
+            elif isinstance(node, ast.Call):
+                call = _spelled_out(node, texts)
+                position, code = _code_of(call)
+                if code is not None:
+                    found.append(_finding(call, position, code, file))
+    return sorted(found, key=lambda finding: finding.line)
 
 
 def problems(found: Sequence[Finding], source: Path = SOURCE) -> list[str]:
@@ -147,15 +148,52 @@ def _order(code: str) -> tuple[int, str]:
     return (list(GROUPS).index(group) if group in GROUPS else len(GROUPS), code)
 
 
-def _code_of(call: ast.Call, constants: dict[str, str]) -> tuple[int, str | None]:
-    """Where among the arguments of `call` its code stands, and the code."""
+def _within(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a module or function; of the functions in it only their names."""
+    unread = list(ast.iter_child_nodes(tree))
+    while unread:
+        node = unread.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef):
+            unread += ast.iter_child_nodes(node)
+
+
+def _texts(tree: ast.AST) -> dict[str, list[ast.expr]]:
+    """Names that a module or function gives to texts, parameters with a default among them."""
+    found: dict[str, list[ast.expr]] = {}
+    if isinstance(tree, ast.FunctionDef):
+        given = tree.args.args
+        for parameter, default in zip(given[len(given) - len(tree.args.defaults) :], tree.args.defaults, strict=True):
+            found.setdefault(parameter.arg, []).append(default)
+    for node in _within(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _template(value) not in {"", _UNKNOWN}:
+                found.setdefault(name, []).append(value)
+            case _:
+                pass
+    return found
+
+
+def _spelled_out(call: ast.Call, texts: dict[str, list[ast.expr]]) -> ast.Call:
+    """`call` with texts in place of names for them: of several by one name, the one nearest above."""
+
+    def text_of(argument: ast.expr) -> ast.expr:
+        if not isinstance(argument, ast.Name):
+            return argument
+        above = [text for text in texts.get(argument.id, ()) if text.lineno <= call.lineno]
+        return max(above, key=lambda text: text.lineno, default=argument)
+
+    keywords = [ast.keyword(keyword.arg, text_of(keyword.value)) for keyword in call.keywords]
+    return ast.copy_location(ast.Call(call.func, [text_of(argument) for argument in call.args], keywords), call)
+
+
+def _code_of(call: ast.Call) -> tuple[int, str | None]:
+    """Where among the arguments of `call` its code stands, and the code; -1 for a keyword."""
     makes_diagnostic = _name(call.func) == "Diagnostic"
     for position, argument in enumerate(call.args):
         match argument:
             case ast.Constant(value=str(code)) if _is_code(code) or (makes_diagnostic and position == 0):
                 return position, code
-            case ast.Name(id=name) if name in constants:
-                return position, constants[name]
             case _:
                 pass
     for keyword in call.keywords:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 256
 """Longest integer tensor whose elements a fact carries: shapes, axes and pads are shorter, tables are longer."""
 
+MOST_REALS = 8
+"""Longest floating constant whose numbers a fact carries: the scales of a resizing, the ends of a range."""
+
 
 class Unknown(Exception):  # noqa: N818  not a fault: the answer is "not known", and the inference driver says so
     """A shape rule needs something that the fact does not say."""
@@ -27,16 +30,20 @@ class TensorFact:
     """Element type, shape and, for short integer tensors, elements.
 
     `dtype` or `shape` is `None` where unknown; dims are integers or symbolic; `elements` has one entry an element.
+    `reals` are the numbers of a short floating constant.
     """
 
     dtype: DType | None
     shape: tuple[Dim, ...] | None
     elements: tuple[Dim, ...] | None = None
+    reals: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, storage: Storage) -> TensorFact:
-        """What is known of a constant; only short tensors of integers are looked into."""
+        """What is known of a constant; only short tensors of rank 0 or 1 are looked into."""
         fact = cls(storage.dtype, storage.shape)
+        if storage.dtype.is_floating and len(storage.shape) <= 1 and storage.count <= MOST_REALS:
+            return replace(fact, reals=tuple(float(number) for number in storage.numpy().reshape(-1)))
         countable = storage.dtype.is_integer or storage.dtype.kind == "b"
         if not countable or len(storage.shape) > 1 or storage.count > MOST_ELEMENTS:
             return fact
@@ -122,7 +129,7 @@ Fact = TensorFact | SequenceFact | OptionalFact
 
 _OPEN = "\0open"
 OPEN = Symbol(_OPEN)
-"""A dim that only a run can tell (how many elements are not zero); the inference driver makes a symbol of its own of it."""
+"""A dim that only a run can tell (how many elements are not zero); `named` makes a symbol of it."""
 
 UNKNOWN = TensorFact(None, None)
 """Nothing is known: what an opaque node yields where its file declares nothing."""

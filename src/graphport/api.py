@@ -1,0 +1,338 @@
+"""What a program calls: load, save, check, run, compare, convert; verification by default happens here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport import formats
+from graphport.backends import prepare as prepare_session
+from graphport.backends.inputs import checked, made_up
+from graphport.comparison import Comparison, compare_outputs, difference
+from graphport.conversion.legalize import is_canonical, legalize
+from graphport.conversion.lift import lift, unsupported
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.ops.bind import bind_inputs
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Graph, Value
+
+    Shapes = Mapping[str, Sequence[int | str]]
+
+VERIFY_LIMIT = 512 << 20
+"""Bytes of weights above which `convert` does not verify unless it is told to."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A graph with where it came from.
+
+    `findings` are the warnings that reading it gave.
+    """
+
+    graph: Graph
+    format: str = ""
+    path: Path | None = None
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    @property
+    def inputs(self) -> dict[str, Value]:
+        """Inputs by name, in order."""
+        return {value.name: value for value in self.graph.inputs}
+
+    @property
+    def outputs(self) -> dict[str, Value]:
+        """Outputs by name, in order."""
+        return {value.name: value for value in self.graph.outputs}
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether it is still in its format's own words."""
+        return not is_canonical(self.graph)
+
+    def shapes(self) -> dict[str, Fact]:
+        """Element type and shape of every value by name."""
+        return {value.name: value.fact for value in self.graph.values()}
+
+    def __repr__(self) -> str:
+        return f"<Model {self.path or self.graph.name}: {len(self.graph)} nodes>"
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """What `convert` did: where from, where to, and how equal both are.
+
+    `unsupported` counts the operators that the target cannot say; if there is any, nothing was written.
+    `verification` is `None` where it was skipped, and `skipped` says why.
+    """
+
+    source: str
+    target: str
+    format: str
+    unsupported: dict[str, int] = field(default_factory=dict[str, int])
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    verification: Comparison | None = None
+    skipped: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was written and no verification failed."""
+        return not self.unsupported and (self.verification is None or self.verification.passed)
+
+
+def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, edition: str | None = None) -> Model:
+    """Read a model.
+
+    Args:
+        path: a file or folder in any format; the format is recognized by content, then by name.
+        raw: the dialect's own graph, nothing legalized.
+        shapes: binds unspecified extents of inputs before anything is evaluated.
+        edition: of NNEF, `"provisional"` or `"final"`; by content if `None`.
+
+    Returns:
+        A model that nobody else holds, in canonical words where possible; what has no canonical form stays opaque.
+
+    Raises:
+        DiagnosticError: all errors of the first stage that found any.
+    """
+    model, findings = _read(path, raw=raw, shapes=shapes, edition=edition)
+    raise_errors(findings)
+    return model
+
+
+def check(path: str | Path, *, edition: str | None = None, shapes: Shapes | None = None) -> list[Diagnostic]:
+    """All findings on a model: grammar, names, types, shapes. Empty where there is nothing to say."""
+    try:
+        return _read(path, raw=False, shapes=shapes, edition=edition)[1]
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+def _read(path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | None) -> tuple[Model, list[Diagnostic]]:
+    kind = formats.recognize(path)
+    graph, findings = kind.read(path, edition=edition, shapes=shapes)
+    if shapes:
+        bind_inputs(graph, shapes)
+    if raw:
+        inference = Inference()
+        inference.graph(graph, check_declared=True)
+        found = inference.findings
+    else:
+        graph, found = legalize(graph)
+    findings = list(dict.fromkeys([*findings, *found]))
+    return Model(graph, kind.name, Path(path), findings), findings
+
+
+def save(model: Model, path: str | Path, *, format: str | None = None, **options: Any) -> None:
+    """Write a model; the format is `format`, else what the name says. A raw model is written in its own format.
+
+    Raises:
+        DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
+    """
+    kind = formats.by_name(path, format)
+    graph = model.graph
+    if model.is_raw and model.format == kind.name:
+        kind.write(graph, path, **options)
+        return
+    kind.write(_said_in(model, kind), path, **options)
+
+
+def _said_in(model: Model, kind: formats.Format) -> Graph:
+    graph, findings = legalize(model.graph)
+    raise_errors(findings)
+    if kind.dialect:
+        graph, findings = lift(graph, kind.dialect)
+        raise_errors(findings)
+    return graph
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    format: str | None = None,
+    verify: bool | None = None,
+    verify_limit: int = VERIFY_LIMIT,
+    shapes: Shapes | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    edition: str | None = None,
+    **options: Any,
+) -> ConversionReport:
+    """Read `source` and write `target`, then run both and hold them against each other.
+
+    Args:
+        source: a model in any format.
+        target: where to; an existing file is replaced when the new one is complete.
+        format: the target's format, if its name does not say it.
+        verify: `None` verifies where a backend and all weights are there and these are under `verify_limit` bytes.
+        verify_limit: see `verify`.
+        shapes: binds unspecified extents of inputs.
+        inputs: what to verify with; made up if `None`.
+        edition: of an NNEF source.
+        **options: of the writer.
+
+    Returns:
+        The report. Where the target cannot say an operator nothing is written, and `unsupported` counts them all.
+
+    Raises:
+        DiagnosticError: `source` is at fault, or verification was demanded and cannot be done.
+    """
+    kind = formats.by_name(target, format)
+    model = load(source, shapes=shapes, edition=edition)
+    report: dict[str, Any] = {"source": str(source), "target": str(target), "format": kind.name}
+    if kind.name == model.format and not shapes and not options:
+        raw = load(source, raw=True, edition=edition)
+        kind.write(raw.graph, target)
+    else:
+        missing = _unsaid(model.graph, kind)
+        if missing:
+            _, findings = lift(model.graph, kind.dialect)
+            return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
+        kind.write(_said_in(model, kind), target, **options)
+    comparison, skipped = None, _reason_to_skip(model, verify, verify_limit)
+    if skipped is None:
+        comparison = _verified(model, load(target), inputs)
+    return ConversionReport(**report, findings=model.findings, verification=comparison, skipped=skipped)
+
+
+def _unsaid(graph: Graph, kind: formats.Format) -> dict[str, int]:
+    if kind.dialect:
+        return unsupported(graph, kind.dialect)
+    counts: dict[str, int] = {}
+    for node in graph:
+        if node.dialect and not kind.keeps(node.dialect):
+            counts[node.op] = counts.get(node.op, 0) + 1
+    return counts
+
+
+def _reason_to_skip(model: Model, verify: bool | None, limit: int) -> str | None:
+    if verify is False:
+        return "not asked for"
+    missing = [value.name for value in model.graph.constants if value.storage is None]
+    opaque = sorted({node.op for node in model.graph if node.dialect})
+    weights = sum(value.storage.nbytes for value in model.graph.constants if value.storage is not None)
+    reason = None
+    if missing:
+        reason = f"the numbers of {len(missing)} weights are not there"
+    elif opaque:
+        reason = f"no backend runs {', '.join(opaque)}"
+    elif verify is None and weights > limit:
+        reason = f"{weights >> 20} MiB of weights are above the limit of {limit >> 20} MiB"
+    if reason is not None and verify:
+        raise DiagnosticError(Diagnostic("RUN0010", f"the conversion cannot be verified: {reason}"))
+    return reason
+
+
+def _verified(model: Model, written: Model, inputs: Mapping[str, Any] | None) -> Comparison:
+    given = made_up(model.graph) if inputs is None else inputs
+    return compare(model, written, given)
+
+
+def run(model: Model, inputs: Mapping[str, Any], *, backend: str = "auto", every_value: bool = False) -> dict[str, Any]:
+    """One run: arrays by input name to arrays by output name.
+
+    Args:
+        model: raw ones are legalized first.
+        inputs: converted to the declared element types where that loses nothing.
+        backend: `auto`, `onnxruntime` or `reference`.
+        every_value: all values that are computed, not the outputs alone.
+
+    Raises:
+        DiagnosticError: inputs do not fit, the backend is not there, or it cannot run the model.
+    """
+    return session(model, backend).run(inputs, every_value=every_value)
+
+
+class Runner:
+    """A model that is ready to be run many times."""
+
+    def __init__(self, graph: Graph, backend: str) -> None:
+        self._graph = graph
+        self._session = prepare_session(graph, backend)
+
+    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+        """One run, as `graphport.run` does it."""
+        return self._session.run(checked(self._graph, inputs), every_value=every_value)
+
+
+def session(model: Model, backend: str = "auto") -> Runner:
+    """`model` loaded into a backend once, for many runs."""
+    return Runner(_runnable(model), backend)
+
+
+def _runnable(model: Model) -> Graph:
+    graph, findings = legalize(model.graph)
+    raise_errors(findings)
+    return graph
+
+
+def compare(
+    a: Model,
+    b: Model,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    backend: str = "auto",
+    every_value: bool = False,
+) -> Comparison:
+    """Run two models on the same inputs and hold `b` against `a`, output by output.
+
+    Args:
+        a: the model that is right.
+        b: the other one; its inputs are paired with those of `a` by name, else by position.
+        inputs: by the names of `a`; made up if `None`.
+        backend: see `run`.
+        every_value: compare all values that both compute under one name, in the order of `a`.
+    """
+    given = made_up(_runnable(a)) if inputs is None else dict(inputs)
+    first = run(a, given, backend=backend, every_value=every_value)
+    second = run(b, _paired(given, a, b), backend=backend, every_value=every_value)
+    outputs = compare_outputs({n: first[n] for n in a.outputs}, {n: second[n] for n in b.outputs}, _originals(b))
+    if not every_value:
+        return outputs
+    values = tuple(difference(name, x, second[name]) for name, x in first.items() if name in second)
+    return Comparison(outputs.outputs, values, outputs.notes)
+
+
+def _originals(model: Model) -> dict[str, str]:
+    return {
+        v.name: str(v.notes["original_name"])
+        for v in model.graph.values()
+        if v.has_notes and "original_name" in v.notes
+    }
+
+
+def _paired(given: Mapping[str, Any], a: Model, b: Model) -> dict[str, Any]:
+    originals = {original: name for name, original in _originals(b).items()}
+    free = [name for name in b.inputs if name not in a.inputs and name not in originals.values()]
+    found: dict[str, Any] = {}
+    for name, array in given.items():
+        other = name if name in b.inputs else originals.get(name)
+        if other is None and free:
+            other = free.pop(0)
+        found[other or name] = array
+    return found
+
+
+def from_onnx(model: Any) -> Model:
+    """The model of an `onnx.ModelProto` or `onnx_ir.Model`."""
+    kind = formats.FORMATS["onnx"]
+    findings: list[Diagnostic] = []
+    make = kind.module.from_ir if type(model).__module__.startswith("onnx_ir") else kind.module.from_proto
+    graph, found = legalize(make(model, findings=findings))
+    raise_errors(found)
+    return Model(graph, "onnx", None, [*findings, *found])
+
+
+def to_onnx(model: Model) -> Any:
+    """`model` as an `onnx.ModelProto`.
+
+    Raises:
+        DiagnosticError: LEG0001 for nodes that have no canonical form and belong to no ONNX domain.
+    """
+    kind = formats.FORMATS["onnx"]
+    return kind.module.to_proto(_said_in(model, kind))

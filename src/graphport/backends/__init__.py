@@ -1,0 +1,77 @@
+"""Backends: what computes a graph. Each imports its runtime inside its own module only."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Graph
+
+
+class Session(Protocol):
+    """A graph that a backend has made ready to run."""
+
+    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+        """Outputs by name (or every value that is computed at the top level).
+
+        `inputs` has an array of the declared element type for each input of the graph.
+        """
+        ...
+
+
+class Backend(NamedTuple):
+    """A way to run graphs: the package that it needs and the module that speaks to it."""
+
+    package: str
+    module: str
+    extra: str | None = None
+
+
+BACKENDS: dict[str, Backend] = {
+    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime"),
+    "reference": Backend("numpy", "graphport.backends.reference"),
+}
+"""By name, in the order in which `auto` prefers them."""
+
+
+def is_installed(name: str) -> bool:
+    """Whether the package of backend `name` is there."""
+    return find_spec(BACKENDS[name].package) is not None
+
+
+def prepare(graph: Graph, backend: str = "auto") -> Session:
+    """`graph` (canonical) ready to run.
+
+    Raises:
+        DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it cannot run an
+            operator of the graph, RUN0004 weights are missing.
+    """
+    missing = [value.name for value in graph.constants if value.storage is None]
+    if missing:
+        raise DiagnosticError(
+            Diagnostic(
+                "RUN0004", f"the numbers of {_listed(missing)} are not there", None, "load the model with its weights"
+            )
+        )
+    if backend == "auto":
+        backend = next(name for name in BACKENDS if is_installed(name))
+    if backend not in BACKENDS:
+        message = f"there is no backend {backend!r}"
+        raise DiagnosticError(Diagnostic("RUN0001", message, None, f"backends: auto, {', '.join(BACKENDS)}"))
+    if not is_installed(backend):
+        extra = BACKENDS[backend].extra
+        wanted = f"graphport[{extra}]" if extra else BACKENDS[backend].package
+        message = f"backend {backend} needs the package {BACKENDS[backend].package}"
+        raise DiagnosticError(Diagnostic("RUN0002", message, None, f"pip install {wanted}"))
+    return import_module(BACKENDS[backend].module).prepare(graph)
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,179 @@
+"""Inputs of a run: held against what the graph declares, or made up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dims import Symbolic, bounds, evaluate, symbols
+from graphport.core.dtypes import DType
+from graphport.core.facts import SequenceFact, TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.ir import rewrite
+from graphport.ops.bind import bind
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Graph, Value
+
+LONGEST = 4096
+"""Longest free axis that is tried when inputs are made up."""
+
+
+def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """An array of the declared element type and shape for each input of `graph`.
+
+    Arrays are converted only where that loses nothing (float64 zeros and ones for float32, say).
+
+    Raises:
+        DiagnosticError: RUN0006 inputs are missing or unknown, RUN0007 a conversion would change numbers, RUN0008 a
+            shape does not fit; all of them at once.
+    """
+    findings: list[Diagnostic] = []
+    declared = {value.name: value for value in graph.inputs}
+    for name in inputs:
+        if name not in declared:
+            findings.append(
+                Diagnostic("RUN0006", f"the model has no input {name!r}", None, f"inputs: {', '.join(declared)}")
+            )
+    found: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
+    for name, value in declared.items():
+        if name not in inputs:
+            findings.append(Diagnostic("RUN0006", f"the input {name!r} is missing", None, f"it is {value.fact}"))
+        else:
+            found[name] = _fitted(value, inputs[name], sizes, findings)
+    if findings:
+        raise DiagnosticError(*findings)
+    return found
+
+
+def _fitted(value: Value, given: Any, sizes: dict[str, int], findings: list[Diagnostic]) -> Any:
+    fact = value.fact
+    if isinstance(fact, SequenceFact) and is_sequence(given):
+        return [_array(value.name, fact.element, item, findings) for item in given]
+    if not isinstance(fact, TensorFact) or given is None:
+        return given
+    array = _array(value.name, fact, given, findings)
+    if fact.shape is not None and not _fits(fact.shape, np.shape(array), sizes):
+        message = f"the input {value.name!r} has shape {list(np.shape(array))}, the model takes {fact}"
+        remedy = f"already fixed by other inputs: {sizes}" if sizes else None
+        findings.append(Diagnostic("RUN0008", message, None, remedy))
+    return array
+
+
+def _array(name: str, fact: Fact, given: Any, findings: list[Diagnostic]) -> Any:
+    array = np.asarray(given)
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        return array
+    if fact.dtype is DType.STRING:
+        return array.astype(object)
+    wanted = fact.dtype.numpy
+    if array.dtype == wanted:
+        return array
+    with np.errstate(all="ignore"):
+        converted = array.astype(wanted)
+        is_same = array.dtype.kind in "biufcV" and np.array_equal(
+            converted.astype(np.float64 if array.dtype.kind not in "iu" else array.dtype),
+            array,
+            equal_nan=array.dtype.kind in "fc",
+        )
+    if not is_same:
+        message = f"the input {name!r} is {array.dtype}, the model takes {fact.dtype}, and the numbers would change"
+        findings.append(Diagnostic("RUN0007", message, None, f"convert it to {fact.dtype} yourself"))
+    return converted
+
+
+def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
+    if len(dims) != len(shape):
+        return False
+    for dim, length in zip(dims, shape, strict=True):
+        if not isinstance(dim, Symbolic):
+            if dim != length:
+                return False
+            continue
+        names = symbols(dim)
+        if len(names) == 1 and str(dim) in names:
+            low, high = bounds(dim)
+            if (
+                sizes.setdefault(str(dim), length) != length
+                or (low or 0) > length
+                or (high is not None and high < length)
+            ):
+                return False
+        elif all(name in sizes for name in names) and evaluate(dim, sizes) != length:
+            return False
+    return True
+
+
+def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
+    """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools.
+
+    A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts.
+
+    Raises:
+        DiagnosticError: RUN0009 an input has unknown rank or is no tensor, or no length up to 4096 is accepted.
+    """
+    sizes = free_sizes(graph)
+    random = np.random.default_rng(seed)
+    found: dict[str, Any] = {}
+    for value in graph.inputs:
+        fact = value.fact
+        if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
+            message = f"no input can be made up for {value.name!r}: {fact}"
+            raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
+        shape = [dim if isinstance(dim, int) else evaluate(dim, sizes) for dim in fact.shape]
+        found[value.name] = _random(random, fact.dtype, shape)
+    return found
+
+
+def free_sizes(graph: Graph) -> dict[str, int]:
+    """A length for each symbol of the inputs, as `made_up` chooses them."""
+    batch: dict[str, Symbolic] = {}
+    other: dict[str, Symbolic] = {}
+    for value in graph.inputs:
+        if isinstance(value.fact, TensorFact):
+            for axis, dim in enumerate(value.fact.shape or ()):
+                if isinstance(dim, Symbolic):
+                    (batch if axis == 0 else other).update(symbols(dim))
+    ones = {name: _clamped(1, symbol) for name, symbol in batch.items()}
+    free = {name: symbol for name, symbol in other.items() if name not in ones}
+    if not free:
+        return ones
+    for least in range(1, LONGEST + 1):
+        sizes = ones | {name: _clamped(least, symbol) for name, symbol in free.items()}
+        if _is_accepted(graph, sizes):
+            return ones | {name: _clamped(2 * least, symbol) for name, symbol in free.items()}
+    message = f"no length up to {LONGEST} suits the axes {', '.join(free)}"
+    raise DiagnosticError(Diagnostic("RUN0009", message, None, "bind them with --input NAME=SHAPE"))
+
+
+def _clamped(size: int, symbol: Symbolic) -> int:
+    low, high = bounds(symbol)
+    return min(max(size, low or 0), size if high is None else high)
+
+
+def _is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
+    trial = rewrite.copy(graph)
+    bind(trial, dict(sizes))
+    inference = Inference()
+    inference.graph(trial)
+    return not inference.findings
+
+
+def _random(random: np.random.Generator, dtype: DType, shape: list[int]) -> Any:
+    if dtype.kind == "b":
+        return random.random(shape) < 0.5
+    if dtype.is_integer:
+        return random.integers(0, 2, shape).astype(dtype.numpy)
+    if dtype is DType.STRING:
+        return np.full(shape, "a", object)
+    if dtype.kind == "c":
+        return (random.normal(size=shape) + 1j * random.normal(size=shape)).astype(dtype.numpy)
+    return random.normal(size=shape).astype(dtype.numpy)

@@ -1,0 +1,132 @@
+"""ONNX Runtime on its CPU provider."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.ir import rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.ir.graph import Graph
+
+IN_MEMORY = 1 << 30
+"""Models with more bytes of weights are handed over as a file beside its weights: protobuf ends at 2 GiB."""
+
+_STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
+
+
+def prepare(graph: Graph, *, optimize: bool = True) -> OnnxRuntimeSession:
+    """A session on `graph`; without `optimize` every node is computed as it stands.
+
+    Raises:
+        DiagnosticError: RUN0003 with ONNX Runtime's words, where it does not load the model.
+    """
+    return OnnxRuntimeSession(graph, optimize=optimize)
+
+
+class OnnxRuntimeSession:
+    """One inference session, and a second one that returns every value once that is asked for."""
+
+    def __init__(self, graph: Graph, *, optimize: bool = True) -> None:
+        self._graph = graph
+        self._optimize = optimize
+        self._session = _session(graph, (), optimize=optimize)
+        self._observed: Any = None
+
+    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+        session = self._session
+        if every_value:
+            computed = [value.name for node in self._graph for value in node.results]
+            session = self._observed = self._observed or _session(self._graph, computed, optimize=self._optimize)
+        wanted = [value.name for value in self._graph.inputs]
+        names = [output.name for output in session.get_outputs()]
+        try:
+            if all(_speaks_numpy(inputs[name]) for name in wanted) and _plain_outputs(session):
+                answers = session.run(names, {name: inputs[name] for name in wanted})
+            else:
+                values = session.run_with_ort_values(names, {name: _ort_value(inputs[name]) for name in wanted})
+                answers = [_array(value) for value in values]
+        except Exception as error:
+            raise DiagnosticError(Diagnostic("RUN0005", f"ONNX Runtime: {_words(error)}")) from error
+        return dict(zip(names, answers, strict=True))
+
+
+def _session(graph: Graph, extra_outputs: Sequence[str], *, optimize: bool) -> Any:
+    import onnxruntime
+
+    from graphport.formats.onnx import to_proto, write
+
+    if extra_outputs:
+        graph = rewrite.copy(graph)
+        missing = set(extra_outputs) - {value.name for value in graph.outputs}
+        for node in graph:
+            for value in node.results:
+                if value.name in missing:
+                    graph.add_output(value)
+    runtime: Any = onnxruntime  # what it gets from its native module is unknown to a type checker
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    if not optimize:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
+    try:
+        if weights <= IN_MEMORY:
+            model = to_proto(graph).SerializeToString()
+            return runtime.InferenceSession(model, options, ["CPUExecutionProvider"])
+        with TemporaryDirectory(prefix="graphport-") as folder:
+            path = Path(folder) / "model.onnx"
+            write(graph, path, external_data=True)
+            return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+    except DiagnosticError:
+        raise
+    except Exception as error:
+        finding = Diagnostic("RUN0003", f"ONNX Runtime does not load the model: {_words(error)}")
+        raise DiagnosticError(finding) from error
+
+
+def _speaks_numpy(array: Any) -> bool:
+    return array is None or isinstance(array, list) or array.dtype.kind in "biufcOU"
+
+
+def _plain_outputs(session: Any) -> bool:
+    return not any(
+        "bfloat16" in output.type or "float8" in output.type or "int4" in output.type
+        for output in session.get_outputs()
+    )
+
+
+def _ort_value(array: Any) -> Any:
+    from onnxruntime import OrtValue
+
+    if _speaks_numpy(array):
+        return OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+    from graphport.formats.onnx.types import CODES
+
+    raw = np.ascontiguousarray(array).view(np.uint16 if array.dtype.itemsize == 2 else np.uint8)
+    return OrtValue.ortvalue_from_numpy_with_onnx_type(raw, CODES[DType.of(array.dtype)])
+
+
+def _array(value: Any) -> Any:
+    """The numbers of a result; ONNX Runtime gives those that NumPy has no type for as bytes only."""
+    from ctypes import POINTER, c_uint8, cast
+
+    name = value.data_type().removeprefix("tensor(").removesuffix(")")
+    if name != "bfloat16" and not name.startswith("float8"):
+        return value.numpy()
+    address = cast(value.data_ptr(), POINTER(c_uint8))
+    raw = np.ctypeslib.as_array(address, (value.tensor_size_in_bytes(),)).copy()
+    dtype = DType.of({"float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}.get(name, name))
+    return raw.view(dtype.numpy).reshape(value.shape())
+
+
+def _words(error: Exception) -> str:
+    return _STATUS.sub("", str(error)).strip().splitlines()[0]

@@ -1,0 +1,57 @@
+"""The command `graphport`: its verbs are imported when they are called, and end here whatever happens."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from graphport import __version__
+
+VERBS = ("check", "shapes", "convert", "run", "compare", "demo")
+"""In the order of the help; each is a module beside this one that holds a command `verb`."""
+
+
+class Verbs(click.Group):
+    """Finds a verb by importing its module."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in VERBS:
+            return None
+        return import_module(f"graphport.cli.{cmd_name}").verb
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="graphport")
+def cli() -> None:
+    """Read, check, run, compare and convert trained neural networks.
+
+    A model is named by its path: net.onnx, a folder or .tgz with graph.nnef, a bare .nnef text. "graphport VERB --help"
+    shows examples.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 the input is at fault or the answer is no, 2 wrong usage, 130 Ctrl-C."""
+    try:
+        # Without "standalone", click hands the exit code over instead of exiting.
+        sys.exit(cli.main(standalone_mode=False))
+    except click.UsageError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has gone; there is nobody left to tell.
+        sys.stderr.close()
+        sys.exit(1)

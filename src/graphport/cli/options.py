@@ -1,0 +1,107 @@
+"""Options and arguments that several verbs share, and how every verb ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from graphport.cli.render import Color, as_json, as_text, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphport.core.diagnostics import Diagnostic
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MODEL = click.Path(path_type=Path)
+
+json_option = click.option("--json", "as_json_", is_flag=True, help="Print one JSON document and nothing else.")
+color_option = click.option(
+    "--color", type=click.Choice([str(c) for c in Color]), default="auto", show_default=True, help="Colours in text."
+)
+edition_option = click.option(
+    "--edition", type=click.Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
+)
+backend_option = click.option(
+    "--backend", default="auto", show_default=True, help="What computes: onnxruntime, reference."
+)
+
+
+class ShapeOption(click.ParamType[Any]):
+    """`NAME=1x3x224x224`: dims are numbers or names of symbols; `NAME=` alone is a rank of 0."""
+
+    name = "NAME=SHAPE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, list[int | str]]:
+        """The name and the dims."""
+        name, equals, text = str(value).rpartition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=SHAPE, such as x=1x3x224x224", param, ctx)
+        # A comma parts dims where a symbol's name has an x.
+        parts = [] if not text else text.split("," if "," in text else "x")
+        if not all(parts):
+            self.fail(f"{value!r} has an empty dim", param, ctx)
+        return name, [int(part) if part.lstrip("-").isdigit() else part for part in parts]
+
+
+input_option = click.option(
+    "--input",
+    "shapes",
+    multiple=True,
+    type=ShapeOption(),
+    help="Bind extents of an input, such as x=1x3x224x224. Repeatable.",
+)
+
+
+def bound(shapes: Iterable[tuple[str, list[int | str]]]) -> dict[str, list[int | str]] | None:
+    """What `--input` gave, by name."""
+    return dict(shapes) or None
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+
+def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: bool = True) -> None:
+    """Findings as text."""
+    stream = sys.stderr if err else sys.stdout
+    text = as_text(findings, color=wants_color(Color(color), stream))
+    if text:
+        click.echo(text, file=stream, color=True)
+
+
+def findings_end(command: Command) -> Command:
+    """Let a verb end with exit code 1 and its findings told, whatever stage raised them."""
+
+    @wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        from graphport.core.diagnostics import DiagnosticError
+
+        try:
+            return command(*args, **kwargs)
+        except DiagnosticError as error:
+            _refuse(error.diagnostics, kwargs)
+        except (OSError, UnicodeError) as error:
+            from graphport.core.diagnostics import Diagnostic
+
+            _refuse([Diagnostic("IO0004", str(error))], kwargs)
+
+    return guarded  # type: ignore[return-value]
+
+
+def _refuse(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
+    if options.get("as_json_"):
+        print_json({"valid": False, "diagnostics": [as_json(finding) for finding in findings]})
+    else:
+        print_findings(findings, str(options.get("color", "auto")))
+    raise click.exceptions.Exit(1)

@@ -1,0 +1,244 @@
+"""Diagnostics as people and programs read them: text with excerpt and caret, and JSON."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO, TypedDict
+
+import click
+
+from graphport.core.diagnostics import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphport.core.diagnostics import Diagnostic, Span
+
+DEFAULT_WIDTH = 120
+"""Cells of a line where nobody knows the terminal's."""
+
+_NARROWEST = 20
+_TAB = "    "
+_SHOWN_LINES = 6
+_POINTS_A_CELL = 4  # marks without a width of their own count too, or one cell could hold a whole file
+_GUTTER = "blue"
+_COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_JOINERS = "\u200c\u200d"  # part of how emoji and Indic scripts are written, unlike other invisible characters
+_JAMO = range(0x1160, 0x1200)  # vowels and finals, drawn into the syllable before them
+_C0 = range(0x20)
+_CONTROL_PICTURES = 0x2400
+
+
+class Color(StrEnum):
+    """When text is coloured; `auto` asks the stream and the environment."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    AUTO = "auto"
+
+
+class Finding(TypedDict):
+    """A diagnostic in JSON; `line` and `column` count from 1 in code points and are null in a binary file."""
+
+    code: str
+    severity: str
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    help: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of the source, and the code points of it that the span takes, from 0."""
+
+    number: int
+    text: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A piece of a line as a terminal shows it, and the cells that the span takes there."""
+
+    text: str
+    offset: int
+    cells: int
+
+
+def wants_color(choice: Color, stream: TextIO) -> bool:
+    """Whether to colour what goes to `stream`.
+
+    `auto` colours a terminal, unless the variable `NO_COLOR` is set or `TERM` is `dumb`; `FORCE_COLOR` colours a pipe.
+    """
+    if choice is not Color.AUTO:
+        return choice is Color.ALWAYS
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def as_json(diagnostic: Diagnostic) -> Finding:
+    """`diagnostic` as the dictionary that every `--json` document has for it."""
+    span = diagnostic.span
+    return {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "file": None if span is None else span.file,
+        "line": None if span is None else span.line,
+        "column": None if span is None else span.column,
+        "help": diagnostic.help,
+    }
+
+
+def as_text(diagnostics: Iterable[Diagnostic], *, color: bool = False, width: int = DEFAULT_WIDTH) -> str:
+    """All of `diagnostics`, an empty line between them, and their number below if there are several.
+
+    Lines of an excerpt that are wider than `width` cells are cut around the span. What a terminal would obey rather
+    than show (escape sequences, marks that turn the direction of writing) is shown as a character or a number.
+    """
+    findings = list(diagnostics)
+    blocks = ["\n".join(_block(finding, color=color, width=width)) for finding in findings]
+    if len(findings) > 1:
+        blocks.append(counts(findings))
+    return "\n\n".join(blocks)
+
+
+def counts(diagnostics: Iterable[Diagnostic]) -> str:
+    """How many findings there are of each severity: `2 errors, 1 warning`."""
+    found = Counter(diagnostic.severity for diagnostic in diagnostics)
+    parts = [f"{found[kind]} {kind}{'' if found[kind] == 1 else 's'}" for kind in Severity if found[kind]]
+    return ", ".join(parts) or "nothing found"
+
+
+def _block(diagnostic: Diagnostic, *, color: bool, width: int) -> Iterator[str]:
+    def paint(text: str, hue: str) -> str:
+        return click.style(text, fg=hue, bold=True) if color else text
+
+    hue = _COLORS[diagnostic.severity]
+    rows = [] if diagnostic.span is None else _rows(diagnostic.span)
+    margin = " " * (max((len(str(row.number)) for row in rows), default=1) + 2)
+
+    first, *rest = diagnostic.message.splitlines() or [""]
+    yield f"{paint(f'{diagnostic.severity}[{diagnostic.code}]', hue)}: {_shown(first)}"
+    yield from (f"{margin}{_shown(line)}" for line in rest)
+    if diagnostic.span is not None:
+        yield f"{margin[1:]}{paint('-->', _GUTTER)} {_shown(str(diagnostic.span))}"
+    if rows:
+        yield margin + paint("|", _GUTTER)
+    for row in _abridged(rows):
+        if row is None:
+            yield paint("...", _GUTTER)
+            continue
+        window = _cut(row, max(_NARROWEST, width - len(margin) - 2))
+        number = f"{row.number:>{len(margin) - 1}} |"
+        yield f"{paint(number, _GUTTER)} {window.text}".rstrip()
+        if row.text or len(rows) == 1:
+            yield f"{margin}{paint('|', _GUTTER)} {' ' * window.offset}{paint('^' * window.cells, hue)}"
+    if diagnostic.help is not None:
+        first, *rest = diagnostic.help.splitlines() or [""]
+        yield f"{margin}{paint('= help:', _GUTTER)} {_shown(first)}"
+        yield from (f"{margin}        {_shown(line)}" for line in rest)
+
+
+def _rows(span: Span) -> list[_Row]:
+    """The lines that `span` touches; of many lines, the first ones and the last."""
+    source = span.source
+    if source.text is None or span.start is None:
+        return []
+    start = min(span.start, len(source.text))
+    stop = min(max(start, start if span.stop is None else span.stop), len(source.text))
+    (first, left), (last, right) = source.position(start), source.position(stop)
+    if last > first and right == 1:
+        last, right = last - 1, len(source.line(last - 1)) + 1  # it ends with its line, not before the next
+    numbers = range(first, last + 1)
+    if len(numbers) > _SHOWN_LINES + 1:  # one line left out would take as much space as itself
+        numbers = [*numbers[: _SHOWN_LINES - 1], last]
+    rows: list[_Row] = []
+    for number in numbers:
+        text = source.line(number)
+        # White space around the lines of a long span belongs to their layout, not to what was found.
+        begin = left - 1 if number == first else len(text) - len(text.lstrip())
+        end = right - 1 if number == last else len(text.rstrip())
+        rows.append(_Row(number, text, begin, max(begin, end)))
+    return rows
+
+
+def _abridged(rows: Sequence[_Row]) -> Iterator[_Row | None]:
+    """`rows`, with `None` where lines between them are left out."""
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is not None and row.number > before.number + 1:
+            yield None
+        yield row
+
+
+def _cut(row: _Row, room: int) -> _Window:
+    """The part of the line around the span that fits into `room` cells; an ellipsis stands where something is cut."""
+    text, start = row.text, min(row.start, len(row.text))
+    caret_after = 1 if start == len(text) else 0
+    left, right = 0, _fitting(text, room - caret_after)
+    if right < len(text):
+        room -= 2  # for the ellipses
+        reach = room * _POINTS_A_CELL
+        ahead, behind = text[start : start + reach], text[max(0, start - reach) : start][::-1]
+        span = _cells(ahead[: _fitting(ahead[: row.stop - start], room)])
+        right = start + _fitting(ahead, span + (room - span) // 2)
+        left = start - _fitting(behind, room - _cells(text[start:right]))
+        right = start + _fitting(ahead, room - _cells(text[left:start]))
+    while 0 < left < start and not _cells(text[left]):
+        left += 1  # a mark would join the ellipsis
+    before = "…" if left else ""
+    after = "…" if right < len(text) else ""
+    return _Window(
+        text=before + _shown(text[left:right]) + after,
+        offset=len(before) + _cells(text[left:start]),
+        cells=max(1, _cells(text[start : min(row.stop, right)])),
+    )
+
+
+def _fitting(text: str, cells: int) -> int:
+    """How many of the first code points of `text` fit into `cells`."""
+    used = 0
+    for count, character in enumerate(islice(text, cells * _POINTS_A_CELL)):
+        used += _cells(character)
+        if used > cells:
+            return count
+    return min(len(text), cells * _POINTS_A_CELL)
+
+
+def _cells(text: str) -> int:
+    """Cells of a terminal that `text` takes when it is shown."""
+    return sum(map(_character_cells, _shown(text)))
+
+
+def _character_cells(character: str) -> int:
+    if character.isascii():
+        return 1
+    if character in _JOINERS or ord(character) in _JAMO or unicodedata.category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _shown(text: str) -> str:
+    """`text` with a visible stand-in for every character that a terminal would obey or not show at all."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_stand_in, text))
+
+
+def _stand_in(character: str) -> str:
+    if character == "\t":
+        return _TAB
+    if ord(character) in _C0:
+        return chr(_CONTROL_PICTURES + ord(character))
+    if character in _JOINERS or character.isprintable() or character == "\u3000":
+        return character
+    return f"<U+{ord(character):04X}>"

@@ -1,0 +1,104 @@
+"""`graphport run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from graphport.cli.options import (
+    MODEL,
+    backend_option,
+    bound,
+    color_option,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_findings,
+    print_json,
+)
+from graphport.core.sequences import is_sequence
+
+
+@click.command(name="run")
+@click.argument("model", type=MODEL)
+@click.option(
+    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input; random numbers if not given."
+)
+@click.option("--outputs", "outputs", type=MODEL, help="The .npz file to write, with an array for each output.")
+@backend_option
+@input_option
+@edition_option
+@color_option
+@json_option
+@findings_end
+def verb(
+    model: Path,
+    inputs: Path | None,
+    outputs: Path | None,
+    backend: str,
+    shapes: Any,
+    edition: str | None,
+    color: str,
+    as_json_: bool,
+) -> None:
+    """Run a model once.
+
+    \b
+    Examples:
+      graphport run net.onnx --inputs in.npz --outputs out.npz
+      graphport run model.nnef.tgz --inputs in.npz --outputs out.npz --backend reference
+    """
+    from graphport import api
+    from graphport.backends.inputs import made_up
+    from graphport.cli import arrays
+    from graphport.core.facts import SequenceFact
+
+    loaded = api.load(model, edition=edition, shapes=bound(shapes))
+    if not as_json_:
+        print_findings(loaded.findings, color)
+    if inputs is None:
+        given = made_up(loaded.graph)
+    else:
+        sequences = [name for name, value in loaded.inputs.items() if isinstance(value.fact, SequenceFact)]
+        given = arrays.gathered(arrays.read(inputs), sequences)
+    found = api.run(loaded, given, backend=backend)
+    if outputs is not None:
+        arrays.write(outputs, found)
+    _tell(found, outputs, as_json_=as_json_)
+
+
+def _tell(found: dict[str, Any], outputs: Path | None, *, as_json_: bool) -> None:
+    from graphport.cli.table import print_table
+
+    if as_json_:
+        summary = {name: _summary(array) for name, array in found.items()}
+        print_json({"outputs": summary, "file": None if outputs is None else str(outputs)})
+        return
+    print_table(("output", "type", "shape", "first numbers"), [_row(name, array) for name, array in found.items()])
+    if outputs is not None:
+        click.echo(f"written to {outputs}")
+
+
+def _summary(array: Any) -> dict[str, Any]:
+    if is_sequence(array):
+        return {"sequence": len(array)}
+    return {"dtype": None, "shape": None} if array is None else {"dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def _row(name: str, array: Any) -> tuple[str, str, str, str]:
+    if is_sequence(array):
+        return name, "sequence", str(len(array)), ""
+    if array is None:
+        return name, "absent", "", ""
+    return name, array.dtype.name, "×".join(map(str, array.shape)) or "scalar", _peek(array)
+
+
+def _peek(array: Any, most: int = 4) -> str:
+    import numpy as np
+
+    flat = np.asarray(array).reshape(-1)
+    shown = " ".join(f"{x:.6g}" if flat.dtype.kind == "f" else str(x) for x in flat[:most])
+    return shown + (" …" if flat.size > most else "")

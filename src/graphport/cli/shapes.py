@@ -1,0 +1,104 @@
+"""`graphport shapes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    MODEL,
+    bound,
+    color_option,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_findings,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphport.core.facts import Fact
+
+
+@click.command(name="shapes")
+@click.argument("model", type=MODEL)
+@input_option
+@edition_option
+@color_option
+@json_option
+@findings_end
+def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bool) -> None:
+    """Print every value with its element type and shape.
+
+    Extents that only a run can tell are symbols, such as N or 2*H.
+
+    \b
+    Examples:
+      graphport shapes net.onnx
+      graphport shapes net.onnx --input x=8x3x224x224
+      graphport shapes model.nnef --json
+    """
+    from graphport import api
+    from graphport.cli.table import print_table
+
+    loaded = api.load(model, edition=edition, shapes=bound(shapes))
+    facts = loaded.shapes()
+    if as_json_:
+        print_json({"values": {name: fact_as_json(fact) for name, fact in facts.items()}, **_bounds(facts.values())})
+        return
+    print_findings(loaded.findings, color)
+    rows = [(value.name, _kind(value), _dtype(value.fact), _shape(value.fact)) for value in loaded.graph.values()]
+    print_table(("value", "of", "type", "shape"), rows)
+
+
+def fact_as_json(fact: Fact) -> dict[str, Any]:
+    """A tensor's type and shape; a sequence's or optional's element beside its kind."""
+    from graphport.core.facts import OptionalFact, SequenceFact
+
+    if isinstance(fact, SequenceFact):
+        return {"sequence": fact_as_json(fact.element)}
+    if isinstance(fact, OptionalFact):
+        return {"optional": fact_as_json(fact.element)}
+    shape = None if fact.shape is None else [dim if isinstance(dim, int) else str(dim) for dim in fact.shape]
+    return {"dtype": None if fact.dtype is None else str(fact.dtype), "shape": shape}
+
+
+def _bounds(facts: Any) -> dict[str, Any]:
+    from graphport.core.dims import Symbolic, bounds, symbols
+    from graphport.core.facts import TensorFact
+
+    found: dict[str, list[int | None]] = {}
+    for fact in facts:
+        for dim in (fact.shape or ()) if isinstance(fact, TensorFact) else ():
+            if isinstance(dim, Symbolic):
+                for name, symbol in symbols(dim).items():
+                    low, high = bounds(symbol)
+                    if (low or 0) > 0 or high is not None:
+                        found[name] = [low, high]
+    return {"bounds": found} if found else {}
+
+
+def _kind(value: Any) -> str:
+    if value.is_input:
+        return "input"
+    return "constant" if value.is_constant else value.producer.op
+
+
+def _dtype(fact: Fact) -> str:
+    from graphport.core.facts import TensorFact
+
+    if not isinstance(fact, TensorFact):
+        return str(fact)
+    return "?" if fact.dtype is None else str(fact.dtype)
+
+
+def _shape(fact: Fact) -> str:
+    from graphport.core.facts import TensorFact
+
+    if not isinstance(fact, TensorFact) or fact.shape is None:
+        return "?"
+    return "×".join(map(str, fact.shape)) or "scalar"

@@ -1,0 +1,37 @@
+"""Tables: drawn on a terminal, plain columns in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """One row a line; on a terminal with rules and the terminal's width, in a pipe with two blanks between columns."""
+    if sys.stdout.isatty():
+        _draw(headings, rows, title)
+        return
+    if title:
+        click.echo(title)
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+    for row in [headings, *rows]:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        # Names of values may hold what rich takes for markup.
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)

@@ -1,0 +1,5 @@
+"""How far two runs lie apart: metrics, pairing of outputs, the first value that differs."""
+
+from graphport.comparison.metrics import Comparison, Difference, compare_outputs, difference
+
+__all__ = ["Comparison", "Difference", "compare_outputs", "difference"]

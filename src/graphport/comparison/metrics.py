@@ -1,0 +1,190 @@
+"""Metrics between tensors, and what passes as equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.sequences import is_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+RELATIVE = 1e-4
+"""Tolerance as a part of the largest magnitude of the first tensor."""
+ABSOLUTE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How `other` differs from `name`.
+
+    `max_abs` and `mean_abs` are in the tensor's unit, `snr_db` is 10 log10(sum a² / sum (a - b)²) and infinite where
+    nothing differs, `cosine` is 1 where directions agree. All are `None` where types or shapes differ.
+    """
+
+    name: str
+    other: str
+    passed: bool
+    reason: str | None = None
+    max_abs: float | None = None
+    mean_abs: float | None = None
+    snr_db: float | None = None
+    cosine: float | None = None
+    first: tuple[int, ...] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data; an infinite ratio is `null`, since JSON has no infinity."""
+        finite = self.snr_db if self.snr_db is not None and np.isfinite(self.snr_db) else None
+        return {
+            "name": self.name,
+            "other": self.other,
+            "passed": self.passed,
+            "reason": self.reason,
+            "max_abs": self.max_abs,
+            "mean_abs": self.mean_abs,
+            "snr_db": finite,
+            "cosine": self.cosine,
+            "first": None if self.first is None else list(self.first),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two models held against each other, output by output, and value by value where asked for."""
+
+    outputs: tuple[Difference, ...]
+    values: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is equal within tolerance."""
+        return all(difference.passed for difference in self.outputs)
+
+    @property
+    def max_abs(self) -> float | None:
+        """The largest absolute difference of any output; `None` where one has no number for it."""
+        found = [difference.max_abs for difference in self.outputs]
+        return None if any(value is None for value in found) else max((v for v in found if v is not None), default=0.0)
+
+    @property
+    def snr_db(self) -> float | None:
+        """The least signal-to-noise ratio of any output."""
+        found = [difference.snr_db for difference in self.outputs]
+        return (
+            None if any(value is None for value in found) else min((v for v in found if v is not None), default=np.inf)
+        )
+
+    @property
+    def first(self) -> Difference | None:
+        """The first value, in the order of computation, that differs beyond tolerance."""
+        return next((difference for difference in self.values if not difference.passed), None)
+
+
+def difference(name: str, a: Any, b: Any, *, other: str | None = None) -> Difference:
+    """How `b` differs from `a`: tensors, sequences of them, or absent ones.
+
+    Equal within tolerance is: the same type, shape and places of NaN and infinity, and
+    `|a - b| <= 1e-4 * max|a| + 1e-6` elsewhere; text and integers must be equal.
+    """
+    other = name if other is None else other
+    if is_sequence(a) or is_sequence(b) or a is None or b is None:
+        return _sequence(name, other, a, b)
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype != b.dtype:
+        return Difference(name, other, passed=False, reason=f"{a.dtype} against {b.dtype}")
+    if a.shape != b.shape:
+        return Difference(name, other, passed=False, reason=f"shape {list(a.shape)} against {list(b.shape)}")
+    if a.dtype == object or a.dtype.kind in "SU":
+        return _text(name, other, a, b)
+    return _numbers(name, other, a, b)
+
+
+def compare_outputs(
+    a: Mapping[str, Any], b: Mapping[str, Any], originals: Mapping[str, str] | None = None
+) -> Comparison:
+    """Pair two sets of outputs by name, then by the original name that `b` remembers, then by position; compare each."""
+    pairs, notes = pair(list(a), list(b), originals or {})
+    found = [
+        Difference(name, "", passed=False, reason="the second model has no such output")
+        if other is None
+        else difference(name, a[name], b[other], other=other)
+        for name, other in pairs
+    ]
+    return Comparison(tuple(found), notes=tuple(notes))
+
+
+def pair(
+    names: Sequence[str], others: Sequence[str], originals: Mapping[str, str]
+) -> tuple[list[tuple[str, str | None]], list[str]]:
+    """For each of `names` its partner in `others`; notes say where only the position speaks for it."""
+    by_original = {original: name for name, original in originals.items() if name in others}
+    found: dict[str, str | None] = {name: name if name in others else by_original.get(name) for name in names}
+    free = [name for name in others if name not in found.values()]
+    notes: list[str] = []
+    for name in names:
+        if found[name] is None and free:
+            found[name] = free.pop(0)
+            notes.append(f"{name} is paired with {found[name]} by position")
+    return list(found.items()), notes
+
+
+def _sequence(name: str, other: str, a: Any, b: Any) -> Difference:
+    if a is None or b is None:
+        same = a is None and b is None
+        return Difference(name, other, passed=same, reason=None if same else "only one of them is there")
+    if not is_sequence(a) or not is_sequence(b) or len(a) != len(b):
+        return Difference(name, other, passed=False, reason="sequences of different lengths")
+    items = [difference(f"{name}.{i}", x, y) for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    wrong = next((item for item in items if not item.passed), None)
+    if wrong is not None:
+        return Difference(
+            name,
+            other,
+            passed=False,
+            reason=f"{wrong.name} {wrong.reason or 'differs'}",
+            max_abs=wrong.max_abs,
+        )
+    worst = max((item.max_abs or 0.0 for item in items), default=0.0)
+    return Difference(name, other, passed=True, max_abs=worst)
+
+
+def _text(name: str, other: str, a: Any, b: Any) -> Difference:
+    differs = a.astype(str) != b.astype(str)
+    if not differs.any():
+        return Difference(name, other, passed=True, max_abs=0.0, mean_abs=0.0, snr_db=np.inf, cosine=1.0)
+    return Difference(name, other, passed=False, reason="text differs", first=_first(differs))
+
+
+def _numbers(name: str, other: str, a: Any, b: Any) -> Difference:
+    is_exact = a.dtype.kind in "biu"
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    finite = np.isfinite(x) & np.isfinite(y)
+    unlike = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
+    gap = np.abs(np.where(finite, x, 0) - np.where(finite, y, 0))
+    largest = float(np.max(np.abs(x), where=finite, initial=0.0))
+    bound = 0.0 if is_exact else RELATIVE * largest + ABSOLUTE
+    wrong = unlike | (a != b if is_exact else gap > bound)
+    signal, noise = float(np.sum(np.abs(np.where(finite, x, 0)) ** 2)), float(np.sum(gap**2))
+    norms = float(np.sqrt(signal * np.sum(np.abs(np.where(finite, y, 0)) ** 2)))
+    dot = float(np.abs(np.vdot(np.where(finite, x, 0), np.where(finite, y, 0)))) if norms else 1.0
+    reason = "NaN or infinity in different places" if unlike.any() else None
+    return Difference(
+        name,
+        other,
+        passed=not wrong.any(),
+        reason=reason,
+        max_abs=float(gap.max(initial=0.0)),
+        mean_abs=float(gap.mean()) if gap.size else 0.0,
+        snr_db=float(np.inf) if noise == 0 else float(10 * np.log10(signal / noise)) if signal else float(-np.inf),
+        cosine=min(dot / norms, 1.0) if norms else 1.0,
+        first=_first(wrong) if wrong.any() else None,
+    )
+
+
+def _first(wrong: Any) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))

@@ -1,0 +1,1 @@
+"""Between dialects: legalize, lift, and what a target can say."""

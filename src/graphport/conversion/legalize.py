@@ -1,0 +1,141 @@
+"""A dialect's graph in canonical words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.facts import Unknown
+from graphport.ir import rewrite
+from graphport.ir.graph import Value, walk
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import OPSET, ShapeError, UnsupportedError
+from graphport.ops.infer import Inference
+from graphport.ops.reshape import Identity
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node
+
+
+def is_canonical(graph: Graph) -> bool:
+    """Whether every node, bodies included, is a canonical operator."""
+    return all(not node.dialect for inner in walk(graph) for node in inner)
+
+
+def legalize(graph: Graph, *, check_declared: bool = True) -> tuple[Graph, list[Diagnostic]]:
+    """`graph` with every node that has a canonical form in it, facts set, and what was found on the way.
+
+    Every value of the dialect keeps its name, element type, rank and layout. A node without canonical form stays as it
+    is; the finding (a warning) says why. A graph that is canonical already is returned itself; else a copy.
+
+    Args:
+        graph: in any dialect; not changed.
+        check_declared: facts that the file declares are claims, a contradiction is a finding.
+    """
+    if is_canonical(graph):
+        return graph, []
+    result = rewrite.copy(graph)
+    worker = _Legalizer(check_declared=check_declared)
+    worker.graph(result)
+    result.opsets = {"": OPSET} | {domain: v for domain, v in result.opsets.items() if domain not in ("", "onnx")}
+    return result, list(dict.fromkeys(worker.inference.findings))
+
+
+class _Legalizer:
+    def __init__(self, *, check_declared: bool) -> None:
+        self.inference = Inference()
+        self.check_declared = check_declared
+
+    def graph(self, graph: Graph) -> None:
+        """Legalize the nodes in order; facts of a node's operands are final when it is reached."""
+        for node in graph:
+            if node.dialect:
+                self._node(graph, node)
+            else:
+                self.inference.settle(node, check_declared=False)
+
+    def _node(self, graph: Graph, node: Node) -> None:
+        version = registry.version(node)
+        if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
+            # Bodies are legalized knowing what they are given, which the fact of their node tells them.
+            self.inference.settle(node, check_declared=self.check_declared)
+            for body in node.bodies():
+                self.graph(body)
+            node.dialect = ""
+            return
+        rule = registry.lowering(node.dialect, node.word, version)
+        if rule is None:
+            self._opaque(node, self._reason(node, version))
+            return
+        for body in node.bodies():
+            self.graph(body)
+        self._lower(graph, node, rule, version)
+
+    def _lower(self, graph: Graph, node: Node, rule: registry.Lower, version: int | None) -> None:
+        count = len(node.outputs)
+        stem = node.results[0].name if node.results else node.word
+        builder = Builder(
+            self.inference,
+            graph,
+            node,
+            dialect=node.dialect,
+            count=count,
+            version=version,
+            origin=node.origin,
+            stem=stem,
+        )
+        before = node.previous
+        try:
+            answer = registry.results(rule(builder, *node.inputs, **node.attributes))
+        except (UnsupportedError, Unknown, ShapeError) as error:
+            _undo(graph, before, node)
+            if isinstance(error, ShapeError):
+                finding = Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help)
+                self.inference.findings.append(finding)
+            else:
+                self._opaque(node, str(error) or "the rank of an operand is not known")
+            return
+        for index, old in enumerate(node.outputs):
+            if old is not None:
+                new = answer[index]
+                if new is None:
+                    message = f"the lowering of {node.op} gives no result {index}"
+                    raise ValueError(message)
+                self._take_over(builder, node, old, new)
+        graph.remove(node)
+
+    def _take_over(self, builder: Builder, node: Node, old: Value, new: Value) -> None:
+        """Let `new` be what `old` was, name included."""
+        if new.producer is None or new in node.inputs or new.is_output or new.graph is not old.graph:
+            new = builder(Identity, new)
+        claim = old.fact
+        rewrite.swap_names(old, new)
+        new.origin = old.origin
+        if old.has_notes:
+            new.notes.update(old.notes)
+        old.replace_uses(new)
+        if self.check_declared:
+            new.fact = self.inference.reconcile(new, new.fact, claim)
+
+    def _opaque(self, node: Node, reason: str) -> None:
+        self.inference.findings.append(
+            Diagnostic(
+                "LEG0001",
+                f"{node.op} stays as it is: {reason}",
+                node.origin,
+                "only its own format can say it",
+                Severity.WARNING,
+            )
+        )
+
+    def _reason(self, node: Node, version: int | None) -> str:
+        if node.dialect == "onnx" and node.word in registry.pages():
+            return f"its form of opset {version} has no rule yet"
+        return "there is no rule for it"
+
+
+def _undo(graph: Graph, before: Node | None, node: Node) -> None:
+    """Remove what a lowering that gave up has left before `node`."""
+    while node.previous is not before and node.previous is not None:
+        graph.remove(node.previous)

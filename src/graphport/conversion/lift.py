@@ -1,0 +1,94 @@
+"""A canonical graph in the words of a dialect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic
+from graphport.ir import rewrite
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node
+
+
+def lift(graph: Graph, dialect: str) -> tuple[Graph, list[Diagnostic]]:
+    """A copy of `graph` (canonical) with every node in words of `dialect`, and what could not be said.
+
+    Values keep their names. Each finding (LEG0002, an error) stands for all nodes of one operator and one reason; where
+    there is any, the graph is not fit to be written.
+    """
+    result = rewrite.copy(graph)
+    unsaid: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], Node] = {}
+    for node in result:
+        if node.dialect == dialect:
+            continue
+        reason = _lift(result, node, dialect)
+        if reason is not None:
+            unsaid[node.op, reason] += 1
+            first.setdefault((node.op, reason), node)
+    rewrite.remove_dead(result)
+    findings = [
+        Diagnostic(
+            "LEG0002",
+            f"{dialect} cannot say {op} ({count}): {reason}",
+            first[op, reason].origin,
+            "choose another format",
+        )
+        for (op, reason), count in unsaid.items()
+    ]
+    return result, findings
+
+
+def unsupported(graph: Graph, dialect: str) -> dict[str, int]:
+    """How many nodes of each operator `dialect` cannot say."""
+    result = rewrite.copy(graph)
+    failed = [node.op for node in result if node.dialect != dialect and _lift(result, node, dialect) is not None]
+    return dict(Counter(failed))
+
+
+def _lift(graph: Graph, node: Node, dialect: str) -> str | None:
+    """Replace `node` by words of `dialect`, or say why not."""
+    page = None if node.dialect else registry.pages().get(node.word)
+    if page is None:
+        return f"it is a word of {node.dialect or 'no known dialect'}"
+    reason = "there is no word for it"
+    for rule in registry.liftings(dialect, page):
+        stem = node.results[0].name if node.results else node.word
+        builder = Builder(
+            Inference(), graph, node, dialect=dialect, count=len(node.outputs), origin=node.origin, stem=stem
+        )
+        before = node.previous
+        try:
+            answer = rule(builder, node)
+        except (UnsupportedError, ShapeError) as error:
+            answer, reason = None, str(error)
+        if answer is not None:
+            _take_over(graph, node, answer)
+            return None
+        while node.previous is not before and node.previous is not None:
+            graph.remove(node.previous)
+    return reason
+
+
+def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> None:
+    for index, old in enumerate(node.outputs):
+        if old is None:
+            continue
+        new = answer[index] if index < len(answer) else None
+        if new is None:
+            message = f"the lifting of {node.op} gives no result {index}"
+            raise ValueError(message)
+        if new.producer is None or new in node.inputs or new.graph is not graph:
+            old.replace_uses(new)
+            continue
+        rewrite.swap_names(old, new)
+        new.fact = old.fact
+        old.replace_uses(new)
+    graph.remove(node)

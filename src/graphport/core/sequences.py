@@ -1,0 +1,10 @@
+"""Telling lists from the rest, in a way that a type checker follows."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+
+def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Whether `value` is a list or tuple: a sequence at run time, several results of a rule."""
+    return isinstance(value, list | tuple)

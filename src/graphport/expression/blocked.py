@@ -1,0 +1,250 @@
+"""A program computed by NumPy, block by block, in registers that are reused: no temporary grows with the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.expression.faults import Fault
+from graphport.expression.kernels import KERNELS
+from graphport.expression.program import Apply, Constant, Load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphport.core.dtypes import DType
+    from graphport.expression.functions import Compute, Function
+    from graphport.expression.program import Program, Shape
+    from graphport.expression.syntax import Number
+
+Array = np.ndarray[Any, Any]
+Kernel = Callable[..., Array]
+
+CACHE = 1 << 19
+"""Bytes that the registers take together: what a core's second-level cache holds."""
+_SHORTEST, _LONGEST = 1 << 12, 1 << 16
+"""Bounds of a block, in elements: below, calling NumPy costs more than computing; above, blocks leave the cache."""
+
+
+class KernelFault(Exception):  # noqa: N818  becomes a diagnostic where the text is known
+    """Value `number` of a program cannot be computed; the cause is a `Fault`."""
+
+    def __init__(self, number: int, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.number = number
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """One call of a kernel; `number` is the value that it computes, `register` where that lies between."""
+
+    number: int
+    kernel: Kernel
+    arguments: tuple[int, ...]
+    dtype: np.dtype[Any]
+    register: int
+    ends: tuple[int, ...]
+    """Computed values that nothing after this reads."""
+
+
+class BlockedProgram:
+    """A program with NumPy's kernels and registers in place."""
+
+    def __init__(self, program: Program, functions: Mapping[str, Function]) -> None:
+        self.program = program
+        self.loads = [(number, value.index) for number, value in enumerate(program.values) if isinstance(value, Load)]
+        self.operations = _operations(program, functions)
+        self.register_count = 1 + max((operation.register for operation in self.operations), default=-1)
+        self.width = max((operation.dtype.itemsize for operation in self.operations), default=1)
+        self.block = _block_length(self.register_count * self.width)
+        self._idle: list[Array] = []
+
+    def run(self, operands: Sequence[Array], constants: Sequence[Number], out: Array) -> None:
+        """Compute the program on `operands` (by index) into `out`, which has the shape of the result.
+
+        Raises:
+            KernelFault: an integer is divided by zero; `out` may hold some of the result by then.
+        """
+        with np.errstate(all="ignore"):
+            known: dict[int, Array] = {
+                number: constant_array(constants[value.slot], value.dtype)
+                for number, value in enumerate(self.program.values)
+                if isinstance(value, Constant)
+            }
+            if not self.operations:
+                np.copyto(out, operands[self.loads[0][1]])
+            elif out.size <= self.block:
+                known.update((number, operands[index]) for number, index in self.loads)
+                self._run_whole(known, out)
+            else:
+                self._run_blocks([(number, operands[index]) for number, index in self.loads], known, out)
+
+    def _run_whole(self, values: dict[int, Array], out: Array) -> None:
+        """All at once: the temporaries are no larger than a block."""
+        last = self.operations[-1]
+        for operation in self.operations[:-1]:
+            arguments = [values[argument] for argument in operation.arguments]
+            if operation.kernel is _convert:
+                values[operation.number] = arguments[0].astype(operation.dtype)
+            else:
+                values[operation.number] = _called(operation, arguments)
+            for number in operation.ends:
+                del values[number]
+        _called(last, [values[argument] for argument in last.arguments], out)
+
+    def _run_blocks(self, loads: Sequence[tuple[int, Array]], known: dict[int, Array], out: Array) -> None:
+        loads, out = _flattened(loads, out)
+        shapes = self._shapes(loads, out.ndim)
+        registers = self._idle.pop() if self._idle else np.empty((self.register_count, self.block * self.width), "V1")
+        views: dict[tuple[int, np.dtype[Any], Shape], Array] = {}
+        for place in blocks(out.shape, self.block):
+            for number, array in loads:
+                known[number] = array[_within(place, array.shape)]
+            target = out[place]
+            for operation in self.operations[:-1]:
+                shape = _block_shape(shapes[operation.number], target.shape)
+                key = (operation.register, operation.dtype, shape)
+                view = views.get(key)
+                if view is None:
+                    view = views[key] = _view(registers[operation.register], operation.dtype, shape)
+                known[operation.number] = view
+                _called(operation, [known[argument] for argument in operation.arguments], view)
+            last = self.operations[-1]
+            _called(last, [known[argument] for argument in last.arguments], target)
+        self._idle.append(registers)
+
+    def _shapes(self, loads: Sequence[tuple[int, Array]], rank: int) -> dict[int, Shape]:
+        """The shape of every value, of full rank; a constant has extents 1."""
+        ones = (1,) * rank
+        shapes: dict[int, Shape] = {number: ones[array.ndim :] + array.shape for number, array in loads}
+        for operation in self.operations:
+            merged = [shapes.get(argument, ones) for argument in operation.arguments]
+            first = merged[0]
+            shapes[operation.number] = (
+                first if all(shape == first for shape in merged) else np.broadcast_shapes(*merged)
+            )
+        return shapes
+
+
+def constant_array(value: Number, dtype: DType) -> Array:
+    """`value` as a tensor without axes; integers wrap round, as PyTorch's do."""
+    return np.array(value).astype(dtype.numpy)
+
+
+def blocks(shape: Shape, limit: int) -> Iterator[tuple[slice, ...]]:
+    """Boxes that tile `shape` in order, each of about `limit` elements or less: whole inner axes, a run of one axis."""
+    axis = len(shape)
+    inner = 1
+    while axis and inner * shape[axis - 1] <= limit:
+        axis -= 1
+        inner *= shape[axis]
+    rest = tuple(slice(None) for _ in shape[axis:])
+    if axis == 0:
+        yield rest
+        return
+    extent = shape[axis - 1]
+    count = -(-extent // max(1, limit // inner))
+    edges = [extent * part // count for part in range(count + 1)]
+    runs = [slice(start, stop) for start, stop in pairwise(edges)]
+    for outer in product(*(range(n) for n in shape[: axis - 1])):
+        for run in runs:
+            yield (*(slice(index, index + 1) for index in outer), run, *rest)
+
+
+def _block_length(width: int) -> int:
+    # A multiple of 64 keeps every register aligned to a cache line.
+    return min(max(CACHE // max(1, width), _SHORTEST), _LONGEST) // 64 * 64
+
+
+def _operations(program: Program, functions: Mapping[str, Function]) -> list[_Operation]:
+    """The kernel calls, with registers: one is free again after the last use of what it holds."""
+    last_use: dict[int, int] = {}
+    for number, value in enumerate(program.values):
+        if isinstance(value, Apply):
+            last_use.update((argument, number) for argument in value.arguments)
+    operations: list[_Operation] = []
+    register_of: dict[int, int] = {}
+    free: list[int] = []
+    count = 0
+    for number, value in enumerate(program.values):
+        if not isinstance(value, Apply):
+            continue
+        dying = {argument for argument in value.arguments if last_use[argument] == number and argument in register_of}
+        # A result may take the place of an argument only if the two are read and written in step.
+        same = [argument for argument in dying if program.values[argument].dtype is value.dtype]
+        free.extend(register_of.pop(argument) for argument in same)
+        if not free:
+            free.append(count)
+            count += 1
+        register_of[number] = free.pop()
+        free.extend(register_of.pop(argument) for argument in dying - set(same))
+        kernel = _kernel(value.kernel, functions)
+        operations.append(
+            _Operation(number, kernel, value.arguments, value.dtype.numpy, register_of[number], tuple(dying))
+        )
+    return operations
+
+
+def _kernel(name: str, functions: Mapping[str, Function]) -> Kernel:
+    if name == "copy":
+        return _convert
+    if name in KERNELS:
+        return KERNELS[name]
+    function = functions[name]
+    return function.into or _with_out(function.compute)
+
+
+def _with_out(compute: Compute) -> Kernel:
+    def kernel(*arrays: Array, out: Array | None = None) -> Array:
+        result: Array = compute(*arrays)
+        if out is None:
+            return result
+        np.copyto(out, result, casting="unsafe")
+        return out
+
+    return kernel
+
+
+def _convert(x: Array, out: Array) -> Array:
+    np.copyto(out, x, casting="unsafe")
+    return out
+
+
+def _called(operation: _Operation, arguments: Sequence[Array], out: Array | None = None) -> Array:
+    try:
+        return operation.kernel(*arguments, out=out)
+    except Fault as fault:
+        raise KernelFault(operation.number, fault) from None
+
+
+def _flattened(loads: Sequence[tuple[int, Array]], out: Array) -> tuple[Sequence[tuple[int, Array]], Array]:
+    """The same with one axis, where every operand lies like the result or is a single number."""
+    is_plain = out.flags.c_contiguous and all(
+        array.size == 1 or (array.shape == out.shape and array.flags.c_contiguous) for _, array in loads
+    )
+    if not is_plain:
+        return loads, out
+    return [(number, array.reshape(-1)) for number, array in loads], out.reshape(-1)
+
+
+def _within(place: tuple[slice, ...], shape: Shape) -> tuple[slice, ...]:
+    """The part of an operand of shape `shape` that a block of the result needs."""
+    whole = slice(None)
+    inner = place[len(place) - len(shape) :]
+    return tuple(whole if extent == 1 else part for extent, part in zip(shape, inner, strict=True))
+
+
+def _block_shape(shape: Shape, block: Shape) -> Shape:
+    if shape == block:
+        return block
+    return tuple(1 if extent == 1 else length for extent, length in zip(shape, block, strict=True))
+
+
+def _view(register: Array, dtype: np.dtype[Any], shape: Shape) -> Array:
+    return register[: prod(shape) * dtype.itemsize].view(dtype).reshape(shape)

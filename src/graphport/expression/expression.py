@@ -1,0 +1,296 @@
+"""An expression: read once, shown in every form, evaluated on any operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.expression.blocked import BlockedProgram, KernelFault
+from graphport.expression.functions import NUMPY_FUNCTIONS
+from graphport.expression.kernels import is_array
+from graphport.expression.parse import parse
+from graphport.expression.program import Argument, Builder, Program, Result, check_operand_count, span_of
+from graphport.expression.promotion import scalar_dtype
+from graphport.expression.rpn import Action, rpn
+from graphport.expression.syntax import preorder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.expression.functions import Function
+    from graphport.expression.program import Shape
+    from graphport.expression.rpn import Step
+    from graphport.expression.syntax import Node, Number
+    from graphport.expression.tokens import Text, Token
+
+Array = np.ndarray[Any, Any]
+
+_MOST_PLANS = 32
+_SEES_SHAPES = frozenset({"size", "int"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What an expression comes to on operands of certain types, ready to run."""
+
+    result: Result
+    programs: dict[int, BlockedProgram]
+    """By the identity of the programs in `result`."""
+
+
+class Expression:
+    """An expression of pnnx, for instance `add(@0,mul(@1,@2))`.
+
+    Attributes:
+        tokens: its words; each has a kind, a text, and its start and end in code points.
+        tree: its syntax tree; `str(tree)` is the canonical text.
+        rpn: its steps in reverse Polish notation.
+        findings: warnings about how it is written; a strict reading has none.
+        operand_count: how many operands it takes: the largest `@index` and 1.
+    """
+
+    def __init__(
+        self,
+        text: str | Text,
+        functions: Mapping[str, Function] = NUMPY_FUNCTIONS,
+        *,
+        lenient: bool = False,
+        default_float: DType = DType.FLOAT32,
+    ) -> None:
+        """Read `text`.
+
+        Args:
+            text: the expression, or where it lies in a file.
+            functions: what its functions mean.
+            lenient: take the broken prefix texts that pnnx writes, with a warning.
+            default_float: what integers become where a function gives fractions (PyTorch's default dtype).
+
+        Raises:
+            DiagnosticError: `EXPR0001` to `EXPR0106`, at the column where the text is wrong.
+        """
+        arities = {name: function.signature.arities for name, function in functions.items()}
+        parsed = parse(text, arities, lenient=lenient)
+        self.text = parsed.text
+        self.tokens: tuple[Token, ...] = parsed.tokens
+        self.tree: Node = parsed.tree
+        self.rpn: tuple[Step, ...] = rpn(parsed.tree, arities)
+        self.findings: tuple[Diagnostic, ...] = parsed.findings
+        self.operand_count = 1 + max((step.index for step in self.rpn), default=-1)
+        self._functions = functions
+        self._default_float = default_float
+        self._sees_shapes = any(step.action is Action.APPLY and step.function in _SEES_SHAPES for step in self.rpn)
+        self._plans: dict[object, _Plan] = {}
+
+    def __str__(self) -> str:
+        return str(self.tree)
+
+    def __repr__(self) -> str:
+        return f"Expression({str(self)!r})"
+
+    def __call__(self, *operands: object, out: Array | None = None) -> Any:
+        """The value on `operands`: arrays (or what NumPy makes arrays of) and Python numbers, which are weak scalars.
+
+        Args:
+            operands: as many as `operand_count`.
+            out: where the result goes; it has the shape and the element type of the result.
+
+        Returns:
+            An array; without tensors a number, `None` or a word; for a list expression, a list of such.
+
+        Raises:
+            DiagnosticError: `EXPR0201` to `EXPR0207`.
+        """
+        given = [_operand(operand) for operand in operands]
+        if len(given) != self.operand_count:
+            check_operand_count(self.text, self.rpn, len(given))
+        plan = self._plan(given)
+        if out is not None and not isinstance(plan.result.value, Program):
+            raise self._error("EXPR0207", "the result is not a tensor, so it cannot be put into an array")
+        return self._value(plan.result, plan, given, out)
+
+    def forward(self, inputs: Sequence[object], batch_size: int, out: Sequence[Array] | None = None) -> list[Any]:
+        """The values on a batch, item by item.
+
+        Args:
+            inputs: operand-major: all items of operand 0, then all of operand 1, …; unused operands too.
+            batch_size: how many items each operand has.
+            out: where the results go, one array an item.
+
+        Returns:
+            One result an item.
+
+        Raises:
+            DiagnosticError: `EXPR0208`, the counts do not fit; what `__call__` raises.
+        """
+        self._check_batch(len(inputs), batch_size, None if out is None else len(out))
+        return [self(*inputs[item::batch_size], out=None if out is None else out[item]) for item in range(batch_size)]
+
+    def data(self) -> dict[str, Any]:
+        """Tokens, tree and steps as plain data for JSON.
+
+        The tree is a list of nodes, the root first and every node before its arguments, which are named by their
+        positions in the list: so it is as flat as the text, however deep the expression is.
+        """
+        return {
+            "tokens": [
+                {"kind": str(token.kind), "text": token.text, "start": token.start, "end": token.end}
+                for token in self.tokens
+            ],
+            "tree": _flat(self.tree),
+            "rpn": [str(step) for step in self.rpn],
+        }
+
+    def _check_batch(self, count: int, batch_size: int, out_count: int | None) -> None:
+        wanted = self.operand_count * batch_size
+        if batch_size < 1:
+            raise self._error("EXPR0208", f"a batch of {batch_size} has no items", "give a batch_size of 1 or more")
+        if count == 0:
+            raise self._error("EXPR0208", "there are no inputs")
+        if count != wanted:
+            message = f"{self.operand_count} operands in batches of {batch_size} are {wanted} inputs, not {count}"
+            raise self._error("EXPR0208", message, "all items of @0, then all of @1, …")
+        if out_count is not None and out_count != batch_size:
+            raise self._error("EXPR0208", f"a batch of {batch_size} has as many outputs, not {out_count}")
+
+    def _plan(self, operands: Sequence[Array | Number]) -> _Plan:
+        key = tuple(map(self._kind, operands))
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self._prepared(self._built(operands))
+        return plan
+
+    def _kind(self, operand: Array | Number) -> object:
+        if isinstance(operand, np.ndarray):
+            return operand.dtype, operand.shape if self._sees_shapes else operand.ndim > 0
+        # The same number in two types, and the two zeros, are different; a NaN is itself.
+        return type(operand), repr(operand)
+
+    def _built(self, operands: Sequence[Array | Number]) -> Result:
+        arguments = [self._argument(operand) for operand in operands]
+        return Builder(self.text, self._functions, arguments, self._default_float).build(self.rpn)
+
+    def _argument(self, operand: Array | Number) -> Argument:
+        if isinstance(operand, np.ndarray):
+            return Argument(DType.of(operand.dtype), operand.shape)
+        return Argument(scalar_dtype(operand, self._default_float), (), operand)
+
+    def _prepared(self, result: Result) -> _Plan:
+        programs: dict[int, BlockedProgram] = {}
+        pending = [result]
+        while pending:
+            value = pending.pop().value
+            if isinstance(value, tuple):
+                pending.extend(value)
+            elif isinstance(value, Program):
+                programs[id(value)] = BlockedProgram(value, self._functions)
+        return _Plan(result, programs)
+
+    def _value(self, result: Result, plan: _Plan, operands: Sequence[Array | Number], out: Array | None) -> Any:
+        if not isinstance(result.value, tuple):
+            return self._leaf(result, plan, operands, out)
+        finished: list[Any] = []
+        pending: list[tuple[Result, list[Any]]] = [(item, finished) for item in reversed(result.value)]
+        while pending:
+            item, place = pending.pop()
+            if isinstance(item.value, tuple):
+                inner: list[Any] = []
+                place.append(inner)
+                pending.extend((deeper, inner) for deeper in reversed(item.value))
+            else:
+                place.append(self._leaf(item, plan, operands, None))
+        return finished
+
+    def _leaf(self, result: Result, plan: _Plan, operands: Sequence[Array | Number], out: Array | None) -> Any:
+        program = result.value
+        if not isinstance(program, Program):
+            return program
+        runner = plan.programs[id(program)]
+        arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
+        used = (
+            [arrays[index] for _, index in runner.loads]
+            if len(arrays) == len(operands)
+            else [operand for _, index in runner.loads if isinstance(operand := operands[index], np.ndarray)]
+        )
+        shape = self._shape(used, operands)
+        target = self._target(program, shape, out, used)
+        try:
+            runner.run(operands, program.constants, target)  # pyright: ignore[reportArgumentType]
+        except KernelFault as error:
+            raise error.fault.at(span_of(self.text, self.rpn, program, error.number)) from None
+        if out is not None and target is not out:
+            np.copyto(out, target)
+            return out
+        return target
+
+    def _shape(self, used: Sequence[Array], operands: Sequence[Array | Number]) -> Shape:
+        first = used[0].shape
+        if all(array.shape == first for array in used):
+            return first
+        try:
+            return np.broadcast_shapes(*(array.shape for array in used))
+        except ValueError:
+            # Walking through the expression again, with these shapes, finds the function that is at fault.
+            self._built(operands)
+            raise
+
+    def _target(self, program: Program, shape: Shape, out: Array | None, used: Sequence[Array]) -> Array:
+        """Where to compute: `out`, unless computing there would overwrite what is still to be read."""
+        dtype = program.dtype.numpy
+        if out is None:
+            return np.empty(shape, dtype)
+        if out.shape != shape or out.dtype != dtype:
+            message = f"out is {out.dtype}{list(out.shape)}, the result is {program.dtype}{list(shape)}"
+            raise self._error("EXPR0207", message)
+        if not out.flags.writeable:
+            raise self._error("EXPR0207", "out is read-only")
+        if any(np.may_share_memory(out, array) and not _is_same(out, array) for array in used):
+            return np.empty(shape, dtype)
+        return out
+
+    def _error(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
+        return DiagnosticError(Diagnostic(code, message, self.text.span(0, len(self.text.text)), help))
+
+
+def _operand(operand: object) -> Array | Number:
+    if is_array(operand):
+        return operand
+    # NumPy's float64 is a Python float too, and yet a tensor without axes.
+    if isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic):
+        return operand
+    return np.asarray(operand)
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    """Whether two arrays are the same elements in the same order."""
+    return (
+        a.__array_interface__["data"] == b.__array_interface__["data"]
+        and a.shape == b.shape
+        and a.strides == b.strides
+        and a.dtype == b.dtype
+    )
+
+
+def _flat(tree: Node) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = []
+    above: list[list[int]] = []
+    for depth, node in preorder(tree):
+        arguments: list[int] = []
+        if depth:
+            above[depth - 1].append(len(nodes))
+        above[depth:] = [arguments]
+        nodes.append(
+            {
+                "kind": type(node).__name__.lower(),
+                "text": node.text,
+                "start": node.start,
+                "end": node.end,
+                "arguments": arguments,
+            }
+        )
+    return nodes

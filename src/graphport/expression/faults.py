@@ -1,0 +1,24 @@
+"""What is wrong with an operation, before it is known where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Span
+
+
+class Fault(Exception):  # noqa: N818  it becomes a diagnostic as soon as the place is known
+    """A function cannot take what it is given."""
+
+    def __init__(self, code: str, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.help = help
+
+    def at(self, span: Span) -> DiagnosticError:
+        """The same, at its place."""
+        return DiagnosticError(Diagnostic(self.code, self.message, span, self.help))

@@ -1,0 +1,153 @@
+"""The vocabulary: which functions there are, what they take, and how NumPy computes them.
+
+What a function with a canonical operator means stands on that operator's page, from where `function_table` takes it.
+Here are the types that each function takes, the functions that have no canonical operator, and for each function a
+way to compute it into memory that is there already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graphport.expression.kernels import KERNELS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+
+class Compute(Protocol):
+    """A function of arrays that share one element type, with broadcasting."""
+
+    def __call__(self, *arrays: Any) -> Any: ...
+
+
+class ComputeInto(Protocol):
+    """The same, writing its result to `out`."""
+
+    def __call__(self, *arrays: Any, out: np.ndarray[Any, Any]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How many arguments a function has, and of which kinds (`b` logical, `iu` integer, `f` real, `c` complex).
+
+    With `floats`, logical and integer arguments are computed in the default floating type.
+    """
+
+    arities: tuple[int, ...]
+    accepts: str
+    floats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the language.
+
+    `compute` is its meaning; `into`, where known, the same with `out`.
+    """
+
+    name: str
+    signature: Signature
+    compute: Compute
+    into: ComputeInto | None = None
+
+
+FunctionTable = "Mapping[str, Function]"
+
+_ANALYTIC = Signature((1,), "biufc", floats=True)
+_ROUNDING = Signature((1,), "iuf")
+_EXTREME = Signature((2,), "biuf")
+_DIVISION = Signature((2,), "iuf")
+_BITWISE = Signature((2,), "biu")
+_SHIFT = Signature((2,), "iu")
+_CAST = Signature((1,), "biufc")
+
+SIGNATURES: Mapping[str, Signature] = MappingProxyType(
+    {
+        "abs": Signature((1,), "iufc"),
+        "acos": _ANALYTIC,
+        "acosh": _ANALYTIC,
+        "asin": _ANALYTIC,
+        "asinh": _ANALYTIC,
+        "atan": _ANALYTIC,
+        "atanh": _ANALYTIC,
+        "ceil": _ROUNDING,
+        "cos": _ANALYTIC,
+        "cosh": _ANALYTIC,
+        "erf": Signature((1,), "biuf", floats=True),
+        "exp": _ANALYTIC,
+        "expm1": _ANALYTIC,
+        "floor": _ROUNDING,
+        "log": _ANALYTIC,
+        "log10": _ANALYTIC,
+        "log1p": _ANALYTIC,
+        "neg": Signature((1,), "iufc"),
+        "reciprocal": _ANALYTIC,
+        "round": _ROUNDING,
+        "rsqrt": _ANALYTIC,
+        "sign": Signature((1,), "biuf"),
+        "sin": _ANALYTIC,
+        "sinh": _ANALYTIC,
+        "sqrt": _ANALYTIC,
+        "square": Signature((1,), "iufc"),
+        "tan": _ANALYTIC,
+        "tanh": _ANALYTIC,
+        "trunc": _ROUNDING,
+        "add": Signature((2,), "biufc"),
+        "sub": Signature((2,), "iufc"),
+        "mul": Signature((2,), "biufc"),
+        "div": Signature((2,), "biufc", floats=True),
+        "floor_divide": _DIVISION,
+        "remainder": _DIVISION,
+        "fmod": _DIVISION,
+        "pow": Signature((2,), "iufc"),
+        "atan2": Signature((2,), "biuf", floats=True),
+        "logaddexp": Signature((2,), "fc"),
+        "max": _EXTREME,
+        "maximum": _EXTREME,
+        "min": _EXTREME,
+        "minimum": _EXTREME,
+        "and": _BITWISE,
+        "or": _BITWISE,
+        "xor": _BITWISE,
+        "lshift": _SHIFT,
+        "rshift": _SHIFT,
+        "int": _CAST,
+        "torch.float": _CAST,
+        "torch.long": _CAST,
+        "torch.bool": _CAST,
+        "size": Signature((1, 2), "biufc"),
+    }
+)
+"""Every function that pnnx writes."""
+
+ARITIES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {name: signature.arities for name, signature in SIGNATURES.items()}
+)
+"""How many arguments each takes: all that reading needs."""
+
+
+def function_table(pages: Mapping[str, Compute]) -> Mapping[str, Function]:
+    """The functions of pnnx, with the meaning that `pages` give to those that have a canonical operator.
+
+    Raises:
+        ValueError: a page spells a function that pnnx has not.
+    """
+    unknown = sorted(pages.keys() - SIGNATURES.keys())
+    if unknown:
+        message = f"there is no expression function {', '.join(unknown)}"
+        raise ValueError(message)
+    return MappingProxyType(
+        {
+            name: Function(name, signature, pages.get(name, KERNELS[name]), KERNELS[name])
+            for name, signature in SIGNATURES.items()
+        }
+    )
+
+
+NUMPY_FUNCTIONS = function_table({})
+"""The functions as NumPy computes them."""

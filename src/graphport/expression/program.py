@@ -1,0 +1,358 @@
+"""A typed expression: element types decided, scalars computed, every conversion spelled out.
+
+A program is a list of values, each computed from earlier ones. Equal values are computed once. The order is such that
+few of them are alive at a time, and no value has a width other than its element type's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.expression.faults import Fault
+from graphport.expression.promotion import ARITHMETIC, Operand, Priority, resolve, scalar_dtype
+from graphport.expression.rpn import Action
+from graphport.expression.scalars import apply_to_scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.diagnostics import Span
+    from graphport.core.dtypes import DType
+    from graphport.expression.functions import Function
+    from graphport.expression.rpn import Step
+    from graphport.expression.syntax import Number
+    from graphport.expression.tokens import Text
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Operand number `index`."""
+
+    index: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Constant number `slot`; its value is no part of the program, so that one kernel serves all values."""
+
+    slot: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Kernel `kernel` of earlier values, which share an element type (but for `copy`, which converts)."""
+
+    kernel: str
+    arguments: tuple[int, ...]
+    dtype: DType
+
+
+Value = Load | Constant | Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Values in the order of their computation; the last one is the result.
+
+    `constants` belong to the `Constant` values by slot, `spans` to the values: where in the text each comes from.
+    """
+
+    values: tuple[Value, ...]
+    constants: tuple[Number, ...]
+    places: tuple[int, ...]
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the result."""
+        return self.values[-1].dtype
+
+    @property
+    def operation_count(self) -> int:
+        """How many values are computed rather than loaded."""
+        return sum(isinstance(value, Apply) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an expression comes to: a number, a constant of another kind, a program, or a list of such."""
+
+    value: Number | str | Program | tuple[Result, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What is known of an operand before it is computed with; `value` is a weak scalar's."""
+
+    dtype: DType
+    shape: Shape
+    value: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """A value on the stack: its number in the pool and what promotion and `size` want to know of it."""
+
+    number: int
+    dtype: DType
+    shape: Shape
+
+    @property
+    def operand(self) -> Operand:
+        return Operand(self.dtype, Priority.TENSOR if self.shape else Priority.ZERO_DIM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """A list on the stack."""
+
+    entries: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of a list of `count` entries that is being finished."""
+
+    count: int
+
+
+class Builder:
+    """Runs the steps of an expression on types and shapes instead of numbers."""
+
+    def __init__(
+        self, text: Text, functions: Mapping[str, Function], arguments: Sequence[Argument], default_float: DType
+    ) -> None:
+        self.text = text
+        self.functions = functions
+        self.arguments = arguments
+        self.default_float = default_float
+        self.pool: list[Value] = []
+        self.places: list[int] = []
+        self.constants: list[Number] = []
+        self.slots: dict[tuple[type, str], int] = {}
+        self.numbers: dict[Value, int] = {}
+
+    def build(self, steps: Sequence[Step]) -> Result:
+        """What `steps` come to on the arguments.
+
+        Raises:
+            DiagnosticError: `EXPR0201` to `EXPR0206`, at the step that cannot be taken.
+        """
+        stack: list[object] = []
+        for position, step in enumerate(steps):
+            taken = stack[len(stack) - step.arity :]
+            del stack[len(stack) - step.arity :]
+            try:
+                stack.append(self.step(step, taken, position))
+            except Fault as fault:
+                raise fault.at(self.text.span(step.start, step.end)) from None
+        return self.finished(stack[0])
+
+    def step(self, step: Step, taken: list[object], position: int) -> object:
+        match step.action:
+            case Action.LOAD:
+                return self.load(self.arguments[step.index], step.index, position)
+            case Action.PUSH:
+                return step.value
+            case Action.COLLECT:
+                return _Items(tuple(taken))
+            case Action.APPLY:
+                return self.apply(self.functions[step.function], taken, position)
+
+    def load(self, argument: Argument, index: int, position: int) -> object:
+        if argument.value is not None:
+            return argument.value
+        if argument.dtype not in ARITHMETIC:
+            raise Fault("EXPR0203", f"expressions do not compute with {argument.dtype}", "cast the operand before")
+        return _Tensor(self.value(Load(index, argument.dtype), position), argument.dtype, argument.shape)
+
+    def apply(self, function: Function, taken: list[object], position: int) -> object:
+        if function.name == "size":
+            return _size(taken)
+        if any(isinstance(entry, _Tensor) for entry in taken):
+            return self.compute(function, taken, position)
+        return apply_to_scalars(function, [_number(function.name, entry) for entry in taken])
+
+    def compute(self, function: Function, taken: list[object], position: int) -> _Tensor:
+        """The value of a function of which at least one argument is a tensor."""
+        shape = _broadcast(function.name, taken)
+        operands = [self.operand(function.name, entry) for entry in taken]
+        resolution = resolve(function.name, function.signature, operands, self.default_float)
+        if function.name == "int" and np.prod(shape, dtype=object) != 1:
+            raise Fault("EXPR0203", f"int takes a single number, not a tensor {_dims(shape)}", "use torch.long")
+        numbers = [self.converted(entry, resolution.computed, position) for entry in taken[: resolution.takes]]
+        if resolution.kernel == "copy":
+            number = numbers[0]
+        else:
+            number = self.value(Apply(resolution.kernel, tuple(numbers), resolution.produced), position)
+        if resolution.produced is not resolution.result:
+            number = self.value(Apply("copy", (number,), resolution.result), position)
+        return _Tensor(number, resolution.result, shape)
+
+    def operand(self, name: str, entry: object) -> Operand:
+        if isinstance(entry, _Tensor):
+            return entry.operand
+        number = _number(name, entry)
+        return Operand(scalar_dtype(number, self.default_float), Priority.SCALAR, number)
+
+    def converted(self, entry: object, dtype: DType, position: int) -> int:
+        """The number of the value that has `entry` in element type `dtype`."""
+        if isinstance(entry, _Tensor):
+            if entry.dtype is dtype:
+                return entry.number
+            return self.value(Apply("copy", (entry.number,), dtype), position)
+        return self.constant(_number("", entry), dtype, position)
+
+    def constant(self, number: Number, dtype: DType, position: int) -> int:
+        # By its spelling a NaN is found again, and the two zeros are kept apart.
+        key = (type(number), repr(number))
+        slot = self.slots.setdefault(key, len(self.constants))
+        if slot == len(self.constants):
+            self.constants.append(number)
+        return self.value(Constant(slot, dtype), position)
+
+    def value(self, value: Value, position: int) -> int:
+        """The number of `value`, computed once however often it is wanted."""
+        known = self.numbers.get(value)
+        if known is not None:
+            return known
+        self.numbers[value] = len(self.pool)
+        self.pool.append(value)
+        self.places.append(position)
+        return len(self.pool) - 1
+
+    def finished(self, entry: object) -> Result:
+        """The result; lists may be nested to any depth that a text can hold, so they are finished with a stack."""
+        pending: list[object] = [entry]
+        done: list[Result] = []
+        while pending:
+            current = pending.pop()
+            if isinstance(current, _Items):
+                pending.append(_End(len(current.entries)))
+                pending.extend(reversed(current.entries))
+            elif isinstance(current, _End):
+                start = len(done) - current.count
+                done[start:] = [Result(tuple(done[start:]))]
+            else:
+                done.append(self.leaf(current))
+        return done[0]
+
+    def leaf(self, entry: object) -> Result:
+        if isinstance(entry, _Tensor):
+            return Result(self.program(entry.number))
+        if entry is None or isinstance(entry, str):
+            return Result(entry)
+        return Result(_number("", entry))
+
+    def program(self, root: int) -> Program:
+        """The values that `root` needs, in an order that keeps few of them alive."""
+        order = _schedule(self.pool, root)
+        renumbered = {old: new for new, old in enumerate(order)}
+        slots: dict[int, int] = {}
+        values: list[Value] = []
+        for old in order:
+            match self.pool[old]:
+                case Apply() as value:
+                    arguments = tuple(renumbered[argument] for argument in value.arguments)
+                    values.append(Apply(value.kernel, arguments, value.dtype))
+                case Constant() as value:
+                    values.append(Constant(slots.setdefault(value.slot, len(slots)), value.dtype))
+                case value:
+                    values.append(value)
+        constants = tuple(self.constants[slot] for slot in slots)
+        return Program(tuple(values), constants, tuple(self.places[old] for old in order))
+
+
+def _schedule(pool: Sequence[Value], root: int) -> list[int]:
+    """The values below `root`, each after its arguments, the argument that needs more registers first.
+
+    With that order a tree of n operations keeps at most log2(n) + 1 results alive (Sethi and Ullman).
+    """
+    needs = [0] * (root + 1)
+    for number in range(root + 1):
+        value = pool[number]
+        if isinstance(value, Apply):
+            wanted = sorted((needs[argument] for argument in value.arguments), reverse=True)
+            needs[number] = max(1, *(need + rank for rank, need in enumerate(wanted)))
+    order: list[int] = []
+    is_done = bytearray(root + 1)
+    pending = [(root, False)]
+    while pending:
+        number, is_open = pending.pop()
+        if is_done[number]:
+            continue
+        value = pool[number]
+        if is_open or not isinstance(value, Apply):
+            is_done[number] = 1
+            order.append(number)
+            continue
+        pending.append((number, True))
+        # The stack gives back last what was put on it first.
+        pending.extend((argument, False) for argument in sorted(value.arguments, key=needs.__getitem__))
+    return order
+
+
+def _size(taken: Sequence[object]) -> object:
+    tensor = taken[0]
+    if not isinstance(tensor, _Tensor):
+        raise Fault("EXPR0203", "size takes a tensor")
+    if len(taken) == 1:
+        return _Items(tensor.shape)
+    axis = taken[1]
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise Fault("EXPR0203", "size takes an integer as its axis")
+    rank = len(tensor.shape)
+    if not -rank <= axis < rank:
+        raise Fault("EXPR0205", f"there is no axis {axis} in a tensor of {rank} axes")
+    return tensor.shape[axis]
+
+
+def _number(function: str, entry: object) -> Number:
+    if isinstance(entry, bool | int | float | complex):
+        return entry
+    what = "a list" if isinstance(entry, _Items) else str(entry)
+    raise Fault("EXPR0203", f"{function} takes tensors and numbers, not {what}")
+
+
+def _broadcast(function: str, taken: Sequence[object]) -> Shape:
+    shapes = [entry.shape for entry in taken if isinstance(entry, _Tensor)]
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        message = f"{function} of tensors {' and '.join(map(_dims, shapes))}: they do not broadcast"
+        raise Fault("EXPR0202", message, "from the last axis on, extents are equal or 1") from None
+
+
+def _dims(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def check_operand_count(text: Text, steps: Sequence[Step], given: int) -> None:
+    """Refuse a wrong number of operands.
+
+    Raises:
+        DiagnosticError: `EXPR0201`, at the first reference to an operand that is not there.
+    """
+    wanted = 1 + max((step.index for step in steps), default=-1)
+    if given == wanted:
+        return
+    plural = "" if wanted == 1 else "s"
+    message = f"the expression takes {wanted} operand{plural}, not {given}"
+    missing = next((step for step in steps if step.index >= given), None)
+    span = text.span(0, len(text.text)) if missing is None else text.span(missing.start, missing.end)
+    raise DiagnosticError(Diagnostic("EXPR0201", message, span))
+
+
+def span_of(text: Text, steps: Sequence[Step], program: Program, number: int) -> Span:
+    """Where in the text value `number` of `program` comes from."""
+    step = steps[program.places[number]]
+    return text.span(step.start, step.end)

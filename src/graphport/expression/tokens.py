@@ -1,0 +1,283 @@
+"""The words of an expression, each with its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core.diagnostics import Diagnostic, Severity, Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_FLOAT = r"(?:[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|inf|nan(?:\.0)?)"
+FLOAT = re.compile(rf"-?{_FLOAT}", re.ASCII)
+COMPLEX = re.compile(rf"(?P<real>-?{_FLOAT})(?P<imaginary>[-+]{_FLOAT})j", re.ASCII)
+# The writer of pnnx puts '+' before an imaginary part that has a sign of its own.
+_TWO_SIGNS = re.compile(rf"(-?{_FLOAT})\+(-{_FLOAT}j)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
+
+_SCANNER = re.compile(
+    r"(?P<blank>[ \t\n\v\f\r]+)"
+    r"|(?P<reference>@[ \t\n\v\f\r]*[\w.+-]*)"
+    r"|(?P<run>[\w.+-]+)"
+    r"|(?P<mark>[(),\[\]])"
+    r"|(?P<other>.)",
+    re.ASCII | re.DOTALL,
+)
+_BLANKS = re.compile(r"[ \t\n\v\f\r]+")
+_LONGEST_SHOWN = 40
+_LONGEST_REFERENCE = 10
+
+
+class TokenKind(StrEnum):
+    """What a token is."""
+
+    REFERENCE = "reference"
+    """`@3`: an operand, counted from 0."""
+    NUMBER = "number"
+    """`2`, `-1.5e-3`, `inf`, `nan.0`, `1.0e+00-2.5e-01j`."""
+    CONSTANT = "constant"
+    """`None`, `True`, `False`."""
+    NAME = "name"
+    """A function, or a constant of PyTorch (`torch.float`)."""
+    LEFT_PARENTHESIS = "left parenthesis"
+    RIGHT_PARENTHESIS = "right parenthesis"
+    LEFT_BRACKET = "left bracket"
+    RIGHT_BRACKET = "right bracket"
+    COMMA = "comma"
+
+
+_MARKS = {
+    "(": TokenKind.LEFT_PARENTHESIS,
+    ")": TokenKind.RIGHT_PARENTHESIS,
+    "[": TokenKind.LEFT_BRACKET,
+    "]": TokenKind.RIGHT_BRACKET,
+    ",": TokenKind.COMMA,
+}
+_CONSTANTS = frozenset({"None", "True", "False"})
+_WORDS = _CONSTANTS | {"inf", "nan", "nan.0"}
+
+
+class Token(NamedTuple):
+    """A word: code points `start` to `end` (exclusive, from 0) of the original text.
+
+    `text` is the word without blanks that a lenient reading found inside it.
+    """
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The text of an expression and where it lies: from code point `at` of `source` on."""
+
+    text: str
+    source: Source
+    at: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Text:
+        """A text that stands alone."""
+        return cls(text, Source("expression", text))
+
+    def span(self, start: int, end: int) -> Span:
+        """Code points `start` to `end` of the text, as a place in the source; at its end, the last position."""
+        if self.source.text is None:
+            return Span(self.source)
+        return Span(self.source, self.at + start, self.at + max(end, start))
+
+
+def tokenize(text: Text, *, lenient: bool = False) -> tuple[list[Token], list[Diagnostic]]:
+    """The tokens of `text`, and what is wrong with them.
+
+    Blanks between tokens are free. Inside one they are an error, or, where `lenient`, a warning.
+    """
+    if lenient:
+        return _tokenize_lenient(text)
+    findings: list[Diagnostic] = []
+    tokens: list[Token] = []
+    for token, finding in _scan(text.text, text):
+        if finding is not None:
+            findings.append(finding)
+        else:
+            tokens.append(token)
+    if not tokens and not findings:
+        findings.append(_empty(text))
+    return tokens, findings
+
+
+def value_of(token: Token) -> complex | bool | None:
+    """The value of a number or constant; integers stay integers, floats are doubles."""
+    match token.text:
+        case "None":
+            return None
+        case "True":
+            return True
+        case "False":
+            return False
+        case _:
+            return _number(token.text)
+
+
+def shown(text: str) -> str:
+    """`text` for a message: long ones are cut."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+
+
+def _number(text: str) -> complex:
+    if INTEGER.fullmatch(text):
+        return int(text)
+    if FLOAT.fullmatch(text):
+        return _real(text)
+    parts = COMPLEX.fullmatch(text)
+    if parts is None:
+        message = f"{text!r} is not a number"
+        raise ValueError(message)
+    return complex(_real(parts["real"]), _real(parts["imaginary"]))
+
+
+def _real(text: str) -> float:
+    return float(text.removesuffix(".0")) if "nan" in text else float(text)
+
+
+def _tokenize_lenient(text: Text) -> tuple[list[Token], list[Diagnostic]]:
+    """Take the blanks out first, as the tutorial's reader does; say where that joined a word."""
+    places = [place for blank in _gaps(text.text) for place in blank]
+    squeezed = "".join(text.text[place] for place in places)
+    findings: list[Diagnostic] = []
+    tokens: list[Token] = []
+    for token, finding in _scan(squeezed, text, places):
+        if finding is not None and finding.is_error:
+            findings.append(finding)
+            continue
+        if finding is not None:
+            findings.append(finding)
+        start, end = places[token.start], places[token.end - 1] + 1
+        if end - start != token.end - token.start:
+            message = f"a blank inside '{shown(token.text)}' was left out"
+            span = text.span(start, end)
+            findings.append(
+                Diagnostic("EXPR0005", message, span, f"write {shown(token.text)}", severity=Severity.WARNING)
+            )
+        tokens.append(Token(token.kind, token.text, start, end))
+    if not tokens and not findings:
+        findings.append(_empty(text))
+    return tokens, findings
+
+
+def _gaps(text: str) -> Iterator[range]:
+    """The stretches between blanks."""
+    start = 0
+    for blank in _BLANKS.finditer(text):
+        yield range(start, blank.start())
+        start = blank.end()
+    yield range(start, len(text))
+
+
+def _scan(string: str, text: Text, places: list[int] | None = None) -> Iterator[tuple[Token, Diagnostic | None]]:
+    """Every token of `string`, and what is wrong with it; `places` says where its code points lie in `text`."""
+    for found in _SCANNER.finditer(string):
+        word, (start, end) = found.group(), found.span()
+        mark = _MARKS.get(word)
+        if mark is not None:
+            yield Token(mark, word, start, end), None
+            continue
+        kind = found.lastgroup
+        if kind == "blank":
+            continue
+        if kind == "reference" and word[1:].isdecimal() and end - start <= _LONGEST_REFERENCE:
+            yield Token(TokenKind.REFERENCE, word, start, end), None
+            continue
+        if kind == "run" and _NAME.fullmatch(word) and word not in _WORDS:
+            yield Token(TokenKind.NAME, word, start, end), None
+            continue
+        span = text.span(start, end) if places is None else text.span(places[start], places[end - 1] + 1)
+        if kind == "reference":
+            yield Token(TokenKind.REFERENCE, word, start, end), _reference_fault(word, span)
+        elif kind == "run":
+            yield _run(word, start, span, lenient=places is not None)
+        else:
+            message = f"character {word!r} begins no word of an expression"
+            yield Token(TokenKind.NAME, word, start, end), Diagnostic("EXPR0002", message, span, _remedy(word))
+
+
+def _run(word: str, start: int, span: Span, *, lenient: bool) -> tuple[Token, Diagnostic | None]:
+    end = start + len(word)
+    if word in _CONSTANTS:
+        return Token(TokenKind.CONSTANT, word, start, end), None
+    if FLOAT.fullmatch(word) or COMPLEX.fullmatch(word):
+        return Token(TokenKind.NUMBER, word, start, end), _size_fault(word, span)
+    two_signs = _TWO_SIGNS.fullmatch(word)
+    if two_signs is not None:
+        right = two_signs[1] + two_signs[2]
+        message = f"'{shown(word)}' has two signs before its imaginary part"
+        severity = Severity.WARNING if lenient else Severity.ERROR
+        return Token(TokenKind.NUMBER, right, start, end), Diagnostic(
+            "EXPR0003", message, span, f"write {right}", severity
+        )
+    what = "a name" if word[0].isalpha() or word[0] == "_" else "a number"
+    message = f"'{shown(word)}' is not {what}"
+    return Token(TokenKind.NUMBER, word, start, end), Diagnostic("EXPR0003", message, span, _number_remedy(word))
+
+
+def _size_fault(word: str, span: Span) -> Diagnostic | None:
+    """What is wrong with the magnitude of a number that is well written."""
+    if INTEGER.fullmatch(word):
+        # Reading thousands of digits takes quadratic time; no integer of 64 bits has more than 19 after its zeros.
+        digits = word.lstrip("-").lstrip("0")
+        if len(digits) <= 19 and -(1 << 63) <= int(word) < 1 << 63:
+            return None
+        return Diagnostic("EXPR0006", f"{shown(word)} does not fit an integer of 64 bits", span, "write it as a float")
+    if "inf" in word:
+        return None
+    number = _number(word)
+    parts = (number.real, number.imag)
+    if any(abs(part) == float("inf") for part in parts):
+        return Diagnostic("EXPR0006", f"{shown(word)} is larger than any double", span, "infinity is written inf")
+    return None
+
+
+def _reference_fault(word: str, span: Span) -> Diagnostic | None:
+    digits = word[1:]
+    if digits.isdecimal():
+        if len(digits.lstrip("0")) < _LONGEST_REFERENCE:
+            return None
+        return Diagnostic("EXPR0004", f"there is no operand {shown(word)}", span, "operands are counted from @0")
+    bare = digits.lstrip()
+    if bare != digits and bare.isdecimal():
+        return Diagnostic("EXPR0005", f"there is a blank inside '@{bare}'", span, f"write @{bare}")
+    message = f"'{shown(word)}' names no operand: digits are expected after '@'"
+    return Diagnostic("EXPR0004", message, span, "operands are @0, @1, @2, …")
+
+
+def _empty(text: Text) -> Diagnostic:
+    return Diagnostic("EXPR0001", "the expression is empty", text.span(0, 0), "write for instance add(@0,@1)")
+
+
+def _remedy(character: str) -> str | None:
+    match character:
+        case ";":
+            return "operands are separated by ','"
+        case "{" | "}":
+            return "lists are written [1,2]"
+        case "+" | "*" | "/" | "%":
+            return "operators are functions: add, mul, div, remainder"
+        case _:
+            return None
+
+
+def _number_remedy(word: str) -> str | None:
+    if word.endswith("j"):
+        return "complex numbers have both parts: 0.0+2.0j"
+    if "_" in word:
+        return "digits are not grouped"
+    if word.startswith("+"):
+        return "positive numbers have no sign"
+    return None

@@ -1,0 +1,115 @@
+"""Bytes to dialect graph and back: a folder a format, independent of each other; this table names them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from graphport.ir.graph import Graph
+
+HEAD = 4096
+"""Bytes of a file that a format sees to recognize it."""
+
+
+class Format(NamedTuple):
+    """One exchange format."""
+
+    name: str
+    title: str
+    endings: tuple[str, ...]
+    dialect: str
+    """The dialect that its writer takes; the canonical one is empty."""
+    options: tuple[str, ...] = ()
+    """What its reader can be told besides the path."""
+
+    @property
+    def module(self) -> ModuleType:
+        """`recognizes(path, head)`, `read(path, …)` and `write(graph, path, …)`."""
+        return import_module(f"graphport.formats.{self.name}")
+
+    def read(self, path: str | Path, **options: Any) -> tuple[Graph, list[Diagnostic]]:
+        """The graph in the format's own words, and warnings; errors are raised. Options it does not know are ignored."""
+        findings: list[Diagnostic] = []
+        known = {name: value for name, value in options.items() if name in self.options}
+        return self.module.read(path, findings=findings, **known), findings
+
+    def write(self, graph: Graph, path: str | Path, **options: Any) -> None:
+        """Write a graph in the format's own words, whole or not at all."""
+        self.module.write(graph, path, **options)
+
+    def keeps(self, dialect: str) -> bool:
+        """Whether it can write nodes of a dialect that is not its own, as ONNX can those of other domains."""
+        keeps = getattr(self.module, "keeps", None)
+        return keeps is not None and bool(keeps(dialect))
+
+
+FORMATS: dict[str, Format] = {
+    found.name: found
+    for found in (
+        Format(
+            "nnef",
+            "NNEF 1.0",
+            (".nnef", ".nnef.tgz", ".nnef.tar.gz", ".nnef.tar", ".tgz", ".tar.gz", ".tar"),
+            "nnef",
+            ("edition", "shapes"),
+        ),
+        Format("onnx", "ONNX", (".onnx",), ""),
+    )
+}
+
+
+def recognize(path: str | Path) -> Format:
+    """The format of an existing file or folder, by content first, then by name.
+
+    Raises:
+        DiagnosticError: IO0001 there is nothing at `path`, IO0002 no format is recognized.
+    """
+    place = Path(path)
+    span = Span(Source(str(path)))
+    if not place.exists():
+        raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
+    head = b""
+    if place.is_file():
+        with place.open("rb") as file:
+            head = file.read(HEAD)
+    for found in FORMATS.values():
+        if found.module.recognizes(place, head):
+            return found
+    by_name = _by_ending(place.name)
+    if by_name is not None:
+        return by_name
+    raise DiagnosticError(Diagnostic("IO0002", f"{path} is in no format that is known", span, f"known: {_known()}"))
+
+
+def by_name(path: str | Path, name: str | None = None) -> Format:
+    """The format to write `path` in: `name`, else what its ending says; a name without ending is an NNEF folder.
+
+    Raises:
+        DiagnosticError: IO0003 neither says one.
+    """
+    if name is not None:
+        found: Any = FORMATS.get(name)
+    else:
+        found = _by_ending(Path(path).name)
+        if found is None and not Path(path).suffix:
+            found = FORMATS["nnef"]
+    if found is None:
+        message = f"there is no format {name!r}" if name else f"the name {path} says no format"
+        raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))
+    return found
+
+
+def _by_ending(name: str) -> Format | None:
+    lower = name.lower()
+    fitting = [(len(e), found) for found in FORMATS.values() for e in found.endings if lower.endswith(e)]
+    return max(fitting, key=lambda item: item[0])[1] if fitting else None
+
+
+def _known() -> str:
+    return ", ".join(f"{found.name} ({', '.join(found.endings)})" for found in FORMATS.values())

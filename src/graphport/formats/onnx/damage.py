@@ -1,0 +1,112 @@
+"""Where a file stops being a model: the byte, and the field in the words of the ONNX schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.formats.onnx import wire
+from graphport.formats.onnx.wire import DamagedError
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+MOST_DEPTH = 100
+"""Messages within each other that the protobuf library accepts."""
+
+
+class Damage(NamedTuple):
+    """What is wrong at byte `offset`, in the field `path` (`graph.initializer[3].raw_data`; empty at the outermost)."""
+
+    offset: int
+    path: str
+    message: str
+
+    @property
+    def place(self) -> str:
+        """In words, for a span."""
+        return f"byte {self.offset}: {self.path}" if self.path else f"byte {self.offset}"
+
+
+class _Frame:
+    __slots__ = ("counts", "message", "path", "stop")
+
+    def __init__(self, message: Descriptor, path: str, stop: int) -> None:
+        self.message = message
+        self.path = path
+        self.stop = stop
+        self.counts: dict[int, int] = {}
+
+
+def find_damage(data: memoryview, message: Descriptor) -> Damage | None:
+    """The first fault in bytes that should be a `message`; every field is looked into, `None` if all are right."""
+    frames = [_Frame(message, "", len(data))]
+    position = 0
+    while frames:
+        frame = frames[-1]
+        if position >= frame.stop:
+            frames.pop()
+            continue
+        answer = _field(data, frame, position)
+        if isinstance(answer, Damage):
+            return answer
+        inner, position = answer
+        if inner is not None:
+            frames.append(inner)
+        if len(frames) > MOST_DEPTH:
+            return Damage(position, _shortened(frames[-1].path), f"messages stand in each other {MOST_DEPTH} times")
+    return None
+
+
+def _field(data: memoryview, frame: _Frame, start: int) -> Damage | tuple[_Frame | None, int]:
+    """A fault in the field at `start`, or the message that it holds and where to read on."""
+    try:
+        tag, position = wire.varint(data[: frame.stop], start, start)
+    except DamagedError:
+        return Damage(start, frame.path, "the number of a field does not end")
+    number, kind = tag >> 3, tag & 7
+    if number == 0 or number >= 1 << 29 or kind not in (wire.VARINT, wire.FIXED64, wire.LENGTH, wire.FIXED32):
+        return Damage(start, frame.path, f"no field of {frame.message.name} begins with {tag:#x}")
+    field = frame.message.fields_by_number.get(number)
+    path = _path(frame, field, number)
+    try:
+        end = wire.skip(data[: frame.stop], tag, position, start)
+    except DamagedError:
+        return Damage(start, path, "a number does not end")
+    if end > frame.stop:
+        return Damage(start, path, f"it takes {end - start} bytes, {frame.stop - start} are left")
+    if field is None or kind != wire.LENGTH:
+        return None, end
+    _, content = wire.varint(data, position, start)
+    if field.message_type is not None:
+        return _Frame(field.message_type, path, end), content
+    if field.is_repeated and field.type not in (field.TYPE_STRING, field.TYPE_BYTES):
+        return _packed(data, field, path, content, end)
+    return None, end
+
+
+def _packed(data: memoryview, field: FieldDescriptor, path: str, start: int, end: int) -> Damage | tuple[None, int]:
+    """A fault in a list of numbers without tags."""
+    width = {field.TYPE_FLOAT: 4, field.TYPE_DOUBLE: 8}.get(field.type)
+    if width is not None:
+        odd = (end - start) % width
+        return Damage(start, path, f"{end - start} bytes are no {width}-byte numbers") if odd else (None, end)
+    position = start
+    while position < end:
+        try:
+            _, position = wire.varint(data[:end], position, position)
+        except DamagedError:
+            return Damage(position, path, "a number does not end")
+    return None, end
+
+
+def _path(frame: _Frame, field: FieldDescriptor | None, number: int) -> str:
+    name = f"field {number}" if field is None else field.name
+    if field is not None and field.is_repeated:
+        index = frame.counts.get(number, 0)
+        frame.counts[number] = index + 1
+        name = f"{name}[{index}]"
+    return f"{frame.path}.{name}" if frame.path else name
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= 200 else f"{path[:100]}…{path[-80:]}"

@@ -1,0 +1,45 @@
+"""ONNX's operator domains as dialects.
+
+The default domain is the dialect `onnx`, every other one is called as it is (`com.microsoft`). A node of the default
+domain whose operator changed after the pinned opset speaks `onnx.future`: it has no canonical form, and is written back
+at the opset that it came with. A domain that is called like a dialect of another format gets `onnx:` in front.
+"""
+
+from __future__ import annotations
+
+DEFAULT = "onnx"
+FUTURE = "onnx.future"
+CANONICAL = ""
+
+_ALIASES = ("", "ai.onnx")
+_FORMATS = ("nnef", "openvino", "pnnx", "ncnn", "caffe", "graphport", "expression")
+_PREFIX = "onnx:"
+
+
+def is_default(dialect: str) -> bool:
+    """Whether nodes of the dialect are written in the default domain."""
+    return dialect in (CANONICAL, DEFAULT, FUTURE)
+
+
+def dialect_of(domain: str) -> str:
+    """The dialect of a domain of an ONNX file."""
+    if domain in _ALIASES:
+        return DEFAULT
+    if domain in (DEFAULT, FUTURE) or domain.startswith(_PREFIX) or domain.partition(".")[0] in _FORMATS:
+        return _PREFIX + domain
+    return domain
+
+
+def dialect_of_function(domain: str) -> str:
+    """The dialect of nodes that call a function of the model's own; one in the default domain hides an operator."""
+    dialect = dialect_of(domain)
+    return _PREFIX if dialect == DEFAULT else dialect
+
+
+def domain_of(dialect: str) -> str | None:
+    """The domain that nodes of a dialect are written in; `None` if it is another format's."""
+    if is_default(dialect):
+        return ""
+    if dialect.startswith(_PREFIX):
+        return dialect.removeprefix(_PREFIX)
+    return None if dialect.partition(".")[0] in _FORMATS else dialect

@@ -1,0 +1,58 @@
+"""Collecting what is wrong with a file while the work goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST = 200
+"""Findings that are told one by one; a file with more of them is counted."""
+
+
+class Findings:
+    """The findings of one file, in the order in which they were made."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.diagnostics: list[Diagnostic] = []
+        self.left_out = 0
+
+    def error(self, code: str, message: str, place: str, help: str | None = None) -> None:
+        """Something that makes the file unusable."""
+        self._add(Diagnostic(code, message, self.span(place), help))
+
+    def warning(self, code: str, message: str, place: str, help: str | None = None) -> None:
+        """Something that is read all the same."""
+        self._add(Diagnostic(code, message, self.span(place), help, Severity.WARNING))
+
+    def span(self, place: str) -> Span:
+        """A place in the file, in words."""
+        return Span(self.source, place=place or None)
+
+    def raise_errors(self, warnings: list[Diagnostic] | None = None) -> None:
+        """Raise everything found if one of it is an error, else add it to `warnings`."""
+        if self.left_out:
+            note = Diagnostic("ONNX0009", f"{self.left_out} more findings", self.span(""), severity=Severity.NOTE)
+            self.diagnostics.append(note)
+        if any(finding.is_error for finding in self.diagnostics):
+            raise DiagnosticError(*self.diagnostics)
+        if warnings is not None:
+            warnings.extend(self.diagnostics)
+
+    def _add(self, finding: Diagnostic) -> None:
+        # The first error is always told, however many warnings came before it.
+        if len(self.diagnostics) < MOST or (finding.is_error and not any(f.is_error for f in self.diagnostics)):
+            self.diagnostics.append(finding)
+        else:
+            self.left_out += 1
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """The first few of many names, for a sentence."""
+    everything = list(names)
+    text = ", ".join(everything[:most])
+    return f"{text} and {len(everything) - most} more" if len(everything) > most else text

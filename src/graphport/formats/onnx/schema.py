@@ -1,0 +1,123 @@
+"""What ONNX's own schemas say of an operator at a version of its domain, and what our page adds."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args
+
+import onnx.defs
+
+from graphport.core.dtypes import DType
+from graphport.formats.onnx import domains
+from graphport.ops import registry
+from graphport.ops.declare import OPSET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator at one version; where no schema is known, `is_known` is false and everything is allowed."""
+
+    dialect: str
+    name: str
+    is_known: bool = False
+    is_deprecated: bool = False
+    kinds: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Type, by number, of every attribute."""
+    required: tuple[str, ...] = ()
+    dtypes: frozenset[str] = frozenset()
+    """Attributes that are element types."""
+    inputs: tuple[int, int] = (0, sys.maxsize)
+    """Least and greatest number of operands."""
+    outputs: tuple[int, int] = (0, sys.maxsize)
+    has_open_end: bool = False
+    """Whether the number of results means something, so that a last one nobody wants still counts."""
+
+    def takes(self, operands: int, results: int) -> bool:
+        """Whether it may have so many operands and results."""
+        return self.inputs[0] <= operands <= self.inputs[1] and self.outputs[0] <= results <= self.outputs[1]
+
+
+def newest() -> int:
+    """The newest version of the default domain that the installed `onnx` knows."""
+    return onnx.defs.onnx_opset_version()
+
+
+@cache
+def operator(domain: str, name: str, version: int | None) -> Operator:
+    """The operator `name` of an ONNX domain at a version; `None` where the file does not say one."""
+    dialect = domains.dialect_of(domain)
+    is_default = dialect == domains.DEFAULT
+    if is_default and version is not None and version > newest():
+        return Operator(domains.FUTURE, name)
+    schema = _schema("" if is_default else domain, name, version)
+    if schema is None:
+        is_new = is_default and version is not None and version > OPSET
+        return Operator(domains.FUTURE if is_new else dialect, name)
+    is_future = is_default and schema.since_version > OPSET
+    return Operator(
+        dialect=domains.FUTURE if is_future else dialect,
+        name=name,
+        is_known=True,
+        is_deprecated=schema.deprecated,
+        kinds={key: _number(attribute.type) for key, attribute in schema.attributes.items()},
+        required=tuple(key for key, attribute in schema.attributes.items() if attribute.required),
+        dtypes=_dtypes(name) if is_default and not is_future else frozenset(),
+        inputs=(schema.min_input, schema.max_input),
+        outputs=(schema.min_output, schema.max_output),
+        has_open_end=bool(schema.outputs)
+        and schema.outputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic,
+    )
+
+
+@cache
+def versions(name: str, version: int) -> tuple[int, int]:
+    """First and last version of the default domain in which `name` is what it is at `version`.
+
+    Of an operator that has no schema, only `version` itself is known.
+    """
+    schema = _schema("", name, version)
+    if schema is None:
+        return version, version
+    last = newest()
+    later = _schema("", name, last)
+    while later is not None and later.since_version > version:
+        last = later.since_version - 1
+        later = _schema("", name, last)
+    return schema.since_version, last
+
+
+def ir_version(opset: int) -> int:
+    """The oldest version of the file format that an opset of the default domain may stand in."""
+    import onnx.helper
+
+    table: Any = onnx.helper.OP_SET_ID_VERSION_MAP
+    return table.get(("ai.onnx", opset), onnx.IR_VERSION)
+
+
+def _schema(domain: str, name: str, version: int | None) -> onnx.defs.OpSchema | None:
+    if version is None or not 0 < version < 1 << 31:
+        return None
+    try:
+        return onnx.defs.get_schema(name, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _number(kind: Any) -> int:
+    """The number of a type of attributes; the enumeration of the C++ library has no declared values."""
+    return int(kind.value)
+
+
+def _dtypes(name: str) -> frozenset[str]:
+    page = registry.pages().get(name)
+    if page is None:
+        return frozenset()
+    keywords = page.signature.keywords.items()
+    return frozenset(key for key, word in keywords if DType in (word.annotation, *get_args(word.annotation)))

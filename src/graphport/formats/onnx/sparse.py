@@ -1,0 +1,67 @@
+"""Tensors of which only the entries that are not zero are stored."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.storage import CHUNK, ArrayStorage, Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class SparseStorage(Storage):
+    """The numbers of a sparse tensor, as a dense one; zeros come into being when somebody asks for them.
+
+    `values` [n] holds the entries, `indices` [n] or [n, rank] their places in row-major order, each greater than the
+    one before. Whoever makes one has checked them with `misplaced`.
+    """
+
+    __slots__ = ("indices", "values")
+
+    def __init__(self, values: Storage, indices: Storage, shape: Sequence[int]) -> None:
+        super().__init__(values.dtype, shape)
+        self.values = values
+        self.indices = indices
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        array = np.zeros(self.count, self.dtype.numpy)
+        array[places(self.indices, self.shape)] = self.values.numpy()
+        array.flags.writeable = False
+        return array.reshape(self.shape)
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        # Whole bytes per piece for elements of two bits, too.
+        step = max(8, limit * 8 // self.dtype.bits & ~7)
+        where = places(self.indices, self.shape)
+        numbers = self.values.numpy()
+        for start in range(0, self.count, step):
+            length = min(step, self.count - start)
+            first, last = np.searchsorted(where, (start, start + length))
+            piece = np.zeros(length, self.dtype.numpy)
+            piece[where[first:last] - start] = numbers[first:last]
+            yield from ArrayStorage(piece, self.dtype).chunks(limit)
+
+
+def places(indices: Storage, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Positions [n] in the flattened tensor."""
+    array = indices.numpy()
+    if array.ndim == 1:
+        return array
+    strides = np.array([prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
+    return array @ strides
+
+
+def misplaced(indices: Storage, shape: Sequence[int]) -> str | None:
+    """What is wrong with the places of entries in a tensor of `shape`; `None` if nothing."""
+    array = indices.numpy()
+    limits = [prod(shape)] if array.ndim == 1 else shape
+    outside = np.flatnonzero(((array < 0) | (array >= np.array(limits, np.int64))).reshape(len(array), -1).any(axis=1))
+    if outside.size:
+        return f"entry {outside[0]} stands at {array[outside[0]].tolist()}"
+    where = places(indices, shape)
+    order = np.flatnonzero(where[1:] <= where[:-1])
+    return f"entry {order[0] + 1} does not stand behind entry {order[0]}" if order.size else None

@@ -1,0 +1,247 @@
+"""Edits that passes are made of: replace a value, copy a graph, sort it, drop what nobody reads."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from graphport.ir.graph import Attribute, Graph, Node, Value, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Mapping, Sequence
+
+
+def replace(old: Value, new: Value, *, keep: Container[Node] = ()) -> None:
+    """Let everybody but the nodes in `keep` read `new` where they read `old`; a public name stays where it was.
+
+    If `old` is an output of its graph, `new` takes its name; where `new` has to keep its own (an input, another output,
+    a value of an outer graph), an `Identity` carries the name instead.
+
+    Before  y = Conv(x);  return y
+    After   y_1 = Conv(x);  y = Relu(y_1);  return y     with  replace(conv.output, relu.output, keep=[relu])
+
+    Raises:
+        ValueError: `old` is an input that is returned as it is: what replaces it cannot have its name, too.
+    """
+    if old is new:
+        return
+    if old.is_output:
+        if old.is_input:
+            message = f"%{old.name} is an input and an output, and its name cannot be in two places"
+            raise ValueError(message)
+        named = new
+        if new.is_input or new.is_output or new.graph is not old.graph:
+            named = _identity(old, new)
+        swap_names(old, named)
+        for user, index in list(old.uses):
+            if isinstance(user, Graph):
+                user.set_output(index, named)
+    old.replace_uses(new, keep=keep)
+
+
+def swap_names(a: Value, b: Value) -> None:
+    """Let two values of one graph change names."""
+    a.name, b.name = b.name, a.name
+
+
+def _identity(old: Value, new: Value) -> Value:
+    """A copy of `new` in the graph of `old`, as early as it can be computed."""
+    graph = old.graph
+    if graph is None:
+        message = f"%{old.name} is in no graph"
+        raise ValueError(message)
+    copy = Value(graph.fresh(new.name), new.fact)
+    node = Node("Identity", [new], [copy], origin=old.producer.origin if old.producer else None)
+    if new.producer is not None and new.graph is graph:
+        graph.insert_after(new.producer, node)
+    elif graph.first is not None:
+        graph.insert_before(graph.first, node)
+    else:
+        graph.append(node)
+    return copy
+
+
+def remove_dead(graph: Graph) -> int:
+    """Remove nodes and constants that no output depends on, here and in bodies; return how many nodes went.
+
+    Inputs stay, and so do results that nobody reads of a node that has others. What is in the body of a node that goes
+    is not counted.
+    """
+    removed = 0
+    pending: list[tuple[Graph, Iterator[Node]]] = [(graph, reversed(graph))]
+    while pending:
+        current, nodes = pending[-1]
+        node = next(nodes, None)
+        if node is None:
+            pending.pop()
+            for value in [value for value in current.constants if not value.uses]:
+                current.remove_constant(value)
+        elif any(value.uses for value in node.results):
+            # The bodies first: then what only they have read goes, too.
+            pending += [(body, reversed(body)) for body in node.bodies()]
+        else:
+            current.remove(node)
+            removed += 1
+    return removed
+
+
+def erase(node: Node) -> None:
+    """Remove a node whose results nobody reads from the graph that it is in."""
+    if node.graph is None:
+        message = f"{node!r} is in no graph"
+        raise ValueError(message)
+    node.graph.remove(node)
+
+
+def copy(graph: Graph) -> Graph:
+    """A graph of its own with the same content: nodes, values, notes and bodies are new, storages and facts shared.
+
+    The copy of a body reads the same values of the graphs around it as the body does.
+    """
+    return _copies([graph], {})[graph]
+
+
+def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value | None] | None = None) -> Node:
+    """A copy of `node` outside of any graph that reads `values[x]` for `x`, or `x` itself where nothing is said.
+
+    It computes `outputs`, or copies of the results of `node` that have the same names.
+    """
+    mapping = dict(values)
+    results = [None if value is None else _copy_value(value) for value in node.outputs] if outputs is None else outputs
+    return _copy_node(node, mapping, results, _copies(list(node.bodies()), mapping))
+
+
+def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph, Graph]:
+    """Copies of `graphs` and of all their bodies, which read `mapping[x]` for `x` from outside."""
+    originals = [inner for graph in graphs for inner in walk(graph)]
+    twins = {original: _copy_frame(original, mapping) for original in originals}
+    # Every value is there before the first node reads one: a graph need not be in order.
+    for original in originals:
+        for node in original:
+            mapping.update((value, _copy_value(value)) for value in node.results)
+    for original, twin in twins.items():
+        for node in original:
+            results = [None if value is None else mapping[value] for value in node.outputs]
+            twin.append(_copy_node(node, mapping, results, twins))
+        twin.set_outputs(mapping.get(value, value) for value in original.outputs)
+    return twins
+
+
+def _copy_frame(graph: Graph, mapping: dict[Value, Value]) -> Graph:
+    twin = Graph(graph.name, opsets=graph.opsets)
+    twin.origin = graph.origin
+    if graph.has_notes:
+        twin.notes.update(graph.notes)
+    for value in graph.inputs:
+        mapping[value] = twin.adopt_input(_copy_value(value))
+    for value in graph.constants:
+        mapping[value] = twin.adopt_constant(_copy_value(value))
+    return twin
+
+
+def _copy_value(value: Value) -> Value:
+    twin = Value(value.name, value.fact, storage=value.storage, origin=value.origin)
+    twin.is_literal = value.is_literal
+    if value.has_notes:
+        twin.notes.update(value.notes)
+    return twin
+
+
+def _copy_node(
+    node: Node, mapping: Mapping[Value, Value], results: Sequence[Value | None], twins: Mapping[Graph, Graph]
+) -> Node:
+    twin = Node(
+        node.word,
+        [None if value is None else mapping.get(value, value) for value in node.inputs],
+        results,
+        {name: _copy_attribute(attribute, twins) for name, attribute in node.attributes.items()},
+        dialect=node.dialect,
+        name=node.name,
+        origin=node.origin,
+    )
+    if node.has_notes:
+        twin.notes.update(node.notes)
+    return twin
+
+
+def _copy_attribute(attribute: Attribute, twins: Mapping[Graph, Graph]) -> Attribute:
+    if isinstance(attribute, Graph):
+        return twins[attribute]
+    if not isinstance(attribute, tuple) or not any(isinstance(item, Graph | tuple) for item in attribute):
+        return attribute
+    # Without recursion: tuples are nested as deep as a file nests them.
+    copied: list[Attribute] = []
+    pending: list[tuple[Iterator[Attribute], list[Attribute]]] = [(iter((attribute,)), copied)]
+    while pending:
+        items, made = pending[-1]
+        for item in items:
+            if isinstance(item, tuple):
+                pending.append((iter(item), []))
+                break
+            made.append(twins[item] if isinstance(item, Graph) else item)
+        else:
+            pending.pop()
+            if pending:
+                pending[-1][1].append(tuple(made))
+    return copied[0]
+
+
+def sort(graph: Graph) -> list[Node]:
+    """Order the nodes so that each stands behind those it reads from; return a cycle, if there is one.
+
+    Stable: a graph in order stays as it is, and of the nodes that can come next the first one does. Values that a body
+    reads count as operands of the node that holds it; the bodies themselves are left alone. Nodes of cycles, and those
+    that wait for them, end up last in their old order. In the cycle that is returned, each node reads from the one
+    before it, and the first one from the last.
+    """
+    nodes = list(graph)
+    place = {node: number for number, node in enumerate(nodes)}
+    sources = [_sources(node, place) for node in nodes]
+    readers: list[list[int]] = [[] for _ in nodes]
+    for number, found in enumerate(sources):
+        for source in found:
+            readers[source].append(number)
+    waiting = [len(found) for found in sources]
+    ready = [number for number, count in enumerate(waiting) if not count]
+    order: list[int] = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for reader in readers[number]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heappush(ready, reader)
+    stuck = [number for number, count in enumerate(waiting) if count]
+    order += stuck
+    if order != list(range(len(nodes))):
+        graph.reorder([nodes[number] for number in order])
+    return [nodes[number] for number in _cycle(sources, set(stuck))]
+
+
+def _sources(node: Node, place: Mapping[Node, int]) -> list[int]:
+    producers = dict.fromkeys(value.producer for value in [*node.operands, *captured(node)])
+    return [place[producer] for producer in producers if producer is not None and producer in place]
+
+
+def _cycle(sources: Sequence[Sequence[int]], stuck: set[int]) -> list[int]:
+    if not stuck:
+        return []
+    # Who is stuck waits for somebody who is stuck, too: following them must come back.
+    way: dict[int, None] = {}
+    number = min(stuck)
+    while number not in way:
+        way[number] = None
+        number = next(source for source in sources[number] if source in stuck)
+    found = list(way)
+    return found[found.index(number) :][::-1]
+
+
+def captured(node: Node) -> dict[Value, None]:
+    """Values from outside that the bodies of `node` read, in order."""
+    bodies = [body for outermost in node.bodies() for body in walk(outermost)]
+    inside = set(bodies)
+    found: dict[Value, None] = {}
+    for body in bodies:
+        reads = [operand for inner in body for operand in inner.operands]
+        found.update((value, None) for value in [*reads, *body.outputs] if value.graph not in inside)
+    return found

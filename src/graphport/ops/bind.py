@@ -1,0 +1,83 @@
+"""Giving unspecified extents of inputs a length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dims import Symbolic, decide_equal, substitute, symbols
+from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Graph
+
+
+def bind(graph: Graph, sizes: Mapping[str, Dim]) -> None:
+    """Put a size for each symbol in `sizes` into the facts of all inputs; facts of results are inferred anew later."""
+    for value in graph.inputs:
+        value.fact = _substituted(value.fact, sizes)
+
+
+def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None:
+    """Give inputs their shapes; a symbol that one input fixes is fixed everywhere.
+
+    Raises:
+        DiagnosticError: SHAPE0003 the graph has no such input, or its declared shape does not admit the given one.
+    """
+    findings: list[Diagnostic] = []
+    sizes: dict[str, Dim] = {}
+    declared = {value.name: value for value in graph.inputs}
+    for name, given in shapes.items():
+        value = declared.get(name)
+        if value is None:
+            findings.append(
+                Diagnostic("SHAPE0003", f"there is no input {name!r}", None, f"inputs: {', '.join(declared)}")
+            )
+            continue
+        fact = value.fact
+        shape = tuple(_dim(dim) for dim in given)
+        if not isinstance(fact, TensorFact):
+            findings.append(Diagnostic("SHAPE0003", f"the input {name!r} is a {fact}, no tensor", value.origin))
+        elif fact.shape is None:
+            value.fact = TensorFact(fact.dtype, shape)
+        elif len(fact.shape) != len(shape) or not all(
+            _unify(d, s, sizes) for d, s in zip(fact.shape, shape, strict=True)
+        ):
+            message = f"the input {name!r} cannot have the shape {list(given)}: it is declared as {fact}"
+            findings.append(
+                Diagnostic("SHAPE0003", message, value.origin, "fixed extents of a model cannot be changed")
+            )
+    if findings:
+        raise DiagnosticError(*findings)
+    bind(graph, sizes)
+
+
+def _dim(given: int | str) -> Dim:
+    from graphport.core.dims import parse_dim
+
+    return given if isinstance(given, int) else parse_dim(given)
+
+
+def _unify(declared: Dim, given: Dim, sizes: dict[str, Dim]) -> bool:
+    """Note what `given` says of the symbols of `declared`; `False` if both cannot be."""
+    known = substitute(declared, sizes)
+    if isinstance(known, Symbolic) and str(known) in symbols(known):
+        if decide_equal(known, given) is False:
+            return False
+        sizes[str(known)] = given
+        return True
+    return decide_equal(known, given) is not False
+
+
+def _substituted(fact: Fact, sizes: Mapping[str, Dim]) -> Fact:
+    if isinstance(fact, SequenceFact):
+        return SequenceFact(_substituted(fact.element, sizes))
+    if isinstance(fact, OptionalFact):
+        return OptionalFact(_substituted(fact.element, sizes))
+    if fact.shape is None or not sizes:
+        return fact
+    return TensorFact(fact.dtype, tuple(substitute(dim, sizes) for dim in fact.shape))

@@ -1,0 +1,130 @@
+"""Making canonical or dialect operations: as nodes before a place in a graph, or as facts alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.facts import UNKNOWN, TensorFact, Unknown, named
+from graphport.core.storage import Storage, storage_of
+from graphport.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.diagnostics import Span
+    from graphport.core.dims import Dim
+    from graphport.core.dtypes import DType
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Attribute, Graph
+    from graphport.ops.declare import Page
+    from graphport.ops.infer import Inference
+
+
+class Builder:
+    """What a lowering or lifting builds with.
+
+    With a graph it inserts nodes before `before` (or at the end); without one the same calls give values that have a
+    fact and nothing else, which is how the fact of a dialect's node is found.
+    """
+
+    def __init__(
+        self,
+        inference: Inference,
+        graph: Graph | None = None,
+        before: Node | None = None,
+        *,
+        dialect: str = "",
+        count: int = 1,
+        version: int | None = None,
+        origin: Span | None = None,
+        stem: str = "value",
+    ) -> None:
+        """A builder.
+
+        Args:
+            inference: finds the facts of what is built.
+            graph: where nodes go; `None` to make facts alone.
+            before: the node before which they go; `None` for the end.
+            dialect: the dialect that `word` speaks.
+            version: of the dialect that is being rewritten, where dialects have one.
+            count: number of results that the node has which is being rewritten.
+            origin: the place in the source that new nodes come from.
+            stem: what new values are called.
+        """
+        self.inference = inference
+        self.graph = graph
+        self.before = before
+        self.dialect = dialect
+        self.count = count
+        self.version = version
+        self.origin = origin
+        self.stem = stem
+        self.made = 0
+        self.is_open = False
+
+    def __call__(self, page: Page, *operands: Value | None, **attributes: Attribute) -> Value:
+        """The first result of a canonical operation."""
+        return self.results(page, 1, *operands, **attributes)[0]
+
+    def results(self, page: Page, count: int, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
+        """The first `count` results of a canonical operation; attributes that are `None` are left out."""
+        given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
+        facts = self.inference.page(page, [None if x is None else x.fact for x in operands], given, count)
+        return self._node(page.name, "", operands, given, facts)
+
+    def word(
+        self, word: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: Attribute
+    ) -> tuple[Value, ...]:
+        """The results of a word of the builder's dialect, one for each of `facts`."""
+        return self._node(word, self.dialect, operands, attributes, facts)
+
+    def constant(self, data: object, dtype: DType | None = None, name: str | None = None) -> Value:
+        """A constant of the graph; `data` is a storage, an array, a number or a nested list."""
+        storage = data if isinstance(data, Storage) else storage_of(data, dtype)
+        fact = TensorFact.of(storage)
+        if self.graph is None:
+            return Value(name or self.stem, fact, storage=storage)
+        return self.graph.add_constant(name or self.stem, fact, storage, origin=self.origin)
+
+    def like(self, value: Value, data: object) -> Value:
+        """A constant of the element type of `value`; raises `Unknown` where that is not known."""
+        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        if dtype is None:
+            raise Unknown
+        return self.constant(data, dtype)
+
+    def reshaped(self, value: Value, shape: Sequence[int]) -> Value | None:
+        """The constant `value` in another shape, not copied; `None` if it is no constant with numbers."""
+        if value.storage is None or (value.graph is not None and not value.is_constant):
+            return None
+        return self.constant(value.storage.reshaped(shape), name=value.name)
+
+    def dims(self, value: Value) -> tuple[Dim, ...]:
+        """The shape of `value`; raises `Unknown` where its rank is not known."""
+        fact = value.fact
+        return fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
+
+    def _value(self, fact: Fact) -> Value:
+        self.made += 1
+        name = f"{self.stem}#{self.made}" if self.graph is None else self.graph.fresh(self.stem)
+        own = named(fact, name)
+        self.is_open = self.is_open or own is not fact
+        return Value(name, own)
+
+    def _node(
+        self,
+        word: str,
+        dialect: str,
+        operands: Sequence[Value | None],
+        attributes: dict[str, Any],
+        facts: Sequence[Fact | None],
+    ) -> tuple[Value, ...]:
+        results = [self._value(fact or UNKNOWN) for fact in facts]
+        if self.graph is None:
+            return tuple(results)
+        node = Node(word, operands, results, attributes, dialect=dialect, origin=self.origin)
+        if self.before is None:
+            self.graph.append(node)
+        else:
+            self.graph.insert_before(self.before, node)
+        return tuple(results)

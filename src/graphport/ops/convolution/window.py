@@ -1,0 +1,160 @@
+"""Windows that slide over the spatial axes of a tensor: where they stand, and views of what they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Dim, Symbolic, ceil_div, decide_less, maximum, minimum
+from graphport.ops.declare import ShapeError
+from graphport.ops.shapes import pairs
+from graphport.ops.types import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window with one entry a spatial axis in each field."""
+
+    kernel: tuple[Dim, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[Dim, Dim], ...]
+    lengths: tuple[Dim, ...]
+    """Number of places of the window."""
+
+
+def window(
+    dims: Sequence[Dim],
+    kernel: Sequence[Dim],
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    ceil_mode: int = 0,
+) -> Window:
+    """The window that ONNX's attributes describe, over spatial axes of lengths `dims`.
+
+    Raises:
+        ShapeError: an attribute has the wrong number of entries or `auto_pad` an unknown value, or the window is larger
+            than what it slides over.
+    """
+    rank = len(dims)
+    steps, gaps = _entries("strides", strides, rank), _entries("dilations", dilations, rank)
+    if len(kernel) != rank:
+        message = f"the kernel {tuple(kernel)} has {len(kernel)} entries for {rank} spatial axes"
+        raise ShapeError(message, f"{rank} are needed")
+    if pads is not None and len(pads) != 2 * rank:
+        message = f"pads {tuple(pads)} has {len(pads)} entries for {rank} spatial axes"
+        raise ShapeError(message, f"{2 * rank} are needed: all begins, then all ends")
+    axes = list(zip(dims, kernel, steps, gaps, strict=True))
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        padding = [same_pads(n, k, s, d, auto_pad) for n, k, s, d in axes]
+        return Window(tuple(kernel), steps, gaps, tuple(padding), tuple(ceil_div(n, s) for n, _, s, _ in axes))
+    if auto_pad not in ("NOTSET", "VALID"):
+        message = f"auto_pad is {auto_pad!r}"
+        raise ShapeError(message, "NOTSET, SAME_UPPER, SAME_LOWER or VALID")
+    explicit = auto_pad == "NOTSET" and pads is not None
+    padding = pairs(pads) if explicit and pads is not None else [(0, 0)] * rank
+    # The text of MaxPool-22 has another formula for VALID with `ceil_mode`; ONNX's own inference and ONNX Runtime use this.
+    count = ceil_length if ceil_mode else out_length
+    lengths = [count(n, k, p, s, d) for (n, k, s, d), p in zip(axes, padding, strict=True)]
+    for axis, (length, (n, k, _, d)) in enumerate(zip(lengths, axes, strict=True)):
+        if decide_less(length, 1) is True and decide_less(0, n) is True:
+            message = f"the window reaches over {(k - 1) * d + 1} entries, spatial axis {axis} has {n}, padded by {padding[axis]}"
+            raise ShapeError(message, "a smaller kernel or more padding")
+    return Window(tuple(kernel), steps, gaps, tuple(padding), tuple(_not_negative(length) for length in lengths))
+
+
+def _not_negative(length: Dim) -> Dim:
+    # An axis without entries has no place for the window; a symbolic one is taken to have some.
+    return length if isinstance(length, Symbolic) else max(length, 0)
+
+
+def _entries(what: str, found: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    if found is None:
+        return (1,) * rank
+    if len(found) != rank:
+        message = f"{what} {tuple(found)} has {len(found)} entries for {rank} spatial axes"
+        raise ShapeError(message, f"{rank} are needed")
+    if any(step < 1 for step in found):
+        message = f"{what} {tuple(found)} must be positive"
+        raise ShapeError(message)
+    return tuple(found)
+
+
+def out_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, dilation: int) -> Dim:
+    """Length of one spatial axis after a window has slid over it (ONNX Conv-22, `auto_pad = NOTSET`)."""
+    reach = (kernel - 1) * dilation + 1
+    return (n + pads[0] + pads[1] - reach) // stride + 1
+
+
+def ceil_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, dilation: int) -> Dim:
+    """The same with a last window that may hang over, unless it would start behind the last entry (MaxPool-22)."""
+    reach = (kernel - 1) * dilation + 1
+    # ceil((n + p + q - reach) / stride) + 1 = ceil((n + p + slack) / stride), and no place starts at n + p or later.
+    slack = minimum(pads[1] + stride - reach, 0)
+    return ceil_div(n + pads[0] + slack, stride)
+
+
+def same_pads(n: Dim, kernel: Dim, stride: int, dilation: int, auto_pad: str) -> tuple[Dim, Dim]:
+    """Padding of one spatial axis under which it has `ceil(n / stride)` places for the window."""
+    total = maximum((ceil_div(n, stride) - 1) * stride + (kernel - 1) * dilation + 1 - n, 0)
+    small, large = total // 2, total - total // 2
+    return (large, small) if auto_pad == "SAME_LOWER" else (small, large)
+
+
+def numbers(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """Dims of arrays, which are plain numbers.
+
+    Raises:
+        TypeError: one is symbolic; a page never sees that.
+    """
+    if any(isinstance(dim, Symbolic) for dim in dims):
+        message = f"{tuple(dims)} is symbolic"
+        raise TypeError(message)
+    return tuple(int(dim) for dim in dims if not isinstance(dim, Symbolic))
+
+
+def covered(x: Tensor, slid: Window, fill: Any) -> Tensor:
+    """What each place of the window covers, as a view: x [N, C, *d] → [N, C, *out, *kernel]; `fill` outside of x."""
+    kernel, lengths = numbers(slid.kernel), numbers(slid.lengths)
+    axes = list(zip(x.shape[2:], kernel, slid.strides, slid.dilations, slid.pads, lengths, strict=True))
+    # The last window may hang over the padding, or end before it.
+    ends = [(out - 1) * s + (k - 1) * d + 1 - n - int(p[0]) for n, k, s, d, p, out in axes]
+    padding = [(int(begin), end) for (begin, _), end in zip(numbers_of_pairs(slid.pads), ends, strict=True)]
+    return sliding_windows(padded(x, padding, fill), kernel, slid.strides, slid.dilations, lengths)
+
+
+def numbers_of_pairs(pads: Sequence[tuple[Dim, Dim]]) -> list[tuple[int, int]]:
+    """Begins and ends of arrays' padding, which are plain numbers."""
+    return [(begin, end) for begin, end in (numbers(pair) for pair in pads)]
+
+
+def padded(x: Tensor, padding: Sequence[tuple[int, int]], fill: Any) -> Tensor:
+    """`x` with `fill` around its spatial axes; negative padding crops."""
+    if not any(begin or end for begin, end in padding):
+        return x
+    shape = [n + begin + end for n, (begin, end) in zip(x.shape[2:], padding, strict=True)]
+    wide = np.full([*x.shape[:2], *(max(n, 0) for n in shape)], fill, x.dtype)
+    inner = [slice(max(begin, 0), max(n - max(end, 0), 0)) for n, (begin, end) in zip(shape, padding, strict=True)]
+    kept = [slice(max(-begin, 0), max(n - max(-end, 0), 0)) for n, (begin, end) in zip(x.shape[2:], padding, strict=True)]
+    wide[(..., *inner)] = x[(..., *kept)]
+    return wide
+
+
+def sliding_windows(
+    x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], lengths: tuple[int, ...]
+) -> Tensor:
+    """The first `lengths` places of a window, as a view: x [N, C, *d] → [N, C, *lengths, *kernel]."""
+    if 0 in lengths:
+        return np.empty([*x.shape[:2], *lengths, *kernel], x.dtype)
+    x = np.ascontiguousarray(x)
+    spatial = x.strides[2:]
+    steps = [stride * s for stride, s in zip(spatial, strides, strict=True)]
+    inside = [stride * d for stride, d in zip(spatial, dilations, strict=True)]
+    shape = (*x.shape[:2], *lengths, *kernel)
+    return np.lib.stride_tricks.as_strided(x, shape, (*x.strides[:2], *steps, *inside), writeable=False)

@@ -1,0 +1,264 @@
+"""Op pages: an operator's meaning, signature, shape rule and spellings in one place.
+
+A page is a NumPy function behind `@op`. Its positional parameters are operands, its keyword-only ones attributes, both
+with ONNX's names (in lower case) and defaults; the docstring is the manual.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from graphport.ops.types import Types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.facts import Fact
+
+OPSET = 26
+"""The version of ai.onnx whose words are canonical: the newest that ONNX Runtime accepts by default."""
+
+ShapeRule: TypeAlias = "Callable[..., Fact | Sequence[Fact | None]]"
+"""A page's signature over facts instead of tensors; a body is a callable from facts to facts."""
+
+Lowering: TypeAlias = Callable[..., Any]
+"""`(builder, *operands, **attributes)` of a dialect's word to canonical value or values."""
+
+Lifting: TypeAlias = Callable[..., Any]
+"""`(builder, *operands, **attributes)` of a canonical node to a dialect's value or values; `None` where it cannot."""
+
+Exactness = Literal["exact", "rounding", "accumulation"]
+"""What a right implementation may differ by: nothing; a few units in the last place; the rounding of long sums."""
+
+Role = Literal["weighted", "pointwise", "passive", "index", "none"]
+"""How a quantizer treats it: weights and activations; activations; the scale of its operand; never; not at all."""
+
+
+class ShapeError(ValueError):
+    """The operands' facts break a rule of the operator; the inference driver adds code and place."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.help = help
+
+
+class UnsupportedError(Exception):
+    """A lowering or lifting cannot say this node in the other language; the reason is its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One positional parameter of a page."""
+
+    name: str
+    types: Types | None
+    is_optional: bool = False
+    is_variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """One attribute of a page."""
+
+    name: str
+    annotation: Any
+    default: Any = None
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Operands, attributes and the types of results, read from a page's function once."""
+
+    operands: tuple[Operand, ...]
+    keywords: dict[str, Keyword]
+    results: tuple[Types | None, ...]
+
+    @property
+    def variadic(self) -> Operand | None:
+        """The operand that takes all the rest, if there is one."""
+        return self.operands[-1] if self.operands and self.operands[-1].is_variadic else None
+
+    def operand(self, index: int) -> Operand | None:
+        """The operand that stands for position `index`; `None` behind the last."""
+        if index < len(self.operands):
+            return self.operands[index]
+        return self.variadic
+
+    @property
+    def least(self) -> int:
+        """Number of leading operands up to the last that must be there."""
+        return max((i + 1 for i, o in enumerate(self.operands) if not o.is_optional and not o.is_variadic), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Everything that is known of one canonical operator."""
+
+    name: str
+    function: Callable[..., Any]
+    shape: ShapeRule
+    outputs: tuple[str, ...]
+    since: int
+    domain: str = ""
+    symbolic: bool = False
+    moves_data: bool = False
+    exactness: Exactness = "rounding"
+    role: Role = "none"
+    index_operands: tuple[str, ...] = ()
+    spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Operands, attributes and results."""
+        return _signature(self.function)
+
+    @property
+    def manual(self) -> str:
+        """The docstring."""
+        return inspect.getdoc(self.function) or ""
+
+    @property
+    def is_variadic_output(self) -> bool:
+        """Whether the node decides how many results there are."""
+        return self.outputs[-1].startswith("*")
+
+    def __call__(self, *operands: Any, **attributes: Any) -> Any:
+        """The meaning: arrays in, array or tuple of arrays out."""
+        return self.function(*operands, **attributes)
+
+    def lower(self, dialect: str, word: str | None = None, until: int | None = None) -> Callable[[Lowering], Lowering]:
+        """Register how `word` of `dialect` (of ONNX opsets up to `until`) is said with this page and others."""
+        return lower(dialect, word or self.name, until=until)
+
+    def lift(self, dialect: str, until: int | None = None) -> Callable[[Lifting], Lifting]:
+        """Register how a node of this page is said in `dialect` (in ONNX opsets up to `until`)."""
+        return lift(dialect, self.name, until=until)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A registered `lower` or `lift`; `until` bounds the opset versions that it is for."""
+
+    dialect: str
+    word: str
+    function: Callable[..., Any]
+    until: int | None = None
+
+
+PAGES: dict[str, Page] = {}
+"""Filled by `@op` while the families are imported; read through `ops.pages`."""
+LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
+LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
+
+
+def op(
+    *,
+    shape: ShapeRule,
+    since: int,
+    outputs: Sequence[str] = ("y",),
+    name: str | None = None,
+    domain: str = "",
+    symbolic: bool = False,
+    moves_data: bool = False,
+    exactness: Exactness = "rounding",
+    role: Role = "none",
+    index_operands: Sequence[str] = (),
+    **spellings: str | tuple[str, ...],
+) -> Callable[[Callable[..., Any]], Page]:
+    """Declare the page of an operator; the function below is its meaning.
+
+    Args:
+        shape: facts of operands, and attributes, to facts of results.
+        since: the oldest opset in which a node, word for word, means the same; older forms have a `lower` with `until`.
+        outputs: names of the results; a last one `*outputs` stands for as many as the node has.
+        name: ONNX's name, where Python cannot spell the function so.
+        domain: ONNX's domain.
+        symbolic: the function also computes with symbolic dims in object arrays.
+        moves_data: results are operands' elements, some of them, elsewhere.
+        exactness: what a right implementation may differ by.
+        role: how a quantizer treats it.
+        index_operands: operands that are shapes, axes, positions or counts.
+        **spellings: call patterns by dialect.
+    """
+
+    def declare(function: Callable[..., Any]) -> Page:
+        page = Page(
+            name=name or function.__name__,
+            function=function,
+            shape=shape,
+            outputs=tuple(outputs),
+            since=since,
+            domain=domain,
+            symbolic=symbolic,
+            moves_data=moves_data,
+            exactness=exactness,
+            role=role,
+            index_operands=tuple(index_operands),
+            spellings={dialect: (said,) if isinstance(said, str) else said for dialect, said in spellings.items()},
+        )
+        if page.name in PAGES:
+            message = f"{page.name} has a page already"
+            raise ValueError(message)
+        PAGES[page.name] = page
+        return page
+
+    return declare
+
+
+def lower(dialect: str, word: str, *, until: int | None = None) -> Callable[[Lowering], Lowering]:
+    """Register a function that says `word` of `dialect` canonically.
+
+    It is called as `function(builder, *operands, **attributes)` and returns the results in order. It raises
+    `ShapeError` where the node is wrong and `UnsupportedError` where no canonical form has its meaning.
+    """
+    return _register(LOWERINGS, dialect, word, until)
+
+
+def lift(dialect: str, name: str, *, until: int | None = None) -> Callable[[Lifting], Lifting]:
+    """Register a function that says the canonical operator `name` in `dialect`."""
+    return _register(LIFTINGS, dialect, name, until)
+
+
+def _register(
+    registry: dict[tuple[str, str], list[Rule]], dialect: str, word: str, until: int | None
+) -> Callable[[Lowering], Lowering]:
+    def register(function: Lowering) -> Lowering:
+        rules = registry.setdefault((dialect, word), [])
+        if any(rule.until == until for rule in rules):
+            message = f"{dialect}.{word} has such a rule already"
+            raise ValueError(message)
+        rules.append(Rule(dialect, word, function, until))
+        rules.sort(key=lambda rule: OPSET + 1 if rule.until is None else rule.until)
+        return function
+
+    return register
+
+
+def _signature(function: Callable[..., Any]) -> Signature:
+    hints = get_type_hints(function, include_extras=True)
+    operands: list[Operand] = []
+    keywords: dict[str, Keyword] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name)
+        is_required = parameter.default is inspect.Parameter.empty
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            default = None if is_required else parameter.default
+            keywords[parameter.name] = Keyword(parameter.name, hint, default, is_required)
+        else:
+            variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+            operands.append(Operand(parameter.name, _types(hint), not is_required and not variadic, variadic))
+    returned = hints.get("return")
+    results = get_args(returned) if get_origin(returned) is tuple else (returned,)
+    return Signature(tuple(operands), keywords, tuple(_types(result) for result in results if result is not Ellipsis))
+
+
+def _types(hint: Any) -> Types | None:
+    if get_origin(hint) is Annotated:
+        return next((item for item in get_args(hint)[1:] if isinstance(item, Types)), None)
+    return next((found for item in get_args(hint) if (found := _types(item)) is not None), None)

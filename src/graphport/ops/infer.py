@@ -1,0 +1,296 @@
+"""Facts of values: the one place that asks pages for shapes and sets what they answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.dims import Symbolic, Undecided, dim_of, element
+from graphport.core.facts import MOST_ELEMENTS, UNKNOWN, OptionalFact, SequenceFact, TensorFact, Unknown, named
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import Storage
+from graphport.ir.graph import Graph, Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dtypes import DType
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Attribute, Node
+    from graphport.ops.declare import Page
+    from graphport.ops.types import Types
+
+
+class Inference:
+    """Facts of operations, remembered by operator, operands' facts and attributes; findings are collected."""
+
+    def __init__(self) -> None:
+        self.findings: list[Diagnostic] = []
+        self._dialect: dict[Any, tuple[Fact, ...]] = {}
+
+    # Graphs and nodes
+
+    def graph(self, graph: Graph, *, check_declared: bool = False) -> None:
+        """Set the fact of every result in `graph`, in order; inputs and constants have theirs.
+
+        A node that breaks a rule of its operator becomes a finding, and its results are unknown. With `check_declared`,
+        the facts that results had before are claims: a contradiction is a finding, and where nothing can be inferred
+        the claim stands.
+        """
+        for node in graph:
+            self.settle(node, check_declared=check_declared)
+
+    def settle(self, node: Node, *, check_declared: bool = False) -> None:
+        """Set the facts of one node's results; its operands have theirs."""
+        facts = self.node(node)
+        for value, fact in zip(node.outputs, facts, strict=True):
+            if value is None:
+                continue
+            claim, value.fact = value.fact, named(fact, value.name)
+            if check_declared or value.fact == UNKNOWN:
+                value.fact = self.reconcile(value, value.fact, claim)
+
+    def node(self, node: Node) -> tuple[Fact, ...]:
+        """The facts of a node's results; unknown ones where it breaks a rule, which is a finding."""
+        operands = [None if value is None else value.fact for value in node.inputs]
+        count = len(node.outputs)
+        try:
+            if not node.dialect:
+                page = registry.pages().get(node.word)
+                return (UNKNOWN,) * count if page is None else self.page(page, operands, node.attributes, count)
+            return self._word(node, operands, count)
+        except ShapeError as error:
+            self.findings.append(Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help))
+        except (UnsupportedError, Unknown):
+            pass
+        return (UNKNOWN,) * count
+
+    # Canonical operators
+
+    def page(
+        self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
+    ) -> tuple[Fact, ...]:
+        """Facts of the first `count` results of a canonical operation.
+
+        Raises:
+            ShapeError: operands or attributes break a rule of the operator.
+        """
+        bound = _bind(page, operands)
+        known = page.signature.keywords
+        for name in attributes:
+            if name not in known:
+                message = f"there is no attribute {name}"
+                raise ShapeError(message, f"attributes: {', '.join(known) or 'none'}")
+        for keyword in known.values():
+            if keyword.is_required and keyword.name not in attributes:
+                message = f"the attribute {keyword.name} is missing"
+                raise ShapeError(message)
+        arguments = {name: self._argument(attribute) for name, attribute in attributes.items()}
+        try:
+            answer = page.shape(*operands, **arguments)
+        except Unknown:
+            answer = [TensorFact(_result_dtype(types, bound), None) for types in page.signature.results]
+        facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
+        facts += [UNKNOWN] * (count - len(facts))
+        if not any(callable(argument) for argument in arguments.values()):
+            facts = _propagate(page, operands, attributes, facts)
+        return tuple(fact or UNKNOWN for fact in facts[:count])
+
+    def _argument(self, attribute: Attribute) -> Any:
+        return BodyFacts(self, attribute) if isinstance(attribute, Graph) else attribute
+
+    # Words of dialects
+
+    def _word(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
+        version = registry.version(node)
+        rule = registry.lowering(node.dialect, node.word, version)
+        if rule is None:
+            return (UNKNOWN,) * count
+        literals = tuple(map(_literal, node.inputs))
+        key = (node.dialect, node.word, version, count, tuple(operands), literals, _frozen(node.attributes))
+        remembered = self._dialect.get(key)
+        if remembered is not None:
+            return remembered
+        builder = Builder(self, count=count, version=version, origin=node.origin, dialect=node.dialect)
+        values = [_stand_in(value) for value in node.inputs]
+        results = registry.results(rule(builder, *values, **node.attributes))
+        facts = tuple(UNKNOWN if value is None else value.fact for value in results[:count])
+        # What only a run can tell differs between two nodes, even where all their facts agree.
+        if not builder.is_open:
+            self._dialect[key] = facts
+        return facts
+
+    # Claims
+
+    def reconcile(self, value: Value, fact: Fact, claim: Fact) -> Fact:
+        """`fact`, completed by what the file claims of `value`; a contradiction is a finding."""
+        if not isinstance(fact, TensorFact) or not isinstance(claim, TensorFact):
+            return claim if fact == UNKNOWN else fact
+        dtype = claim.dtype if fact.dtype is None else fact.dtype
+        if claim.dtype not in (None, dtype):
+            self._contradiction(value, f"the file declares it as {claim.dtype}, it is {dtype}", Severity.ERROR)
+        if fact.shape is None:
+            return TensorFact(dtype, claim.shape)
+        if claim.shape is not None and not _may_equal(fact.shape, claim.shape):
+            message = f"the file declares its shape as {claim}, it is {fact}"
+            self._contradiction(value, message, Severity.WARNING)
+        return fact if dtype is fact.dtype else TensorFact(dtype, fact.shape, fact.elements)
+
+    def _contradiction(self, value: Value, message: str, severity: Severity) -> None:
+        span = value.origin or (value.producer.origin if value.producer else None)
+        self.findings.append(
+            Diagnostic("SHAPE0002", f"{value.name}: {message}", span, "correct or remove the declaration", severity)
+        )
+
+
+class BodyFacts:
+    """A body as its operator's shape rule sees it: facts in, facts out."""
+
+    def __init__(self, inference: Inference, graph: Graph) -> None:
+        self._inference = inference
+        self._graph = graph
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What is known of the outputs, after the last call."""
+        return [value.fact for value in self._graph.outputs]
+
+    def __call__(self, *given: Fact | None) -> list[Fact]:
+        inputs = self._graph.inputs
+        if len(given) != len(inputs):
+            message = f"the body {self._graph.name} takes {len(inputs)} values, {len(given)} are given"
+            raise ShapeError(message)
+        for value, fact in zip(inputs, given, strict=True):
+            if fact is not None:
+                value.fact = fact
+        self._inference.graph(self._graph)
+        return self.facts
+
+
+def infer(graph: Graph) -> list[Diagnostic]:
+    """Set the facts of every value that `graph` computes; return what breaks a rule."""
+    inference = Inference()
+    inference.graph(graph)
+    return list(dict.fromkeys(inference.findings))
+
+
+def _bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
+    """Element types of the type variables, after checking number and types of operands."""
+    signature = page.signature
+    if len(operands) < signature.least:
+        message = f"{len(operands)} operands, at least {signature.least} are needed"
+        raise ShapeError(message)
+    bound: dict[str, DType] = {}
+    for index, fact in enumerate(operands):
+        operand = signature.operand(index)
+        if operand is None:
+            message = f"{len(operands)} operands, at most {len(signature.operands)} are known"
+            raise ShapeError(message)
+        if fact is None:
+            if not operand.is_optional and not operand.is_variadic:
+                message = f"the operand {operand.name} is missing"
+                raise ShapeError(message)
+            continue
+        if operand.types is not None:
+            _bind_type(operand.name, operand.types, fact, bound)
+    return bound
+
+
+def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> None:
+    if types.form == "sequence" and isinstance(fact, SequenceFact):
+        fact = fact.element
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        return
+    if types.form == "tensor" and fact.dtype not in types.dtypes:
+        message = f"{name} is {fact.dtype}"
+        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}")
+    if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
+        message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
+        raise ShapeError(message, "both must have one element type; cast one of them")
+
+
+def _result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | None:
+    if types is None or types.form != "tensor":
+        return None
+    if types.name in bound:
+        return bound[types.name]
+    return next(iter(types.dtypes)) if len(types.dtypes) == 1 else None
+
+
+def _propagate(
+    page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
+) -> list[Any]:
+    """The same facts with the elements of short integer results, computed by the page's own function."""
+    wanted = [index for index, fact in enumerate(facts) if _takes_elements(fact)]
+    if not wanted or not operands:
+        return facts
+    arrays: list[Any] = []
+    for operand in operands:
+        if operand is None:
+            arrays.append(None)
+        elif isinstance(operand, TensorFact) and operand.elements is not None and operand.dtype is not None:
+            arrays.append(_array(operand))
+        else:
+            return facts
+    if not page.symbolic and any(array is not None and array.dtype == object for array in arrays):
+        return facts
+    numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
+    try:
+        with np.errstate(all="ignore"):
+            answer = page.function(*arrays, **numbers)
+    except (Undecided, ArithmeticError, IndexError, ValueError):
+        return facts
+    results: Any = answer if is_sequence(answer) else (answer,)
+    for index in wanted:
+        flat: np.ndarray[Any, Any] = np.asarray(results[index]).reshape(-1)
+        facts[index] = facts[index].with_elements([int(x) if isinstance(x, bool) else dim_of(x) for x in flat.tolist()])
+    return facts
+
+
+def _takes_elements(fact: Fact | None) -> bool:
+    if not isinstance(fact, TensorFact) or fact.elements is not None or fact.dtype is None or fact.shape is None:
+        return False
+    if not (fact.dtype.is_integer or fact.dtype.kind == "b") or len(fact.shape) > 1:
+        return False
+    return not fact.shape or (isinstance(fact.shape[0], int) and fact.shape[0] <= MOST_ELEMENTS)
+
+
+def _array(fact: TensorFact) -> np.ndarray[Any, Any]:
+    elements, dtype = fact.known, fact.dtype
+    if dtype is not None and not any(isinstance(dim, Symbolic) for dim in elements):
+        return np.array(elements, dtype.numpy).reshape(() if fact.shape == () else (-1,))
+    array = np.empty(len(elements), object)
+    array[:] = [element(dim) for dim in elements]
+    return array.reshape(()) if fact.shape == () else array
+
+
+def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:
+    if len(inferred) != len(declared):
+        return False
+    return all(a == b for a, b in zip(inferred, declared, strict=True) if isinstance(a, int) and isinstance(b, int))
+
+
+def _stand_in(value: Value | None) -> Value | None:
+    if value is None:
+        return None
+    stand_in = Value(value.name, value.fact, storage=value.storage if value.is_constant else None)
+    stand_in.is_literal = value.is_literal
+    return stand_in
+
+
+def _literal(value: Value | None) -> object:
+    """What a lowering may read of an operand besides its fact: a literal, or a small constant's numbers."""
+    if value is None or value.storage is None or not value.is_constant:
+        return None
+    if value.is_literal and value.storage.count == 1:
+        return value.storage.numpy().tobytes()
+    return value.storage if value.storage.count <= MOST_ELEMENTS else True
+
+
+def _frozen(attributes: Mapping[str, Attribute]) -> tuple[Any, ...]:
+    return tuple(sorted(attributes.items(), key=lambda item: item[0]))

@@ -1,0 +1,29 @@
+"""Older forms of products of matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.matmul import Gemm
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@Gemm.lower("onnx", until=6)
+def gemm_6(
+    b: Builder,
+    a: Value,
+    factor: Value,
+    c: Value,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """A summand of the product's own shape, or, with `broadcast`, one that broadcasts; both do so today."""
+    del broadcast  # without it the shapes were equal, which broadcasts too
+    return b(Gemm, a, factor, c, alpha=alpha, beta=beta, transA=transA, transB=transB)

@@ -1,0 +1,19 @@
+"""Normalizations: entries shifted and scaled by statistics of their neighbours."""
+
+from __future__ import annotations
+
+from graphport.ops.normalization.batch import BatchNormalization
+from graphport.ops.normalization.groups import GroupNormalization, InstanceNormalization, MeanVarianceNormalization
+from graphport.ops.normalization.layer import LayerNormalization, RMSNormalization
+from graphport.ops.normalization.norms import LRN, LpNormalization
+
+__all__ = [
+    "LRN",
+    "BatchNormalization",
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+    "RMSNormalization",
+]

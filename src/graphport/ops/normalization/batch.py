@@ -1,0 +1,99 @@
+"""Normalization by statistics of the whole batch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import check_rank, same_dim
+from graphport.ops.types import FLOATS, Tensor, Types
+
+T = Annotated[Tensor, Types("T", FLOATS)]
+T1 = Annotated[Tensor, Types("T1", FLOATS)]
+T2 = Annotated[Tensor, Types("T2", FLOATS)]
+
+
+def _batch_shape(
+    x: TensorFact,
+    scale: TensorFact,
+    b: TensorFact,
+    input_mean: TensorFact,
+    input_var: TensorFact,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> list[TensorFact]:
+    channels: Dim | None = None
+    if x.shape is not None:
+        check_rank(x, 1, "x")
+        channels = x.shape[1] if len(x.shape) > 1 else 1
+    channels = check_vectors(channels, scale=scale, b=b, input_mean=input_mean, input_var=input_var)
+    running = input_mean.with_shape(None if channels is None else (channels,))
+    return [x.with_shape(x.shape), running, running.with_dtype(input_var.dtype)]
+
+
+def check_vectors(channels: Dim | None, **vectors: TensorFact) -> Dim | None:
+    """Number of channels that all of `vectors`, one number a channel, agree on; `None` where nobody knows it.
+
+    Raises:
+        ShapeError: one is no vector, or has another length.
+    """
+    for name, fact in vectors.items():
+        if fact.shape is None:
+            continue
+        if len(fact.shape) != 1:
+            message = f"{name} has the shape {list(fact.shape)}"
+            raise ShapeError(message, "one number per channel: rank 1")
+        channels = fact.shape[0] if channels is None else same_dim(channels, fact.shape[0], f"channels and {name}")
+    return channels
+
+
+@op(
+    shape=_batch_shape,
+    since=14,
+    outputs=("y", "running_mean", "running_var"),
+    exactness="rounding",
+    role="pointwise",
+)
+def BatchNormalization(
+    x: T,
+    scale: T1,
+    b: T1,
+    input_mean: T2,
+    input_var: T2,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> tuple[T, T2, T2]:
+    """`(x - mean) / sqrt(var + epsilon) * scale + b` per channel, with given statistics or, in training, those of `x`.
+
+    In training the running statistics are `input * momentum + current * (1 - momentum)`; the variance divides by the
+    count. Else they are the given ones.
+
+    Shapes: x [N, C, *d], all others [C] → [N, C, *d], [C], [C].
+
+    Raises:
+        ShapeError: a vector does not have one entry per channel.
+
+    Source: ONNX BatchNormalization-15.
+    """
+    wide = np.result_type(x.dtype, np.float32)
+    channel = (-1, *[1] * (x.ndim - 2)) if x.ndim > 1 else (-1,)
+    a = x.astype(wide)
+    mean, var = input_mean.astype(wide), input_var.astype(wide)
+    running_mean, running_var = input_mean, input_var
+    if training_mode:
+        others = tuple(axis for axis in range(x.ndim) if axis != 1)
+        mean, var = a.mean(axis=others).reshape(-1), a.var(axis=others).reshape(-1)
+        kept = wide.type(momentum)
+        running_mean = (input_mean.astype(wide) * kept + mean * (1 - kept)).astype(input_mean.dtype)
+        running_var = (input_var.astype(wide) * kept + var * (1 - kept)).astype(input_var.dtype)
+    factor = scale.astype(wide) / np.sqrt(var + wide.type(epsilon))
+    y = (a - mean.reshape(channel)) * factor.reshape(channel) + b.astype(wide).reshape(channel)
+    return y.astype(x.dtype), running_mean, running_var

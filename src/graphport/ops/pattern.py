@@ -1,0 +1,289 @@
+"""Call patterns: one line that says how a dialect spells an operator, read in both directions.
+
+leaky_relu(x, alpha=alpha)          operand and attribute under other names
+squeeze(data, axes=const(axes))     an operand of ours that is an attribute there: only a constant can stand there
+reshape(x, shape, special_zero=not allowzero)
+max(x, 0.0)                         a literal that must stand there
+concat([*inputs], axis=axis)        a run of operands
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from graphport.core.facts import TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.ops.declare import ShapeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dtypes import DType
+    from graphport.ir.graph import Attribute, Node, Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_][\w.:]*)|(?P<string>'[^']*')|(?P<mark>[()=,*\[\]]))"
+)
+_WORDS = {"true": True, "false": False, "none": None}
+
+Kind = Literal["name", "const", "not", "rest", "literal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What stands for one argument of the word: a parameter of the page, or a literal."""
+
+    kind: Kind
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A word with its arguments; `key` is `None` for positional ones."""
+
+    word: str
+    arguments: tuple[tuple[str | None, Term], ...]
+
+
+class PatternError(ValueError):
+    """A pattern on a page is malformed or does not fit the page's signature."""
+
+
+def parse(text: str) -> Pattern:
+    """The pattern that `text` spells.
+
+    Raises:
+        PatternError: says what was expected where.
+    """
+    tokens: list[tuple[str, str]] = []
+    at = 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        if match is None:
+            message = f"{text!r}: nothing of the pattern language at {text[at:]!r}"
+            raise PatternError(message)
+        tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0)))
+        at = match.end()
+    return _Parser(text, tokens).pattern()
+
+
+class _Parser:
+    def __init__(self, text: str, tokens: list[tuple[str, str]]) -> None:
+        self.text = text
+        self.tokens = [*tokens, ("end", "")]
+        self.at = 0
+
+    def take(self, kind: str, *expected: str) -> str:
+        found, text = self.tokens[self.at]
+        if found != kind or (expected and text not in expected):
+            message = f"{self.text!r}: {' or '.join(expected) or kind} expected, not {text or 'the end'}"
+            raise PatternError(message)
+        self.at += 1
+        return text
+
+    def sees(self, kind: str, text: str | None = None, ahead: int = 0) -> bool:
+        token = self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+        return token[0] == kind and text in (None, token[1])
+
+    def pattern(self) -> Pattern:
+        word = self.take("name")
+        self.take("mark", "(")
+        arguments: list[tuple[str | None, Term]] = []
+        while not self.sees("mark", ")"):
+            if arguments:
+                self.take("mark", ",")
+            key = None
+            if self.sees("name") and self.sees("mark", "=", ahead=1):
+                key = self.take("name")
+                self.take("mark", "=")
+            arguments.append((key, self.term()))
+        self.take("mark", ")")
+        self.take("end")
+        return Pattern(word, tuple(arguments))
+
+    def term(self) -> Term:
+        if self.sees("mark", "["):
+            self.take("mark", "[")
+            self.take("mark", "*")
+            name = self.take("name")
+            self.take("mark", "]")
+            return Term("rest", name)
+        if self.sees("number"):
+            text = self.take("number")
+            return Term("literal", int(text) if re.fullmatch(r"[-+]?\d+", text) else float(text))
+        if self.sees("string"):
+            return Term("literal", self.take("string")[1:-1])
+        name = self.take("name")
+        if name in _WORDS:
+            return Term("literal", _WORDS[name])
+        if name == "not":
+            return Term("not", self.take("name"))
+        if name == "const" and self.sees("mark", "("):
+            self.take("mark", "(")
+            inner = self.take("name")
+            self.take("mark", ")")
+            return Term("const", inner)
+        return Term("name", name)
+
+
+def check(page: Page, pattern: Pattern) -> None:
+    """Hold a pattern against its page.
+
+    Raises:
+        PatternError: it names something that the page does not have, or the same thing twice.
+    """
+    operands = {operand.name for operand in page.signature.operands}
+    keywords = page.signature.keywords
+    seen: set[str] = set()
+    for key, term in pattern.arguments:
+        if term.kind == "literal":
+            continue
+        where = f"{page.name}: {pattern.word}: {term.value}"
+        if term.value in seen or not (term.value in operands or term.value in keywords):
+            message = f"{where} is named twice" if term.value in seen else f"{where} is no parameter of the page"
+            raise PatternError(message)
+        seen.add(term.value)
+        crosses = (key is None) != (term.value in operands)
+        if crosses and term.kind != "const":
+            message = f"{where} is an attribute on one side and an operand on the other: const({term.value})"
+            raise PatternError(message)
+
+
+def lowered(
+    page: Page, pattern: Pattern, builder: Builder, operands: Sequence[Any], attributes: Mapping[str, Any]
+) -> Any:
+    """The canonical results of a dialect's word that matches `pattern`.
+
+    Raises:
+        UnsupportedError: an operand or attribute that the pattern does not know, or a literal that differs.
+    """
+    given: dict[str, Any] = {}
+    rest = list(operands)
+    left = dict(attributes)
+    for key, term in pattern.arguments:
+        if term.kind == "rest":
+            given[term.value] = rest
+            rest = []
+            continue
+        value = (rest.pop(0) if rest else None) if key is None else left.pop(key, None)
+        if term.kind == "literal":
+            _expect(pattern.word, key, term.value, value)
+        elif value is not None:
+            given[term.value] = not value if term.kind == "not" else value
+    unknown = [*left, *(f"operand {len(operands) - len(rest) + i + 1}" for i, x in enumerate(rest) if x is not None)]
+    if unknown:
+        message = f"{pattern.word}: {', '.join(unknown)} has no canonical form"
+        raise UnsupportedError(message)
+    positional: list[Any] = []
+    keywords = {
+        name: _attribute(builder, pattern.word, value)
+        for name, value in given.items()
+        if name in page.signature.keywords
+    }
+    for operand in page.signature.operands:
+        value = given.get(operand.name)
+        if operand.is_variadic:
+            positional += value or []
+        else:
+            positional.append(_operand(builder, operand.types, value))
+    count = builder.count if page.is_variadic_output else min(builder.count, len(page.outputs))
+    return builder.results(page, count, *positional, **keywords)
+
+
+def lifted(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[Value, ...] | None:
+    """The dialect's results of a canonical node, or `None` if the pattern cannot say it."""
+    signature = page.signature
+    operands: dict[str, Any] = {}
+    for index, operand in enumerate(signature.operands):
+        if operand.is_variadic:
+            operands[operand.name] = list(node.inputs[index:])
+        elif index < len(node.inputs) and node.inputs[index] is not None:
+            operands[operand.name] = node.inputs[index]
+    left = {name: value for name, value in node.attributes.items() if value != signature.keywords[name].default}
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for key, term in pattern.arguments:
+        value = _said(builder, page, term, operands, left, node)
+        if value is _CANNOT:
+            return None
+        if term.kind == "rest":
+            positional += value
+        elif key is None:
+            positional.append(builder.constant(value) if term.kind in ("literal", "const") else value)
+        elif value is not None:
+            keywords[key] = value
+    if left or operands:
+        return None
+    facts = [value.fact for value in node.results]
+    return builder.word(pattern.word, *positional, facts=facts, **keywords)
+
+
+_CANNOT: Any = object()
+
+
+def _said(builder: Builder, page: Page, term: Term, operands: dict[str, Any], left: dict[str, Any], node: Node) -> Any:
+    """What stands for `term` in the dialect; takes it out of what is left to say."""
+    if term.kind == "literal":
+        return term.value
+    if term.value in operands:
+        value = operands.pop(term.value)
+        if term.kind == "const":
+            return _numbers(value)
+        return value
+    keyword = page.signature.keywords.get(term.value)
+    if keyword is None:
+        return None
+    left.pop(term.value, None)
+    value = node.attributes.get(term.value, keyword.default)
+    return (not value) if term.kind == "not" else value
+
+
+def constant_numbers(value: Value) -> tuple[int, ...] | None:
+    """The numbers of a small constant, flat; `None` where they are not known."""
+    found = _numbers(value)
+    if found is _CANNOT:
+        return None
+    return tuple(found) if is_sequence(found) else (found,)
+
+
+def _numbers(value: Value) -> Any:
+    fact = value.fact
+    if isinstance(fact, TensorFact) and fact.elements is not None and all(isinstance(x, int) for x in fact.elements):
+        return fact.elements if fact.shape else fact.elements[0]
+    if value.storage is None or not value.is_constant or value.storage.count > 1024:
+        return _CANNOT
+    array = value.storage.numpy()
+    return tuple(array.reshape(-1).tolist()) if array.ndim else array.item()
+
+
+def _expect(word: str, key: str | None, expected: object, found: Any) -> None:
+    number = found
+    storage = getattr(found, "storage", None)
+    if storage is not None and storage.count == 1:
+        number = storage.numpy().reshape(()).item()
+    if number is None and expected is None:
+        return
+    if number != expected:
+        message = f"{word}: {key or 'an operand'} is not {expected}"
+        raise UnsupportedError(message)
+
+
+def _operand(builder: Builder, types: Any, value: Any) -> Value | None:
+    if value is None or hasattr(value, "fact"):
+        return value
+    dtype: DType | None = next(iter(types.dtypes)) if types is not None and len(types.dtypes) == 1 else None
+    return builder.constant(value, dtype)
+
+
+def _attribute(builder: Builder, word: str, value: Any) -> Attribute:
+    if not hasattr(value, "fact"):
+        return value
+    found = _numbers(value)
+    if found is _CANNOT:
+        message = f"{word}: {value.name} must be a constant"
+        raise ShapeError(message)
+    return found

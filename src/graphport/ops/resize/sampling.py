@@ -1,0 +1,142 @@
+"""Sampling one axis after another: which entries a new one is made of, with which weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphport.ops.types import Tensor
+
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+)
+
+NEAREST = {
+    "round_prefer_floor": lambda at: np.ceil(at - 0.5),
+    "round_prefer_ceil": lambda at: np.floor(at + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a resizing: `length` entries become `out`, `ratio` new ones to an old one, read from a region."""
+
+    axis: int
+    length: int
+    out: int
+    ratio: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+def resampled(
+    x: Tensor,
+    axes: Sequence[Axis],
+    *,
+    mode: str,
+    coordinates: str,
+    nearest: str,
+    a: float,
+    excludes_outside: bool,
+    antialiases: bool,
+    extrapolation: float,
+) -> Tensor:
+    """`x` with every axis of `axes` sampled anew; the arguments are `Resize`'s attributes."""
+    crops = coordinates == "tf_crop_and_resize"
+    changed = [axis for axis in axes if axis.length != axis.out or axis.ratio != 1 or crops]
+    y = x if mode == "nearest" else x.astype(np.float64)
+    outside: list[tuple[int, Tensor]] = []
+    for axis in changed:
+        # The nearest entry may hang on the last bit: like the runtimes, count in float32 there.
+        at = places(axis, coordinates, np.dtype(np.float32 if mode == "nearest" else np.float64))
+        if crops:
+            outside.append((axis.axis, (at < 0) | (at > axis.length - 1)))
+        if mode == "nearest":
+            y = np.take(y, np.clip(NEAREST[nearest](at), 0, axis.length - 1).astype(np.int64), axis.axis)
+            continue
+        indices, weights = _taps(at, axis, mode, a, antialiases=antialiases)
+        if excludes_outside:
+            inside = (indices >= 0) & (indices < axis.length)
+            weights = np.where(inside, weights, 0)
+            weights = weights / weights.sum(axis=1, keepdims=True)
+        y = _mixed(y, axis.axis, np.clip(indices, 0, axis.length - 1), weights)
+    y = rounded(y, x.dtype)
+    for axis, mask in outside:
+        y = np.where(mask.reshape(-1, *[1] * (x.ndim - axis - 1)), np.asarray(extrapolation).astype(x.dtype), y)
+    return y
+
+
+def places(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Tensor:
+    """Where in the old axis each new entry lies, computed in `dtype`."""
+    real = dtype.type
+    n, ratio, out = real(axis.length), real(axis.ratio), real(axis.out)
+    one, half = real(1), real(0.5)
+    y = np.arange(axis.out, dtype=dtype)
+    width = ratio * n
+    match coordinates:
+        case "asymmetric":
+            return y / ratio
+        case "align_corners":
+            return y * (n - one) / (width - one) if axis.out > 1 else y * real(0)
+        case "tf_crop_and_resize":
+            # In the region's own precision: in a finer one its ends would lie beside the entries that they name.
+            start, end, last = np.float32(axis.start), np.float32(axis.end), np.float32(axis.length - 1)
+            if axis.out == 1:
+                return y + real((start + end) * last) * half
+            return real(start * last) + y * real((end - start) * last) / (width - one)
+        case "pytorch_half_pixel":
+            return (y + half) / ratio - half if axis.out > 1 else y * real(0)
+        case "half_pixel_symmetric":
+            return n * half * (one - out / width) + (y + half) / ratio - half
+        case _:
+            return (y + half) / ratio - half
+
+
+def _taps(at: Tensor, axis: Axis, mode: str, a: float, *, antialiases: bool) -> tuple[Tensor, Tensor]:
+    """Indices that each new entry reads, and their weights: [out, taps] twice; indices may lie outside."""
+    left = np.ceil(at) - 1
+    scale = min(axis.ratio, 1.0) if antialiases else 1.0
+    half = 1 if mode == "linear" else 2
+    start = int(np.floor(-half / scale) + 1)
+    steps = np.arange(start, 2 - start)
+    indices = (left[:, None] + steps).astype(np.int64)
+    distances = np.abs(steps - (at - left)[:, None]) * scale
+    weights = np.clip(1 - distances, 0, 1) if mode == "linear" else cubic(distances, a)
+    if antialiases:
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return indices, weights
+
+
+def cubic(distance: Tensor, a: float) -> Tensor:
+    """Keys' cubic convolution kernel with the coefficient `a`."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _mixed(x: Tensor, axis: int, indices: Tensor, weights: Tensor) -> Tensor:
+    shape = (-1, *[1] * (x.ndim - axis - 1))
+    total: Any = 0
+    for tap in range(indices.shape[1]):
+        total = total + np.take(x, indices[:, tap], axis) * weights[:, tap].reshape(shape)
+    return total
+
+
+def rounded(y: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """`y` in another type; integers are the nearest ones, halves to even, clipped."""
+    if y.dtype == dtype:
+        return y
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.clip(np.rint(y), limits.min, limits.max).astype(dtype)
+    return y.astype(dtype)

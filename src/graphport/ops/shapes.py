@@ -1,0 +1,127 @@
+"""Shape rules and shape arithmetic that many pages share, with the letters of the specifications."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.dims import Symbolic, decide_equal, maximum
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.core.dtypes import DType
+    from graphport.ops.declare import ShapeRule
+
+
+def elementwise(name: str = "x") -> ShapeRule:
+    """The fact of the first operand, called `name`, for the result."""
+
+    def rule(x: TensorFact, *_operands: object, **_attributes: object) -> TensorFact:
+        return TensorFact(x.dtype, x.shape)
+
+    rule.__name__ = f"like_{name}"
+    return rule
+
+
+def broadcasting(dtype: DType | None = None) -> ShapeRule:
+    """All operands broadcast against each other, aligned at the last dim; `dtype` where it is not theirs."""
+
+    def rule(*operands: TensorFact, **_attributes: object) -> TensorFact:
+        shape = broadcast(*(operand.dims for operand in operands))
+        return TensorFact(dtype or operands[0].dtype, shape)
+
+    return rule
+
+
+def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The common shape, aligned at the last dim: dims agree, or one of them is 1.
+
+    Raises:
+        ShapeError: two dims differ and neither is 1.
+    """
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple(_broadcast_dim(dims) for dims in zip(*padded, strict=True))
+
+
+def _broadcast_dim(dims: Sequence[Dim]) -> Dim:
+    result: Dim = 1
+    for dim in dims:
+        if dim in (1, result):
+            continue
+        if result == 1:
+            result = dim
+        elif isinstance(dim, Symbolic) and isinstance(result, Symbolic):
+            # One of them is 1 in every run that succeeds with them different, so the larger one is the result.
+            result = maximum(dim, result)
+        elif decide_equal(dim, result) is False and isinstance(dim, int) and isinstance(result, int):
+            message = f"{result} and {dim} do not broadcast"
+            raise ShapeError(message, "dims must agree or be 1")
+        elif isinstance(dim, int):
+            result = dim
+    return result
+
+
+def decided_equal_shapes(a: Sequence[Dim], b: Sequence[Dim], what: str) -> None:
+    """Refuse two shapes that differ in every run.
+
+    Raises:
+        ShapeError: `what`, with both shapes.
+    """
+    if len(a) != len(b) or any(decide_equal(x, y) is False for x, y in zip(a, b, strict=True)):
+        message = f"{what}: {list(map(str, a))} against {list(map(str, b))}"
+        raise ShapeError(message)
+
+
+def same_dim(a: Dim, b: Dim, what: str) -> Dim:
+    """The dim that `a` and `b` must both be; the more definite one where that is open.
+
+    Raises:
+        ShapeError: they differ in every run; `what` names them.
+    """
+    if decide_equal(a, b) is False:
+        message = f"{what}: {a} and {b} differ"
+        raise ShapeError(message)
+    return b if isinstance(a, Symbolic) and not isinstance(b, Symbolic) else a
+
+
+def axis_index(axis: int, rank: int, what: str = "axis") -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        ShapeError: it is not in [-rank, rank).
+    """
+    if not -rank <= axis < rank:
+        message = f"{what} {axis} is outside of a tensor of rank {rank}"
+        raise ShapeError(message, f"allowed: {-rank} to {rank - 1}")
+    return axis % rank
+
+
+def axis_indices(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """`axes` counted from the front, in their order.
+
+    Raises:
+        ShapeError: one is outside of the tensor, or named twice.
+    """
+    found = tuple(axis_index(axis, rank) for axis in axes)
+    if len(set(found)) != len(found):
+        message = f"axes {tuple(axes)} name one axis twice"
+        raise ShapeError(message)
+    return found
+
+
+def pairs(pads: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """ONNX's `(b0, b1, …, e0, e1, …)` as one (begin, end) per axis."""
+    half = len(pads) // 2
+    return list(zip(pads[:half], pads[half:], strict=True))
+
+
+def check_rank(fact: TensorFact, least: int, what: str) -> int:
+    """The rank of `fact`; raises `ShapeError` if it is below `least`, `Unknown` where it is not known."""
+    if fact.rank < least:
+        message = f"{what} has rank {fact.rank}, at least {least} is needed"
+        raise ShapeError(message)
+    return fact.rank

@@ -1,0 +1,71 @@
+"""The sets of element types that ONNX's operators accept, as annotations of pages.
+
+A type variable is an alias in a family's module: `T = Annotated[Tensor, Types("T", FLOATS)]`. Operands and results
+that carry one variable have one element type; its name and its set are those of ONNX's schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import Fact
+
+Tensor: TypeAlias = np.ndarray[Any, Any]
+"""A tensor inside a page: an array of NumPy or `ml_dtypes` type; text is an object array of `str`."""
+
+Sequence: TypeAlias = list[Tensor]
+"""A sequence inside a page."""
+
+
+class Body(Protocol):
+    """A subgraph inside a page (or, over facts, inside a shape rule); values from outside are bound."""
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What is known of its outputs."""
+        ...
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Its outputs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """A type variable: its name in ONNX's schema, the element types it admits, and what holds them."""
+
+    name: str
+    dtypes: frozenset[DType]
+    form: Literal["tensor", "sequence", "optional", "any"] = "tensor"
+
+
+HALF = frozenset({DType.FLOAT16, DType.BFLOAT16})
+IEEE = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64})
+FLOATS = IEEE | {DType.BFLOAT16}
+FLOAT8 = frozenset({DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ})
+SIGNED = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64})
+UNSIGNED = frozenset({DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
+INTEGERS = SIGNED | UNSIGNED
+INDICES = frozenset({DType.INT32, DType.INT64})
+NUMBERS_4 = FLOATS | INTEGERS
+"""Every number wider than a nibble and not an eight-bit float."""
+BOOL = frozenset({DType.BOOL})
+INT64 = frozenset({DType.INT64})
+INT32 = frozenset({DType.INT32})
+BYTES = frozenset({DType.INT8, DType.UINT8})
+FLOAT32 = frozenset({DType.FLOAT32})
+COMPLEX = frozenset({DType.COMPLEX64, DType.COMPLEX128})
+STRING = frozenset({DType.STRING})
+CLASSIC = IEEE | INTEGERS | BOOL | COMPLEX | STRING
+"""What ONNX calls all tensor types before bfloat16 came."""
+ALL_4 = CLASSIC | HALF
+NIBBLES = frozenset({DType.INT4, DType.UINT4})
+ALL_10 = ALL_4 | FLOAT8 | NIBBLES
+ALL_11 = ALL_10 | {DType.FLOAT4E2M1}
+ALL_12 = ALL_11 | {DType.FLOAT8E8M0}
+ALL_13 = ALL_12 | {DType.INT2, DType.UINT2}
+"""All tensor types of ONNX IR version 13; `ALL_12`, `ALL_11`, … are those of the versions before."""

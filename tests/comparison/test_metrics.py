@@ -1,0 +1,112 @@
+"""Metrics between tensors and the pairing of outputs."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from graphport.comparison import compare_outputs, difference
+from graphport.comparison.metrics import pair
+
+A = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
+
+
+def test_equal_tensors_differ_by_nothing():
+    found = difference("y", A, A.copy())
+    assert found.passed
+    assert (found.max_abs, found.mean_abs, found.snr_db, found.first) == (0.0, 0.0, math.inf, None)
+    assert found.cosine == pytest.approx(1.0)
+
+
+def test_metrics_are_the_formulas():
+    b = A + np.array([[0.0, 0.5], [0.0, 0.0]], np.float32)
+    found = difference("y", A, b)
+    assert not found.passed
+    assert found.max_abs == 0.5
+    assert found.mean_abs == 0.125
+    assert found.snr_db == pytest.approx(10 * math.log10(30 / 0.25))
+    assert found.cosine == pytest.approx(float((A * b).sum() / np.linalg.norm(A) / np.linalg.norm(b)))
+    assert found.first == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("gap", "passed"),
+    [pytest.param(4.0e-4, True, id="within 1e-4 of the largest"), pytest.param(4.1e-4, False, id="beyond")],
+)
+def test_tolerance_is_relative_to_the_largest(gap, passed):
+    a = np.array([4.0, 0.0])
+    assert difference("y", a, a + [0, gap]).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("b", "words"),
+    [
+        pytest.param(A.astype(np.float64), "float64", id="type"),
+        pytest.param(A[0], "shape", id="shape"),
+        pytest.param(np.where(A > 3, np.nan, A).astype(np.float32), "NaN", id="NaN where a number is"),
+        pytest.param(None, "only one", id="absent"),
+    ],
+)
+def test_reasons(b, words):
+    found = difference("y", A, b)
+    assert not found.passed
+    assert words in found.reason
+
+
+def test_nan_and_infinity_in_the_same_places_are_equal():
+    a = np.array([np.nan, np.inf, -np.inf, 1.0])
+    assert difference("y", a, a.copy()).passed
+    assert not difference("y", a, np.array([np.nan, -np.inf, -np.inf, 1.0])).passed
+
+
+def test_integers_and_text_must_be_equal():
+    assert not difference("y", np.array([10**9]), np.array([10**9 + 1])).passed
+    words = np.array(["a", "b"], object)
+    assert difference("y", words, words.copy()).passed
+    assert difference("y", words, np.array(["a", "c"], object)).first == (1,)
+
+
+def test_narrow_types_are_compared_as_numbers():
+    a = np.array([1.0, 2.0], ml_dtypes.bfloat16)
+    assert difference("y", a, a.copy()).passed
+    assert difference("y", a, np.array([1.0, 3.0], ml_dtypes.bfloat16)).max_abs == 1.0
+
+
+def test_sequences_are_compared_element_by_element():
+    assert difference("s", [A, A], [A, A.copy()]).passed
+    assert "s.1" in difference("s", [A, A], [A, A + 1]).reason
+    assert not difference("s", [A], [A, A]).passed
+
+
+def test_empty_tensors_are_equal():
+    assert difference("y", np.zeros((0, 3)), np.zeros((0, 3))).passed
+
+
+def test_a_silent_signal_has_no_ratio():
+    found = difference("y", np.zeros(3), np.ones(3))
+    assert found.snr_db == -math.inf
+    assert found.as_json()["snr_db"] is None
+
+
+def test_outputs_are_paired_by_name_then_origin_then_place():
+    pairs, notes = pair(["a", "b", "c"], ["x", "b", "_a"], {"_a": "a"})
+    assert pairs == [("a", "_a"), ("b", "b"), ("c", "x")]
+    assert notes == ["c is paired with x by position"]
+
+
+def test_an_output_without_partner_fails():
+    found = compare_outputs({"a": A, "b": A}, {"a": A})
+    assert not found.passed
+    assert [item.passed for item in found.outputs] == [True, False]
+    assert found.max_abs is None
+
+
+@given(hnp.arrays(np.float64, hnp.array_shapes(), elements=st.floats(-1e6, 1e6)), st.floats(1e-9, 1e3))
+def test_a_copy_scaled_by_a_positive_number_points_the_same_way(a, scale):
+    found = difference("y", a, a * scale)
+    if np.linalg.norm(a) > 1e-100 and np.linalg.norm(a * scale) > 1e-100:
+        assert found.cosine == pytest.approx(1.0)

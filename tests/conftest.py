@@ -1,0 +1,29 @@
+"""Settings of the whole suite."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# A deadline measures the machine, not the code. In CI the examples are the same every time, so that failures repeat.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample", type=int, metavar="N", help="run N of the selected tests, spread evenly and the same every time"
+    )
+
+
+@pytest.hookimpl(trylast=True)  # after `-m` and `-k` have selected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted: int | None = config.getoption("--sample")
+    if wanted is None or len(items) <= wanted:
+        return
+    kept = {index * len(items) // wanted for index in range(wanted)}
+    config.hook.pytest_deselected(items=[item for index, item in enumerate(items) if index not in kept])
+    items[:] = [item for index, item in enumerate(items) if index in kept]

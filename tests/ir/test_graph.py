@@ -1,0 +1,739 @@
+from __future__ import annotations
+
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Use, Value, walk
+from graphport.ir.verify import verify
+
+FACT = TensorFact(DType.FLOAT32, (1, 2))
+
+
+def chain(length: int) -> tuple[Graph, list[Node]]:
+    """x → Relu → Relu → … → output; the values are x, v0, v1, …"""
+    graph = Graph()
+    value = graph.add_input("x", FACT)
+    nodes = []
+    for number in range(length):
+        nodes.append(graph.append(Node("Relu", [value], [Value(f"v{number}", FACT)])))
+        value = nodes[-1].output
+    graph.add_output(value)
+    return graph, nodes
+
+
+def relu(operand: Value, name: str) -> Node:
+    return Node("Relu", [operand], [Value(name)])
+
+
+def names(values) -> list[str | None]:
+    return [None if value is None else value.name for value in values]
+
+
+def order(graph: Graph) -> list[str]:
+    forward = [node.output.name for node in graph]
+    assert [node.output.name for node in reversed(graph)] == forward[::-1]
+    assert len(graph) == len(forward)
+    verify(graph)
+    return forward
+
+
+def branch(graph: Graph, read: Value, name: str = "b") -> tuple[Node, Graph]:
+    """An `If` behind the last node of `graph` whose body reads `read`."""
+    body = Graph("then")
+    inner = body.append(relu(read, name))
+    body.add_output(inner.output)
+    node = graph.append(Node("If", [], [Value(f"{name}_if")], {"then_branch": body}))
+    return node, body
+
+
+# --- nodes know operands and results ----------------------------------------------------------------------------------
+
+
+def test_a_node_has_what_it_was_made_of():
+    x, y = Value("x"), Value("y")
+    node = Node("conv", [x], [y], {"pads": (1, 1)}, dialect="nnef", name="conv1")
+    assert (node.op, node.word, node.dialect, node.name) == ("nnef.conv", "conv", "nnef", "conv1")
+    assert (node.inputs, node.outputs, node.attributes) == ((x,), (y,), {"pads": (1, 1)})
+    assert (node.graph, node.previous, node.next, node.origin) == (None, None, None, None)
+    assert (y.producer, y.index, y.graph) == (node, 0, None)
+    assert Node("Conv").op == "Conv"
+    assert repr(node) == "%y = nnef.conv(%x)"
+    assert repr(Node("Conv", [None, x], [None, Value("z")])) == "_, %z = Conv(_, %x)"
+
+
+def test_absent_operands_and_results_at_the_end_are_trimmed():
+    x, y = Value("x"), Value("y")
+    node = Node("LSTM", [None, x, None, None], [None, y, None])
+    assert node.inputs == (None, x)
+    assert node.outputs == (None, y)
+    assert (y.producer, y.index) == (node, 1)
+    assert node.operands == [x]
+    assert node.results == [y]
+    assert Node("LSTM", [None], [None]).inputs == ()
+
+
+def test_an_operand_past_the_last_one_is_absent():
+    x = Value("x")
+    node = Node("Clip", [None, x])
+    assert [node.operand(index) for index in range(4)] == [None, x, None, None]
+
+
+def test_uses_name_every_place_where_a_value_is_read():
+    x = Value("x")
+    node = Node("Add", [x, None, x])
+    other = Node("Relu", [x])
+    assert list(x.uses) == [Use(node, 0), Use(node, 2), Use(other, 0)]
+    assert x.users == [node, other]
+
+
+def test_operands_may_be_given_anew():
+    x, y = Value("x"), Value("y")
+    node = Node("Add", [x, x])
+    assert node.inputs == (x, x)
+    node.inputs = [y, None, x, None]
+    assert node.inputs == (y, None, x)
+    assert (list(x.uses), list(y.uses)) == ([Use(node, 2)], [Use(node, 0)])
+    node.inputs = ()
+    assert (node.inputs, x.uses, y.uses) == ((), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        pytest.param(0, ["z", "y"], id="the first"),
+        pytest.param(1, ["x", "z"], id="the last"),
+        pytest.param(2, ["x", "y", "z"], id="one more"),
+        pytest.param(4, ["x", "y", None, None, "z"], id="far behind"),
+    ],
+)
+def test_one_operand_is_replaced(index, expected):
+    x, y, z = Value("x"), Value("y"), Value("z")
+    node = Node("Add", [x, y])
+    assert node.inputs == (x, y)
+    node.set_input(index, z)
+    assert names(node.inputs) == expected
+    for value in (x, y, z):
+        assert list(value.uses) == [Use(node, i) for i, name in enumerate(expected) if name == value.name]
+
+
+def test_an_operand_becomes_absent():
+    x, y = Value("x"), Value("y")
+    node = Node("Add", [x, None, y])
+    node.set_input(0, None)
+    assert (node.inputs, x.uses) == ((None, None, y), {})
+    node.set_input(2, None)
+    assert (node.inputs, y.uses) == ((), {})
+    node.set_input(5, None)
+    assert node.inputs == ()
+
+
+def test_there_is_no_operand_before_the_first():
+    node = Node("Add", [Value("x"), Value("y")])
+    with pytest.raises(IndexError, match="no operand -1"):
+        node.set_input(-1, None)
+
+
+def test_a_value_has_one_producer():
+    y = Value("y")
+    node = Node("Relu", [], [y])
+    free = Value("free")
+    with pytest.raises(ValueError, match=r"%y is computed by Relu already"):
+        Node("Relu", [], [free, y])
+    assert (y.producer, free.producer) == (node, None)
+    with pytest.raises(ValueError, match="one value is two results of Split"):
+        Node("Split", [], [free, free])
+    assert free.producer is None
+
+
+def test_inputs_and_constants_are_not_computed():
+    graph = Graph()
+    for value in (graph.add_input("x"), graph.add_constant("w", FACT)):
+        with pytest.raises(ValueError, match="is an input or constant"):
+            Node("Relu", [], [value])
+
+
+def test_the_first_result_may_be_absent():
+    y = Value("y")
+    assert Node("Relu", [], [y]).output is y
+    with pytest.raises(ValueError, match="the first result of LSTM is absent"):
+        _ = Node("LSTM", [], [None, Value("h")]).output
+    with pytest.raises(ValueError, match="the first result of Print is absent"):
+        _ = Node("Print").output
+
+
+def test_another_node_takes_the_results_over():
+    graph, (a, b) = chain(2)
+    value = a.output
+    new = graph.insert_before(a, Node("Elu", a.inputs))
+    new.take_outputs(a)
+    assert (a.outputs, new.outputs, value.producer, value.graph) == ((), (value,), new, graph)
+    graph.remove(a)
+    assert b.inputs == (value,)
+    verify(graph)
+
+
+def test_results_are_taken_over_before_the_node_is_put_in():
+    graph, (a,) = chain(1)
+    new = Node("Elu", a.inputs)
+    new.take_outputs(a)
+    assert new.output.graph is None
+    graph.insert_after(a, new)
+    graph.remove(a)
+    verify(graph)
+
+
+def test_results_are_taken_into_another_graph():
+    source, (a,) = chain(1)
+    source.set_outputs([])
+    target = Graph()
+    new = target.append(Node("Elu", [target.add_input("x")]))
+    new.take_outputs(a)
+    assert target.fresh("v0") == "v0_1"
+    verify(target)
+
+
+def test_who_has_results_takes_none_over():
+    _, (a, b) = chain(2)
+    with pytest.raises(ValueError, match="has results of its own"):
+        b.take_outputs(a)
+    assert a.output.producer is a
+
+
+def test_a_result_is_dropped():
+    graph = Graph()
+    node = graph.append(Node("LSTM", [], [Value("y"), Value("h"), Value("c")]))
+    y, h, c = node.results
+    node.drop_output(1)
+    assert node.outputs == (y, None, c)
+    assert (h.producer, h.graph) == (None, None)
+    node.drop_output(1)
+    node.drop_output(-1)
+    assert node.outputs == (y,)
+    graph.add_output(y)
+    with pytest.raises(ValueError, match="%y is still read"):
+        node.drop_output(0)
+    verify(graph)
+
+
+def test_notes_cost_nothing_until_somebody_writes_them():
+    for owner in (Value("x"), Node("Relu"), Graph()):
+        assert not owner.has_notes
+        assert owner.notes == {}
+        assert not owner.has_notes
+        owner.notes["onnx"] = 1
+        assert owner.has_notes
+        assert owner.notes == {"onnx": 1}
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_value_knows_what_it_is():
+    graph, (node,) = chain(1)
+    x, w, y = graph.inputs[0], graph.add_constant("w", FACT, storage_of([1.0])), node.output
+    assert [value.is_input for value in (x, w, y)] == [True, False, False]
+    assert [value.is_constant for value in (x, w, y)] == [False, True, False]
+    assert [value.is_output for value in (x, w, y)] == [False, False, True]
+    alone = Value("alone")
+    assert (alone.is_input, alone.is_constant, alone.is_output, alone.is_literal) == (False, False, False, False)
+    assert (alone.fact, alone.storage, alone.origin) == (UNKNOWN, None, None)
+    assert repr(y) == "%v0: float32[1, 2]"
+
+
+def test_a_value_is_an_output_as_long_as_one_graph_returns_it():
+    graph, (a, b) = chain(2)
+    graph.set_outputs([a.output, a.output])
+    assert (a.output.is_output, b.output.is_output) == (True, False)
+    graph.set_output(0, b.output)
+    assert (a.output.is_output, b.output.is_output) == (True, True)
+    graph.set_output(1, b.output)
+    assert (a.output.is_output, b.output.is_output) == (False, True)
+    verify(graph)
+
+
+def test_everybody_reads_another_value():
+    graph, (a, b) = chain(2)
+    graph.add_output(a.output)
+    x = graph.inputs[0]
+    b.inputs = [a.output, None, a.output]
+    a.output.replace_uses(x)
+    assert b.inputs == (x, None, x)
+    assert names(graph.outputs) == ["v1", "x"]
+    assert not a.output.uses
+    x.replace_uses(x)
+    assert b.inputs == (x, None, x)
+    verify(graph)
+
+
+def test_some_go_on_reading_the_old_value():
+    graph, (a, b) = chain(2)
+    c = graph.append(relu(a.output, "c"))
+    a.output.replace_uses(graph.inputs[0], keep=[c])
+    assert (b.inputs[0], c.inputs[0]) == (graph.inputs[0], a.output)
+
+
+# --- inputs, constants, outputs ---------------------------------------------------------------------------------------
+
+
+def test_inputs_and_constants_keep_their_order():
+    graph = Graph()
+    storage = storage_of([1.0])
+    x, y = graph.add_input("x", FACT), graph.add_input("x")
+    w, v = graph.add_constant("w", FACT, storage), graph.add_constant("x", FACT)
+    assert names(graph.inputs) == ["x", "x_1"]
+    assert names(graph.constants) == ["w", "x_2"]
+    assert (x.fact, y.fact, w.fact, w.storage, v.storage) == (FACT, UNKNOWN, FACT, storage, None)
+    assert list(graph.input_set) == [x, y]
+    assert {value.graph for value in (x, y, w, v)} == {graph}
+    verify(graph)
+
+
+def test_values_are_listed_inputs_first_and_results_in_the_order_of_nodes():
+    graph, _ = chain(2)
+    graph.add_constant("w", FACT)
+    assert names(graph.values()) == ["x", "w", "v0", "v1"]
+
+
+def test_values_may_be_removed_while_they_are_listed():
+    graph = Graph()
+    for _ in range(3):
+        graph.add_constant("w", FACT)
+    for value in graph.values():
+        graph.remove_constant(value)
+    assert list(graph.values()) == []
+
+
+@pytest.mark.parametrize("adopt", [Graph.adopt_input, Graph.adopt_constant])
+def test_a_value_is_in_one_graph(adopt):
+    graph, (node,) = chain(1)
+    for value in (graph.inputs[0], node.output, relu(graph.inputs[0], "y").output):
+        with pytest.raises(ValueError, match="is in a graph already"):
+            adopt(Graph(), value)
+    free = Value("free")
+    assert adopt(graph, free) is free
+    assert free.graph is graph
+
+
+def test_inputs_and_constants_go_when_nobody_reads_them():
+    graph, (node,) = chain(1)
+    x, w = graph.inputs[0], graph.add_constant("w", FACT)
+    with pytest.raises(ValueError, match="%x is still read"):
+        graph.remove_input(x)
+    with pytest.raises(ValueError, match="%w is not one of graph main"):
+        graph.remove_input(w)
+    with pytest.raises(ValueError, match="%x is not one of graph main"):
+        graph.remove_constant(x)
+    node.inputs = [w]
+    with pytest.raises(ValueError, match="%w is still read"):
+        graph.remove_constant(w)
+    graph.remove_input(x)
+    node.inputs = []
+    graph.remove_constant(w)
+    assert (graph.inputs, list(graph.constants), x.graph, w.graph) == ([], [], None, None)
+    verify(graph)
+
+
+def test_outputs_are_replaced_one_by_one_and_together():
+    graph, (a, b) = chain(2)
+    graph.add_output(a.output)
+    assert list(a.output.uses) == [Use(b, 0), Use(graph, 1)]
+    graph.set_output(0, a.output)
+    assert names(graph.outputs) == ["v0", "v0"]
+    assert b.output.uses == {}
+    graph.set_outputs(value for value in graph.outputs if value.is_output)
+    assert names(graph.outputs) == ["v0", "v0"]
+    graph.set_outputs([b.output])
+    assert (list(a.output.uses), list(b.output.uses)) == ([Use(b, 0)], [Use(graph, 0)])
+    with pytest.raises(IndexError):
+        graph.set_output(1, b.output)
+    with pytest.raises(IndexError, match="no output -1"):
+        graph.set_output(-1, b.output)
+    verify(graph)
+
+
+def test_lists_of_a_graph_are_copies():
+    graph, _ = chain(1)
+    graph.inputs.clear()
+    graph.outputs.clear()
+    assert (len(graph.inputs), len(graph.outputs)) == (1, 1)
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fresh_name_is_given_once():
+    graph, _ = chain(1)
+    assert [graph.fresh(name) for name in ("x", "x", "v0", "y", "y", "", "")] == [
+        "x_1",
+        "x_2",
+        "v0_1",
+        "y",
+        "y_1",
+        "value",
+        "value_1",
+    ]
+
+
+def test_a_reserved_name_is_not_fresh():
+    graph = Graph()
+    assert not graph.is_reserved("x")
+    graph.reserve("x")
+    assert graph.is_reserved("x")
+    assert graph.fresh("x") == "x_1"
+
+
+def test_two_values_can_change_names_by_renaming():
+    graph, (a, b) = chain(2)
+    graph.rename(a.output, "v1")
+    graph.rename(b.output, "v0")
+    assert (a.output.name, b.output.name) == ("v1", "v0")
+    assert (graph.fresh("v0"), graph.fresh("v1")) == ("v0_1", "v1_1")
+    verify(graph)
+
+
+def test_a_name_that_is_given_by_renaming_is_taken():
+    graph, (a,) = chain(1)
+    graph.rename(a.output, "y")
+    assert graph.fresh("y") == "y_1"
+
+
+def test_a_body_avoids_names_around_it_and_beside_it():
+    graph, (a,) = chain(1)
+    _, first = branch(graph, a.output, "b")
+    _, second = branch(graph, a.output, "c")
+    assert [first.fresh(name) for name in ("x", "v0", "c", "b")] == ["x_1", "v0_1", "c_1", "b_1"]
+    assert second.fresh("x") == "x_2"
+    assert graph.fresh("b") == "b_2"
+    assert second.add_input("inner").graph is second
+    assert graph.fresh("inner") == "inner_1"
+
+
+def test_names_in_a_body_are_taken_before_its_values_are_there():
+    body = Graph("then")
+    assert body.fresh("later") == "later"
+    graph = Graph()
+    graph.append(Node("If", attributes={"then_branch": body}))
+    assert graph.fresh("later") == "later_1"
+
+
+def test_a_body_that_is_given_to_a_node_in_a_graph_shares_its_names():
+    graph, (a,) = chain(1)
+    body = Graph("then")
+    body.add_input("b")
+    a.set_attribute("then_branch", body)
+    assert graph.fresh("b") == "b_1"
+    assert body.fresh("x") == "x_1"
+
+
+def test_bodies_in_bodies_share_names_whatever_was_built_first():
+    inner, outer, graph = Graph("inner"), Graph("outer"), Graph()
+    inner.add_input("i")
+    outer.append(Node("If", attributes={"then_branch": inner}))
+    graph.append(Node("If", attributes={"then_branch": outer}))
+    assert graph.fresh("i") == "i_1"
+    graph.add_input("x")
+    assert inner.fresh("x") == "x_1"
+
+
+def test_a_body_that_moves_to_another_graph_brings_its_names_and_leaves_the_others():
+    old, (a,) = chain(1)
+    node, body = branch(old, a.output)
+    body.add_input("added")
+    new = Graph()
+    moved = new.append(Node("If", attributes=node.attributes))
+    assert moved.attributes["then_branch"] is body
+    assert [new.fresh(name) for name in ("b", "added", "v0")] == ["b_1", "added_1", "v0"]
+    new.add_input("y")
+    assert body.fresh("y") == "y_1"
+
+
+# --- bodies -----------------------------------------------------------------------------------------------------------
+
+
+def test_graphs_among_the_attributes_are_bodies():
+    one, two, three = Graph("one"), Graph("two"), Graph("three")
+    node = Node("X", attributes={"a": one, "n": 1, "b": (1, (two, ()), three), "pads": (1, 2)})
+    assert list(node.bodies()) == [one, two, three]
+    assert {body.parent for body in node.bodies()} == {node}
+
+
+def test_a_body_knows_the_outermost_graph():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    _, inner = branch(body, a.output, "c")
+    assert (inner.root, body.root, graph.root) == (graph, graph, graph)
+    assert list(walk(graph)) == [graph, body, inner]
+    assert body.parent is node
+    alone = Graph()
+    Node("If", attributes={"then_branch": alone})
+    assert alone.root is alone
+
+
+def test_graphs_are_walked_in_the_order_of_nodes_and_attributes():
+    graph = Graph()
+    bodies = [Graph(name) for name in "abcd"]
+    graph.append(Node("If", attributes={"then_branch": bodies[0], "else_branch": bodies[1]}))
+    graph.append(Node("If", attributes={"branches": (bodies[2], bodies[3])}))
+    assert list(walk(graph)) == [graph, *bodies]
+
+
+def test_attributes_may_be_nested_deeply():
+    nested = ()
+    for _ in range(10_000):
+        nested = (nested,)
+    body = Graph("body")
+    assert list(Node("X", attributes={"n": nested, "b": (nested, body)}).bodies()) == [body]
+
+
+def test_a_body_that_is_replaced_reads_nothing_any_more():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    _, deeper = branch(body, a.output, "c")
+    kept = list(a.output.uses)[:1]
+    new = Graph("new")
+    node.set_attribute("then_branch", new)
+    assert list(a.output.uses) == kept
+    assert not any(value.uses for inner in (body, deeper) for value in inner.values())
+    assert (body.parent, new.parent, deeper.outputs) == (None, node, [])
+    graph.set_outputs([])
+    verify(graph)
+
+
+def test_a_body_that_is_set_again_or_elsewhere_stays_as_it_is():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    node.set_attribute("then_branch", body)
+    node.set_attribute("then_branch", (body, 1))
+    node.set_attribute("else_branch", body)
+    node.remove_attribute("then_branch")
+    assert (body.parent, len(a.output.uses)) == (node, 2)
+    assert list(node.attributes) == ["else_branch"]
+    verify(graph)
+
+
+def test_an_attribute_is_forgotten_with_its_body():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    node.remove_attribute("no such one")
+    node.remove_attribute("then_branch")
+    assert (node.attributes, body.parent, len(a.output.uses)) == ({}, None, 1)
+    verify(graph)
+
+
+def test_a_node_that_goes_takes_what_its_bodies_read_along():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    graph.remove(node)
+    assert (len(a.output.uses), body.parent) == (1, None)
+    verify(graph)
+
+
+def test_a_body_that_another_node_has_taken_over_stays_when_the_first_goes():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    new = graph.insert_after(node, Node("If", [], [], node.attributes))
+    new.take_outputs(node)
+    graph.remove(node)
+    assert (body.parent, len(a.output.uses)) == (new, 2)
+    verify(graph)
+
+
+# --- nodes in a graph -------------------------------------------------------------------------------------------------
+
+
+def test_nodes_come_in_order():
+    graph, (a, b, c) = chain(3)
+    assert order(graph) == ["v0", "v1", "v2"]
+    assert (graph.first, graph.last) == (a, c)
+    assert (a.previous, a.next, b.previous, b.next, c.previous, c.next) == (None, b, a, c, b, None)
+    assert repr(graph) == "<graph main: 3 nodes>"
+    assert (Graph().first, Graph().last, len(Graph()), list(Graph()), list(reversed(Graph()))) == (None, None, 0, [], [])
+
+
+@pytest.mark.parametrize(
+    ("place", "before", "after"),
+    [
+        pytest.param(0, ["new", "v0", "v1", "v2"], ["v0", "new", "v1", "v2"], id="first"),
+        pytest.param(1, ["v0", "new", "v1", "v2"], ["v0", "v1", "new", "v2"], id="middle"),
+        pytest.param(2, ["v0", "v1", "new", "v2"], ["v0", "v1", "v2", "new"], id="last"),
+    ],
+)
+def test_a_node_is_put_before_and_behind_another(place, before, after):
+    graph, nodes = chain(3)
+    new = relu(graph.inputs[0], "new")
+    assert graph.insert_before(nodes[place], new) is new
+    assert order(graph) == before
+    graph, nodes = chain(3)
+    new = relu(graph.inputs[0], "new")
+    assert graph.insert_after(nodes[place], new) is new
+    assert order(graph) == after
+    assert new.output.graph is graph
+    assert graph.fresh("new") == "new_1"
+
+
+def test_a_node_is_in_one_graph_once():
+    graph, (a, b) = chain(2)
+    other, (c,) = chain(1)
+    for put in (graph.append, lambda node: graph.insert_before(b, node), lambda node: graph.insert_after(b, node)):
+        for node in (a, c):
+            with pytest.raises(ValueError, match="is in graph main already"):
+                put(node)
+    assert (order(graph), order(other)) == (["v0", "v1"], ["v0"])
+
+
+def test_a_place_is_in_the_graph():
+    graph, (a, b) = chain(2)
+    _, (c,) = chain(1)
+    free = Node("Relu")
+    for change in (
+        lambda: graph.insert_before(c, free),
+        lambda: graph.insert_after(c, free),
+        lambda: graph.move_before(c, a),
+        lambda: graph.move_before(a, c),
+        lambda: graph.remove(c),
+        lambda: graph.remove(free),
+        lambda: graph.reorder([a, c]),
+    ):
+        with pytest.raises(ValueError, match="is not in graph main"):
+            change()
+    assert order(graph) == ["v0", "v1"]
+    assert b.graph is graph
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        pytest.param(0, ["v1", "v2"], id="first"),
+        pytest.param(1, ["v0", "v2"], id="middle"),
+        pytest.param(2, ["v0", "v1"], id="last"),
+    ],
+)
+def test_a_node_is_removed(place, expected):
+    graph, nodes = chain(3)
+    node = nodes[place]
+    value = node.output
+    value.replace_uses(node.operands[0])
+    graph.remove(node)
+    assert order(graph) == expected
+    assert (node.graph, node.inputs, value.graph) == (None, (), None)
+    assert (graph.first, graph.last) == ([n for n in nodes if n is not node][0], [n for n in nodes if n is not node][1])
+
+
+def test_a_node_whose_result_is_read_stays_as_it_is():
+    graph, (a, _) = chain(2)
+    split = graph.append(Node("Split", [a.output], [Value("s"), Value("t")]))
+    graph.add_output(split.results[1])
+    with pytest.raises(ValueError, match="%t is still read"):
+        graph.remove(split)
+    assert split.results[0].graph is graph
+    assert order(graph) == ["v0", "v1", "s"]
+
+
+def test_a_removed_node_may_come_back():
+    graph, (a, b) = chain(2)
+    graph.set_outputs([])
+    graph.remove(b)
+    b.inputs = [a.output]
+    graph.insert_after(a, b)
+    assert order(graph) == ["v0", "v1"]
+
+
+@pytest.mark.parametrize(
+    ("place", "moved", "expected"),
+    [
+        pytest.param(0, 2, ["v2", "v0", "v1"], id="to the front"),
+        pytest.param(2, 0, ["v1", "v0", "v2"], id="to the back"),
+        pytest.param(1, 0, ["v0", "v1", "v2"], id="where it is"),
+        pytest.param(1, 1, ["v0", "v1", "v2"], id="before itself"),
+    ],
+)
+def test_a_node_is_moved(place, moved, expected):
+    graph, nodes = chain(3)
+    for node in nodes:
+        node.inputs = [graph.inputs[0]]
+    graph.move_before(nodes[place], nodes[moved])
+    assert order(graph) == expected
+
+
+def test_nodes_are_put_in_a_new_order():
+    graph, nodes = chain(3)
+    for node in nodes:
+        node.inputs = [graph.inputs[0]]
+    graph.reorder([nodes[2], nodes[0], nodes[1]])
+    assert order(graph) == ["v2", "v0", "v1"]
+    for wrong in (nodes[:2], [*nodes, nodes[0]], [nodes[0], nodes[0], nodes[1]]):
+        with pytest.raises(ValueError, match=r"nodes are not the 3 of graph main"):
+            graph.reorder(wrong)
+    assert order(graph) == ["v2", "v0", "v1"]
+    Graph().reorder([])
+
+
+# --- walking while editing --------------------------------------------------------------------------------------------
+
+
+def test_a_walk_visits_what_is_inserted_behind_it():
+    graph, nodes = chain(2)
+    seen = []
+    for node in graph:
+        seen.append(node.output.name)
+        if node is nodes[0]:
+            graph.insert_after(nodes[0], relu(graph.inputs[0], "behind"))
+            graph.insert_before(nodes[0], relu(graph.inputs[0], "before"))
+        if node is nodes[1]:
+            graph.append(relu(graph.inputs[0], "end"))
+    assert seen == ["v0", "behind", "v1", "end"]
+
+
+def test_a_walk_backwards_visits_what_is_inserted_before_it():
+    graph, nodes = chain(2)
+    seen = []
+    for node in reversed(graph):
+        seen.append(node.output.name)
+        if node is nodes[1]:
+            graph.insert_after(nodes[1], relu(graph.inputs[0], "behind"))
+            graph.insert_before(nodes[1], relu(graph.inputs[0], "before"))
+    assert seen == ["v1", "before", "v0"]
+
+
+@pytest.mark.parametrize(("walked", "insert"), [(iter, Graph.insert_before), (reversed, Graph.insert_after)])
+def test_every_node_may_be_replaced_on_the_way(walked, insert):
+    graph, _ = chain(5)
+    seen = []
+    for node in walked(graph):
+        seen.append(node.output.name)
+        new = insert(graph, node, Node("Elu", node.inputs, [Value(graph.fresh("new"))]))
+        node.output.replace_uses(new.output)
+        graph.remove(node)
+    assert sorted(seen) == ["v0", "v1", "v2", "v3", "v4"]
+    assert {node.op for node in graph} == {"Elu"}
+    verify(graph)
+
+
+@pytest.mark.parametrize("walked", [iter, reversed])
+def test_nodes_that_are_removed_ahead_of_a_walk_are_not_visited(walked):
+    graph, nodes = chain(5)
+    graph.set_outputs([])
+    for node in nodes:
+        node.inputs = ()
+    seen = []
+    for node in walked(graph):
+        seen.append(node)
+        if node is nodes[2]:
+            for gone in nodes[1:4]:
+                graph.remove(gone)
+    assert seen == [node for node in walked(nodes) if node in (nodes[0], nodes[2], nodes[4]) or node is seen[1]]
+    assert order(graph) == ["v0", "v4"]
+
+
+def test_all_nodes_may_be_removed_on_the_way():
+    graph, nodes = chain(3)
+    graph.set_outputs([])
+    for node in nodes:
+        node.inputs = ()
+    for node in graph:
+        for gone in list(graph):
+            graph.remove(gone)
+        assert node is nodes[0]
+    assert (order(graph), graph.first, graph.last) == ([], None, None)

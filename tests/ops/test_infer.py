@@ -1,0 +1,184 @@
+"""The inference driver: types, propagation of elements, claims of the file, bodies, dialects."""
+
+import numpy as np
+import pytest
+
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, SequenceFact, TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir import Graph, Node, Value
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError
+from graphport.ops.infer import Inference, infer
+
+N, H = Symbol("N"), Symbol("H")
+FLOAT, INT = DType.FLOAT32, DType.INT64
+
+
+def ints(*elements) -> TensorFact:
+    return TensorFact(INT, (len(elements),), elements)
+
+
+def page(name, *facts, count=1, **attributes):
+    return Inference().page(registry.pages()[name], facts, attributes, count)
+
+
+def test_reshape_reads_the_shape_that_other_nodes_compute():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(FLOAT, (N, 3, H, 4)))
+    zero = graph.add_constant("zero", TensorFact.of(storage_of([0])), storage_of([0]))
+    rest = graph.add_constant("rest", TensorFact.of(storage_of([-1])), storage_of([-1]))
+    shape = graph.append(Node("Shape", [x], [Value("shape")])).output
+    batch = graph.append(Node("Gather", [shape, zero], [Value("batch")])).output
+    target = graph.append(Node("Concat", [batch, rest], [Value("target")], {"axis": 0})).output
+    y = graph.append(Node("Reshape", [x, target], [Value("y")])).output
+    assert infer(graph) == []
+    assert target.fact.elements == (N, -1)
+    assert y.fact == TensorFact(FLOAT, (N, 12 * H))
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "attributes", "words"),
+    [
+        pytest.param("Relu", [TensorFact(DType.STRING, (1,))], {}, "x is string", id="type outside the schema"),
+        pytest.param(
+            "Add", [TensorFact(FLOAT, (1,)), TensorFact(INT, (1,))], {}, "int64", id="two types for one variable"
+        ),
+        pytest.param("Relu", [], {}, "operands", id="too few operands"),
+        pytest.param("Relu", [TensorFact(FLOAT, ())] * 2, {}, "operands", id="too many operands"),
+        pytest.param("Reshape", [None, ints(1)], {}, "missing", id="operand absent"),
+        pytest.param("Relu", [TensorFact(FLOAT, ())], {"slope": 1.0}, "slope", id="unknown attribute"),
+        pytest.param("Concat", [TensorFact(FLOAT, (1,))], {}, "axis", id="attribute missing"),
+    ],
+)
+def test_wrong_use_is_refused(name, facts, attributes, words):
+    with pytest.raises(ShapeError, match=words):
+        page(name, *facts, **attributes)
+
+
+def test_a_broken_rule_is_a_finding_with_the_node_and_the_rest_goes_on():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(FLOAT, (2, 3)))
+    target = graph.add_constant("target", ints(5), storage_of([5]))
+    bad = graph.append(Node("Reshape", [x, target], [Value("bad")])).output
+    good = graph.append(Node("Relu", [x], [Value("good")])).output
+    findings = infer(graph)
+    assert [finding.code for finding in findings] == ["SHAPE0001"]
+    assert "Reshape" in findings[0].message
+    assert bad.fact == UNKNOWN
+    assert good.fact == x.fact
+
+
+def test_unknown_rank_keeps_the_element_type():
+    assert page("Transpose", TensorFact(FLOAT, None)) == (TensorFact(FLOAT, None),)
+
+
+def test_known_elements_are_computed_by_the_page():
+    assert page("Mul", ints(3, 4), ints(5, 6)) == (TensorFact(INT, (2,), (15, 24)),)
+    assert page("Mul", ints(N, 4), ints(2, 6))[0].elements == (2 * N, 24)
+
+
+def test_integers_wrap_as_they_do_at_run_time():
+    (fact,) = page("Add", ints(2**63 - 1), ints(1))
+    assert fact.elements == (-(2**63),)
+
+
+def test_division_by_zero_leaves_the_elements_open():
+    assert page("Div", ints(N), ints(0))[0].elements is None
+
+
+def test_broadcasting_two_symbols_gives_the_larger():
+    (fact,) = page("Add", TensorFact(FLOAT, (N, 1)), TensorFact(FLOAT, (H,)))
+    assert fact.shape == (N, H)
+
+
+def test_a_claim_that_contradicts_is_told():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(FLOAT, (2, 3)))
+    y = graph.append(Node("Relu", [x], [Value("y", TensorFact(FLOAT, (2, 4)))])).output
+    inference = Inference()
+    inference.graph(graph, check_declared=True)
+    assert [finding.code for finding in inference.findings] == ["SHAPE0002"]
+    assert y.fact.shape == (2, 3)
+
+
+def test_a_claim_stands_where_nothing_can_be_inferred():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(FLOAT, (2, 3)))
+    claim = TensorFact(FLOAT, (7,))
+    y = graph.append(Node("Strange", [x], [Value("y", claim)], dialect="com.example")).output
+    infer(graph)
+    assert y.fact == claim
+
+
+def test_what_only_a_run_can_tell_gets_a_symbol_of_its_own():
+    graph = Graph()
+    limits = [graph.add_input(name, TensorFact(INT, ())) for name in ("start", "limit", "delta")]
+    a = graph.append(Node("Range", limits, [Value("a")])).output
+    b = graph.append(Node("Range", limits, [Value("b")])).output
+    infer(graph)
+    assert a.fact.shape == (Symbol("a.0"),)
+    assert a.fact.shape != b.fact.shape
+
+
+def test_the_fact_of_a_dialects_word_is_that_of_its_lowering():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(FLOAT, (N, 8)))
+    bias = graph.add_constant("bias", TensorFact(FLOAT, (1,)), storage_of(np.ones(1, np.float32)))
+    y = graph.append(Node("add", [x, bias], [Value("y")], dialect="nnef")).output
+    z = graph.append(Node("reshape", [y], [Value("z")], {"shape": (0, 2, -1), "axis_start": 0, "axis_count": -1}, dialect="nnef")).output  # fmt: skip
+    assert infer(graph) == []
+    assert y.fact.shape == (N, 8)
+    assert z.fact.shape == (N, 2, 4)
+    assert len(graph) == 2
+
+
+def if_graph(then_shape, else_shape):
+    graph = Graph()
+    condition = graph.add_input("condition", TensorFact(DType.BOOL, ()))
+    x = graph.add_input("x", TensorFact(FLOAT, (N, 4)))
+    bodies = []
+    for name, shape in (("then", then_shape), ("else", else_shape)):
+        body = Graph(name)
+        target = body.add_constant(f"{name}_shape", ints(*shape), storage_of(list(shape)))
+        body.add_output(body.append(Node("Reshape", [x, target], [Value(f"{name}_y")])).output)
+        bodies.append(body)
+    y = graph.append(Node("If", [condition], [Value("y")], {"then_branch": bodies[0], "else_branch": bodies[1]})).output
+    graph.add_output(y)
+    return graph, y
+
+
+def test_if_joins_its_bodies():
+    graph, y = if_graph((0, 2, 2), (0, 1, 4))
+    assert infer(graph) == []
+    assert y.fact == TensorFact(FLOAT, (N, Symbol("y.1"), Symbol("y.2")))
+    graph, y = if_graph((0, 4), (-1,))
+    infer(graph)
+    assert y.fact == TensorFact(FLOAT, None)
+
+
+def test_loop_stacks_and_opens_what_changes():
+    graph = Graph()
+    trips = graph.add_constant("trips", TensorFact.of(storage_of(5)), storage_of(5))
+    x = graph.add_input("x", TensorFact(FLOAT, (N, 1)))
+    body = Graph("body")
+    number = body.add_input("number")
+    going = body.add_input("going")
+    carried = body.add_input("carried")
+    grown = body.append(Node("Concat", [carried, x], [Value("grown")], {"axis": 1})).output
+    still = body.append(Node("Identity", [going], [Value("still")])).output
+    double = body.append(Node("Add", [number, number], [Value("double")])).output
+    body.set_outputs([still, grown, double])
+    node = graph.append(Node("Loop", [trips, None, x], [Value("last"), Value("numbers")], {"body": body}))
+    assert infer(graph) == []
+    last, numbers = node.results
+    assert last.fact == TensorFact(FLOAT, (N, Symbol("last.1")))
+    assert numbers.fact.dtype is INT
+    assert len(numbers.fact.shape) == 1
+
+
+def test_sequences_have_facts():
+    (fact,) = page("SequenceConstruct", TensorFact(FLOAT, (2, N)), TensorFact(FLOAT, (3, N)))
+    assert isinstance(fact, SequenceFact)
+    assert fact.element.shape[1] == N

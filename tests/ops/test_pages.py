@@ -1,0 +1,156 @@
+"""Laws that every page keeps, held against the schemas of the `onnx` package."""
+
+import inspect
+from typing import get_args
+
+import numpy as np
+import onnx
+import pytest
+from onnx.defs import OpSchema
+
+from graphport.core.dtypes import DType
+from graphport.ops import pattern, registry
+from graphport.ops.declare import LIFTINGS, LOWERINGS, OPSET
+
+PAGES = sorted(registry.pages())
+ONNX_NAMES = {"double": "float64", "float": "float32"}
+FLOAT8 = {
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
+    "float4e2m1": "float4_e2m1fn",
+}
+
+
+def schema_of(name: str, opset: int = OPSET) -> OpSchema:
+    return onnx.defs.get_schema(name, opset, registry.pages()[name].domain)
+
+
+def dtypes(allowed: list[str]) -> set[DType]:
+    """Element types of `tensor(float)`, `seq(tensor(float))`, …"""
+    inner = {text.replace("optional(", "").replace("seq(", "").replace("tensor(", "").rstrip(")") for text in allowed}
+    return {DType.of(ONNX_NAMES.get(text, FLOAT8.get(text, text))) for text in inner if text}
+
+
+def lower_name(name: str) -> str:
+    return name.lower()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_operands_are_those_of_the_schema(name):
+    schema, signature = schema_of(name), registry.pages()[name].signature
+    expected = [
+        (lower_name(item.name), item.option == OpSchema.FormalParameterOption.Variadic) for item in schema.inputs
+    ]
+    given = [(operand.name, operand.is_variadic) for operand in signature.operands]
+    # A variadic operand is called after what it holds; ONNX's own names for them are `data_0` and the like.
+    assert [item for item in given if not item[1]] == [item for item in expected if not item[1]]
+    assert len(given) == len(expected)
+    optional = [item.option == OpSchema.FormalParameterOption.Optional for item in schema.inputs]
+    assert [operand.is_optional for operand in signature.operands] == optional
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_attributes_are_those_of_the_schema(name):
+    schema, keywords = schema_of(name), registry.pages()[name].signature.keywords
+    assert set(keywords) == set(schema.attributes)
+    for attribute in schema.attributes.values():
+        keyword = keywords[attribute.name]
+        assert keyword.is_required == attribute.required, attribute.name
+        default = onnx.helper.get_attribute_value(attribute.default_value) if attribute.default_value.name else None
+        default = default.decode() if isinstance(default, bytes) else default
+        default = tuple(default) if isinstance(default, list) else default
+        if keyword.annotation is DType or DType in get_args(keyword.annotation):
+            continue
+        if isinstance(default, float):
+            assert np.float32(keyword.default) == np.float32(default), attribute.name
+        else:
+            assert keyword.default == default, attribute.name
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_types_are_those_of_the_schema(name):
+    schema, signature = schema_of(name), registry.pages()[name].signature
+    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    for operand, item in zip(signature.operands, schema.inputs, strict=True):
+        assert operand.types is not None, operand.name
+        assert operand.types.name == item.type_str, operand.name
+        assert operand.types.dtypes == dtypes(allowed.get(item.type_str, [item.type_str])), operand.name
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_results_are_those_of_the_schema(name):
+    schema, page = schema_of(name), registry.pages()[name]
+    variadic = [item.option == OpSchema.FormalParameterOption.Variadic for item in schema.outputs]
+    assert [text.startswith("*") for text in page.outputs] == variadic
+    expected = [lower_name(item.name) for item, many in zip(schema.outputs, variadic, strict=True) if not many]
+    assert [text for text in page.outputs if not text.startswith("*")] == expected
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_shape_rule_has_the_signature_of_the_page(name):
+    page = registry.pages()[name]
+    rule = inspect.signature(page.shape)
+    operands = [None] * len(page.signature.operands)
+    rule.bind(*operands, **dict.fromkeys(page.signature.keywords))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_schema_version_is_unchanged_or_has_a_rule(name):
+    page = registry.pages()[name]
+    registry.load("onnx")
+    versions = {
+        schema.since_version
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if schema.name == name and schema.domain == page.domain and schema.since_version <= OPSET
+    }
+    rules = [rule.until for rule in LOWERINGS.get(("onnx", name), ())]
+    ruled = {version for version in versions if any(until is None or version <= until for until in rules)}
+    assert versions - ruled - {version for version in versions if version >= page.since} == set()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_rule_reaches_into_the_versions_that_are_unchanged(name):
+    page = registry.pages()[name]
+    registry.load("onnx")
+    for rule in LOWERINGS.get(("onnx", name), ()):
+        assert rule.until is None or rule.until < page.since
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_manual_says_shapes_and_source(name):
+    manual = registry.pages()[name].manual
+    assert "Source: " in manual
+    assert "Shapes: " in manual
+    version = schema_of(name).since_version
+    assert f"{name}-{version}" in manual
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_index_operands_are_operands(name):
+    page = registry.pages()[name]
+    assert set(page.index_operands) <= {operand.name for operand in page.signature.operands}
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "text"),
+    [(n, d, t) for n in PAGES for d, said in registry.pages()[n].spellings.items() for t in said],
+)
+def test_patterns_fit_their_page(name, dialect, text):
+    pattern.check(registry.pages()[name], pattern.parse(text))
+
+
+@pytest.mark.parametrize("dialect", ["nnef"])
+def test_one_word_has_one_way_to_the_canonical(dialect):
+    registry.load(dialect)
+    for word, said in registry.patterns(dialect).items():
+        assert (dialect, word) not in LOWERINGS, f"{word} has a pattern and a function"
+        assert len(said) == 1, f"{word} has patterns on {[page.name for page, _ in said]}"
+
+
+@pytest.mark.parametrize("dialect", ["nnef", "onnx"])
+def test_rules_lift_operators_that_have_a_page(dialect):
+    registry.load(dialect)
+    assert {name for spoken, name in LIFTINGS if spoken == dialect} <= set(PAGES)
