@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         compare,
         convert,
         from_onnx,
+        inspect,
         load,
         run,
         save,
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
         to_onnx,
     )
     from graphport.comparison import Comparison
+    from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
+    from graphport.expression.expression import Expression
 
 _HOMES = {
     "ConversionReport": "graphport.api",
@@ -31,6 +34,7 @@ _HOMES = {
     "compare": "graphport.api",
     "convert": "graphport.api",
     "from_onnx": "graphport.api",
+    "inspect": "graphport.api",
     "load": "graphport.api",
     "run": "graphport.api",
     "save": "graphport.api",
@@ -39,6 +43,8 @@ _HOMES = {
     "Comparison": "graphport.comparison",
     "Diagnostic": "graphport.core.diagnostics",
     "DiagnosticError": "graphport.core.diagnostics",
+    "Expression": "graphport.expression.expression",
+    "Inspection": "graphport.conversion.inspection",
 }
 
 __all__ = [
@@ -46,11 +52,14 @@ __all__ = [
     "ConversionReport",
     "Diagnostic",
     "DiagnosticError",
+    "Expression",
+    "Inspection",
     "Model",
     "check",
     "compare",
     "convert",
     "from_onnx",
+    "inspect",
     "load",
     "run",
     "save",

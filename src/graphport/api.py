@@ -10,9 +10,14 @@ from graphport import formats
 from graphport.backends import prepare as prepare_session
 from graphport.backends.inputs import checked, made_up
 from graphport.comparison import Comparison, compare_outputs, difference
-from graphport.conversion.legalize import is_canonical, legalize
-from graphport.conversion.lift import lift, unsupported
+from graphport.conversion.coverage import unsaid
+from graphport.conversion.idle import without_idle
+from graphport.conversion.inspection import Inspection
+from graphport.conversion.inspection import inspect as inspect_graph
+from graphport.conversion.legalize import legalize
+from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.ir.graph import walk
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 
@@ -32,13 +37,14 @@ VERIFY_LIMIT = 512 << 20
 class Model:
     """A graph with where it came from.
 
-    `findings` are the warnings that reading it gave.
+    `findings` are the warnings that reading it gave; `versions` what the file says of its edition or operator sets.
     """
 
     graph: Graph
     format: str = ""
     path: Path | None = None
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def inputs(self) -> dict[str, Value]:
@@ -52,8 +58,9 @@ class Model:
 
     @property
     def is_raw(self) -> bool:
-        """Whether it is still in its format's own words."""
-        return not is_canonical(self.graph)
+        """Whether it is still in its format's own words: some node is, and none is canonical."""
+        dialects = {node.dialect for inner in walk(self.graph) for node in inner}
+        return bool(dialects) and "" not in dialects
 
     def shapes(self) -> dict[str, Fact]:
         """Element type and shape of every value by name."""
@@ -116,6 +123,7 @@ def check(path: str | Path, *, edition: str | None = None, shapes: Shapes | None
 def _read(path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | None) -> tuple[Model, list[Diagnostic]]:
     kind = formats.recognize(path)
     graph, findings = kind.read(path, edition=edition, shapes=shapes)
+    versions = kind.versions(graph)
     if shapes:
         bind_inputs(graph, shapes)
     if raw:
@@ -125,7 +133,7 @@ def _read(path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | 
     else:
         graph, found = legalize(graph)
     findings = list(dict.fromkeys([*findings, *found]))
-    return Model(graph, kind.name, Path(path), findings), findings
+    return Model(graph, kind.name, Path(path), findings, versions), findings
 
 
 def save(model: Model, path: str | Path, *, format: str | None = None, **options: Any) -> None:
@@ -148,7 +156,13 @@ def _said_in(model: Model, kind: formats.Format) -> Graph:
     if kind.dialect:
         graph, findings = lift(graph, kind.dialect)
         raise_errors(findings)
-    return graph
+    return without_idle(graph)
+
+
+def inspect(model: Model) -> Inspection:
+    """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
+    graph, _ = legalize(model.graph)
+    return inspect_graph(graph, model.format, model.versions)
 
 
 def convert(
@@ -189,33 +203,25 @@ def convert(
         raw = load(source, raw=True, edition=edition)
         kind.write(raw.graph, target)
     else:
-        missing = _unsaid(model.graph, kind)
+        missing = unsaid(model.graph, kind)
         if missing:
             _, findings = lift(model.graph, kind.dialect)
             return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
         kind.write(_said_in(model, kind), target, **options)
-    comparison, skipped = None, _reason_to_skip(model, verify, verify_limit)
+    comparison, skipped = None, _reason_to_skip(model, verify_limit, verify=verify)
     if skipped is None:
-        comparison = _verified(model, load(target), inputs)
+        comparison, skipped = _verified(model, target, inputs, is_demanded=bool(verify))
     return ConversionReport(**report, findings=model.findings, verification=comparison, skipped=skipped)
 
 
-def _unsaid(graph: Graph, kind: formats.Format) -> dict[str, int]:
-    if kind.dialect:
-        return unsupported(graph, kind.dialect)
-    counts: dict[str, int] = {}
-    for node in graph:
-        if node.dialect and not kind.keeps(node.dialect):
-            counts[node.op] = counts.get(node.op, 0) + 1
-    return counts
-
-
-def _reason_to_skip(model: Model, verify: bool | None, limit: int) -> str | None:
+def _reason_to_skip(model: Model, limit: int, *, verify: bool | None) -> str | None:
     if verify is False:
         return "not asked for"
-    missing = [value.name for value in model.graph.constants if value.storage is None]
-    opaque = sorted({node.op for node in model.graph if node.dialect})
-    weights = sum(value.storage.nbytes for value in model.graph.constants if value.storage is not None)
+    graphs = list(walk(model.graph))
+    constants = [value for inner in graphs for value in inner.constants if value.uses]
+    missing = [value.name for value in constants if value.storage is None]
+    opaque = sorted({node.op for inner in graphs for node in inner if node.dialect})
+    weights = sum(value.storage.nbytes for value in constants if value.storage is not None)
     reason = None
     if missing:
         reason = f"the numbers of {len(missing)} weights are not there"
@@ -224,13 +230,23 @@ def _reason_to_skip(model: Model, verify: bool | None, limit: int) -> str | None
     elif verify is None and weights > limit:
         reason = f"{weights >> 20} MiB of weights are above the limit of {limit >> 20} MiB"
     if reason is not None and verify:
-        raise DiagnosticError(Diagnostic("RUN0010", f"the conversion cannot be verified: {reason}"))
+        remedy = "leave --verify out to convert without"
+        raise DiagnosticError(Diagnostic("RUN0010", f"the conversion cannot be verified: {reason}", None, remedy))
     return reason
 
 
-def _verified(model: Model, written: Model, inputs: Mapping[str, Any] | None) -> Comparison:
-    given = made_up(model.graph) if inputs is None else inputs
-    return compare(model, written, given)
+def _verified(
+    model: Model, target: str | Path, inputs: Mapping[str, Any] | None, *, is_demanded: bool
+) -> tuple[Comparison | None, str | None]:
+    """The comparison of `model` with what was written, or why there is none: nothing can be run to compare with."""
+    try:
+        given = made_up(model.graph) if inputs is None else dict(inputs)
+        expected = run(model, given)
+    except DiagnosticError as error:
+        if is_demanded or inputs is not None:
+            raise
+        return None, error.diagnostics[0].message
+    return _compared(model, expected, load(target), given, "auto"), None
 
 
 def run(model: Model, inputs: Mapping[str, Any], *, backend: str = "auto", every_value: bool = False) -> dict[str, Any]:
@@ -290,6 +306,13 @@ def compare(
     """
     given = made_up(_runnable(a)) if inputs is None else dict(inputs)
     first = run(a, given, backend=backend, every_value=every_value)
+    return _compared(a, first, b, given, backend, every_value=every_value)
+
+
+def _compared(
+    a: Model, first: Mapping[str, Any], b: Model, given: Mapping[str, Any], backend: str, *, every_value: bool = False
+) -> Comparison:
+    """`b`, run on `given`, held against `first`, which `a` computed from it."""
     second = run(b, _paired(given, a, b), backend=backend, every_value=every_value)
     outputs = compare_outputs({n: first[n] for n in a.outputs}, {n: second[n] for n in b.outputs}, _originals(b))
     if not every_value:

@@ -2,51 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.core.dtypes import DType
-from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.facts import UNKNOWN
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Use, Value, walk
 from graphport.ir.verify import verify
-
-FACT = TensorFact(DType.FLOAT32, (1, 2))
-
-
-def chain(length: int) -> tuple[Graph, list[Node]]:
-    """x → Relu → Relu → … → output; the values are x, v0, v1, …"""
-    graph = Graph()
-    value = graph.add_input("x", FACT)
-    nodes = []
-    for number in range(length):
-        nodes.append(graph.append(Node("Relu", [value], [Value(f"v{number}", FACT)])))
-        value = nodes[-1].output
-    graph.add_output(value)
-    return graph, nodes
-
-
-def relu(operand: Value, name: str) -> Node:
-    return Node("Relu", [operand], [Value(name)])
-
-
-def names(values) -> list[str | None]:
-    return [None if value is None else value.name for value in values]
-
-
-def order(graph: Graph) -> list[str]:
-    forward = [node.output.name for node in graph]
-    assert [node.output.name for node in reversed(graph)] == forward[::-1]
-    assert len(graph) == len(forward)
-    verify(graph)
-    return forward
-
-
-def branch(graph: Graph, read: Value, name: str = "b") -> tuple[Node, Graph]:
-    """An `If` behind the last node of `graph` whose body reads `read`."""
-    body = Graph("then")
-    inner = body.append(relu(read, name))
-    body.add_output(inner.output)
-    node = graph.append(Node("If", [], [Value(f"{name}_if")], {"then_branch": body}))
-    return node, body
-
+from tests.ir.samples import FACT, branch, chain, names, order, relu
 
 # --- nodes know operands and results ----------------------------------------------------------------------------------
 
@@ -238,7 +198,7 @@ def test_a_value_knows_what_it_is():
     assert [value.is_output for value in (x, w, y)] == [False, False, True]
     alone = Value("alone")
     assert (alone.is_input, alone.is_constant, alone.is_output, alone.is_literal) == (False, False, False, False)
-    assert (alone.fact, alone.storage, alone.origin) == (UNKNOWN, None, None)
+    assert (alone.fact, alone.storage, alone.origin, alone.index) == (UNKNOWN, None, None, 0)
     assert repr(y) == "%v0: float32[1, 2]"
 
 
@@ -275,6 +235,14 @@ def test_some_go_on_reading_the_old_value():
 
 
 # --- inputs, constants, outputs ---------------------------------------------------------------------------------------
+
+
+def test_a_graph_has_what_it_was_made_of():
+    opsets = {"": 25}
+    graph = Graph("g", opsets=opsets)
+    assert (graph.name, graph.opsets, graph.parent, graph.origin) == ("g", {"": 25}, None, None)
+    assert graph.opsets is not opsets
+    assert (Graph().name, Graph().opsets) == ("main", {})
 
 
 def test_inputs_and_constants_keep_their_order():
@@ -549,7 +517,13 @@ def test_nodes_come_in_order():
     assert (graph.first, graph.last) == (a, c)
     assert (a.previous, a.next, b.previous, b.next, c.previous, c.next) == (None, b, a, c, b, None)
     assert repr(graph) == "<graph main: 3 nodes>"
-    assert (Graph().first, Graph().last, len(Graph()), list(Graph()), list(reversed(Graph()))) == (None, None, 0, [], [])
+    assert (Graph().first, Graph().last, len(Graph()), list(Graph()), list(reversed(Graph()))) == (
+        None,
+        None,
+        0,
+        [],
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -618,7 +592,8 @@ def test_a_node_is_removed(place, expected):
     graph.remove(node)
     assert order(graph) == expected
     assert (node.graph, node.inputs, value.graph) == (None, (), None)
-    assert (graph.first, graph.last) == ([n for n in nodes if n is not node][0], [n for n in nodes if n is not node][1])
+    del nodes[place]
+    assert [graph.first, graph.last] == nodes
 
 
 def test_a_node_whose_result_is_read_stays_as_it_is():

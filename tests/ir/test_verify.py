@@ -6,6 +6,7 @@ from hypothesis import given
 from graphport.core.facts import UNKNOWN
 from graphport.ir.graph import Graph, Node, Use, Value
 from graphport.ir.verify import VerificationError, verify
+from tests.ir.samples import first
 from tests.strategies import graphs
 
 
@@ -61,7 +62,7 @@ def a_result_knows_its_graph(graph):
 
 @law("%d does not know that it is in graph then")
 def a_result_in_a_body_knows_the_body(graph):
-    body_of(graph).first.output.graph = graph
+    first(body_of(graph)).output.graph = graph
 
 
 @law("%w is an input or constant, yet Split computes it")
@@ -119,12 +120,12 @@ def no_node_reads_itself(graph):
 
 @law("%d = Relu(%b, %e) reads %e before it is computed")
 def no_body_reads_what_its_node_computes(graph):
-    body_of(graph).first.set_input(1, nodes(graph)[2].output)
+    first(body_of(graph)).set_input(1, nodes(graph)[2].output)
 
 
 @law("%f = Relu(%d) reads %d before it is computed")
 def nobody_reads_what_is_in_a_body(graph):
-    graph.append(Node("Relu", [body_of(graph).first.output], [Value("f")]))
+    graph.append(Node("Relu", [first(body_of(graph)).output], [Value("f")]))
 
 
 @law("%a = Add(%x, %w, %stray) reads %stray before it is computed")
@@ -139,7 +140,7 @@ def outputs_are_in_the_graph(graph):
 
 @law("graph main returns %d, which is not computed")
 def no_graph_returns_what_is_in_a_body(graph):
-    graph.add_output(body_of(graph).first.output)
+    graph.add_output(first(body_of(graph)).output)
 
 
 @law("two values are called a")
@@ -149,7 +150,7 @@ def names_are_unique_in_a_graph(graph):
 
 @law("two values are called a")
 def names_in_a_body_differ_from_those_around_it(graph):
-    graph.rename(body_of(graph).first.output, "a")
+    graph.rename(first(body_of(graph)).output, "a")
 
 
 @law("graph main may give the name of %new again")

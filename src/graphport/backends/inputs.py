@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.ir.graph import Graph, Value
 
+_NUMBERS = "biufcV"
+
 LONGEST = 4096
 """Longest free axis that is tried when inputs are made up."""
 
@@ -35,13 +37,13 @@ def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
         DiagnosticError: RUN0006 inputs are missing or unknown, RUN0007 a conversion would change numbers, RUN0008 a
             shape does not fit; all of them at once.
     """
-    findings: list[Diagnostic] = []
     declared = {value.name: value for value in graph.inputs}
-    for name in inputs:
-        if name not in declared:
-            findings.append(
-                Diagnostic("RUN0006", f"the model has no input {name!r}", None, f"inputs: {', '.join(declared)}")
-            )
+    known = f"inputs: {', '.join(declared)}"
+    findings = [
+        Diagnostic("RUN0006", f"the model has no input {name!r}", None, known)
+        for name in inputs
+        if name not in declared
+    ]
     found: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     for name, value in declared.items():
@@ -74,20 +76,30 @@ def _array(name: str, fact: Fact, given: Any, findings: list[Diagnostic]) -> Any
         return array
     if fact.dtype is DType.STRING:
         return array.astype(object)
-    wanted = fact.dtype.numpy
-    if array.dtype == wanted:
+    if array.dtype == fact.dtype.numpy:
         return array
-    with np.errstate(all="ignore"):
-        converted = array.astype(wanted)
-        is_same = array.dtype.kind in "biufcV" and np.array_equal(
-            converted.astype(np.float64 if array.dtype.kind not in "iu" else array.dtype),
-            array,
-            equal_nan=array.dtype.kind in "fc",
-        )
-    if not is_same:
+    converted = _converted(array, fact.dtype)
+    if converted is None:
         message = f"the input {name!r} is {array.dtype}, the model takes {fact.dtype}, and the numbers would change"
         findings.append(Diagnostic("RUN0007", message, None, f"convert it to {fact.dtype} yourself"))
+        return array
     return converted
+
+
+def _converted(array: Any, dtype: DType) -> Any:
+    """`array` with elements of type `dtype`; `None` if that would change a number."""
+    if array.dtype.kind not in _NUMBERS:
+        return None
+    if array.dtype.kind == "c" and dtype.kind != "c":
+        if np.any(array.imag):
+            return None
+        array = array.real
+    # Integers of 64 bits are not all float64; what NumPy has no type of its own for is.
+    wide = array if array.dtype.kind in "biuc" else array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        converted = array.astype(dtype.numpy)
+        again = converted.astype(wide.dtype)
+    return converted if np.array_equal(again, wide, equal_nan=wide.dtype.kind in "fc") else None
 
 
 def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
@@ -115,7 +127,8 @@ def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) 
 def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
     """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools.
 
-    A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts.
+    A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts, or
+    that length itself where twice as much is refused.
 
     Raises:
         DiagnosticError: RUN0009 an input has unknown rank or is no tensor, or no length up to 4096 is accepted.
@@ -149,7 +162,9 @@ def free_sizes(graph: Graph) -> dict[str, int]:
     for least in range(1, LONGEST + 1):
         sizes = ones | {name: _clamped(least, symbol) for name, symbol in free.items()}
         if _is_accepted(graph, sizes):
-            return ones | {name: _clamped(2 * least, symbol) for name, symbol in free.items()}
+            twice = ones | {name: _clamped(2 * least, symbol) for name, symbol in free.items()}
+            # A layer that takes so many entries and no others accepts the least length alone.
+            return twice if _is_accepted(graph, twice) else sizes
     message = f"no length up to {LONGEST} suits the axes {', '.join(free)}"
     raise DiagnosticError(Diagnostic("RUN0009", message, None, "bind them with --input NAME=SHAPE"))
 

@@ -129,4 +129,5 @@ def _array(value: Any) -> Any:
 
 
 def _words(error: Exception) -> str:
-    return _STATUS.sub("", str(error)).strip().splitlines()[0]
+    lines = _STATUS.sub("", str(error)).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

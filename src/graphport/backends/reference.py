@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
-from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 
@@ -26,7 +26,8 @@ def prepare(graph: Graph) -> ReferenceSession:
     Raises:
         DiagnosticError: RUN0003 names every operator that has no page.
     """
-    unknown = Counter(node.op for node in graph if not registry.pages().get(node.op))
+    pages = registry.pages()
+    unknown = Counter(node.op for inner in walk(graph) for node in inner if node.op not in pages)
     if unknown:
         listed = ", ".join(f"{op} ({count})" for op, count in unknown.items())
         raise DiagnosticError(
@@ -58,9 +59,8 @@ def _execute(graph: Graph, values: dict[Value, Any], *, keep: bool) -> None:
     left = {value: len(value.uses) for node in graph for value in node.results}
     for node in graph:
         operands = [None if value is None else values[value] for value in node.inputs]
-        for value, array in zip(node.outputs, _compute(node, operands, values), strict=False):
-            if value is not None:
-                values[value] = array
+        answers = _compute(node, operands, values)
+        values.update((value, array) for value, array in zip(node.outputs, answers, strict=False) if value is not None)
         if keep:
             continue
         for value in node.operands:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
+import zlib
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from graphport.api import Model
+
 _STANDARD = "biufcU"
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_DAMAGED = (
+    ValueError,
+    EOFError,
+    KeyError,  # an entry of another name than the directory says
+    NotImplementedError,  # a way to compress that is not known
+    RuntimeError,  # encrypted
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading a damaged archive raises."""
+
+
+def inputs_of(model: Model, path: Path) -> dict[str, Any]:
+    """What is in the file for the inputs of `model`, lists gathered; see `read`."""
+    from graphport.core.facts import SequenceFact
+
+    return gathered(read(path), [name for name, value in model.inputs.items() if isinstance(value.fact, SequenceFact)])
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -23,20 +48,31 @@ def read(path: Path) -> dict[str, Any]:
 
     Raises:
         DiagnosticError: IO0005 the file is no `.npz` of plain arrays.
+        OSError: it cannot be opened.
     """
-    span = Span(Source(str(path)))
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DiagnosticError(
-                    Diagnostic("IO0005", f"{path} is one array, no .npz", span, "np.savez(path, name=array)")
-                )
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        with zipfile.ZipFile(path) as archive:
+            return {entry.filename.removesuffix(".npy"): _entry(archive, entry) for entry in archive.infolist()}
+    except _DAMAGED as error:
         remedy = "write it by np.savez(path, name=array), without objects"
-        raise DiagnosticError(
-            Diagnostic("IO0005", f"{path} is no .npz of plain arrays: {error}", span, remedy)
-        ) from error
+        message = f"{path} is no .npz of plain arrays: {error}"
+        raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(str(path))), remedy)) from error
+
+
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            message = f"{entry.filename} has version {version[0]}.{version[1]}"
+            raise ValueError(message)
+        shape, _, dtype = _HEADERS[version](file)
+        # What a header says is held against what is there before memory is taken for it.
+        needed, left = prod(shape) * dtype.itemsize, entry.file_size - file.tell()
+        if not dtype.hasobject and needed != left:
+            message = f"{entry.filename} says that it has {needed} bytes of numbers, it has {left}"
+            raise ValueError(message)
+    with archive.open(entry) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def gathered(arrays: Mapping[str, Any], sequences: list[str]) -> dict[str, Any]:

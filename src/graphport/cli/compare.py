@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +19,8 @@ from graphport.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from graphport.comparison import Difference
 
 
@@ -49,8 +50,8 @@ def verb(
 ) -> None:
     """Run two models on the same inputs and tell how far B lies from A.
 
-    Equal within tolerance is |a - b| <= 1e-4 * max|a| + 1e-6, with the same type, shape and places of NaN. Exit code 0 if
-    every output is, 1 if one is not.
+    Equal within tolerance is |a - b| <= 1e-4 * max|a| + 1e-6, with the same type, shape and places of NaN. Exit code 0
+    if every output is, 1 if one is not.
 
     \b
     Examples:
@@ -64,7 +65,7 @@ def verb(
 
     first = api.load(a, edition=edition, shapes=bound(shapes))
     second = api.load(b, shapes=bound(shapes))
-    given = None if inputs is None else arrays.read(inputs)
+    given = None if inputs is None else arrays.inputs_of(first, inputs)
     result = api.compare(first, second, given, backend=backend, every_value=every_value)
     if as_json_:
         print_json(

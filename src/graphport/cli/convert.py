@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +20,8 @@ from graphport.cli.options import (
 from graphport.cli.render import as_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from graphport.api import ConversionReport
 
 

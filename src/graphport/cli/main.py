@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
 from graphport import __version__
 
-VERBS = ("check", "shapes", "convert", "run", "compare", "demo")
+VERBS = ("check", "shapes", "inspect", "convert", "run", "compare", "expr", "formats", "ops", "demo")
 """In the order of the help; each is a module beside this one that holds a command `verb`."""
 
 
@@ -39,7 +40,12 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 the input is at fault or the answer is no, 2 wrong usage, 130 Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name may hold what the terminal's encoding does not; in JSON that makes the right escape, too.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
+        # A broken pipe ends with 1 and silently: click sees to it.
         # Without "standalone", click hands the exit code over instead of exiting.
         sys.exit(cli.main(standalone_mode=False))
     except click.UsageError as error:
@@ -51,7 +57,3 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has gone; there is nobody left to tell.
-        sys.stderr.close()
-        sys.exit(1)

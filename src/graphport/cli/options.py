@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from graphport.cli.render import Color, as_json, as_text, wants_color
+from graphport.cli.render import DEFAULT_WIDTH, Color, as_json, as_text, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,7 +76,8 @@ def print_json(document: Mapping[str, Any]) -> None:
 def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: bool = True) -> None:
     """Findings as text."""
     stream = sys.stderr if err else sys.stdout
-    text = as_text(findings, color=wants_color(Color(color), stream))
+    width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if stream.isatty() else DEFAULT_WIDTH
+    text = as_text(findings, color=wants_color(Color(color), stream), width=width)
     if text:
         click.echo(text, file=stream, color=True)
 
@@ -91,10 +93,13 @@ def findings_end(command: Command) -> Command:
             return command(*args, **kwargs)
         except DiagnosticError as error:
             _refuse(error.diagnostics, kwargs)
-        except (OSError, UnicodeError) as error:
-            from graphport.core.diagnostics import Diagnostic
+        except BrokenPipeError:
+            raise  # whoever read our output has gone: nothing is wrong with the input, and nobody listens
+        except OSError as error:
+            from graphport.core.diagnostics import Diagnostic, Source, Span
 
-            _refuse([Diagnostic("IO0004", str(error))], kwargs)
+            span = None if error.filename is None else Span(Source(str(error.filename)))
+            _refuse([Diagnostic("IO0004", f"the system says: {error.strerror or error}", span)], kwargs)
 
     return guarded  # type: ignore[return-value]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +19,9 @@ from graphport.cli.options import (
     print_json,
 )
 from graphport.core.sequences import is_sequence
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command(name="run")
@@ -54,16 +56,11 @@ def verb(
     from graphport import api
     from graphport.backends.inputs import made_up
     from graphport.cli import arrays
-    from graphport.core.facts import SequenceFact
 
     loaded = api.load(model, edition=edition, shapes=bound(shapes))
     if not as_json_:
         print_findings(loaded.findings, color)
-    if inputs is None:
-        given = made_up(loaded.graph)
-    else:
-        sequences = [name for name, value in loaded.inputs.items() if isinstance(value.fact, SequenceFact)]
-        given = arrays.gathered(arrays.read(inputs), sequences)
+    given = made_up(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)
     found = api.run(loaded, given, backend=backend)
     if outputs is not None:
         arrays.write(outputs, found)

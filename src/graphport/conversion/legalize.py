@@ -38,7 +38,8 @@ def legalize(graph: Graph, *, check_declared: bool = True) -> tuple[Graph, list[
     result = rewrite.copy(graph)
     worker = _Legalizer(check_declared=check_declared)
     worker.graph(result)
-    result.opsets = {"": OPSET} | {domain: v for domain, v in result.opsets.items() if domain not in ("", "onnx")}
+    spoken = {node.dialect for inner in walk(result) for node in inner}
+    result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in spoken)}
     return result, list(dict.fromkeys(worker.inference.findings))
 
 
@@ -96,17 +97,19 @@ class _Legalizer:
             else:
                 self._opaque(node, str(error) or "the rank of an operand is not known")
             return
+        named: set[Value] = set()
         for index, old in enumerate(node.outputs):
             if old is not None:
-                new = answer[index]
+                new = answer[index] if index < len(answer) else None
                 if new is None:
                     message = f"the lowering of {node.op} gives no result {index}"
                     raise ValueError(message)
-                self._take_over(builder, node, old, new)
+                # One value that is two results cannot have both names.
+                named.add(self._take_over(builder, node, old, builder(Identity, new) if new in named else new))
         graph.remove(node)
 
-    def _take_over(self, builder: Builder, node: Node, old: Value, new: Value) -> None:
-        """Let `new` be what `old` was, name included."""
+    def _take_over(self, builder: Builder, node: Node, old: Value, new: Value) -> Value:
+        """Let `new`, or a copy of it, be what `old` was, name included."""
         if new.producer is None or new in node.inputs or new.is_output or new.graph is not old.graph:
             new = builder(Identity, new)
         claim = old.fact
@@ -117,6 +120,7 @@ class _Legalizer:
         old.replace_uses(new)
         if self.check_declared:
             new.fact = self.inference.reconcile(new, new.fact, claim)
+        return new
 
     def _opaque(self, node: Node, reason: str) -> None:
         self.inference.findings.append(

@@ -6,15 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic
+from graphport.core.facts import Unknown
 from graphport.ir import rewrite
-from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Graph, Node
+    from graphport.ir.graph import Graph, Node, Value
 
 
 def lift(graph: Graph, dialect: str) -> tuple[Graph, list[Diagnostic]]:
@@ -67,8 +67,8 @@ def _lift(graph: Graph, node: Node, dialect: str) -> str | None:
         before = node.previous
         try:
             answer = rule(builder, node)
-        except (UnsupportedError, ShapeError) as error:
-            answer, reason = None, str(error)
+        except (UnsupportedError, ShapeError, Unknown) as error:
+            answer, reason = None, str(error) or "the shape of an operand is not known"
         if answer is not None:
             _take_over(graph, node, answer)
             return None

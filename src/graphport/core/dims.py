@@ -194,8 +194,12 @@ class Symbolic:
 Dim = int | Symbolic
 
 
-def Symbol(name: str, lower: int | None = 0, upper: int | None = None) -> Symbolic:  # noqa: N802  reads as a type
+def Symbol(  # noqa: N802  reads as a type
+    name: str, lower: int | None = 0, upper: int | None = None, *, opaque: bool = False
+) -> Symbolic:
     """An unknown integer: any non-empty text as its name, inclusive bounds, `None` for unbounded.
+
+    Only who reads back what was written says that it is `opaque`: that it stands for an expression past the limits.
 
     Raises:
         ValueError: the name is empty, or no integer lies between the bounds.
@@ -204,7 +208,13 @@ def Symbol(name: str, lower: int | None = 0, upper: int | None = None) -> Symbol
         raise ValueError("a symbol needs a name")
     if lower is not None and upper is not None and lower > upper:
         raise ValueError(f"no integer lies between the bounds {lower} and {upper} of {name!r}")
-    return Symbolic((((_variable(name, lower, upper, opaque=False),), 1),))
+    return Symbolic((((_variable(name, lower, upper, opaque=opaque),), 1),))
+
+
+def is_opaque(dim: Dim) -> bool:
+    """Whether the dim is one symbol that stands for an expression past the limits."""
+    atom = _single(dim)
+    return isinstance(atom, _Variable) and atom.opaque
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:

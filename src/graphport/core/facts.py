@@ -102,7 +102,7 @@ class TensorFact:
         dtype = "?" if self.dtype is None else str(self.dtype)
         if self.shape is None:
             return f"{dtype}[...]"
-        return f"{dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{dtype}[{', '.join('?' if dim == OPEN else str(dim) for dim in self.shape)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,12 @@ def number(dim: Dim) -> int:
 
 
 def named(fact: Fact, name: str) -> Fact:
-    """`fact` with a symbol of its own, called after the value and the axis, for each dim that only a run can tell."""
+    """`fact` with a symbol of its own, called after the value and the axis, for each dim that only a run can tell.
+
+    Such dims of a sequence stay open: they may differ from one of its elements to the next.
+    """
     if isinstance(fact, SequenceFact):
-        return SequenceFact(named(fact.element, name))
+        return fact
     if isinstance(fact, OptionalFact):
         return OptionalFact(named(fact.element, name))
     if fact.shape is None or not any(isinstance(dim, Symbolic) and _OPEN in symbols(dim) for dim in fact.shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from abc import ABC, abstractmethod
 from enum import Enum
 from math import prod
@@ -53,14 +54,19 @@ class Bytes:
 
 
 class MappedFile:
-    """A file of weights, mapped when somebody first looks into it."""
+    """A file of weights, mapped when somebody first looks into it.
 
-    __slots__ = ("_map", "path", "size")
+    Once mapped, it stays what it was, even if its name is given to another file or to none.
+    """
+
+    __slots__ = ("_identity", "_map", "path", "size")
 
     def __init__(self, path: Path | str) -> None:
         # Absolute: whoever reads it later may stand in another folder.
         self.path = Path(path).absolute()
-        self.size = self.path.stat().st_size
+        status = self.path.stat()
+        self.size = status.st_size
+        self._identity = _identity(status)
         self._map: memoryview | None = None
 
     def view(self, start: int, length: int) -> memoryview:
@@ -76,6 +82,9 @@ class MappedFile:
 
         Pages of a mapping count as this process's memory until the system takes them back; a buffer does not grow.
         """
+        if not self._is_there():
+            yield from Bytes(self.view(start, length)).chunks(0, length, limit)
+            return
         buffer = memoryview(bytearray(min(limit, length)))
         with self.path.open("rb", buffering=0) as file:
             file.seek(start)
@@ -90,10 +99,36 @@ class MappedFile:
         if self.size == 0:
             return memoryview(b"")
         with self.path.open("rb") as file:
+            if _identity(os.fstat(file.fileno())) != self._identity:
+                raise OSError(self._changed())
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def _is_there(self) -> bool:
+        """Whether the path still names the file that was opened: saving a model over its source replaces it.
+
+        Raises:
+            OSError: it does, and somebody wrote into the file.
+        """
+        try:
+            found = _identity(self.path.stat())
+        except FileNotFoundError:
+            return False
+        if found == self._identity:
+            return True
+        if found[:2] == self._identity[:2]:
+            raise OSError(self._changed())
+        return False
+
+    def _changed(self) -> str:
+        return f"{self.path} was changed or replaced after it was opened"
 
     def _shortened(self) -> str:
         return f"{self.path} became shorter while it was read"
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    # Numbers of files are given again, so that the number alone does not tell a file from the one that took its place.
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class Storage(ABC):

@@ -59,13 +59,14 @@ class BlockedProgram:
     def __init__(self, program: Program, functions: Mapping[str, Function]) -> None:
         self.program = program
         self.loads = [(number, value.index) for number, value in enumerate(program.values) if isinstance(value, Load)]
+        self.indices = [index for _, index in self.loads]
         self.operations = _operations(program, functions)
         self.register_count = 1 + max((operation.register for operation in self.operations), default=-1)
         self.width = max((operation.dtype.itemsize for operation in self.operations), default=1)
         self.block = _block_length(self.register_count * self.width)
         self._idle: list[Array] = []
 
-    def run(self, operands: Sequence[Array], constants: Sequence[Number], out: Array) -> None:
+    def run(self, operands: Sequence[Array], out: Array) -> None:
         """Compute the program on `operands` (by index) into `out`, which has the shape of the result.
 
         Raises:
@@ -73,7 +74,7 @@ class BlockedProgram:
         """
         with np.errstate(all="ignore"):
             known: dict[int, Array] = {
-                number: constant_array(constants[value.slot], value.dtype)
+                number: constant_array(self.program.constants[value.slot], value.dtype)
                 for number, value in enumerate(self.program.values)
                 if isinstance(value, Constant)
             }

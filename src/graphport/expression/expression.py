@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.expression.blocked import BlockedProgram, KernelFault
 from graphport.expression.functions import NUMPY_FUNCTIONS
+from graphport.expression.fused import engine
+from graphport.expression.fused.kernel import FusedProgram, can_compile
+from graphport.expression.fused.source import LARGE
 from graphport.expression.kernels import is_array
 from graphport.expression.parse import parse
 from graphport.expression.program import Argument, Builder, Program, Result, check_operand_count, span_of
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.expression.functions import Function
+    from graphport.expression.fused.entry import Entry
     from graphport.expression.program import Shape
     from graphport.expression.rpn import Step
     from graphport.expression.syntax import Node, Number
@@ -30,7 +34,56 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _MOST_PLANS = 32
+_MOST_SHAPES = 64
 _SEES_SHAPES = frozenset({"size", "int"})
+Tier = Literal["auto", "numpy", "fused"]
+
+_COMPILING = 2.5e7
+"""Nanoseconds that compiling an expression takes; whoever has spent as many on NumPy has reason to do it."""
+_PER_CALL, _PER_KERNEL = 2500, 700
+"""Nanoseconds that a call takes, and every kernel in it, besides one for every element and kernel."""
+
+
+class _Runner:
+    """A program, and what computes it at present."""
+
+    def __init__(self, program: Program, functions: Mapping[str, Function], tier: Tier, threads: int | None) -> None:
+        self.program = program
+        self._functions = functions
+        self._threads = threads
+        self._entry: Entry | None = None
+        self._is_undecided = tier != "numpy"
+        self._spent = _COMPILING if tier == "fused" else 0.0
+        self.current: BlockedProgram | FusedProgram = BlockedProgram(program, functions)
+
+    def run(self, operands: Sequence[Any], out: Array) -> None:
+        """Compute into `out`; compile before, if that has come to pay.
+
+        Raises:
+            KernelFault: an integer is divided by zero.
+        """
+        if self._is_undecided:
+            self._consider(out.size)
+        self.current.run(operands, out)
+
+    def entry(self, used: Sequence[Array]) -> Entry | None:
+        """The compiled program as a function that takes all the operands as they are, if there is one.
+
+        It is for operands of one shape: then tensors without axes are not promoted in another way than others.
+        """
+        if not isinstance(self.current, FusedProgram) or any(array.shape != used[0].shape for array in used):
+            return None
+        if self._entry is None:
+            self._entry = self.current.entry()
+        return self._entry
+
+    def _consider(self, size: int) -> None:
+        self._spent += _PER_CALL + self.program.operation_count * (_PER_KERNEL + size)
+        if self._spent < _COMPILING:
+            return
+        self._is_undecided = False
+        if can_compile(self.program):
+            self.current = FusedProgram(self.program, self._functions, self._threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +91,10 @@ class _Plan:
     """What an expression comes to on operands of certain types, ready to run."""
 
     result: Result
-    programs: dict[int, BlockedProgram]
+    runners: dict[int, _Runner]
     """By the identity of the programs in `result`."""
+    shapes: dict[tuple[Shape, ...], Shape]
+    """Shapes of operands that have been seen, and that of the result."""
 
 
 class Expression:
@@ -60,6 +115,8 @@ class Expression:
         *,
         lenient: bool = False,
         default_float: DType = DType.FLOAT32,
+        tier: Tier = "auto",
+        threads: int | None = None,
     ) -> None:
         """Read `text`.
 
@@ -68,9 +125,15 @@ class Expression:
             functions: what its functions mean.
             lenient: take the broken prefix texts that pnnx writes, with a warning.
             default_float: what integers become where a function gives fractions (PyTorch's default dtype).
+            tier: what computes tensors. `numpy` needs nothing else installed; `fused` compiles the expression to one
+                loop, which takes some 30 ms the first time (`graphport[fast]`; complex numbers and very long
+                expressions are left to NumPy); `auto` begins with NumPy and compiles when so much has been computed
+                that it pays. The two agree within the errors stated in `fused.mathematics`.
+            threads: how many threads a compiled loop may use; `None`, as many as pay.
 
         Raises:
-            DiagnosticError: `EXPR0001` to `EXPR0106`, at the column where the text is wrong.
+            DiagnosticError: `EXPR0001` to `EXPR0106`, at the column where the text is wrong; `EXPR0209`, the tier
+                `fused` is wanted and llvmlite is not installed.
         """
         arities = {name: function.signature.arities for name, function in functions.items()}
         parsed = parse(text, arities, lenient=lenient)
@@ -84,6 +147,11 @@ class Expression:
         self._default_float = default_float
         self._sees_shapes = any(step.action is Action.APPLY and step.function in _SEES_SHAPES for step in self.rpn)
         self._plans: dict[object, _Plan] = {}
+        self._tier: Tier = tier
+        self._quick: Entry | None = None
+        self._threads = threads
+        if tier == "fused" and not engine.is_available():
+            raise self._error("EXPR0209", "the tier fused needs llvmlite", "pip install graphport[fast]")
 
     def __str__(self) -> str:
         return str(self.tree)
@@ -104,6 +172,10 @@ class Expression:
         Raises:
             DiagnosticError: `EXPR0201` to `EXPR0207`.
         """
+        if self._quick is not None and operands:
+            done = self._quickly(self._quick, operands, out)
+            if done is not None:
+                return done
         given = [_operand(operand) for operand in operands]
         if len(given) != self.operand_count:
             check_operand_count(self.text, self.rpn, len(given))
@@ -111,6 +183,15 @@ class Expression:
         if out is not None and not isinstance(plan.result.value, Program):
             raise self._error("EXPR0207", "the result is not a tensor, so it cannot be put into an array")
         return self._value(plan.result, plan, given, out)
+
+    def _quickly(self, quick: Entry, operands: tuple[object, ...], out: Array | None) -> Array | None:
+        """The value, if the compiled code can take the operands as they are."""
+        if out is not None:
+            return quick.call(*operands, out)
+        first = operands[0]
+        if type(first) is not np.ndarray or first.size > LARGE:
+            return None
+        return quick.call(*operands, np.empty(first.shape, quick.dtype))
 
     def forward(self, inputs: Sequence[object], batch_size: int, out: Sequence[Array] | None = None) -> list[Any]:
         """The values on a batch, item by item.
@@ -181,15 +262,15 @@ class Expression:
         return Argument(scalar_dtype(operand, self._default_float), (), operand)
 
     def _prepared(self, result: Result) -> _Plan:
-        programs: dict[int, BlockedProgram] = {}
+        runners: dict[int, _Runner] = {}
         pending = [result]
         while pending:
             value = pending.pop().value
             if isinstance(value, tuple):
                 pending.extend(value)
             elif isinstance(value, Program):
-                programs[id(value)] = BlockedProgram(value, self._functions)
-        return _Plan(result, programs)
+                runners[id(value)] = _Runner(value, self._functions, self._tier, self._threads)
+        return _Plan(result, runners, {})
 
     def _value(self, result: Result, plan: _Plan, operands: Sequence[Array | Number], out: Array | None) -> Any:
         if not isinstance(result.value, tuple):
@@ -210,34 +291,36 @@ class Expression:
         program = result.value
         if not isinstance(program, Program):
             return program
-        runner = plan.programs[id(program)]
-        arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
-        used = (
-            [arrays[index] for _, index in runner.loads]
-            if len(arrays) == len(operands)
-            else [operand for _, index in runner.loads if isinstance(operand := operands[index], np.ndarray)]
-        )
-        shape = self._shape(used, operands)
+        runner = plan.runners[id(program)]
+        used = [array for index in runner.current.indices if is_array(array := operands[index])]
+        shape = self._shape(plan, used, operands)
         target = self._target(program, shape, out, used)
         try:
-            runner.run(operands, program.constants, target)  # pyright: ignore[reportArgumentType]
+            runner.run(operands, target)
         except KernelFault as error:
             raise error.fault.at(span_of(self.text, self.rpn, program, error.number)) from None
+        if program is plan.result.value and target.size <= LARGE and not self._sees_shapes:
+            self._quick = runner.entry(used) if len(used) == self.operand_count else None
         if out is not None and target is not out:
             np.copyto(out, target)
             return out
         return target
 
-    def _shape(self, used: Sequence[Array], operands: Sequence[Array | Number]) -> Shape:
-        first = used[0].shape
-        if all(array.shape == first for array in used):
-            return first
+    def _shape(self, plan: _Plan, used: Sequence[Array], operands: Sequence[Array | Number]) -> Shape:
+        shapes: tuple[Shape, ...] = tuple(array.shape for array in used)
+        known = plan.shapes.get(shapes)
+        if known is not None:
+            return known
         try:
-            return np.broadcast_shapes(*(array.shape for array in used))
+            shape = np.broadcast_shapes(*shapes)
         except ValueError:
             # Walking through the expression again, with these shapes, finds the function that is at fault.
             self._built(operands)
             raise
+        if len(plan.shapes) >= _MOST_SHAPES:
+            plan.shapes.clear()
+        plan.shapes[shapes] = shape
+        return shape
 
     def _target(self, program: Program, shape: Shape, out: Array | None, used: Sequence[Array]) -> Array:
         """Where to compute: `out`, unless computing there would overwrite what is still to be read."""

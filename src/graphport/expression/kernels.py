@@ -26,10 +26,10 @@ def is_array(entry: object) -> TypeGuard[Array]:
 
 def sign(x: Array, out: Array | None = None) -> Array:
     """-1, 0 or 1; 0 for NaN as in PyTorch.  Source: `torch.sign`."""
-    result = np.sign(x, out=out)
-    if result.dtype.kind != "f":
-        return result
-    return np.nan_to_num(result, copy=False, nan=0.0)
+    result = np.asarray(np.sign(x, out=out))
+    if result.dtype.kind == "f":
+        np.copyto(result, 0, where=np.isnan(result))
+    return result
 
 
 def rsqrt(x: Array, out: Array | None = None) -> Array:

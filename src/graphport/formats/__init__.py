@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph
 
+_FINDINGS = "findings"
+
 HEAD = 4096
 """Bytes of a file that a format sees to recognize it."""
 
@@ -26,7 +28,7 @@ class Format(NamedTuple):
     dialect: str
     """The dialect that its writer takes; the canonical one is empty."""
     options: tuple[str, ...] = ()
-    """What its reader can be told besides the path."""
+    """What its reader can be told besides the path; with `findings`, a list that takes the warnings."""
 
     @property
     def module(self) -> ModuleType:
@@ -34,9 +36,11 @@ class Format(NamedTuple):
         return import_module(f"graphport.formats.{self.name}")
 
     def read(self, path: str | Path, **options: Any) -> tuple[Graph, list[Diagnostic]]:
-        """The graph in the format's own words, and warnings; errors are raised. Options it does not know are ignored."""
-        findings: list[Diagnostic] = []
+        """The graph in the format's own words, and warnings; errors are raised. Options unknown to it are ignored."""
         known = {name: value for name, value in options.items() if name in self.options}
+        if _FINDINGS not in self.options:
+            return self.module.read(path, **known)
+        findings: list[Diagnostic] = []
         return self.module.read(path, findings=findings, **known), findings
 
     def write(self, graph: Graph, path: str | Path, **options: Any) -> None:
@@ -47,6 +51,25 @@ class Format(NamedTuple):
         """Whether it can write nodes of a dialect that is not its own, as ONNX can those of other domains."""
         keeps = getattr(self.module, "keeps", None)
         return keeps is not None and bool(keeps(dialect))
+
+    def versions(self, graph: Graph) -> dict[str, str]:
+        """What a raw graph says of the file's version: of its edition, or of its operator sets by name."""
+        return self.module.versions(graph)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it is read."""
+        return "read" in self.module.__all__
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is written."""
+        return "write" in self.module.__all__
+
+    @property
+    def spoken(self) -> str:
+        """The dialect that its reader gives; ONNX's own is canonical at one version of many."""
+        return self.dialect or self.name
 
 
 FORMATS: dict[str, Format] = {
@@ -59,7 +82,7 @@ FORMATS: dict[str, Format] = {
             "nnef",
             ("edition", "shapes"),
         ),
-        Format("onnx", "ONNX", (".onnx",), ""),
+        Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,)),
     )
 }
 
@@ -68,22 +91,19 @@ def recognize(path: str | Path) -> Format:
     """The format of an existing file or folder, by content first, then by name.
 
     Raises:
-        DiagnosticError: IO0001 there is nothing at `path`, IO0002 no format is recognized.
+        DiagnosticError: IO0001 there is nothing at `path`, IO0002 no format is recognized, IO0006 it cannot be read.
     """
     place = Path(path)
     span = Span(Source(str(path)))
-    if not place.exists():
-        raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
-    head = b""
-    if place.is_file():
-        with place.open("rb") as file:
-            head = file.read(HEAD)
-    for found in FORMATS.values():
-        if found.module.recognizes(place, head):
-            return found
-    by_name = _by_ending(place.name)
-    if by_name is not None:
-        return by_name
+    try:
+        if not place.exists():
+            raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
+        found = _by_content(place) or _by_ending(place.name)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, span, "check the path")) from error
+    if found is not None:
+        return found
     raise DiagnosticError(Diagnostic("IO0002", f"{path} is in no format that is known", span, f"known: {_known()}"))
 
 
@@ -103,6 +123,16 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
         message = f"there is no format {name!r}" if name else f"the name {path} says no format"
         raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))
     return found
+
+
+def _by_content(place: Path) -> Format | None:
+    head = b""
+    if place.is_file():
+        with place.open("rb") as file:
+            head = file.read(HEAD)
+        # A format looks at the name, too; nothing lies below a file, and this name has no ending.
+        place = place / "model"
+    return next((found for found in FORMATS.values() if found.module.recognizes(place, head)), None)
 
 
 def _by_ending(name: str) -> Format | None:

@@ -86,12 +86,12 @@ class Value:
     @property
     def is_constant(self) -> bool:
         """Whether it is the same in every run, with or without its numbers at hand."""
-        return self.graph is not None and self.producer is None and self in self.graph.constants
+        return self.graph is not None and self in self.graph.constants
 
     @property
     def is_input(self) -> bool:
         """Whether its graph is given it."""
-        return self.graph is not None and self.producer is None and self in self.graph.input_set
+        return self.graph is not None and self in self.graph.input_set
 
     @property
     def is_output(self) -> bool:

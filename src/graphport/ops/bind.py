@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.dims import Symbolic, decide_equal, substitute, symbols
+from graphport.core.dims import Symbolic, decide_equal, decide_less, substitute, symbols
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 
 if TYPE_CHECKING:
@@ -44,13 +44,14 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
             findings.append(Diagnostic("SHAPE0003", f"the input {name!r} is a {fact}, no tensor", value.origin))
         elif fact.shape is None:
             value.fact = TensorFact(fact.dtype, shape)
-        elif len(fact.shape) != len(shape) or not all(
-            _unify(d, s, sizes) for d, s in zip(fact.shape, shape, strict=True)
-        ):
+        elif not _admits(fact.shape, shape, sizes):
             message = f"the input {name!r} cannot have the shape {list(given)}: it is declared as {fact}"
             findings.append(
                 Diagnostic("SHAPE0003", message, value.origin, "fixed extents of a model cannot be changed")
             )
+        else:
+            known = [d if isinstance(d, int) else s for d, s in zip(fact.shape, shape, strict=True)]
+            value.fact = fact.with_shape(known)
     if findings:
         raise DiagnosticError(*findings)
     bind(graph, sizes)
@@ -60,6 +61,13 @@ def _dim(given: int | str) -> Dim:
     from graphport.core.dims import parse_dim
 
     return given if isinstance(given, int) else parse_dim(given)
+
+
+def _admits(declared: Sequence[Dim], given: Sequence[Dim], sizes: dict[str, Dim]) -> bool:
+    """Whether both shapes can be one; what `given` says of symbols goes to `sizes`."""
+    if len(declared) != len(given) or any(decide_less(dim, 0) is True for dim in given):
+        return False
+    return all(_unify(d, s, sizes) for d, s in zip(declared, given, strict=True))
 
 
 def _unify(declared: Dim, given: Dim, sizes: dict[str, Dim]) -> bool:

@@ -17,6 +17,7 @@ from graphport.ops.types import Types
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
     from graphport.core.facts import Fact
 
 OPSET = 26
@@ -24,6 +25,9 @@ OPSET = 26
 
 ShapeRule: TypeAlias = "Callable[..., Fact | Sequence[Fact | None]]"
 """A page's signature over facts instead of tensors; a body is a callable from facts to facts."""
+
+MacRule: TypeAlias = "Callable[..., Dim]"
+"""Multiply-accumulates of one run: fact of the first result, then a page's signature over facts."""
 
 Lowering: TypeAlias = Callable[..., Any]
 """`(builder, *operands, **attributes)` of a dialect's word to canonical value or values."""
@@ -111,6 +115,7 @@ class Page:
     exactness: Exactness = "rounding"
     role: Role = "none"
     index_operands: tuple[str, ...] = ()
+    macs: MacRule | None = None
     spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @cached_property
@@ -169,6 +174,7 @@ def op(
     exactness: Exactness = "rounding",
     role: Role = "none",
     index_operands: Sequence[str] = (),
+    macs: MacRule | None = None,
     **spellings: str | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Page]:
     """Declare the page of an operator; the function below is its meaning.
@@ -184,6 +190,7 @@ def op(
         exactness: what a right implementation may differ by.
         role: how a quantizer treats it.
         index_operands: operands that are shapes, axes, positions or counts.
+        macs: how many multiply-accumulates it takes, where that is what it takes time for.
         **spellings: call patterns by dialect.
     """
 
@@ -200,6 +207,7 @@ def op(
             exactness=exactness,
             role=role,
             index_operands=tuple(index_operands),
+            macs=macs,
             spellings={dialect: (said,) if isinstance(said, str) else said for dialect, said in spellings.items()},
         )
         if page.name in PAGES:

@@ -202,16 +202,24 @@ def _bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
 
 
 def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> None:
-    if types.form == "sequence" and isinstance(fact, SequenceFact):
-        fact = fact.element
-    if not isinstance(fact, TensorFact) or fact.dtype is None:
+    if types.form == "any" or fact == UNKNOWN:
         return
-    if types.form == "tensor" and fact.dtype not in types.dtypes:
+    if types.form != _FORMS[type(fact)]:
+        message = f"{name} is {fact}, no {types.form}"
+        raise ShapeError(message)
+    while not isinstance(fact, TensorFact):
+        fact = fact.element
+    if fact.dtype is None:
+        return
+    if fact.dtype not in types.dtypes:
         message = f"{name} is {fact.dtype}"
         raise ShapeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}")
     if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
         message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
         raise ShapeError(message, "both must have one element type; cast one of them")
+
+
+_FORMS: dict[type[Fact], str] = {TensorFact: "tensor", SequenceFact: "sequence", OptionalFact: "optional"}
 
 
 def _result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | None:

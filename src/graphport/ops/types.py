@@ -36,11 +36,14 @@ class Body(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """A type variable: its name in ONNX's schema, the element types it admits, and what holds them."""
+    """A type variable: its name in ONNX's schema, the element types it admits, and what holds them.
+
+    One of form `any` stands for another type at each operand: the values that a loop carries have little in common.
+    """
 
     name: str
     dtypes: frozenset[DType]
-    form: Literal["tensor", "sequence", "optional", "any"] = "tensor"
+    form: Literal["tensor", "sequence", "any"] = "tensor"
 
 
 HALF = frozenset({DType.FLOAT16, DType.BFLOAT16})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.formats.onnx.domains import keeps, versions
 from graphport.formats.onnx.recognition import recognizes
 
 if TYPE_CHECKING:
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
     from graphport.formats.onnx.reader import from_proto, read
     from graphport.formats.onnx.writer import to_proto, write
 
-__all__ = ["from_ir", "from_proto", "inline_functions", "read", "recognizes", "to_ir", "to_proto", "write"]
+__all__ = [
+    "from_ir",
+    "from_proto",
+    "inline_functions",
+    "keeps",
+    "read",
+    "recognizes",
+    "to_ir",
+    "to_proto",
+    "versions",
+    "write",
+]
 
 _HOMES = {
     "from_ir": "exchange",

@@ -78,30 +78,33 @@ class Attributes:
         self._tensors = tensors
 
     def read(
-        self, proto: AttributeProto, operator: Operator, bodies: Bodies, place: str
+        self, proto: AttributeProto, name: str, operator: Operator, bodies: Bodies, place: str
     ) -> tuple[Attribute, AttributeNotes | None]:
         """The value of an attribute and what is to be noted of it; findings name the `place` of its node."""
         kind = proto.type or _kind(proto)
-        name = proto.name
-        expected = operator.kinds.get(name, 0 if name.startswith("__") or not operator.is_known else -1)
+        expected = operator.kinds.get(name)
+        if expected is None:
+            expected = 0 if not operator.is_known or name.startswith("__") else -1
         if expected not in (0, kind):
             self._misfit(name, kind, expected, operator, place)
             return None, None
-        doc_string = text(proto.doc_string)
-        notes = AttributeNotes(doc_string=doc_string) if doc_string else None
+        notes = AttributeNotes(doc_string=text(proto.doc_string)) if proto.doc_string else None
         if kind == INT:
             value = proto.i
             return (self._dtype(value, f"{place}.{name}") if name in operator.dtypes else value), notes
         if kind == INTS:
-            return tuple(proto.ints), notes or _empty(proto.ints, kind, expected)
+            ints = tuple(proto.ints[:])
+            return ints, notes if ints else _empty(kind, expected, notes)
         if kind == FLOAT:
             return proto.f, notes
         if kind == FLOATS:
-            return tuple(proto.floats), notes or _empty(proto.floats, kind, expected)
+            floats = tuple(proto.floats[:])
+            return floats, notes if floats else _empty(kind, expected, notes)
         if kind == STRING:
             return _string(proto.s), notes
         if kind == STRINGS:
-            return tuple(map(_string, proto.strings)), notes or _empty(proto.strings, kind, expected)
+            strings = tuple(map(_string, proto.strings))
+            return strings, notes if strings else _empty(kind, expected, notes)
         return self._large(proto, kind, bodies, f"{place}.{name}")
 
     def _large(
@@ -180,9 +183,9 @@ def _string(value: bytes) -> str | bytes:
         return value
 
 
-def _empty(entries: object, kind: int, expected: int) -> AttributeNotes | None:
+def _empty(kind: int, expected: int, notes: AttributeNotes | None) -> AttributeNotes | None:
     """Notes that keep the type of an empty list, where the schema does not."""
-    return None if entries or expected else AttributeNotes(kind)
+    return notes if expected else AttributeNotes(kind, "" if notes is None else notes.doc_string)
 
 
 def _indexed(place: str, index: int, kind: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Span
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 MOST_DEPTH = 32
 """Bodies within each other; the protobuf library reads no more either."""
 
-_NOTHING: tuple[dict[str, Attribute], dict[str, AttributeNotes]] = ({}, {})
+_NOTHING: tuple[Mapping[str, Attribute], Mapping[str, AttributeNotes]] = (MappingProxyType({}), MappingProxyType({}))
 
 
 class Scope:
@@ -204,20 +205,18 @@ class GraphBuilder:
     def _nodes(self, protos: Sequence[NodeProto], scope: Scope) -> None:
         # A model may have 100,000 nodes, and whatever is done here is done for each: what is rare has a method of its
         # own, and a slice of a repeated field costs a third of going through it.
-        graph, names, operators, source = scope.graph, scope.names, self._operators, self._findings.source
-        bodies = self.bodies(scope)
+        graph, find, operators, source = scope.graph, scope.names.get, self._operators, self._findings.source
+        bodies, prefix = self.bodies(scope), f"{scope.place}.node["
         # Names first: a node may read what a later one computes, which is set right afterwards.
-        results = [self._results(proto.output[:], index, scope) for index, proto in enumerate(protos)]
+        results = self._results(protos, scope)
         for index, proto in enumerate(protos):
-            name = text(proto.name)
-            place = f'{scope.place}.node[{index}] "{name}"'
+            place = f'{prefix}{index}] "{proto.name}"'
             operator = operators.get((proto.domain, proto.op_type)) or self._operator(proto, place)
-            inputs: list[Value | None] = []
-            for operand in proto.input[:]:
-                value = names.get(operand)
+            inputs = [find(name) for name in proto.input[:]]
+            for value in inputs:
                 if value is None or value.graph is None:
-                    value = self._find(operand, scope, place)
-                inputs.append(value)
+                    inputs = [self._found(name, scope, place) for name in proto.input]
+                    break
             outputs = results[index]
             if operator.has_open_end and outputs and outputs[-1] is None:
                 outputs = [value or Value(f"{place}.output[{i}]") for i, value in enumerate(outputs)]
@@ -230,48 +229,54 @@ class GraphBuilder:
                 operator.name,
                 inputs,
                 outputs,
-                None if attributes is _NOTHING[0] else attributes,
+                attributes,
                 dialect=operator.dialect,
-                name=name,
+                name=text(proto.name),
                 origin=Span(source, None, None, place),
             )
             if noted or proto.doc_string or proto.metadata_props or proto.overload or proto.device_configurations:
                 node.notes[KEY] = _node_notes(proto, noted)
             graph.append(node)
 
-    def _find(self, name: str, scope: Scope, place: str) -> Value | None:
-        """What a node reads that its own graph does not have yet: it is absent, later, around it, or nowhere."""
+    def _found(self, name: str, scope: Scope, place: str) -> Value | None:
+        """What a node reads that its own graph may not have yet: it may be absent, later, around it, or nowhere."""
         if not name:
             return None
         value = scope.find(name)
         if value is None:
-            known = listed(other for other in scope.names if other.lower() == str(name).lower())
-            remedy = f"there is {known}" if known else "it is no input, initializer or result of a node"
+            remedy = "it is no input, initializer or result of a node"
+            if not self._findings.left_out:
+                known = listed(other for other in scope.names if other.lower() == str(name).lower())
+                remedy = f"there is {known}" if known else remedy
             self._findings.error("ONNX0102", f"it reads {name!r}, which nothing defines", place, remedy)
         return value
 
-    def _results(self, given: Sequence[str], index: int, scope: Scope) -> list[Value | None]:
+    def _results(self, protos: Sequence[NodeProto], scope: Scope) -> list[list[Value | None]]:
+        """New values for the results of all nodes, in `scope.names` from now on."""
         names = scope.names
-        found: list[Value | None] = []
-        for name in given:
-            if not name:
-                found.append(None)
-                continue
-            value = Value(name)
-            found.append(value)
-            is_text = type(name) is str
-            if not is_text or names.setdefault(name, value) is not value or (scope.outer and scope.outer.find(name)):
-                self._taken(value, scope, index)
-        return found
+        given = [proto.output[:] for proto in protos]
+        flat = [name for outputs in given for name in outputs if name]
+        values = dict(zip(flat, map(Value, flat), strict=True))
+        is_plain = len(values) == len(flat) and names.keys().isdisjoint(flat) and set(map(type, flat)) <= {str}
+        if not is_plain or (scope.outer is not None and any(map(scope.outer.find, flat))):
+            return [[self._result(name, index, scope) for name in outputs] for index, outputs in enumerate(given)]
+        names.update(values)
+        find = values.get
+        return [[find(name) for name in outputs] for outputs in given]
 
-    def _taken(self, value: Value, scope: Scope, index: int) -> None:
+    def _result(self, name: str, index: int, scope: Scope) -> Value | None:
+        """A new value for a result, with a finding if its name is none or somebody else's."""
+        if not name:
+            return None
         place = f"{scope.place}.node[{index}].output"
-        name = text(value.name)
-        if name is value.name:
-            self._findings.error("ONNX0101", f"the name {name!r} is given twice", place, "rename one of both")
-        else:
-            value.name = name
-            self._findings.error("ONNX0006", f"the name {name!r} is no UTF-8", place)
+        said = text(name)
+        value = Value(said)
+        if said is not name:
+            self._findings.error("ONNX0006", f"the name {said!r} is no UTF-8", place)
+        is_new = scope.names.setdefault(said, value) is value
+        if not is_new or (scope.outer is not None and scope.outer.find(said) is not None):
+            self._findings.error("ONNX0101", f"the name {said!r} is given twice", place, "rename one of both")
+        return value
 
     def _operator(self, proto: NodeProto, place: str) -> Operator:
         domain, name = text(proto.domain), text(proto.op_type)
@@ -307,16 +312,17 @@ class GraphBuilder:
     def _read_attributes(
         self, proto: NodeProto, operator: Operator, bodies: Bodies, scope: Scope, place: str
     ) -> tuple[dict[str, Attribute], dict[str, AttributeNotes]]:
+        read = self._attributes.read
         attributes: dict[str, Attribute] = {}
         noted: dict[str, AttributeNotes] = {}
-        for each in proto.attribute:
+        for each in proto.attribute[:]:
             name = text(each.name)
             if name in attributes or name in noted:
                 self._findings.error("ONNX0205", f"the attribute {name} stands twice", place)
             elif each.ref_attr_name:
                 noted[name] = self._reference(text(each.ref_attr_name), each.type, scope, f"{place}.{name}")
             else:
-                attributes[name], notes = self._attributes.read(each, operator, bodies, place)
+                attributes[name], notes = read(each, name, operator, bodies, place)
                 if notes is not None:
                     noted[name] = notes
         for name in operator.required:
@@ -358,10 +364,12 @@ class GraphBuilder:
         for index, declared in enumerate(protos):
             name = text(declared.name)
             value = scope.names.get(name)
-            if value is None or value.producer is None:
+            if value is None or value.is_input:
                 continue
             place = f'{scope.place}.value_info[{index}] "{name}"'
-            value.fact = self._declaration(declared, value.name, "value_info", place, declarations)
+            fact = self._declaration(declared, value.name, "value_info", place, declarations)
+            if value.producer is not None:
+                value.fact = fact
             found[value.name] = None
         return tuple(found)
 
@@ -419,7 +427,7 @@ def _may_be(declared: TensorFact, storage: Storage) -> bool:
     return all(not isinstance(d, int) or d == n for d, n in zip(declared.shape, storage.shape, strict=True))
 
 
-def _node_notes(proto: NodeProto, attributes: dict[str, AttributeNotes]) -> NodeNotes:
+def _node_notes(proto: NodeProto, attributes: Mapping[str, AttributeNotes]) -> NodeNotes:
     return NodeNotes(
         doc_string=text(proto.doc_string),
         metadata=properties(proto.metadata_props),

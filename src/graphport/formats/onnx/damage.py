@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from onnx import ModelProto
 
 from graphport.formats.onnx import wire
 from graphport.formats.onnx.wire import DamagedError
@@ -20,6 +22,8 @@ class Damage(NamedTuple):
     offset: int
     path: str
     message: str
+    is_cut: bool = False
+    """Whether the file ends in it."""
 
     @property
     def place(self) -> str:
@@ -37,10 +41,22 @@ class _Frame:
         self.counts: dict[int, int] = {}
 
 
-def find_damage(data: memoryview, message: Descriptor) -> Damage | None:
-    """The first fault in bytes that should be a `message`; every field is looked into, `None` if all are right."""
-    frames = [_Frame(message, "", len(data))]
+class _Step(NamedTuple):
+    """Where to read on, in which message, and what of it is missing at the end of the file."""
+
+    position: int
+    inner: _Frame | None = None
+    cut: Damage | None = None
+
+
+def find_damage(data: memoryview) -> Damage | None:
+    """The first fault in bytes that should be a model; every field is looked into, `None` if all are right.
+
+    Where the file ends too early, it is the innermost field that is cut.
+    """
+    frames = [_Frame(cast("Descriptor", ModelProto.DESCRIPTOR), "", len(data))]
     position = 0
+    cut: Damage | None = None
     while frames:
         frame = frames[-1]
         if position >= frame.stop:
@@ -48,21 +64,23 @@ def find_damage(data: memoryview, message: Descriptor) -> Damage | None:
             continue
         answer = _field(data, frame, position)
         if isinstance(answer, Damage):
-            return answer
-        inner, position = answer
-        if inner is not None:
-            frames.append(inner)
+            return answer if cut is None or answer.is_cut else cut
+        if answer.cut is not None:
+            cut = answer.cut
+        position = answer.position
+        if answer.inner is not None:
+            frames.append(answer.inner)
         if len(frames) > MOST_DEPTH:
             return Damage(position, _shortened(frames[-1].path), f"messages stand in each other {MOST_DEPTH} times")
-    return None
+    return cut
 
 
-def _field(data: memoryview, frame: _Frame, start: int) -> Damage | tuple[_Frame | None, int]:
-    """A fault in the field at `start`, or the message that it holds and where to read on."""
+def _field(data: memoryview, frame: _Frame, start: int) -> Damage | _Step:
+    """A fault in the field at `start`, or where to read on."""
     try:
         tag, position = wire.varint(data[: frame.stop], start, start)
     except DamagedError:
-        return Damage(start, frame.path, "the number of a field does not end")
+        return Damage(start, frame.path, "the number of a field does not end", is_cut=frame.stop == len(data))
     number, kind = tag >> 3, tag & 7
     if number == 0 or number >= 1 << 29 or kind not in (wire.VARINT, wire.FIXED64, wire.LENGTH, wire.FIXED32):
         return Damage(start, frame.path, f"no field of {frame.message.name} begins with {tag:#x}")
@@ -71,32 +89,37 @@ def _field(data: memoryview, frame: _Frame, start: int) -> Damage | tuple[_Frame
     try:
         end = wire.skip(data[: frame.stop], tag, position, start)
     except DamagedError:
-        return Damage(start, path, "a number does not end")
+        return Damage(start, path, "a number does not end", is_cut=frame.stop == len(data))
+    cut: Damage | None = None
     if end > frame.stop:
-        return Damage(start, path, f"it takes {end - start} bytes, {frame.stop - start} are left")
+        message = f"it takes {end - start} bytes, {frame.stop - start} are left"
+        cut = Damage(start, path, message, is_cut=frame.stop == len(data))
+        if not cut.is_cut or field is None or field.message_type is None or kind != wire.LENGTH:
+            return cut
+        end = frame.stop
     if field is None or kind != wire.LENGTH:
-        return None, end
+        return _Step(end)
     _, content = wire.varint(data, position, start)
     if field.message_type is not None:
-        return _Frame(field.message_type, path, end), content
+        return _Step(content, _Frame(field.message_type, path, end), cut)
     if field.is_repeated and field.type not in (field.TYPE_STRING, field.TYPE_BYTES):
         return _packed(data, field, path, content, end)
-    return None, end
+    return _Step(end)
 
 
-def _packed(data: memoryview, field: FieldDescriptor, path: str, start: int, end: int) -> Damage | tuple[None, int]:
+def _packed(data: memoryview, field: FieldDescriptor, path: str, start: int, end: int) -> Damage | _Step:
     """A fault in a list of numbers without tags."""
     width = {field.TYPE_FLOAT: 4, field.TYPE_DOUBLE: 8}.get(field.type)
     if width is not None:
         odd = (end - start) % width
-        return Damage(start, path, f"{end - start} bytes are no {width}-byte numbers") if odd else (None, end)
+        return Damage(start, path, f"{end - start} bytes are no {width}-byte numbers") if odd else _Step(end)
     position = start
     while position < end:
         try:
             _, position = wire.varint(data[:end], position, position)
         except DamagedError:
             return Damage(position, path, "a number does not end")
-    return None, end
+    return _Step(end)
 
 
 def _path(frame: _Frame, field: FieldDescriptor | None, number: int) -> str:

@@ -7,6 +7,11 @@ at the opset that it came with. A domain that is called like a dialect of anothe
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
 DEFAULT = "onnx"
 FUTURE = "onnx.future"
 CANONICAL = ""
@@ -43,3 +48,16 @@ def domain_of(dialect: str) -> str | None:
     if dialect.startswith(_PREFIX):
         return dialect.removeprefix(_PREFIX)
     return None if dialect.partition(".")[0] in _FORMATS else dialect
+
+
+def keeps(dialect: str) -> bool:
+    """Whether nodes of a dialect can stand in an ONNX file as they are, in the default domain or another."""
+    return domain_of(dialect) is not None
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """The version of every domain that a raw graph speaks, by the domain's name."""
+    domains = {dialect: domain_of(dialect) for dialect in graph.opsets}
+    return {
+        domain or "ai.onnx": str(graph.opsets[dialect]) for dialect, domain in domains.items() if domain is not None
+    }

@@ -143,21 +143,19 @@ class Encoder:
         return [_value_info_of(value, "input", notes) for value in values.values()]
 
     def _returned(self, graph: Graph, depth: int) -> tuple[list[ValueInfoProto], list[NodeProto]]:
-        """Outputs, and copies for bodies that return what is not theirs, or one value twice: runtimes refuse those."""
+        """Outputs, and copies of what a body returns of the graphs around it: runtimes refuse the value itself."""
         notes = noted(graph, GraphNotes) or _NO_GRAPH_NOTES
         outputs: list[ValueInfoProto] = []
         copies: list[NodeProto] = []
-        seen: set[Value] = set()
         for value in graph.outputs:
             if depth == 0:
                 self._check_type(value, "output")
             declared = _value_info_of(value, "output", notes)
-            if depth and (value in seen or value.graph is not graph):
+            if value.graph is not graph:
                 name = unique(value.name, self._taken)
                 self._taken.add(name)
                 copies.append(NodeProto(op_type="Identity", input=[value.name], output=[name]))
                 declared.name = name
-            seen.add(value)
             outputs.append(declared)
         return outputs, copies
 
@@ -343,10 +341,11 @@ def _annotate(proto: NodeProto, notes: NodeNotes) -> None:
 
 
 def _value_info(graph: Graph, notes: GraphNotes) -> list[ValueInfoProto]:
-    """The declarations of results that the file had; what has no name or type any more is left out."""
+    """The declarations of results and constants that the file had, of those that are still there."""
     if not notes.value_info:
         return []
-    values = {value.name: value for node in graph for value in node.results}
+    values = {value.name: value for value in graph.constants}
+    values.update((value.name, value) for node in graph for value in node.results)
     found = [values[name] for name in notes.value_info if name in values]
     return [_value_info_of(value, "value_info", notes) for value in found]
 

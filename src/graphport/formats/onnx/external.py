@@ -31,11 +31,13 @@ class Folder:
     """The files beside a model, each mapped once.
 
     Only regular files inside `path` are read: a location is relative, holds no `..`, and leaves the folder through no
-    symbolic link. Without a `path`, as for a model in memory, there are none.
+    symbolic link, unless into `home`. That is where a model lies that is a link itself, as in caches that keep each file
+    once. Without a `path`, as for a model in memory, there are none.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, home: Path | None = None) -> None:
         self._path = path
+        self._home = home
         self._files: dict[str, MappedFile | None] = {}
 
     def storage(
@@ -82,14 +84,17 @@ class Folder:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             findings.error("ONNX0402", f"{path} cannot be read: {reason}", place, "put the file beside the model")
             return None
-        if not real.is_relative_to(self._path.resolve()):
+        if not any(real.is_relative_to(root.resolve()) for root in (self._path, self._home) if root is not None):
             message = f"{location!r} is a link to {real}, outside of the folder of the model"
             findings.error("ONNX0401", message, place, "copy the file (or make a hard link) into the folder")
             return None
         if not is_regular:
             findings.error("ONNX0402", f"{path} is no regular file", place)
             return None
-        return MappedFile(real)
+        file = MappedFile(real)
+        # Mapped now, it stays what it is should a model be written over it.
+        file.view(0, 0)
+        return file
 
 
 def _is_inside(location: str) -> bool:

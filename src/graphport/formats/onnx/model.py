@@ -111,7 +111,7 @@ class ModelBuilder:
         noted: dict[str, AttributeNotes] = {}
         for each in proto.attribute_proto:
             name = text(each.name)
-            defaults[name], notes = self._attributes.read(each, _ANY, builder.bodies(scope), place)
+            defaults[name], notes = self._attributes.read(each, name, _ANY, builder.bodies(scope), place)
             if notes is not None:
                 noted[name] = notes
         return Function(

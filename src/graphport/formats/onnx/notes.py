@@ -80,7 +80,7 @@ class GraphNotes:
     inputs: tuple[str, ...] = ()
     """All names of `input` in order, if some of them are constants: inputs with a default."""
     value_info: tuple[str, ...] = ()
-    """Results that are declared, in order."""
+    """Results and constants that are declared, in order."""
     declarations: Mapping[tuple[str, str], Declaration] = field(default_factory=dict[tuple[str, str], Declaration])
     """By field of `GraphProto` and name."""
     quantization: tuple[bytes, ...] = ()

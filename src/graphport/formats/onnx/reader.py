@@ -6,7 +6,7 @@ import gc
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Never, cast
+from typing import TYPE_CHECKING, Never
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
@@ -22,8 +22,6 @@ from graphport.formats.onnx.tensors import Tensors
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-    from google.protobuf.descriptor import Descriptor
 
     from graphport.formats.onnx.external import External
     from graphport.ir.graph import Graph
@@ -66,7 +64,7 @@ def read(
         path = Path(source)
         collected = Findings(Source(name or os.fspath(source)))
         file = _mapped(path, collected)
-        outside = Folder(path.parent if folder is None else Path(folder))
+        outside = Folder(path.parent, path.resolve().parent) if folder is None else Folder(Path(folder))
     return _read(file, collected, outside, findings)
 
 
@@ -123,7 +121,7 @@ def _read(file: MappedFile | Bytes, collected: Findings, outside: External, find
 
 
 def _damaged(data: memoryview, collected: Findings, error: Exception) -> Never:
-    found = find_damage(data, cast("Descriptor", ModelProto.DESCRIPTOR))
+    found = find_damage(data)
     remedy = "the file is damaged, cut short, or no ONNX model; fetch or export it again"
     if found is not None:
         collected.error("ONNX0001", found.message, found.place, remedy)

@@ -59,7 +59,8 @@ def misplaced(indices: Storage, shape: Sequence[int]) -> str | None:
     """What is wrong with the places of entries in a tensor of `shape`; `None` if nothing."""
     array = indices.numpy()
     limits = [prod(shape)] if array.ndim == 1 else shape
-    outside = np.flatnonzero(((array < 0) | (array >= np.array(limits, np.int64))).reshape(len(array), -1).any(axis=1))
+    wrong = (array < 0) | (array >= np.array(limits, np.int64))
+    outside = np.flatnonzero(wrong if wrong.ndim == 1 else wrong.any(axis=1))
     if outside.size:
         return f"entry {outside[0]} stands at {array[outside[0]].tolist()}"
     where = places(indices, shape)

@@ -150,10 +150,10 @@ def is_same(declared: Fact, fact: Fact) -> bool:
 def _tensor(proto: TypeProto.Tensor | TypeProto.SparseTensor) -> tuple[TensorFact, bool]:
     code = proto.elem_type
     dtype = dtype_of(code) if code else None
+    is_all = dtype is not None
     if not proto.HasField("shape"):
-        return TensorFact(dtype, None), True
+        return TensorFact(dtype, None), is_all
     dims: list[Dim] = []
-    is_all = True
     for entry in proto.shape.dim:
         dim, is_plain = _dim(entry)
         dims.append(dim)

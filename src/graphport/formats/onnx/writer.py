@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, TrainingInfoProto
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.names import identifier
 from graphport.formats.onnx import domains, opsets, schema
 from graphport.formats.onnx.encode import Encoder, entries
 from graphport.formats.onnx.encoded import Encoded, numbers
@@ -106,7 +107,23 @@ def encode(
     Raises:
         DiagnosticError: everything that cannot be said.
     """
-    graph = _sorted(graph)
+    try:
+        return _encoded(_spelled(_sorted(graph)), placement, opset, collected, findings, with_sparse=with_sparse)
+    except UnicodeEncodeError as error:
+        message = f"{error.object[:80]!r} is no text that UTF-8 can spell"
+        collected.error("ONNX0610", message, "graph", "correct the name or text")
+        raise DiagnosticError(*collected.diagnostics) from error
+
+
+def _encoded(
+    graph: Graph,
+    placement: Placement,
+    opset: int | None,
+    collected: Findings,
+    findings: list[Diagnostic] | None,
+    *,
+    with_sparse: bool,
+) -> Encoded:
     notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
     version = opsets.choose(graph, opset, collected)
     imports = opsets.imports(graph, version, collected)
@@ -138,6 +155,28 @@ def _sorted(graph: Graph) -> Graph:
     for each in walk(twin):
         rewrite.sort(each)
     return twin
+
+
+def _spelled(graph: Graph) -> Graph:
+    """The graph, or a copy of it in which values have names that ONNX can spell."""
+    taken = {value.name for each in walk(graph) for value in each.values()}
+    if all(map(_can_be_spelled, taken)):
+        return graph
+    twin = rewrite.copy(graph)
+    for each in walk(twin):
+        for value in each.values():
+            if not _can_be_spelled(value.name):
+                each.rename(value, identifier(value.name, taken))
+                taken.add(value.name)
+    return twin
+
+
+def _can_be_spelled(name: str) -> bool:
+    """Whether it is UTF-8, and not empty: an empty name stands for an absent value."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_sorted(graph: Graph) -> bool:
@@ -187,9 +226,7 @@ def _ir_version(graph: Graph, notes: ModelNotes, opset: int, *, is_raw: bool) ->
     return notes.ir_version
 
 
-def _data_file(
-    graph: Graph, target: Path, collected: Findings, *, external_data: bool | str | None
-) -> DataFile | None:
+def _data_file(graph: Graph, target: Path, collected: Findings, *, external_data: bool | str | None) -> DataFile | None:
     if external_data is None:
         notes = noted(graph, ModelNotes, MODEL)
         external_data = notes is not None and notes.has_external_data

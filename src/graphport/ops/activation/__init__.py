@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ops.activation.dropout import Dropout
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_index, broadcast, decided_equal_shapes, elementwise
+from graphport.ops.special import erf, logistic, widened
+from graphport.ops.symbolic import larger, smaller
 from graphport.ops.types import FLOATS, IEEE, INTEGERS, NUMBERS_4, SIGNED, Tensor, Types
+
+__all__ = ["Dropout"]
 
 T = Annotated[Tensor, Types("T", FLOATS)]
 Single = Annotated[Tensor, Types("T", frozenset({DType.FLOAT32}))]
 Signed = Annotated[Tensor, Types("T", FLOATS | SIGNED)]
 Number = Annotated[Tensor, Types("T", NUMBERS_4)]
 Classic = Annotated[Tensor, Types("T", IEEE | INTEGERS)]
-Sloped = Annotated[
-    Tensor, Types("T", FLOATS | {DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
-]
-
-
-def widened(x: Tensor) -> Tensor:
-    """`x` as float32 where it is narrower: half types hold too few digits for what stands between two roundings."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+Sloped = Annotated[Tensor, Types("T", FLOATS | {DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})]
 
 
 @op(
@@ -38,13 +36,6 @@ def widened(x: Tensor) -> Tensor:
 def Relu(x: Signed) -> Signed:
     """Rectifier: `x` where positive, 0 elsewhere; NaN stays.  Shapes: x [*s] → [*s].  Source: ONNX Relu-14."""
     return np.maximum(x, x.dtype.type(0))
-
-
-def logistic(x: Tensor) -> Tensor:
-    """`1 / (1 + exp(-x))`: exp of a number that is not positive cannot overflow, on either side of 0."""
-    e = np.exp(-np.abs(x))
-    one = x.dtype.type(1)
-    return np.where(x < 0, e, one) / (one + e)
 
 
 @op(shape=elementwise("x"), since=6, nnef="sigmoid(x)", pnnx=("F.sigmoid(x)", "nn.Sigmoid(x)"), role="pointwise")
@@ -189,7 +180,14 @@ def Mish(x: T) -> T:
     return (wide * np.tanh(np.logaddexp(wide, 0))).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=20, role="pointwise")
+def _gelu_shape(x: TensorFact, *, approximate: str = "none") -> TensorFact:
+    if approximate not in ("none", "tanh"):
+        message = f"approximate is {approximate!r}"
+        raise ShapeError(message, "none or tanh")
+    return TensorFact(x.dtype, x.shape)
+
+
+@op(shape=_gelu_shape, since=20, role="pointwise")
 def Gelu(x: T, *, approximate: str = "none") -> T:
     """`x` times the normal distribution's probability of less than `x`, or with `tanh` its approximation.
 
@@ -205,28 +203,7 @@ def Gelu(x: T, *, approximate: str = "none") -> T:
     if approximate == "tanh":
         inner = wide.dtype.type(np.sqrt(2 / np.pi)) * (wide + wide.dtype.type(0.044715) * wide**3)
         return (half * wide * (1 + np.tanh(inner))).astype(x.dtype)
-    if approximate != "none":
-        message = f"approximate is {approximate!r}"
-        raise ShapeError(message, "none or tanh")
     return (half * wide * (1 + erf(wide * wide.dtype.type(np.sqrt(0.5))))).astype(x.dtype)
-
-
-def erf(x: Tensor) -> Tensor:
-    """The error function, within 2e-16 absolute: its Taylor series near 0, a continued fraction of erfc beyond."""
-    wide = x.astype(np.float64)
-    small = np.minimum(np.abs(wide), 3.0)
-    term = small.copy()
-    total = small.copy()
-    for n in range(1, 60):
-        term = term * -(small * small) / n
-        total += term / (2 * n + 1)
-    large = np.maximum(np.abs(wide), 3.0)
-    fraction = np.zeros_like(large)
-    for k in range(60, 0, -1):
-        fraction = (k / 2) / (large + fraction)
-    tail = 1 - np.exp(-large * large) / np.sqrt(np.pi) / (large + fraction)
-    magnitude: Any = np.where(np.abs(wide) < 3, total * 2 / np.sqrt(np.pi), tail)
-    return (np.sign(wide) * magnitude).astype(x.dtype)
 
 
 @op(shape=elementwise("x"), since=1, nnef="softplus(x)", role="pointwise")
@@ -297,5 +274,5 @@ def Clip(input: Number, min: Number | None = None, max: Number | None = None) ->
 
     Source: ONNX Clip-13.
     """
-    result = input if min is None else np.maximum(input, min.reshape(()))
-    return result if max is None else np.minimum(result, max.reshape(()))
+    result = input if min is None else larger(input, min.reshape(()))
+    return result if max is None else smaller(result, max.reshape(()))

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.activation import (
     Clip,
+    Dropout,
     Elu,
     HardSigmoid,
     Hardmax,
@@ -21,6 +23,7 @@ from graphport.ops.activation import (
     Softmax,
     Tanh,
 )
+from graphport.ops.comparison import Where
 from graphport.ops.in_place import allowed_in_place
 from graphport.ops.reshape import Flatten, Reshape, Shape, Unsqueeze
 from graphport.ops.shapes import axis_index
@@ -102,3 +105,40 @@ def clip_6(
     dtype = input.fact.dtype if isinstance(input.fact, TensorFact) else None
     low, high = (None if bound is None else b.constant(bound, dtype) for bound in (min, max))
     return b(Clip, input, low, high)
+
+
+@Dropout.lower("onnx", until=6)
+def dropout_1(
+    b: Builder,
+    data: Value,
+    *,
+    is_test: int = 0,
+    ratio: float = 0.5,
+    consumed_inputs: tuple[int, ...] | None = None,
+) -> tuple[Value, ...]:
+    """An attribute, not an operand, told training from use; the mask had the type of the data."""
+    del consumed_inputs
+    trains = None if is_test else b.constant(np.array(True))
+    return _dropped(b, data, ratio, trains)
+
+
+@Dropout.lower("onnx", until=9)
+def dropout_7(b: Builder, data: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
+    """The ratio was an attribute, and the mask had the type of the data."""
+    return _dropped(b, data, ratio, None)
+
+
+def _dropped(b: Builder, data: Value, ratio: float, trains: Value | None) -> tuple[Value, ...]:
+    share = None if trains is None else b.constant(ratio, DType.FLOAT32)
+    results = b.results(Dropout, b.count, data, share, trains)
+    if len(results) == 1:
+        return results
+    one, zero = b.like(data, 1), b.like(data, 0)
+    return results[0], b(Where, results[1], one, zero)
+
+
+@Dropout.lower("onnx", until=11)
+def dropout_10(b: Builder, data: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
+    """The ratio was an attribute, and without training of no account."""
+    del ratio
+    return b.results(Dropout, b.count, data)

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ops.activation import erf, widened
 from graphport.ops.arithmetic.cast import Cast, CastLike
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import broadcasting, elementwise
+from graphport.ops.special import erf, widened
+from graphport.ops.symbolic import larger, quotient, remainder, smaller
 from graphport.ops.types import FLOATS, INDICES, INTEGERS, NUMBERS_4, SIGNED, UNSIGNED, Tensor, Types
 
 __all__ = ["Cast", "CastLike"]
@@ -48,13 +49,7 @@ def Div(a: T, b: T) -> T:
 
     Source: ONNX Div-14.
     """
-    if a.dtype.kind not in "iuO":
-        return a / b
-    # Dims and shape arithmetic are not negative, where truncation and floor agree; Element says so or refuses.
-    if a.dtype == object or a.dtype.kind == "u":
-        return a // b
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient).astype(a.dtype)
+    return quotient(a, b) if a.dtype.kind in "iuO" else a / b
 
 
 @op(shape=elementwise("x"), since=6, nnef="abs(x)", exactness="exact", symbolic=True, role="pointwise")
@@ -218,9 +213,7 @@ def Mod(a: T, b: T, *, fmod: int = 0) -> T:
 
     Source: ONNX Mod-13.
     """
-    if a.dtype == object:
-        return a % b
-    return np.fmod(a, b) if fmod else np.mod(a, b)
+    return remainder(a, b, truncated=bool(fmod))
 
 
 def _shift_shape(x: TensorFact, y: TensorFact, *, direction: str) -> TensorFact:
@@ -268,7 +261,7 @@ def BitwiseNot(x: Integer) -> Integer:
     return ~x
 
 
-@op(shape=broadcasting(), since=8, outputs=("sum",), symbolic=True, role="pointwise")
+@op(shape=broadcasting(), since=8, outputs=("sum",), role="pointwise")
 def Sum(*data_0: F) -> F:
     """Sum of all operands.  Shapes: they broadcast from the last dim.  Source: ONNX Sum-13."""
     total = widened(data_0[0])
@@ -294,7 +287,7 @@ def Max(*data_0: T) -> T:
     """
     largest = data_0[0]
     for operand in data_0[1:]:
-        largest = np.maximum(largest, operand)
+        largest = larger(largest, operand)
     return largest
 
 
@@ -306,5 +299,5 @@ def Min(*data_0: T) -> T:
     """
     least = data_0[0]
     for operand in data_0[1:]:
-        least = np.minimum(least, operand)
+        least = smaller(least, operand)
     return least

@@ -111,7 +111,9 @@ def _power_of_two(x: Tensor, round_mode: str, *, saturate: bool) -> Tensor:
     rounded: Any = {"up": np.ceil, "down": np.floor}.get(round_mode, np.rint)(exponent)
     if saturate:
         rounded = np.clip(rounded, -127, 127)
-    codes = np.where(np.isnan(wide) | (rounded > 127) | np.isinf(wide) & (not saturate), 255, np.clip(rounded, -127, 127) + 127)
+    codes = np.where(
+        np.isnan(wide) | (rounded > 127) | np.isinf(wide) & (not saturate), 255, np.clip(rounded, -127, 127) + 127
+    )
     return codes.astype(np.uint8).view(DType.FLOAT8E8M0.numpy).reshape(x.shape)
 
 

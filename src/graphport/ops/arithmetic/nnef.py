@@ -67,13 +67,6 @@ def round_half_up(b: Builder, x: Value) -> Value:
     return b(Floor, b(Add, x, number(b, x, 0.5)))
 
 
-@lower("nnef", "clamp")
-def clamp(b: Builder, x: Value, low: Value, high: Value) -> Value:
-    """Not below one tensor and not above another."""
-    x, low, high = trailed(b, x, low, high)
-    return b(Max, b(Min, x, high), low)
-
-
 @lower("nnef", "add_n")
 def add_n(b: Builder, *x: Value) -> Value:
     """The sum of all."""
@@ -91,4 +84,3 @@ def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
     """The same tensor so many times."""
     del b
     return (x,) * times
-

@@ -104,5 +104,3 @@ def _where_shape(condition: TensorFact, x: TensorFact, y: TensorFact) -> TensorF
 def Where(condition: B, x: T, y: T) -> T:
     """`x` where `condition` holds, `y` elsewhere.  Shapes: all broadcast from the last dim.  Source: ONNX Where-16."""
     return np.where(condition, x, y)
-
-

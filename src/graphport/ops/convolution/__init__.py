@@ -6,8 +6,15 @@ from typing import Annotated
 
 import numpy as np
 
+from graphport.core.dims import Dim, product
 from graphport.core.facts import TensorFact
-from graphport.ops.convolution.channels import check_bias, check_channels, check_kernel, correlate
+from graphport.ops.convolution.channels import (
+    check_bias,
+    check_channels,
+    check_kernel,
+    correlate,
+    correlation_macs,
+)
 from graphport.ops.convolution.deformable import DeformConv
 from graphport.ops.convolution.quantized import ConvInteger, QLinearConv
 from graphport.ops.convolution.transposed import paint, transposed_window
@@ -38,7 +45,7 @@ def _conv_shape(
     return x.with_shape([batch, maps, *slid.lengths])
 
 
-@op(shape=_conv_shape, since=1, outputs=("y",), exactness="accumulation", role="weighted")
+@op(shape=_conv_shape, since=1, outputs=("y",), exactness="accumulation", role="weighted", macs=correlation_macs)
 def Conv(
     x: T,
     w: T,
@@ -106,7 +113,20 @@ def _conv_transpose_shape(
     return x.with_shape([batch, maps * group, *painted.lengths])
 
 
-@op(shape=_conv_transpose_shape, since=1, outputs=("y",), exactness="accumulation", role="weighted")
+def _conv_transpose_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: object, **_attributes: object) -> Dim:
+    # Every entry of x paints the kernel into each map of its group, what is cut off included.
+    del y
+    return product([*x.dims, *w.dims[1:]])
+
+
+@op(
+    shape=_conv_transpose_shape,
+    since=1,
+    outputs=("y",),
+    exactness="accumulation",
+    role="weighted",
+    macs=_conv_transpose_macs,
+)
 def ConvTranspose(
     x: T,
     w: T,
@@ -123,8 +143,8 @@ def ConvTranspose(
 ) -> T:
     """What a convolution with `w` takes its results from: each entry of `x` paints `w`, overlaps add up.
 
-    `pads` are cut off; `output_padding` adds entries at the ends; `output_shape` sets the cut instead of `pads`, the odd
-    entry at the begin, or at the end with `auto_pad` SAME_UPPER. SAME without `output_shape` wants `d * stride`.
+    `pads` are cut off; `output_padding` adds entries at the ends; `output_shape` sets the cut instead of `pads`, the
+    odd entry at the begin, or at the end with `auto_pad` SAME_UPPER. SAME without `output_shape` wants `d * stride`.
 
     Shapes: x [N, C, *d], w [C, M/group, *k], b [M] → [N, M, *((d-1)*stride + (k-1)*dilation + 1 + extra - p - q)].
 

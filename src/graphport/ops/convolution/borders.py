@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
+from graphport.ops.arithmetic import Add, Div, Max, Mul, Sub
 from graphport.ops.convolution.window import Window, same_pads, window
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.padding.borders import check_border, padded
+from graphport.ops.padding import Pad
+from graphport.ops.padding.borders import check_border, pad_mode, padded
+from graphport.ops.reshape import Concat, Shape
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Pairs = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Slide:
@@ -53,20 +59,14 @@ class Slide:
         """Whether explicit padding adds nothing."""
         return bool(self.padding) and not any(begin or end for begin, end in self.padding)
 
-    def amounts(self, dims: Sequence[Dim]) -> Pairs:
-        """Entries to add before and behind axes of lengths `dims`.
-
-        Raises:
-            UnsupportedError: the padding is automatic and a length is not known.
-        """
+    def amounts(self, dims: Sequence[Dim]) -> Pairs | None:
+        """Entries to add before and behind axes of lengths `dims`; `None` where only a run can tell them."""
         if self.padding:
             return self.padding
         axes = zip(dims, self.kernel, self.stride, self.dilation, strict=True)
         found = [same_pads(n, k, s, d, "SAME_UPPER") for n, k, s, d in axes]
-        if any(isinstance(pad, Symbolic) for pair in found for pad in pair):
-            message = "the automatic padding depends on an extent that is not known"
-            raise UnsupportedError(message)
-        return tuple((begin, end) for begin, end in found if isinstance(begin, int) and isinstance(end, int))
+        whole = tuple((begin, end) for begin, end in found if isinstance(begin, int) and isinstance(end, int))
+        return whole if len(whole) == len(found) else None
 
     def attributes(self, dims: Sequence[Dim]) -> dict[str, Any]:
         """ONNX's attributes for it, over axes of lengths `dims`; `None` where the default says it."""
@@ -77,11 +77,11 @@ class Slide:
         if self.padding:
             pads = (*(begin for begin, _ in self.padding), *(end for _, end in self.padding))
             return said | {"pads": pads if any(pads) else None}
-        if said["dilations"] is None:
+        amounts = None if said["dilations"] is None else self.amounts(dims)
+        if amounts is None:
             return said | {"auto_pad": "SAME_UPPER"}
         # Not every runtime pads a dilated window by itself.
-        explicit = Slide(self.kernel, self.amounts(dims), self.stride, self.dilation)
-        return explicit.attributes(dims)
+        return Slide(self.kernel, amounts, self.stride, self.dilation).attributes(dims)
 
     def unpadded(self) -> Slide:
         """The same without padding."""
@@ -99,15 +99,45 @@ def bordered(b: Builder, x: Value, slide: Slide, border: str, native: str = "con
     crops = any(begin < 0 or end < 0 for begin, end in slide.padding)
     if slide.is_trivial or (border == native and not crops):
         return x, slide
-    dims = b.dims(x)[-len(slide.kernel) :]
-    amounts = slide.amounts(dims)
+    dims = b.dims(x)
+    amounts = slide.amounts(dims[-len(slide.kernel) :])
+    if amounts is None:
+        return b(Pad, x, _computed(b, x, slide), mode=pad_mode(border)), slide.unpadded()
     if not any(begin or end for begin, end in amounts):
         return x, slide.unpadded()
     if border == "ignore":
         message = "negative padding of a border that is ignored"
         raise UnsupportedError(message)
-    padding = (*[(0, 0)] * (len(b.dims(x)) - len(amounts)), *amounts)
+    padding = (*[(0, 0)] * (len(dims) - len(amounts)), *amounts)
     return padded(b, x, padding, border), slide.unpadded()
+
+
+def _computed(b: Builder, x: Value, slide: Slide) -> Value:
+    """Automatic padding of the last axes of `x`, computed while running from their lengths."""
+    rank, count = len(b.dims(x)), len(slide.kernel)
+    kernel = np.array(known(slide.kernel), np.int64)
+    stride = b.constant(np.array(slide.stride, np.int64))
+    reach = (kernel - 1) * np.array(slide.dilation, np.int64) + 1
+    n = b(Shape, x, start=rank - count)
+    # One place less than ceil(n / stride).
+    steps = b(Div, b(Sub, n, b.constant([1])), stride)
+    total = b(Max, b(Sub, b(Add, b(Mul, steps, stride), b.constant(reach)), n), b.constant([0]))
+    begins = b(Div, total, b.constant([2]))
+    rest = b.constant(np.zeros(rank - count, np.int64))
+    return b(Concat, rest, begins, rest, b(Sub, total, begins), axis=0)
+
+
+def known(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """`dims` as plain numbers.
+
+    Raises:
+        UnsupportedError: one is symbolic.
+    """
+    found = tuple(dim for dim in dims if isinstance(dim, int))
+    if len(found) != len(dims):
+        message = "it depends on an extent that is not known"
+        raise UnsupportedError(message)
+    return found
 
 
 def said_padding(
@@ -124,9 +154,7 @@ def said_padding(
 
     A last window that hangs over by `ceil_mode` is covered by more padding behind.
     """
-    slid = window(
-        dims, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides, ceil_mode=ceil_mode
-    )
+    slid = window(dims, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides, ceil_mode=ceil_mode)
     if auto_pad == "SAME_UPPER":
         return (), slid
     pairs: list[tuple[int, int]] = []

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from graphport.core.dims import Dim, decide_equal
+from graphport.core.dims import Dim, decide_equal, product
 from graphport.core.facts import TensorFact
 from graphport.ops.convolution.window import Window, covered, numbers
 from graphport.ops.declare import ShapeError
@@ -68,6 +68,12 @@ def check_bias(b: TensorFact | None, maps: Dim) -> None:
         message = f"the bias has rank {b.rank}"
         raise ShapeError(message, "one number per feature map: rank 1")
     same_dim(b.dims[0], maps, "bias and feature maps")
+
+
+def correlation_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: object, **_attributes: object) -> Dim:
+    """One for each entry of the result, channel of its group and position in the kernel."""
+    del x
+    return product([*y.dims, *w.dims[1:]])
 
 
 def correlate(x: Tensor, w: Tensor, slid: Window, group: int) -> Tensor:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import numpy as np
 
-from graphport.core.facts import TensorFact
 from graphport.core.dims import product as volume
-from graphport.ops.convolution.channels import check_channels
+from graphport.core.facts import TensorFact
+from graphport.ops.convolution.channels import check_channels, correlation_macs
 from graphport.ops.convolution.window import Window, numbers, numbers_of_pairs, window
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
@@ -58,6 +58,7 @@ def _deform_shape(
     exactness="accumulation",
     role="weighted",
     index_operands=("offset",),
+    macs=correlation_macs,
 )
 def DeformConv(
     x: T,
@@ -127,7 +128,7 @@ def _interpolated(x: Tensor, at: Tensor) -> Tensor:
         weight = np.ones(at.shape[1:], x.dtype)
         for i, step in enumerate(corner):
             place = low[i] + step
-            weight = weight * np.where(step, at[i] - low[i], low[i] + 1 - at[i])
+            weight = weight * (at[i] - low[i] if step else low[i] + 1 - at[i])
             weight = np.where((place >= 0) & (place < dims[i]), weight, 0)
             index = index * dims[i] + np.clip(place, 0, max(dims[i] - 1, 0)).astype(np.int64)
         index, weight = index.reshape(n, groups, 1, -1), weight.reshape(n, groups, 1, -1)

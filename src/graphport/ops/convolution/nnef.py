@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.dims import decide_equal, decide_less
 from graphport.core.dtypes import DType
@@ -200,14 +200,14 @@ def _spatial_shape(b: Builder, input: Value, filter: Value, group: int, output_s
     return output_shape[2:]
 
 
-def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict[str, object]:
+def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict[str, Any]:
     """ONNX's attributes for a window that paints, so that the result has the spatial extents `wanted`.
 
     Raises:
         ShapeError: a window over `wanted` would not have `dims` places.
         UnsupportedError: that cannot be told without knowing an extent.
     """
-    said = {"strides": steps(slide.stride) or None, "dilations": steps(slide.dilation) or None}
+    said: dict[str, Any] = {"strides": steps(slide.stride) or None, "dilations": steps(slide.dilation) or None}
     _check_places(slide, dims, wanted)
     if not slide.padding:
         reach = [(k - 1) * d + 1 for k, d in zip(slide.kernel, slide.dilation, strict=True)]
@@ -233,7 +233,7 @@ def deconv_attributes(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> dict
 def _check_places(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
     if not wanted:
         return
-    axes = zip(wanted, slide.kernel, slide.stride, slide.dilation, slide.amounts(wanted), strict=True)
+    axes = zip(wanted, slide.kernel, slide.stride, slide.dilation, slide.amounts(wanted) or (), strict=True)
     places = [(n + p + q - (k - 1) * d - 1) // s + 1 for n, k, s, d, (p, q) in axes]
     if any(decide_equal(place, n) is False for place, n in zip(places, dims, strict=True)):
         message = f"a window over output_shape {list(wanted)} has {places} places, the input {list(dims)}"
@@ -315,9 +315,7 @@ def separable_conv(
 ) -> Value:
     """A convolution of each channel by itself, then one over channels alone."""
     _check_separable(b, plane_filter, point_filter)
-    planes = conv(
-        b, input, plane_filter, border=border, padding=padding, stride=stride, dilation=dilation, groups=0
-    )
+    planes = conv(b, input, plane_filter, border=border, padding=padding, stride=stride, dilation=dilation, groups=0)
     return conv(b, planes, point_filter, bias, padding=_no_padding(b, input), groups=groups)
 
 

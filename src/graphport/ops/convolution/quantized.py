@@ -6,9 +6,10 @@ from typing import Annotated
 
 import numpy as np
 
+from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.convolution.channels import check_channels, correlate
+from graphport.ops.convolution.channels import check_channels, correlate, correlation_macs
 from graphport.ops.convolution.window import Window, window
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import same_dim
@@ -57,7 +58,7 @@ def _conv_integer_shape(
     return TensorFact(DType.INT32, (batch, maps, *slid.lengths))
 
 
-@op(shape=_conv_integer_shape, since=10, exactness="exact", role="passive")
+@op(shape=_conv_integer_shape, since=10, exactness="exact", role="passive", macs=correlation_macs)
 def ConvInteger(
     x: T1,
     w: T2,
@@ -125,7 +126,20 @@ def _qlinear_conv_shape(
     return TensorFact(y_zero_point.dtype, (batch, maps, *slid.lengths))
 
 
-@op(shape=_qlinear_conv_shape, since=10, exactness="rounding", role="passive")
+def _qlinear_conv_macs(
+    y: TensorFact,
+    x: TensorFact,
+    x_scale: TensorFact,
+    x_zero_point: TensorFact,
+    w: TensorFact,
+    *_operands: object,
+    **_attributes: object,
+) -> Dim:
+    del x_scale, x_zero_point
+    return correlation_macs(y, x, w)
+
+
+@op(shape=_qlinear_conv_shape, since=10, exactness="rounding", role="passive", macs=_qlinear_conv_macs)
 def QLinearConv(
     x: T1,
     x_scale: Float,

@@ -59,12 +59,13 @@ def window(
         raise ShapeError(message, "NOTSET, SAME_UPPER, SAME_LOWER or VALID")
     explicit = auto_pad == "NOTSET" and pads is not None
     padding = pairs(pads) if explicit and pads is not None else [(0, 0)] * rank
-    # The text of MaxPool-22 has another formula for VALID with `ceil_mode`; ONNX's own inference and ONNX Runtime use this.
+    # MaxPool-22 words VALID with `ceil_mode` otherwise; ONNX's own inference and ONNX Runtime use this formula.
     count = ceil_length if ceil_mode else out_length
     lengths = [count(n, k, p, s, d) for (n, k, s, d), p in zip(axes, padding, strict=True)]
     for axis, (length, (n, k, _, d)) in enumerate(zip(lengths, axes, strict=True)):
         if decide_less(length, 1) is True and decide_less(0, n) is True:
-            message = f"the window reaches over {(k - 1) * d + 1} entries, spatial axis {axis} has {n}, padded by {padding[axis]}"
+            reach = (k - 1) * d + 1
+            message = f"the window reaches over {reach} entries, spatial axis {axis} has {n}, padded by {padding[axis]}"
             raise ShapeError(message, "a smaller kernel or more padding")
     return Window(tuple(kernel), steps, gaps, tuple(padding), tuple(_not_negative(length) for length in lengths))
 
@@ -141,7 +142,9 @@ def padded(x: Tensor, padding: Sequence[tuple[int, int]], fill: Any) -> Tensor:
     shape = [n + begin + end for n, (begin, end) in zip(x.shape[2:], padding, strict=True)]
     wide = np.full([*x.shape[:2], *(max(n, 0) for n in shape)], fill, x.dtype)
     inner = [slice(max(begin, 0), max(n - max(end, 0), 0)) for n, (begin, end) in zip(shape, padding, strict=True)]
-    kept = [slice(max(-begin, 0), max(n - max(-end, 0), 0)) for n, (begin, end) in zip(x.shape[2:], padding, strict=True)]
+    kept = [
+        slice(max(-begin, 0), max(n - max(-end, 0), 0)) for n, (begin, end) in zip(x.shape[2:], padding, strict=True)
+    ]
     wide[(..., *inner)] = x[(..., *kept)]
     return wide
 

@@ -88,13 +88,23 @@ def _constant_of_shape(input: TensorFact, *, value: Storage | None = None) -> Te
         raise ShapeError(message)
     fact = TensorFact(dtype, input.known)
     length = input.known[0] if len(input.known) == 1 else 1
-    if value is None or not isinstance(length, int) or len(input.known) > 1 or not (dtype.is_integer or dtype.kind == "b"):
+    if (
+        value is None
+        or not isinstance(length, int)
+        or len(input.known) > 1
+        or not (dtype.is_integer or dtype.kind == "b")
+    ):
         return fact
     return fact.with_elements([int(value.numpy().reshape(-1)[0])] * length) if length <= 256 else fact
 
 
 @op(
-    shape=_constant_of_shape, since=9, outputs=("output",), moves_data=False, exactness="exact", index_operands=("input",)
+    shape=_constant_of_shape,
+    since=9,
+    outputs=("output",),
+    moves_data=False,
+    exactness="exact",
+    index_operands=("input",),
 )
 def ConstantOfShape(input: T1, *, value: Tensor | None = None) -> T2:
     """A tensor of shape `input` filled with `value`, 0.0 by default.  Shapes: input [r] → rank r.

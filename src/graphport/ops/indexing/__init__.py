@@ -331,8 +331,10 @@ def NonZero(x: T) -> Places:
 
     Source: ONNX NonZero-13.
     """
-    return np.array(np.nonzero(np.atleast_1d(x)), np.int64).reshape(x.ndim, -1) if x.ndim else np.zeros(
-        (0, int(np.count_nonzero(x))), np.int64
+    return (
+        np.array(np.nonzero(np.atleast_1d(x)), np.int64).reshape(x.ndim, -1)
+        if x.ndim
+        else np.zeros((0, int(np.count_nonzero(x))), np.int64)
     )
 
 

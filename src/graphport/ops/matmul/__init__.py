@@ -6,12 +6,12 @@ from typing import Annotated
 
 import numpy as np
 
-from graphport.core.facts import TensorFact
-from graphport.core.dims import Dim, decide_equal
+from graphport.core.dims import Dim, decide_equal, product
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.matmul.quantized import MatMulInteger, QLinearMatMul
-from graphport.ops.matmul.shapes import multiplied
+from graphport.ops.matmul.shapes import multiplied, product_macs
 from graphport.ops.types import FLOATS, Tensor, Types
 
 __all__ = ["Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"]
@@ -24,7 +24,7 @@ def _matmul_shape(a: TensorFact, b: TensorFact) -> TensorFact:
     return a.with_shape(multiplied(a.dims, b.dims))
 
 
-@op(shape=_matmul_shape, since=1, exactness="accumulation", role="weighted")
+@op(shape=_matmul_shape, since=1, exactness="accumulation", role="weighted", macs=product_macs)
 def MatMul(a: T, b: T) -> T:
     """Matrix product of the last two axes; axes before them broadcast, a vector stands in for a row or a column.
 
@@ -73,7 +73,11 @@ def _check_summand(c: TensorFact | None, shape: tuple[Dim, ...]) -> None:
         raise ShapeError(message, "c must broadcast to the product and not make it larger")
 
 
-@op(shape=_gemm_shape, since=7, exactness="accumulation", role="weighted")
+def _gemm_macs(y: TensorFact, a: TensorFact, *_operands: object, transA: int = 0, **_attributes: object) -> Dim:
+    return product([*y.dims, a.dims[0 if transA else 1]])
+
+
+@op(shape=_gemm_shape, since=7, exactness="accumulation", role="weighted", macs=_gemm_macs)
 def Gemm(
     a: T, b: T, c: T | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
 ) -> T:

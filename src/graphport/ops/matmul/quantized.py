@@ -10,7 +10,7 @@ from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.matmul.shapes import multiplied
+from graphport.ops.matmul.shapes import multiplied, product_macs
 from graphport.ops.types import BYTES, FLOAT8, HALF, INT32, Tensor, Types
 
 T1 = Annotated[Tensor, Types("T1", BYTES)]
@@ -44,7 +44,7 @@ def _matmul_integer_shape(
     return TensorFact(DType.INT32, multiplied(a.shape, b.shape))
 
 
-@op(shape=_matmul_integer_shape, since=10, exactness="exact", role="passive")
+@op(shape=_matmul_integer_shape, since=10, exactness="exact", role="passive", macs=product_macs)
 def MatMulInteger(a: T1, b: T2, a_zero_point: T1 | None = None, b_zero_point: T2 | None = None) -> Int32:
     """Matrix product of `a - a_zero_point` and `b - b_zero_point` in 32-bit integers.
 
@@ -89,7 +89,7 @@ def _qlinear_matmul_shape(
     return TensorFact(y_zero_point.dtype, multiplied(a.shape, b.shape))
 
 
-@op(shape=_qlinear_matmul_shape, since=10, exactness="rounding", role="passive")
+@op(shape=_qlinear_matmul_shape, since=10, exactness="rounding", role="passive", macs=product_macs)
 def QLinearMatMul(
     a: Q1, a_scale: TS, a_zero_point: Q1, b: Q2, b_scale: TS, b_zero_point: Q2, y_scale: TS, y_zero_point: Q3
 ) -> Q3:

@@ -19,7 +19,7 @@ STASH = {1: np.dtype(np.float32), 10: np.dtype(np.float16), 11: np.dtype(np.floa
 
 
 def standardized(x: Tensor, axes: tuple[int, ...], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """`x` with mean 0 and variance 1 over `axes`, the mean and the reciprocal of the deviation, which keep their axes."""
+    """`x` with mean 0 and variance 1 over `axes`; the mean and 1 / the deviation, which keep their axes."""
     mean = x.mean(axis=axes, keepdims=True)
     centred = x - mean
     inverse = 1 / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + x.dtype.type(epsilon))
@@ -88,9 +88,7 @@ def check_stash(stash_type: int) -> None:
 
 
 @op(shape=_group_shape, since=21, exactness="accumulation", role="pointwise")
-def GroupNormalization(
-    x: T, scale: T, bias: T, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
-) -> T:
+def GroupNormalization(x: T, scale: T, bias: T, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1) -> T:
     """Groups of channels with mean 0 and variance 1, times `scale`, plus `bias` of each channel.
 
     Shapes: x [N, C, *d], scale and bias [C] → [N, C, *d].

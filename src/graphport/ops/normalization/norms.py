@@ -14,9 +14,7 @@ from graphport.ops.types import FLOATS, Tensor, Types
 T = Annotated[Tensor, Types("T", FLOATS)]
 
 
-def _lrn_shape(
-    x: TensorFact, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int
-) -> TensorFact:
+def _lrn_shape(x: TensorFact, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int) -> TensorFact:
     if size < 1:
         message = f"size is {size}"
         raise ShapeError(message, "at least 1 channel")

@@ -18,7 +18,7 @@ T = Annotated[Tensor, Types("T", ALL_13)]
 Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]
 Tind = Annotated[Tensor, Types("Tind", INDICES)]
 
-_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 def _pad_shape(
@@ -96,9 +96,20 @@ def Pad(
         return _surrounded(inner, added, _fill(data, constant_value))
     for axis, pad in enumerate(added):
         if any(pad):
-            places = np.pad(np.arange(inner.shape[axis]), pad, mode)  # pyright: ignore[reportArgumentType]  a mode that NumPy has
-            inner = np.take(inner, places, axis)
+            inner = np.take(inner, _places(inner.shape[axis], pad, mode), axis)
     return inner
+
+
+def _places(n: int, pad: tuple[int, int], mode: str) -> Tensor:
+    """Which of `n` entries stands at each place of the padded axis."""
+    every = np.arange(n)
+    match mode:
+        case "reflect":
+            return np.pad(every, pad, "reflect")
+        case "edge":
+            return np.pad(every, pad, "edge")
+        case _:
+            return np.pad(every, pad, "wrap")
 
 
 def _fill(data: Tensor, constant_value: Tensor | None) -> Any:

@@ -32,6 +32,18 @@ def check_border(border: str, *others: str) -> None:
         raise ShapeError(message, ", ".join((*_MODES, "reflect-even")))
 
 
+def pad_mode(border: str) -> str | None:
+    """The mode of `Pad` for a border; `None` for zeros, which need no word.
+
+    Raises:
+        UnsupportedError: it has none.
+    """
+    if border not in _MODES:
+        message = f"border {border!r} around an axis whose extent is not known"
+        raise UnsupportedError(message)
+    return None if border == "constant" else _MODES[border]
+
+
 def padded(b: Builder, x: Value, padding: Sequence[tuple[int, int]], border: str, value: float = 0.0) -> Value:
     """`x` with entries as NNEF's `border` says, one pair for each axis; negative ones are cut off."""
     if border == "reflect-even":
@@ -41,7 +53,7 @@ def padded(b: Builder, x: Value, padding: Sequence[tuple[int, int]], border: str
     check_border(border)
     pads = b.constant([*(begin for begin, _ in padding), *(end for _, end in padding)])
     fill = b.like(x, value) if border == "constant" and value else None
-    return b(Pad, x, pads, fill, mode=None if border == "constant" else _MODES[border])
+    return b(Pad, x, pads, fill, mode=pad_mode(border))
 
 
 def _mirrored(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -111,21 +111,26 @@ def MaxPool(
     if not all(shape):
         return np.empty(shape[:-1], x.dtype), np.empty(shape[:-1], np.int64)
     places = np.broadcast_to(covered(_places(x, storage_order), slid, -1).reshape(1, 1, *out, -1), shape)
+    within = np.take_along_axis(places, first, axis=-1)
+    # Where padding seems to win, all entries are the lowest number there is: the first of them does.
+    first = np.where(within < 0, np.argmax(places >= 0, axis=-1, keepdims=True), first)
     y = np.take_along_axis(entries, first, axis=-1)[..., 0]
     within = np.take_along_axis(places, first, axis=-1)[..., 0]
     maps = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(out)) * prod(x.shape[2:])
     return y, (within + maps).astype(np.int64)
 
 
-def lowest(dtype: np.dtype[np.generic]) -> object:
+def lowest(dtype: np.dtype[Any]) -> float:
     """What is not larger than any number of the type."""
-    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+    return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
 
 
 def _places(x: Tensor, storage_order: int) -> Tensor:
     """The place of each entry of one feature map of x [N, C, *d] in that map: [1, 1, *d]."""
-    order = "F" if storage_order else "C"
-    return np.arange(prod(x.shape[2:])).reshape(x.shape[2:], order=order)[None, None]
+    dims = x.shape[2:]
+    counted = np.arange(prod(dims), dtype=np.int64)
+    places = counted.reshape(dims[::-1]).T if storage_order else counted.reshape(dims)
+    return places[None, None]
 
 
 def _average_pool_shape(
@@ -188,12 +193,15 @@ def AveragePool(
 
 def _counts(dims: tuple[int, ...], slid: Window, *, counts_padding: bool) -> Tensor:
     """How many entries, and padded ones if they count, each place of the window covers: [*out]."""
-    counts = np.ones((), np.int64)
-    axes = zip(dims, numbers(slid.kernel), slid.strides, slid.dilations, numbers_of_pairs(slid.pads), slid.lengths, strict=True)
+    counts: Tensor = np.ones((), np.int64)
+    axes = zip(
+        dims, numbers(slid.kernel), slid.strides, slid.dilations, numbers_of_pairs(slid.pads), slid.lengths, strict=True
+    )
     for n, k, s, d, (begin, end), out in axes:
         low, high = (-begin, n + end) if counts_padding else (0, n)
-        at = np.arange(numbers([out])[0])[:, None] * s + np.arange(k)[None, :] * d - begin
-        counts = counts[..., None] * ((at >= low) & (at < high)).sum(axis=1)
+        first = np.arange(numbers([out])[0], dtype=np.int64) * s - begin
+        at = np.add.outer(first, np.arange(k, dtype=np.int64) * d)
+        counts = np.multiply.outer(counts, np.count_nonzero((at >= low) & (at < high), axis=1))
     return counts
 
 

@@ -30,7 +30,11 @@ def _unpooled(
         ShapeError: an attribute has the wrong number of entries.
     """
     rank = len(dims)
-    for what, found, length in (("kernel_shape", kernel_shape, rank), ("strides", strides, rank), ("pads", pads, 2 * rank)):
+    for what, found, length in (
+        ("kernel_shape", kernel_shape, rank),
+        ("strides", strides, rank),
+        ("pads", pads, 2 * rank),
+    ):
         if found is not None and len(found) != length:
             message = f"{what} {found} has {len(found)} entries for {rank} spatial axes"
             raise ShapeError(message, f"{length} are needed")

@@ -17,15 +17,19 @@ from graphport.ops.types import FLOAT8, FLOAT32, HALF, INT32, NIBBLES, Tensor, T
 __all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"]
 
 REALS = HALF | FLOAT32
-NARROW = FLOAT8 | NIBBLES | {
-    DType.FLOAT4E2M1,
-    DType.INT2,
-    DType.UINT2,
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-}
+NARROW = (
+    FLOAT8
+    | NIBBLES
+    | {
+        DType.FLOAT4E2M1,
+        DType.INT2,
+        DType.UINT2,
+        DType.INT8,
+        DType.UINT8,
+        DType.INT16,
+        DType.UINT16,
+    }
+)
 
 X = Annotated[Tensor, Types("T1", REALS | INT32)]
 Scale = Annotated[Tensor, Types("T2", REALS | INT32 | {DType.FLOAT8E8M0})]
@@ -132,7 +136,7 @@ def QuantizeLinear(
     precision: DType | None = None,
     saturate: int = 1,
 ) -> T3:
-    """Integers nearest to `x / y_scale`, halves to even, plus `y_zero_point`, clipped; or the quotient as narrow floats.
+    """Integers nearest to `x / y_scale`, halves to even, plus `y_zero_point`, clipped; or a narrow float.
 
     The result has the type of `y_zero_point`, else `output_dtype`, else uint8. The quotient is rounded to `precision`,
     by default to the type of the scale. Eight-bit floats that are too large become the largest one if `saturate`, else

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from graphport.ops.shapes import axis_index, axis_indices, broadcast, same_dim
 from graphport.ops.types import ALL_4, ALL_13, INT64, Tensor, Types
 
 T = Annotated[Tensor, Types("T", ALL_13)]
-V = Annotated[Tensor, Types("V", ALL_13)]
+V = Annotated[Any, Types("V", ALL_13, "any")]
 Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]
 Old = Annotated[Tensor, Types("T", ALL_4)]
 T1 = Annotated[Tensor, Types("T1", INT64)]
@@ -245,8 +245,6 @@ def Transpose(data: T, *, perm: tuple[int, ...] | None = None) -> T:
     return np.transpose(data, perm)
 
 
-
-
 def _concat_shape(*inputs: TensorFact, axis: int) -> TensorFact:
     rank = inputs[0].rank
     place = axis_index(axis, rank)
@@ -307,9 +305,7 @@ def _split_shape(
     role="passive",
     index_operands=("split",),
 )
-def Split(
-    input: Old, split: Int64 | None = None, *, axis: int = 0, num_outputs: int | None = None
-) -> tuple[Old, ...]:
+def Split(input: Old, split: Int64 | None = None, *, axis: int = 0, num_outputs: int | None = None) -> tuple[Old, ...]:
     """`input` cut along `axis`: into parts of the lengths `split`, or into `num_outputs` equal parts, the last shorter.
 
     Shapes: input [*s], split [k] → k times [*s] with split[i] at `axis`.
@@ -321,7 +317,9 @@ def Split(
     """
     if split is None:
         part = -(-input.shape[axis] // (num_outputs or 1))
-        return tuple(input.take(range(i * part, min((i + 1) * part, input.shape[axis])), axis) for i in range(num_outputs or 1))
+        return tuple(
+            input.take(range(i * part, min((i + 1) * part, input.shape[axis])), axis) for i in range(num_outputs or 1)
+        )
     return tuple(np.split(input, np.cumsum(split)[:-1], axis))
 
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 @lower("nnef", "reshape")
-def reshape(
-    b: Builder, input: Value, *, shape: tuple[int, ...], axis_start: int = 0, axis_count: int = -1
-) -> Value:
+def reshape(b: Builder, input: Value, *, shape: tuple[int, ...], axis_start: int = 0, axis_count: int = -1) -> Value:
     """`shape` replaces `axis_count` axes from `axis_start` on; 0 keeps an extent, -1 takes what remains."""
     dims = b.dims(input)
     stop = len(dims) if axis_count == -1 else axis_start + axis_count
@@ -117,5 +115,3 @@ def lift_split(
     divisor = int(np.gcd.reduce(lengths))
     ratios = tuple(length // divisor for length in lengths)
     return b.word("split", input, facts=[input.fact] * len(ratios), axis=place, ratios=ratios)
-
-

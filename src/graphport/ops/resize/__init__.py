@@ -45,7 +45,7 @@ def _resize_shape(
     for what, found, allowed in (
         ("mode", mode, ("nearest", "linear", "cubic")),
         ("coordinate_transformation_mode", coordinate_transformation_mode, COORDINATES),
-        ("nearest_mode", nearest_mode, tuple(NEAREST)),
+        ("nearest_mode", nearest_mode, NEAREST),
         ("keep_aspect_ratio_policy", keep_aspect_ratio_policy, POLICIES),
     ):
         if found not in allowed:
@@ -62,7 +62,11 @@ def _resize_shape(
     chosen = tuple(range(rank)) if axes is None else axis_indices(axes, rank)
     dims: list[Dim] = list(x.dims)
     try:
-        found = _scaled(dims, chosen, scales) if scales is not None else _sized(dims, chosen, sizes, keep_aspect_ratio_policy)
+        found = (
+            _scaled(dims, chosen, scales)
+            if scales is not None
+            else _sized(dims, chosen, sizes, keep_aspect_ratio_policy)
+        )
     except Unknown:
         found = [OPEN] * len(chosen)
     for axis, length in zip(chosen, found, strict=True):

@@ -49,9 +49,7 @@ def _grid_sample_shape(
     role="passive",
     index_operands=("grid",),
 )
-def GridSample(
-    x: T1, grid: T2, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> T1:
+def GridSample(x: T1, grid: T2, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros") -> T1:
     """`x` read at the places in `grid`, which run from -1 to 1 over each axis, the last axis first.
 
     -1 and 1 are the centres of the first and last entry if `align_corners`, else their outer edges. Beyond them are
@@ -145,7 +143,9 @@ def _affine_grid_shape(theta: TensorFact, size: TensorFact, *, align_corners: in
         if len(theta.shape) != 3:
             message = f"theta has rank {len(theta.shape)}"
             raise ShapeError(message, "one matrix a sample: rank 3")
-        for what, found, wanted in zip(("batch", "rows", "columns"), theta.shape, (size.elements[0], rank, rank + 1), strict=True):
+        for what, found, wanted in zip(
+            ("batch", "rows", "columns"), theta.shape, (size.elements[0], rank, rank + 1), strict=True
+        ):
             same_dim(found, wanted, f"{what} of theta")
     return theta.with_shape([size.elements[0], *size.elements[2:], rank])
 

@@ -61,7 +61,7 @@ def resize_12(
 
 @Resize.lower("onnx", until=10)
 def resize_10(b: Builder, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Places were plain quotients; the nearest entry was the one before, or the one behind where an axis got shorter."""
+    """Places were plain quotients, the nearest entry the one before, or behind where an axis got shorter."""
     if mode != "nearest":
         return b(Resize, x, None, scales, coordinate_transformation_mode="asymmetric", mode=mode)
     reals = scales.fact.reals if isinstance(scales.fact, TensorFact) else None
@@ -124,6 +124,4 @@ def grid_sample_19(
     if mode not in _SAMPLE_MODES:
         message = f"mode is {mode!r}"
         raise ShapeError(message, ", ".join(_SAMPLE_MODES))
-    return b(
-        GridSample, x, grid, align_corners=align_corners, mode=_SAMPLE_MODES[mode], padding_mode=padding_mode
-    )
+    return b(GridSample, x, grid, align_corners=align_corners, mode=_SAMPLE_MODES[mode], padding_mode=padding_mode)

@@ -19,12 +19,20 @@ COORDINATES = (
     "tf_crop_and_resize",
 )
 
-NEAREST = {
-    "round_prefer_floor": lambda at: np.ceil(at - 0.5),
-    "round_prefer_ceil": lambda at: np.floor(at + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+def nearest_entries(at: Tensor, nearest_mode: str) -> Tensor:
+    """The whole places that stand for those in between."""
+    match nearest_mode:
+        case "round_prefer_floor":
+            return np.ceil(at - at.dtype.type(0.5))
+        case "round_prefer_ceil":
+            return np.floor(at + at.dtype.type(0.5))
+        case "floor":
+            return np.floor(at)
+        case _:
+            return np.ceil(at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ def resampled(
         if crops:
             outside.append((axis.axis, (at < 0) | (at > axis.length - 1)))
         if mode == "nearest":
-            y = np.take(y, np.clip(NEAREST[nearest](at), 0, axis.length - 1).astype(np.int64), axis.axis)
+            y = np.take(y, np.clip(nearest_entries(at, nearest), 0, axis.length - 1).astype(np.int64), axis.axis)
             continue
         indices, weights = _taps(at, axis, mode, a, antialiases=antialiases)
         if excludes_outside:

@@ -2,73 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from graphport.ops.arithmetic import Mul
-from graphport.ops.convolution.borders import Pairs, Slide, bordered, fact_of, said_padding
-from graphport.ops.convolution.nnef import steps
-from graphport.ops.declare import ShapeError, lower
+import numpy as np
+
+from graphport.ops.arithmetic import Mul, Sqrt
+from graphport.ops.convolution import ConvTranspose
+from graphport.ops.convolution.borders import Pairs, bordered, fact_of, known, said_padding
+from graphport.ops.convolution.nnef import deconv_attributes, steps
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
-from graphport.ops.reshape import Squeeze, Transpose, Unsqueeze
+from graphport.ops.pooling.nnef.arrangement import Shaped, arranged
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-
-Shaped = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Arranged:
-    """A tensor whose first two axes no window slides over, and how to bring its axes back."""
-
-    x: Value
-    slide: Slide
-    order: tuple[int, ...]
-    added: int
-
-    def restored(self, b: Builder, y: Value) -> Value:
-        """`y`, arranged like `x`, with its axes in NNEF's order again."""
-        if self.order != tuple(range(len(self.order))):
-            y = b(Transpose, y, perm=tuple(self.order.index(axis) for axis in range(len(self.order))))
-        return b(Squeeze, y, b.constant(list(range(self.added)))) if self.added else y
-
-
-def arranged(
-    b: Builder, input: Value, size: Shaped, padding: Pairs, stride: Shaped, dilation: Shaped
-) -> Arranged:
-    """`input` with two axes in front that stay as they are, as ONNX's poolings want it; axes are added if need be.
-
-    Raises:
-        ShapeError: an attribute does not have one entry for each dimension, or one that is not positive.
-    """
-    rank = len(b.dims(input))
-    if len(size) != rank or any(k < 1 for k in size):
-        message = f"size {list(size)} for a tensor of rank {rank}"
-        raise ShapeError(message, "one positive entry for each dimension")
-    slide = Slide.of(size, padding, stride, dilation)
-    pairs = slide.padding or ((0, 0),) * rank
-    slid = [axis for axis in range(rank) if size[axis] > 1 or slide.stride[axis] > 1 or any(pairs[axis])]
-    still = [axis for axis in range(rank) if axis not in slid]
-    added = max(2 - len(still), 3 - rank, 0)
-    x = b(Unsqueeze, input, b.constant(list(range(added)))) if added else input
-    front = [*range(added), *(axis + added for axis in still)][:2]
-    order = (*front, *(axis for axis in range(rank + added) if axis not in front))
-    if order != tuple(range(len(order))):
-        x = b(Transpose, x, perm=order)
-    places = [axis - added for axis in order[2:]]
-    return Arranged(x, _chosen(slide, places), order, added)
-
-
-def _chosen(slide: Slide, axes: list[int]) -> Slide:
-    """The window over `axes` alone; a negative one is an axis that was added."""
-    kernel = tuple(slide.kernel[axis] if axis >= 0 else 1 for axis in axes)
-    padding = tuple(slide.padding[axis] if axis >= 0 else (0, 0) for axis in axes) if slide.padding else ()
-    stride = tuple(slide.stride[axis] if axis >= 0 else 1 for axis in axes)
-    return Slide(kernel, padding, stride, tuple(slide.dilation[axis] if axis >= 0 else 1 for axis in axes))
 
 
 @lower("nnef", "max_pool")
@@ -85,7 +35,7 @@ def max_pool(
     """The largest entry; a `constant` border puts zeros into the choice, an ignored one nothing."""
     found = arranged(b, input, size, padding, stride, dilation)
     x, slide = bordered(b, found.x, found.slide, border, native="ignore")
-    y = b(MaxPool, x, kernel_shape=slide.kernel, **slide.attributes(b.dims(x)[2:]))
+    y = b(MaxPool, x, kernel_shape=known(slide.kernel), **slide.attributes(b.dims(x)[2:]))
     return found.restored(b, y)
 
 
@@ -101,9 +51,7 @@ def avg_pool(
     dilation: Shaped = (),
 ) -> Value:
     """The mean; a `constant` border counts as zeros, an ignored one not at all."""
-    return box(
-        b, input, size=size, border=border, padding=padding, stride=stride, dilation=dilation, normalize=True
-    )
+    return box(b, input, size=size, border=border, padding=padding, stride=stride, dilation=dilation, normalize=True)
 
 
 @lower("nnef", "box")
@@ -126,12 +74,59 @@ def box(
     y = b(
         AveragePool,
         x,
-        kernel_shape=slide.kernel,
+        kernel_shape=known(slide.kernel),
         count_include_pad=counts_padding,
         **slide.attributes(b.dims(x)[2:]),
     )
     if not normalize and prod(size) > 1:
         y = b(Mul, y, b.like(y, float(prod(size))))
+    return found.restored(b, y)
+
+
+@lower("nnef", "rms_pool")
+def rms_pool(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+) -> Value:
+    """The root of the mean of squares."""
+    squares = b(Mul, input, input)
+    return b(Sqrt, avg_pool(b, squares, size=size, border=border, padding=padding, stride=stride, dilation=dilation))
+
+
+@lower("nnef", "debox")
+def debox(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+    output_shape: Shaped = (),
+    normalize: bool = False,
+) -> Value:
+    """Each entry goes, whole or with `normalize` shared out, to all that its window covers; what meets adds up."""
+    if border not in ("constant", "ignore"):
+        message = f"border {border!r} of a filter that writes"
+        raise UnsupportedError(message)
+    found = arranged(b, input, size, padding, stride, dilation)
+    channels = b.dims(found.x)[1]
+    if not isinstance(channels, int):
+        message = "the extent of an axis that no window slides over is not known"
+        raise UnsupportedError(message)
+    wanted = found.chosen(output_shape)
+    kernel = known(found.slide.kernel)
+    share = 1 / prod(kernel) if normalize else 1
+    weights = b.like(input, np.full((channels, 1, *kernel), share))
+    shaped = deconv_attributes(found.slide, b.dims(found.x)[2:], wanted)
+    y = b(ConvTranspose, found.x, weights, group=channels if channels != 1 else None, **shaped)
     return found.restored(b, y)
 
 
@@ -221,7 +216,9 @@ def lift_average_pool(
     if said is None:
         return None
     padding, slid = said
-    overhangs = any(pair[1] > (end if isinstance(end, int) else 0) for pair, (_, end) in zip(padding, slid.pads, strict=False))
+    overhangs = any(
+        pair[1] > (end if isinstance(end, int) else 0) for pair, (_, end) in zip(padding, slid.pads, strict=False)
+    )
     if count_include_pad and overhangs:
         return None  # what hangs over behind the padding does not count, and NNEF has no word for that
     border = "ignore" if _pads(padding) and not count_include_pad else "constant"
@@ -230,9 +227,11 @@ def lift_average_pool(
 
 @GlobalAveragePool.lift("nnef")
 def lift_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
+    """The mean over all spatial axes."""
     return b.word("mean_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
 
 
 @GlobalMaxPool.lift("nnef")
 def lift_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
+    """The largest over all spatial axes."""
     return b.word("max_reduce", x, axes=tuple(range(2, len(b.dims(x)))))

@@ -1,0 +1,114 @@
+"""`graphport expr`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import MODEL, color_option, findings_end, json_option, print_findings, print_json
+from graphport.core.sequences import is_sequence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphport.expression.expression import Expression
+    from graphport.expression.syntax import Node
+
+
+@click.command(name="expr")
+@click.argument("text")
+@click.option("--inputs", "inputs", type=MODEL, help="An .npz file; its arrays, in their order, are @0, @1, ….")
+@click.option("--outputs", "outputs", type=MODEL, help="The .npz file to write, with the array `output`.")
+@click.option("--show", type=click.Choice(["tokens", "tree", "rpn"]), help="One form only.")
+@click.option("--lenient", is_flag=True, help="Take the broken texts that pnnx writes, with a warning.")
+@color_option
+@json_option
+@findings_end
+def verb(
+    text: str, inputs: Path | None, outputs: Path | None, show: str | None, lenient: bool, color: str, as_json_: bool
+) -> None:
+    """Read an expression of pnnx: its tokens, its tree, its steps in reverse Polish notation, and its value.
+
+    \b
+    Examples:
+      graphport expr "add(@0,mul(@1,@2))"
+      graphport expr "add(@0,mul(@1,@2))" --show rpn
+      graphport expr "div(@0,2)" --inputs in.npz --json
+    """
+    from graphport.cli import arrays
+    from graphport.expression.expression import Expression
+
+    expression = Expression(text, lenient=lenient)
+    value = None if inputs is None else expression(*_operands(arrays.read(inputs)))
+    if outputs is not None and value is not None:
+        arrays.write(outputs, {"output": value})
+    if as_json_:
+        print_json(expression.data() | ({} if inputs is None else {"outputs": _plain(value)}))
+        return
+    print_findings(expression.findings, color)
+    for form in ("tokens", "tree", "rpn") if show is None else (show,):
+        _tell(form, expression, headed=show is None)
+    if inputs is not None:
+        click.echo(str(value))
+
+
+def _operands(named: dict[str, Any]) -> list[Any]:
+    """In the order of the file; names that are all `@0`, `0`, `x0`, … in the order of their numbers."""
+    numbers = {name: name.lstrip("@x") for name in named}
+    if all(number.isdigit() for number in numbers.values()):
+        return [named[name] for name in sorted(named, key=lambda name: int(numbers[name]))]
+    return list(named.values())
+
+
+def _plain(value: Any) -> Any:
+    """Nested lists for JSON, which has no NaN, infinity or complex number: those are words."""
+    import numpy as np
+
+    if is_sequence(value):
+        return [_plain(item) for item in value]
+    array: Any = np.asarray(value)
+    if array.dtype == object:
+        return value
+    if array.dtype.kind in "biu":
+        return array.tolist()
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    if array.dtype.kind != "c" and np.isfinite(wide).all():
+        return wide.tolist()
+    words = np.empty(wide.shape, object)
+    for place, number in np.ndenumerate(wide):
+        words[place] = number.item() if np.isfinite(number) and not np.iscomplexobj(number) else str(number.item())
+    return words.tolist()
+
+
+def _tell(form: str, expression: Expression, *, headed: bool) -> None:
+    if headed:
+        click.echo(f"{form}:")
+    if form == "tokens":
+        from graphport.cli.table import print_table
+
+        rows = [(str(t.kind), t.text, str(t.start), str(t.end)) for t in expression.tokens]
+        print_table(("kind", "text", "start", "end"), rows)
+    elif form == "tree":
+        for line in _drawn(expression.tree):
+            click.echo(line)
+    else:
+        click.echo(" ".join(map(str, expression.rpn)))
+
+
+DEEPEST = 40
+"""Levels that are drawn further in; beyond, lines would only be blanks."""
+
+
+def _drawn(tree: Node) -> list[str]:
+    """One node a line, arguments below their function and further in."""
+    from graphport.expression.syntax import Call
+
+    lines: list[str] = []
+    pending: list[tuple[Node, int]] = [(tree, 0)]
+    while pending:
+        node, depth = pending.pop()
+        word = node.text if not node.arguments or isinstance(node, Call) else "[]"
+        lines.append("  " * min(depth, DEEPEST) + word)
+        pending.extend((argument, depth + 1) for argument in reversed(node.arguments))
+    return lines

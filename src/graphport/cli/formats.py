@@ -1,0 +1,49 @@
+"""`graphport formats`."""
+
+from __future__ import annotations
+
+import click
+
+from graphport.cli.options import color_option, findings_end, json_option, print_json
+
+
+@click.command(name="formats")
+@color_option
+@json_option
+@findings_end
+def verb(color: str, as_json_: bool) -> None:
+    """List the formats that models are read and written in, and the endings of their names.
+
+    A file is recognized by its content first, then by its name.
+
+    \b
+    Examples:
+      graphport formats
+      graphport formats --json
+    """
+    del color
+    from graphport.cli.table import print_table
+    from graphport.formats import FORMATS
+
+    if as_json_:
+        listed = [
+            {
+                "name": found.name,
+                "title": found.title,
+                "endings": list(found.endings),
+                "read": found.reads,
+                "write": found.writes,
+            }
+            for found in FORMATS.values()
+        ]
+        print_json({"formats": listed})
+        return
+    rows = [
+        (found.name, found.title, " ".join(found.endings), _yes(holds=found.reads), _yes(holds=found.writes))
+        for found in FORMATS.values()
+    ]
+    print_table(("format", "title", "endings", "read", "write"), rows)
+
+
+def _yes(*, holds: bool) -> str:
+    return "yes" if holds else "no"

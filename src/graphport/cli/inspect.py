@@ -1,0 +1,126 @@
+"""`graphport inspect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    MODEL,
+    bound,
+    color_option,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_findings,
+    print_json,
+)
+from graphport.cli.render import as_json
+from graphport.cli.shapes import fact_as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from graphport.api import Model
+    from graphport.conversion.inspection import Inspection
+    from graphport.core.dims import Dim
+
+
+@click.command(name="inspect")
+@click.argument("model", type=MODEL)
+@input_option
+@edition_option
+@color_option
+@json_option
+@findings_end
+def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bool) -> None:
+    """Tell what a model holds: inputs, outputs, operators, weights, work, and which formats can express it.
+
+    Operators are named as in ONNX where they can be; those in bodies of loops and branches count once. Work is told in
+    multiply-accumulates of one run, which are formulas where extents are open: bind these with --input.
+
+    \b
+    Examples:
+      graphport inspect net.onnx
+      graphport inspect net.onnx --input x=1x3x224x224
+      graphport inspect model.nnef.tgz --json
+    """
+    from graphport import api
+
+    loaded = api.load(model, edition=edition, shapes=bound(shapes))
+    found = api.inspect(loaded)
+    if as_json_:
+        print_json(_document(loaded, found))
+        return
+    print_findings(loaded.findings, color)
+    _tell(loaded, found)
+
+
+def _document(model: Model, found: Inspection) -> dict[str, Any]:
+    return {
+        "format": found.format,
+        "versions": dict(found.versions),
+        "inputs": {name: fact_as_json(fact) for name, fact in found.inputs.items()},
+        "outputs": {name: fact_as_json(fact) for name, fact in found.outputs.items()},
+        "operators": found.operators,
+        "parameters": found.parameters,
+        "bytes": found.weight_bytes,
+        "macs": _dim(found.macs),
+        "macs_by_operator": {op: _dim(macs) for op, macs in found.macs_by_operator.items()},
+        "macs_unknown": found.macs_unknown,
+        "targets": {
+            name: {"complete": not missing, "unsupported": missing} for name, missing in found.unsupported.items()
+        },
+        "diagnostics": [as_json(finding) for finding in model.findings],
+    }
+
+
+def _dim(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)
+
+
+def _tell(model: Model, found: Inspection) -> None:
+    from graphport.cli.table import print_table
+    from graphport.formats import FORMATS
+
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    click.echo(f"{model.path}: {FORMATS[found.format].title}{f' ({versions})' if versions else ''}\n")
+    facts = [("input", found.inputs), ("output", found.outputs)]
+    print_table(
+        ("", "name", "type and shape"), [(kind, name, str(fact)) for kind, of in facts for name, fact in of.items()]
+    )
+    click.echo()
+    rows = [(op, str(count), _work(op, found)) for op, count in found.operators.items()]
+    print_table(("operator", "nodes", "multiply-accumulates"), [*rows, _total(found)])
+    click.echo(f"\n{found.parameters:,} parameters in {_size(found.weight_bytes)} of weights\n")
+    print_table(("format", "can express it"), [(name, _verdict(of)) for name, of in found.unsupported.items()])
+
+
+def _work(op: str, found: Inspection) -> str:
+    known = [_grouped(found.macs_by_operator[op])] if op in found.macs_by_operator else []
+    unknown = found.macs_unknown.get(op)
+    return " + ".join([*known, *([f"{unknown} nodes of unknown shape"] if unknown else [])])
+
+
+def _total(found: Inspection) -> tuple[str, str, str]:
+    open_ones = sum(found.macs_unknown.values())
+    known = _grouped(found.macs)
+    return "all", str(sum(found.operators.values())), f"{known} and {open_ones} unknown" if open_ones else known
+
+
+def _grouped(dim: Dim) -> str:
+    return f"{dim:,}" if isinstance(dim, int) else str(dim)
+
+
+def _size(count: int) -> str:
+    if count < 1 << 10:
+        return f"{count} bytes"
+    unit, name = next((1 << bits, name) for bits, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")) if count >= 1 << bits)
+    return f"{count / unit:.1f} {name}"
+
+
+def _verdict(missing: Mapping[str, int]) -> str:
+    return "no: " + ", ".join(f"{op} ({count})" for op, count in missing.items()) if missing else "yes"

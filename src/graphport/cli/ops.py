@@ -1,0 +1,120 @@
+"""`graphport ops`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import color_option, findings_end, json_option, print_json
+
+if TYPE_CHECKING:
+    from graphport.ops.declare import Page
+    from graphport.ops.manual import Spelling
+
+
+@click.command(name="ops")
+@click.argument("operator", required=False)
+@color_option
+@json_option
+@findings_end
+def verb(operator: str | None, color: str, as_json_: bool) -> None:
+    """List the operators that are known, and which format reads and writes each; or show what is known of OPERATOR.
+
+    Operators are those of ONNX, at one version; words of other formats are read as one or several of them. OPERATOR may
+    be such a word, too.
+
+    \b
+    Examples:
+      graphport ops
+      graphport ops Conv
+      graphport ops leaky_relu
+      graphport ops --json
+    """
+    del color
+    from graphport.formats import FORMATS
+    from graphport.ops import registry
+    from graphport.ops.declare import OPSET
+
+    dialects = {name: found.spoken for name, found in FORMATS.items()}
+    if operator is not None:
+        _show(operator, dialects, as_json_=as_json_)
+        return
+    pages = [registry.pages()[name] for name in sorted(registry.pages())]
+    if as_json_:
+        print_json({"opset": OPSET, "operators": [_document(page, dialects) for page in pages]})
+        return
+    from graphport.cli.table import print_table
+
+    rows = [(page.name, *(_spelling(page, dialect).direction for dialect in dialects.values())) for page in pages]
+    print_table(("operator", *dialects), rows)
+    click.echo(f"{len(pages)} operators, as in ONNX opset {OPSET}")
+
+
+def _spelling(page: Page, dialect: str) -> Spelling:
+    from graphport.ops import manual
+
+    return manual.spellings(dialect)[page.name]
+
+
+def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
+    from graphport.ops import manual
+
+    said = {name: _spelling(page, dialect) for name, dialect in dialects.items()}
+    return {
+        "name": page.name,
+        "domain": page.domain or "ai.onnx",
+        "family": manual.family(page),
+        "since": page.since,
+        "older": list(manual.older_forms(page)),
+        "exactness": page.exactness,
+        "formats": {name: {"read": list(of.reads), "write": of.writes} for name, of in said.items()},
+    }
+
+
+def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+    from graphport.ops import manual, registry
+
+    page = registry.pages().get(wanted)
+    if page is not None:
+        _show_page(page, dialects, as_json_=as_json_)
+        return
+    meant = {name: manual.spoken(dialect).get(wanted) for name, dialect in dialects.items()}
+    said = {name: list(operators) for name, operators in meant.items() if operators is not None}
+    if not said:
+        raise DiagnosticError(Diagnostic("LEG0003", f"there is no operator {wanted!r}", None, _nearest(wanted)))
+    if as_json_:
+        print_json({"word": wanted, "formats": said})
+        return
+    for name, operators in said.items():
+        click.echo(f"{wanted} of {name} is read as {', '.join(operators) or 'what it is given'}")
+
+
+def _nearest(wanted: str) -> str:
+    from difflib import get_close_matches
+
+    from graphport.ops import registry
+
+    names = {name.lower(): name for name in registry.pages()}
+    found = get_close_matches(wanted.lower(), names, n=3)
+    return f"did you mean {' or '.join(names[name] for name in found)}?" if found else "graphport ops lists them all"
+
+
+def _show_page(page: Page, dialects: dict[str, str], *, as_json_: bool) -> None:
+    from graphport.cli.table import print_table
+    from graphport.ops import manual
+
+    types = manual.element_types(page)
+    if as_json_:
+        more = {"signature": manual.signature(page), "types": types, "manual": page.manual}
+        print_json(_document(page, dialects) | more)
+        return
+    click.echo(f"{manual.signature(page, width=100)}\n\n{page.manual}\n")
+    print_table(("type", "may be"), [(name, ", ".join(of)) for name, of in types.items()])
+    click.echo(f"\n{manual.versions(page)}\n")
+    rows: list[tuple[str, str, str]] = []
+    for name, dialect in dialects.items():
+        said = _spelling(page, dialect)
+        rows.append((name, said.direction or "no", ", ".join(said.patterns or said.reads)))
+    print_table(("format", "direction", "its words"), rows)

@@ -1,0 +1,27 @@
+"""Which formats can say what a graph holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from graphport.conversion.lift import unsupported
+from graphport.formats import FORMATS
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from graphport.formats import Format
+    from graphport.ir.graph import Graph
+
+
+def unsaid(graph: Graph, format: Format) -> dict[str, int]:
+    """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be."""
+    if format.dialect:
+        return unsupported(graph, format.dialect)
+    foreign = (node.op for inner in walk(graph) for node in inner if node.dialect and not format.keeps(node.dialect))
+    return dict(Counter(foreign))
+
+
+def coverage(graph: Graph) -> dict[str, dict[str, int]]:
+    """`unsaid` of every format by its name; empty where it can say all of the graph."""
+    return {name: unsaid(graph, format) for name, format in FORMATS.items()}

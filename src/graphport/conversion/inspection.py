@@ -1,0 +1,112 @@
+"""What a model holds: operators, weights, work, and who can say it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from graphport.conversion.coverage import coverage
+from graphport.core.dims import product
+from graphport.core.facts import UNKNOWN, TensorFact, Unknown
+from graphport.ir.graph import walk
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph, Node, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a model holds; operators are canonical where they can be, and bodies count once.
+
+    `versions` are those of the file (of operator sets, or the edition). `weight_bytes` are those of all constants that
+    somebody reads, `parameters` their elements; what several constants share counts once. `macs` are the
+    multiply-accumulates of one run, symbolic where extents are, by operator in `macs_by_operator`; nodes of which they
+    are not known, since shapes are not, are counted in `macs_unknown`. `unsupported` has for each format the operators
+    that it cannot say, with their numbers.
+    """
+
+    format: str
+    versions: Mapping[str, str]
+    inputs: dict[str, Fact]
+    outputs: dict[str, Fact]
+    operators: dict[str, int]
+    parameters: int
+    weight_bytes: int
+    macs: Dim
+    macs_by_operator: dict[str, Dim] = field(default_factory=dict[str, "Dim"])
+    macs_unknown: dict[str, int] = field(default_factory=dict[str, int])
+    unsupported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+
+
+def inspect(graph: Graph, format: str = "", versions: Mapping[str, str] | None = None) -> Inspection:
+    """What `graph` holds, which is canonical where it can be; the rest is said of the file that it came from."""
+    nodes = [node for inner in walk(graph) for node in inner]
+    parameters, weight_bytes = _weights(graph)
+    macs, unknown = _macs(nodes)
+    total: Dim = 0
+    for count in macs.values():
+        total = total + count
+    return Inspection(
+        format=format,
+        versions=dict(versions or {}),
+        inputs=_facts(graph.inputs),
+        outputs=_facts(graph.outputs),
+        operators=_by_number(Counter(node.op for node in nodes)),
+        parameters=parameters,
+        weight_bytes=weight_bytes,
+        macs=total,
+        macs_by_operator=macs,
+        macs_unknown=_by_number(unknown),
+        unsupported=coverage(graph),
+    )
+
+
+def _facts(values: list[Value]) -> dict[str, Fact]:
+    return {value.name: value.fact for value in values}
+
+
+def _by_number(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _weights(graph: Graph) -> tuple[int, int]:
+    """Elements and bytes of the constants that somebody reads."""
+    elements, size = 0, 0
+    seen: set[Storage] = set()
+    for value in (value for inner in walk(graph) for value in inner.constants if value.uses):
+        if value.storage is not None:
+            if value.storage not in seen:
+                elements += value.storage.count
+                size += value.storage.nbytes
+            seen.add(value.storage)
+        elif isinstance(value.fact, TensorFact) and value.fact.is_static:
+            # Its numbers are not at hand; the file says how many they would be.
+            count = product(value.fact.dims)
+            elements += count if isinstance(count, int) else 0
+    return elements, size
+
+
+def _macs(nodes: list[Node]) -> tuple[dict[str, Dim], Counter[str]]:
+    """Multiply-accumulates by operator, and how many nodes of each there are of which they are not known."""
+    found: dict[str, Dim] = {}
+    unknown: Counter[str] = Counter()
+    for node in nodes:
+        page = None if node.dialect else registry.pages().get(node.word)
+        if page is None or page.macs is None:
+            continue
+        first = node.outputs[0] if node.outputs else None
+        operands = [None if value is None else value.fact for value in node.inputs]
+        try:
+            count = page.macs(UNKNOWN if first is None else first.fact, *operands, **node.attributes)
+        except Unknown:
+            unknown[node.op] += 1
+        else:
+            found[node.op] = found.get(node.op, 0) + count
+    return found, unknown

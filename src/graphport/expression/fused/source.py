@@ -1,0 +1,661 @@
+"""The LLVM module of a program: one pass over memory, whatever shapes and strides the operands have.
+
+kernel   walks over all but the innermost axis
+row      the innermost axis: an aligned beginning where stores bypass the cache, whole vectors, the rest
+part     fewer elements than a vector, through buffers
+segment  a stretch of the program on whole vectors; long programs have several, which hand each other
+         intermediate values of a few hundred elements, so that compiling takes time in proportion to the length
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphport.expression.fused.operators import ELEMENTS, convert, divides_integers, emit, nonzero
+from graphport.expression.fused.vector import BITS, Block, Vector
+from graphport.expression.program import Apply, Constant, Load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphport.expression.program import Program
+
+SEGMENT = 96
+"""Operations in a segment: compiling one takes time that grows faster than its length."""
+STRIP = 256
+"""Elements of an intermediate value that segments hand on."""
+KERNEL, ENTRY = "graphport_kernel", "graphport_entry"
+"""The names of the visible functions."""
+MOST_SLOTS = 128
+"""Intermediate values that segments may hand on: they lie on the stack."""
+LARGE = 1 << 22
+"""Elements up to which `ENTRY` computes, on one thread; more are worth the preparations for several."""
+_QUICK = 1 << 14
+"""Elements up to which other threads of Python are kept waiting."""
+_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
+ALIGNMENT = 64
+"""Bytes to which buffers are aligned, and the result where stores bypass the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the operands lie along the innermost axis, one letter each, the result last.
+
+    `c` one after another, `s` one element for all, `g` with gaps.
+    """
+
+    modes: str
+    bypasses_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLayout:
+    """Where in the objects of Python and NumPy things lie, in bytes from their beginning."""
+
+    type: int
+    bytes: int
+    """The first byte of a `bytes` object."""
+    data: int
+    rank: int
+    extents: int
+    dtype: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """An operand or the result: its place in the tables of pointers and strides, and its element."""
+
+    position: int
+    index: int
+    """Which argument of `ENTRY` it is."""
+    element: str
+    mode: str
+
+    @property
+    def bytes(self) -> int:
+        return BITS[self.element] // 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """Values `values` of the program, in order; `kept` are those that a later segment reads, and their slots."""
+
+    values: tuple[int, ...]
+    kept: dict[int, int]
+
+
+def module(program: Program, access: Access, lanes: int, objects: ObjectLayout | None = None, *, x86: bool) -> str:
+    """The text of the module, with two visible functions.
+
+    `i64 KERNEL(ptr pointers, ptr outer strides, ptr extents, i64 rank, i64 length, ptr inner strides, ptr constants)`
+    gives 0, or 1 and the number of the value whose computation divides an integer by zero.
+
+    `ENTRY`, where `objects` is given, is a function that Python calls with the arrays themselves (see `entry`).
+    """
+    loads = [value for value in program.values if isinstance(value, Load)]
+    operands = [
+        _Memory(position, value.index, ELEMENTS[value.dtype], access.modes[position])
+        for position, value in enumerate(loads)
+    ]
+    last = 1 + max(value.index for value in loads)
+    result = _Memory(len(loads), last, ELEMENTS[program.dtype], access.modes[-1])
+    segments, slots = _segments(program)
+    writer = _Writer(program, operands, result, segments, access.bypasses_cache, lanes)
+    texts = [writer.segment(number) for number in range(len(segments))]
+    texts += [writer.part(), writer.row(), writer.kernel(slots, x86=x86)]
+    if objects is not None:
+        texts.append(writer.entry(objects, slots))
+    return "\n".join([*texts, *sorted(writer.declarations), "!0 = !{i32 1}", ""])
+
+
+def slot_count(program: Program) -> int:
+    """How many intermediate values the segments of `program` hand on at a time."""
+    return _segments(program)[1]
+
+
+def _segments(program: Program) -> tuple[list[_Segment], int]:
+    """The program in stretches of `SEGMENT` operations, and how many slots for values between them it takes."""
+    owner: dict[int, int] = {}
+    stretches: list[list[int]] = [[]]
+    count = 0
+    for number, value in enumerate(program.values):
+        if isinstance(value, Apply):
+            if count == SEGMENT:
+                stretches.append([])
+                count = 0
+            stretches[-1].append(number)
+            owner[number] = len(stretches) - 1
+            count += 1
+    last_reader: dict[int, int] = {}
+    for number, value in enumerate(program.values):
+        if isinstance(value, Apply):
+            last_reader.update((argument, owner[number]) for argument in value.arguments if argument in owner)
+    free: list[int] = []
+    slot_count = 0
+    ends: list[list[int]] = [[] for _ in stretches]
+    segments: list[_Segment] = []
+    for index, stretch in enumerate(stretches):
+        kept: dict[int, int] = {}
+        for number in stretch:
+            if last_reader.get(number, index) == index:
+                continue
+            if not free:
+                free.append(slot_count)
+                slot_count += 1
+            kept[number] = free.pop()
+            ends[last_reader[number]].append(kept[number])
+        segments.append(_Segment(tuple(stretch), kept))
+        # Only now: a segment that reads a slot writes others while it does.
+        free.extend(ends[index])
+    return segments, slot_count
+
+
+_ARGUMENTS = "ptr %table, i64 %from, i64 %count, ptr %inner, ptr %constants, ptr %scratch, ptr %flag"
+
+_KERNEL_ARGUMENTS = "ptr %pointers, ptr %outer, ptr %extents, i64 %rank, i64 %length, ptr %inner, ptr %constants"
+
+
+class _Writer:
+    """Writes the functions of one module."""
+
+    def __init__(
+        self,
+        program: Program,
+        operands: Sequence[_Memory],
+        result: _Memory,
+        segments: Sequence[_Segment],
+        bypasses_cache: bool,  # noqa: FBT001
+        lanes: int,
+    ) -> None:
+        self.program = program
+        self.operands = operands
+        self.result = result
+        self.segments = segments
+        self.bypasses_cache = bypasses_cache
+        self.lanes = lanes
+        self.declarations: set[str] = set()
+        loads = [number for number, value in enumerate(program.values) if isinstance(value, Load)]
+        self.operand_of = dict(zip(loads, operands, strict=True))
+        constants = [number for number, value in enumerate(program.values) if isinstance(value, Constant)]
+        self.constant_of = {number: position for position, number in enumerate(constants)}
+        self.slot_of = {number: slot for segment in segments for number, slot in segment.kept.items()}
+
+    @property
+    def memories(self) -> list[_Memory]:
+        return [*self.operands, self.result]
+
+    def segment(self, index: int) -> str:
+        """The function that computes segment `index` on `count` elements from element `from` on."""
+        segment = self.segments[index]
+        own = set(segment.values)
+        outer = sorted(
+            {argument for number in segment.values for argument in self.arguments_of(number) if argument not in own}
+        )
+        is_last = index == len(self.segments) - 1
+        if is_last and not segment.values:
+            outer = [len(self.program.values) - 1]
+        entry, vectors = self.entered(outer, is_last=is_last)
+        block = Block(self.lanes)
+        for number in outer:
+            if number not in vectors:
+                vectors[number] = self.loaded(block, number)
+        for number in segment.values:
+            vectors[number] = self.computed(block, number, vectors)
+        for number, slot in segment.kept.items():
+            self.stored(block, vectors[number], f"%slot{slot}", "%i", "c")
+        if is_last:
+            self.stored(block, vectors[len(self.program.values) - 1], "%out", "%j", self.result.mode)
+        entry += [f"  %slot{slot} = {self.slot_pointer(slot)}" for slot in segment.kept.values()]
+        self.declarations |= block.declarations
+        return _loop(f"segment{index}", entry, block.lines, self.lanes)
+
+    def arguments_of(self, number: int) -> tuple[int, ...]:
+        value = self.program.values[number]
+        return value.arguments if isinstance(value, Apply) else ()
+
+    def entered(self, outer: Sequence[int], *, is_last: bool) -> tuple[list[str], dict[int, Vector]]:
+        """What stands before the loop: pointers, strides, and the vectors that are the same in every turn."""
+        entry: list[str] = []
+        vectors: dict[int, Vector] = {}
+        for number in outer:
+            value = self.program.values[number]
+            if isinstance(value, Constant):
+                pointer = f"getelementptr i8, ptr %constants, i64 {8 * self.constant_of[number]}"
+                entry += [f"  %p{number} = {pointer}"]
+                vectors[number] = self.spread(entry, number, ELEMENTS[value.dtype])
+            elif isinstance(value, Load):
+                memory = self.operand_of[number]
+                entry += _fetched(f"%p{number}", "ptr", "%table", 8 * memory.position)
+                if memory.mode == "s":
+                    vectors[number] = self.spread(entry, number, memory.element)
+                if memory.mode == "g":
+                    entry += _fetched(f"%stride{number}", "i64", "%inner", 8 * memory.position)
+            else:
+                entry += [f"  %p{number} = {self.slot_pointer(self.slot_of[number])}"]
+        if is_last:
+            entry += _fetched("%out", "ptr", "%table", 8 * self.result.position)
+            if self.result.mode == "g":
+                entry += _fetched("%out_stride", "i64", "%inner", 8 * self.result.position)
+        return entry, vectors
+
+    def spread(self, entry: list[str], number: int, element: str) -> Vector:
+        """One element for all lanes, read before the loop."""
+        of = f"<{self.lanes} x {element}>"
+        entry += [
+            f"  %e{number} = load {element}, ptr %p{number}",
+            f"  %o{number} = insertelement {of} poison, {element} %e{number}, i64 0",
+            f"  %s{number} = shufflevector {of} %o{number}, {of} poison, <{self.lanes} x i32> zeroinitializer",
+        ]
+        return Vector(f"%s{number}", element)
+
+    def slot_pointer(self, slot: int) -> str:
+        return f"getelementptr i8, ptr %scratch, i64 {slot * STRIP * 8}"
+
+    def loaded(self, block: Block, number: int) -> Vector:
+        """The elements of an operand, or of a value that an earlier segment kept."""
+        value = self.program.values[number]
+        if isinstance(value, Apply):
+            return self.contiguous(block, f"%p{number}", "%i", ELEMENTS[value.dtype])
+        memory = self.operand_of[number]
+        if memory.mode == "c":
+            return self.contiguous(block, f"%p{number}", "%j", memory.element)
+        result = "poison"
+        for lane in range(self.lanes):
+            address = self.lane_address(block, f"%p{number}", f"%stride{number}", lane)
+            element = block.add_line(f"load {memory.element}, ptr {address}, align {memory.bytes}")
+            of = block.type(memory.element)
+            result = block.add_line(f"insertelement {of} {result}, {memory.element} {element}, i64 {lane}")
+        return Vector(result, memory.element)
+
+    def contiguous(self, block: Block, pointer: str, index: str, element: str) -> Vector:
+        address = block.add_line(f"getelementptr {element}, ptr {pointer}, i64 {index}")
+        return Vector(block.add_line(f"load {block.type(element)}, ptr {address}, align {BITS[element] // 8}"), element)
+
+    def lane_address(self, block: Block, pointer: str, stride: str, lane: int) -> str:
+        index = block.add_line(f"add i64 %j, {lane}")
+        offset = block.add_line(f"mul i64 {index}, {stride}")
+        return block.add_line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def computed(self, block: Block, number: int, vectors: dict[int, Vector]) -> Vector:
+        value = self.program.values[number]
+        if not isinstance(value, Apply):
+            return vectors[number]
+        arguments = [vectors[argument] for argument in value.arguments]
+        dtype = self.program.values[value.arguments[0]].dtype
+        if value.kernel == "copy":
+            return convert(block, arguments[0], dtype, value.dtype)
+        if divides_integers(value.kernel, dtype):
+            is_zero, arguments[1] = nonzero(block, arguments[1])
+            found = block.any_lane(is_zero)
+            known = block.add_line("load i64, ptr %flag")
+            flagged = block.add_line(f"select i1 {found}, i64 {number + 1}, i64 {known}")
+            block.lines.append(f"  store i64 {flagged}, ptr %flag")
+        return emit(block, value.kernel, dtype, arguments)
+
+    def stored(self, block: Block, vector: Vector, pointer: str, index: str, mode: str) -> None:
+        element, of = vector.element, block.type(vector.element)
+        if mode == "c":
+            address = block.add_line(f"getelementptr {element}, ptr {pointer}, i64 {index}")
+            bypasses = self.bypasses_cache and pointer == "%out"
+            alignment = min(ALIGNMENT, self.lanes * BITS[element] // 8) if bypasses else BITS[element] // 8
+            hint = ", !nontemporal !0" if bypasses else ""
+            block.lines.append(f"  store {of} {vector.name}, ptr {address}, align {alignment}{hint}")
+            return
+        for lane in range(self.lanes):
+            address = self.lane_address(block, pointer, "%out_stride", lane)
+            scalar = block.add_line(f"extractelement {of} {vector.name}, i64 {lane}")
+            block.lines.append(f"  store {element} {scalar}, ptr {address}, align {BITS[element] // 8}")
+
+    def part(self) -> str:
+        """Fewer elements than a vector: copied into buffers, which the first element fills up."""
+        lines = [f"define internal void @part({_ARGUMENTS}) noinline {{", "entry:"]
+        lines += (
+            ["  %buffers = alloca [64 x ptr], align 64"]
+            if len(self.memories) <= 64
+            else [f"  %buffers = alloca [{len(self.memories)} x ptr], align 64"]
+        )
+        lines += [f"  %steps = alloca [{len(self.memories)} x i64], align 64"]
+        moved = [memory for memory in self.operands if memory.mode != "s"]
+        for memory in self.memories:
+            lines += self.buffered(memory, is_moved=memory in moved)
+        lines += ["  br label %in", "in:", "  %t = phi i64 [ 0, %entry ], [ %t1, %in ]", "  %k = add i64 %from, %t"]
+        for memory in moved:
+            lines += self.moved(memory, "%k", "%t", into_buffer=True)
+        lines += ["  %t1 = add i64 %t, 1", "  %more = icmp ult i64 %t1, %count", "  br i1 %more, label %in, label %run"]
+        lines += ["run:", *self.calls("%buffers", "0", str(self.lanes), "%steps"), "  br label %back", "back:"]
+        lines += ["  %u = phi i64 [ 0, %run ], [ %u1, %back ]", "  %l = add i64 %from, %u"]
+        lines += self.moved(self.result, "%l", "%u", into_buffer=False)
+        lines += ["  %u1 = add i64 %u, 1", "  %rest = icmp ult i64 %u1, %count"]
+        lines += ["  br i1 %rest, label %back, label %done", "done:", "  ret void", "}"]
+        return "\n".join(lines)
+
+    def buffered(self, memory: _Memory, *, is_moved: bool) -> list[str]:
+        """The pointer, stride and buffer of an operand, put into the tables for the segments."""
+        p, of = memory.position, f"<{self.lanes} x {memory.element}>"
+        lines = _fetched(f"%p{p}", "ptr", "%table", 8 * p)
+        if memory.mode == "g":
+            lines += _fetched(f"%stride{p}", "i64", "%inner", 8 * p)
+        lines += [f"  %q{p} = getelementptr i8, ptr %buffers, i64 {8 * p}"]
+        if memory.mode == "s":
+            return [*lines, f"  store ptr %p{p}, ptr %q{p}"]
+        lines += [f"  %b{p} = alloca {of}, align {ALIGNMENT}", f"  store ptr %b{p}, ptr %q{p}"]
+        lines += [f"  %w{p} = getelementptr i8, ptr %steps, i64 {8 * p}", f"  store i64 {memory.bytes}, ptr %w{p}"]
+        if is_moved:
+            stride = f"%stride{p}" if memory.mode == "g" else str(memory.bytes)
+            lines += [
+                f"  %d{p} = mul i64 %from, {stride}",
+                f"  %a{p} = getelementptr i8, ptr %p{p}, i64 %d{p}",
+                f"  %e{p} = load {memory.element}, ptr %a{p}, align {memory.bytes}",
+                f"  %i{p} = insertelement {of} poison, {memory.element} %e{p}, i64 0",
+                f"  %s{p} = shufflevector {of} %i{p}, {of} poison, <{self.lanes} x i32> zeroinitializer",
+                f"  store {of} %s{p}, ptr %b{p}, align {ALIGNMENT}",
+            ]
+        return lines
+
+    def moved(self, memory: _Memory, outside: str, inside: str, *, into_buffer: bool) -> list[str]:
+        """One element between memory and buffer."""
+        p, element = memory.position, memory.element
+        stride = f"%stride{p}" if memory.mode == "g" else str(memory.bytes)
+        lines = [
+            f"  %mo{p} = mul i64 {outside}, {stride}",
+            f"  %ma{p} = getelementptr i8, ptr %p{p}, i64 %mo{p}",
+            f"  %mb{p} = getelementptr {element}, ptr %b{p}, i64 {inside}",
+        ]
+        source, target = (f"%ma{p}", f"%mb{p}") if into_buffer else (f"%mb{p}", f"%ma{p}")
+        return [
+            *lines,
+            f"  %mv{p} = load {element}, ptr {source}, align {memory.bytes}",
+            f"  store {element} %mv{p}, ptr {target}, align {memory.bytes}",
+        ]
+
+    def calls(self, table: str, start: str, count: str, inner: str) -> list[str]:
+        given = f"ptr {table}, i64 {start}, i64 {count}, ptr {inner}, ptr %constants, ptr %scratch, ptr %flag"
+        return [f"  call void @segment{number}({given})" for number in range(len(self.segments))]
+
+    def row(self) -> str:
+        """All elements of the innermost axis."""
+        lines = [f"define internal void @row({_ARGUMENTS}) noinline {{", "entry:", *self.aligned()]
+        lines += [
+            "  %left = sub i64 %count, %head",
+            f"  %over = urem i64 %left, {self.lanes}",
+            "  %main = sub i64 %left, %over",
+            "  %end = add i64 %head, %main",
+            "  %any = icmp ne i64 %main, 0",
+            "  br i1 %any, label %strips, label %last",
+            "strips:",
+            "  %at = phi i64 [ %head, %start ], [ %next, %strips ]",
+            "  %remaining = sub i64 %end, %at",
+        ]
+        if len(self.segments) > 1:
+            lines += [
+                f"  %is_short = icmp ult i64 %remaining, {STRIP}",
+                f"  %strip = select i1 %is_short, i64 %remaining, i64 {STRIP}",
+            ]
+        strip = "%strip" if len(self.segments) > 1 else "%remaining"
+        lines += self.calls("%table", "%at", strip, "%inner")
+        lines += [
+            f"  %next = add i64 %at, {strip}",
+            "  %more = icmp ult i64 %next, %end",
+            "  br i1 %more, label %strips, label %last",
+            "last:",
+            "  %rest = sub i64 %count, %end",
+            "  %is_rest = icmp ne i64 %rest, 0",
+            "  br i1 %is_rest, label %tail, label %done",
+            "tail:",
+            f"  call void @part({_given('%end', '%rest')})",
+            "  br label %done",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def aligned(self) -> Iterator[str]:
+        """How many elements come before the result is aligned, and those elements."""
+        if not self.bypasses_cache:
+            yield from ("  br label %start", "start:", "  %head = phi i64 [ 0, %entry ]")
+            return
+        yield from _fetched("%out", "ptr", "%table", 8 * self.result.position)
+        yield from (
+            "  %address = ptrtoint ptr %out to i64",
+            "  %minus = sub i64 0, %address",
+            f"  %gap = and i64 %minus, {ALIGNMENT - 1}",
+            f"  %wanted = udiv i64 %gap, {self.result.bytes}",
+            "  %is_all = icmp ult i64 %count, %wanted",
+            "  %head = select i1 %is_all, i64 %count, i64 %wanted",
+            "  %is_head = icmp ne i64 %head, 0",
+            "  br i1 %is_head, label %first, label %start",
+            "first:",
+        )
+        # A buffer holds as many elements as a vector, and no more.
+        yield from (
+            f"  %is_long = icmp ugt i64 %head, {self.lanes}",
+            f"  %head_a = select i1 %is_long, i64 {self.lanes}, i64 %head",
+            f"  call void @part({_given('0', '%head_a')})",
+            "  %head_b = sub i64 %head, %head_a",
+            "  %is_b = icmp ne i64 %head_b, 0",
+            "  br i1 %is_b, label %second, label %start",
+            "second:",
+            f"  call void @part({_given('%head_a', '%head_b')})",
+            "  br label %start",
+            "start:",
+        )
+
+    def kernel(self, slots: int, *, x86: bool) -> str:
+        """The visible function: counts through the outer axes like an odometer."""
+        count = len(self.memories)
+        fence = ["  call void @llvm.x86.sse.sfence()"] if self.bypasses_cache and x86 else []
+        if fence:
+            self.declarations.add("declare void @llvm.x86.sse.sfence()")
+        lines = [
+            f"define i64 @{KERNEL}({_KERNEL_ARGUMENTS}) {{",
+            "entry:",
+            "  %flag = alloca i64",
+            "  store i64 0, ptr %flag",
+            f"  %scratch = alloca [{max(1, slots) * STRIP * 8} x i8], align {ALIGNMENT}",
+            f"  %table = alloca [{count} x ptr], align {ALIGNMENT}",
+            "  %index = alloca [64 x i64], align 8",
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr %table, ptr %pointers, i64 {8 * count}, i1 false)",
+            "  call void @llvm.memset.p0.i64(ptr %index, i8 0, i64 512, i1 false)",
+            "  br label %line",
+            "line:",
+            "  call void @row(ptr %table, i64 0, i64 %length, ptr %inner, ptr %constants, ptr %scratch, ptr %flag)",
+            "  br label %carry",
+            "carry:",
+            "  %above = phi i64 [ %rank, %line ], [ %axis, %wrap ]",
+            "  %is_end = icmp eq i64 %above, 0",
+            "  br i1 %is_end, label %done, label %step",
+            "step:",
+            "  %axis = sub i64 %above, 1",
+            "  %pi = getelementptr i64, ptr %index, i64 %axis",
+            "  %old = load i64, ptr %pi",
+            "  %new = add i64 %old, 1",
+            "  %pe = getelementptr i64, ptr %extents, i64 %axis",
+            "  %extent = load i64, ptr %pe",
+            f"  %first_stride = mul i64 %axis, {count}",
+            "  %is_over = icmp uge i64 %new, %extent",
+            "  %back = sub i64 1, %extent",
+            "  %times = select i1 %is_over, i64 %back, i64 1",
+            "  %kept = select i1 %is_over, i64 0, i64 %new",
+            "  store i64 %kept, ptr %pi",
+            "  br label %walk",
+            "walk:",
+            "  %m = phi i64 [ 0, %step ], [ %m1, %walk ]",
+            "  %s = add i64 %first_stride, %m",
+            "  %ps = getelementptr i64, ptr %outer, i64 %s",
+            "  %stride = load i64, ptr %ps",
+            "  %move = mul i64 %stride, %times",
+            "  %pt = getelementptr ptr, ptr %table, i64 %m",
+            "  %was = load ptr, ptr %pt",
+            "  %is = getelementptr i8, ptr %was, i64 %move",
+            "  store ptr %is, ptr %pt",
+            "  %m1 = add i64 %m, 1",
+            f"  %is_more = icmp ult i64 %m1, {count}",
+            "  br i1 %is_more, label %walk, label %wrap",
+            "wrap:",
+            "  br i1 %is_over, label %carry, label %line",
+            "done:",
+            *fence,
+            "  %found = load i64, ptr %flag",
+            "  ret i64 %found",
+            "}",
+            "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+            "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+        ]
+        return "\n".join(lines)
+
+    def entry(self, objects: ObjectLayout, slots: int) -> str:
+        """A function of Python for arrays of one shape, one after another in memory, without any conversion.
+
+        `object ENTRY(bytes self, object *arguments, i64 count)` takes the operands by index, and the result, which it
+        gives too, or None if it has not computed. `self` holds addresses: of the type of arrays, of None, of the
+        constants, of the element types.
+        """
+        count = len(self.memories)
+        self.declarations |= {
+            "declare void @Py_IncRef(ptr)",
+            "declare ptr @PyEval_SaveThread()",
+            "declare void @PyEval_RestoreThread(ptr)",
+        }
+        lines = [
+            f"define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) {{",
+            "entry:",
+            f"  %scratch = alloca [{max(1, slots) * STRIP * 8} x i8], align {ALIGNMENT}",
+            f"  %table = alloca [{count} x ptr], align {ALIGNMENT}",
+            "  %flag = alloca i64",
+            "  store i64 0, ptr %flag",
+            f"  %context = getelementptr i8, ptr %self, i64 {objects.bytes}",
+            *_fetched("%array_type", "ptr", "%context", 0),
+            *_fetched("%none", "ptr", "%context", 8),
+            *_fetched("%constants", "ptr", "%context", 16),
+            f"  %is_count = icmp eq i64 %given, {self.result.index + 1}",
+            "  br i1 %is_count, label %check0, label %slow",
+        ]
+        for memory in self.memories:
+            lines += self.checked(memory, objects)
+        last = self.result.position
+        lines += [f"check{count}:", f"  %rank = zext i32 %rank{last} to i64"]
+        lines += ["  br label %size", "size:", f"  %d = phi i64 [ 0, %check{count} ], [ %d1, %next ]"]
+        lines += [f"  %n = phi i64 [ 1, %check{count} ], [ %n1, %next ]", "  %is_all = icmp eq i64 %d, %rank"]
+        lines += ["  br i1 %is_all, label %sized, label %extent", "extent:"]
+        lines += [f"  %at{m.position} = getelementptr i64, ptr %extents{m.position}, i64 %d" for m in self.memories]
+        lines += [f"  %extent{m.position} = load i64, ptr %at{m.position}" for m in self.memories]
+        lines += self.conjunction("same", [f"icmp eq i64 %extent{m.position}, %extent{last}" for m in self.operands])
+        lines += ["  br i1 %same, label %next, label %slow", "next:", f"  %n1 = mul i64 %n, %extent{last}"]
+        lines += ["  %d1 = add i64 %d, 1", "  br label %size", "sized:", "  %n0 = sub i64 %n, 1"]
+        lines += [f"  %is_small = icmp ult i64 %n0, {LARGE}", "  br i1 %is_small, label %apart, label %slow", "apart:"]
+        lines += self.apart()
+        lines += ["  br i1 %fine, label %run, label %slow", "run:"]
+        call = "  call void @row(ptr %table, i64 0, i64 %n, ptr null, ptr %constants, ptr %scratch, ptr %flag)"
+        lines += [
+            f"  %is_quick = icmp ult i64 %n, {_QUICK}",
+            "  br i1 %is_quick, label %at_once, label %released",
+            "at_once:",
+            call,
+            "  br label %done",
+            "released:",
+            "  %thread = call ptr @PyEval_SaveThread()",
+            call,
+            "  call void @PyEval_RestoreThread(ptr %thread)",
+            "  br label %done",
+            "done:",
+            f"  call void @Py_IncRef(ptr %object{last})",
+            f"  ret ptr %object{last}",
+            "slow:",
+            "  call void @Py_IncRef(ptr %none)",
+            "  ret ptr %none",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def checked(self, memory: _Memory, objects: ObjectLayout) -> list[str]:
+        """Refuses an argument that is no array of the right element type, lying as wanted."""
+        p = memory.position
+        wanted = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if memory is self.result else 0)
+        return [
+            f"check{p}:",
+            *_fetched(f"%object{p}", "ptr", "%arguments", 8 * memory.index),
+            *_fetched(f"%type{p}", "ptr", f"%object{p}", objects.type),
+            f"  %is_array{p} = icmp eq ptr %type{p}, %array_type",
+            f"  br i1 %is_array{p}, label %array{p}, label %slow",
+            f"array{p}:",
+            *_fetched(f"%data{p}", "ptr", f"%object{p}", objects.data),
+            *_fetched(f"%rank{p}", "i32", f"%object{p}", objects.rank),
+            *_fetched(f"%extents{p}", "ptr", f"%object{p}", objects.extents),
+            *_fetched(f"%dtype{p}", "ptr", f"%object{p}", objects.dtype),
+            *_fetched(f"%flags{p}", "i32", f"%object{p}", objects.flags),
+            *_fetched(f"%wanted{p}", "ptr", "%context", 8 * (3 + p)),
+            f"  %slot{p} = getelementptr ptr, ptr %table, i64 {p}",
+            f"  store ptr %data{p}, ptr %slot{p}",
+            f"  %kept{p} = and i32 %flags{p}, {wanted}",
+            *self.conjunction(
+                f"is_right{p}",
+                [
+                    f"icmp eq ptr %dtype{p}, %wanted{p}",
+                    f"icmp eq i32 %kept{p}, {wanted}",
+                    *([f"icmp eq i32 %rank{p}, %rank0"] if p else []),
+                ],
+            ),
+            f"  br i1 %is_right{p}, label %check{p + 1}, label %slow",
+        ]
+
+    def apart(self) -> list[str]:
+        """Whether every operand lies where the result does, element by element, or nowhere near it."""
+        last = self.result
+        lines = [f"  %place{m.position} = ptrtoint ptr %data{m.position} to i64" for m in self.memories]
+        lines += [f"  %after = mul i64 %n, {last.bytes}"]
+        tests: list[str] = []
+        for memory in self.operands:
+            p = memory.position
+            lines += [
+                f"  %ahead{p} = sub i64 %place{last.position}, %place{p}",
+                f"  %behind{p} = sub i64 0, %ahead{p}",
+                f"  %span{p} = mul i64 %n, {memory.bytes}",
+                f"  %past{p} = icmp uge i64 %ahead{p}, %span{p}",
+                f"  %before{p} = icmp uge i64 %behind{p}, %after",
+                f"  %outside{p} = and i1 %past{p}, %before{p}",
+                f"  %equal{p} = icmp eq i64 %ahead{p}, 0",
+                f"  %in_step{p} = and i1 %equal{p}, {'true' if memory.bytes == last.bytes else 'false'}",
+            ]
+            tests.append(f"or i1 %outside{p}, %in_step{p}")
+        return lines + self.conjunction("fine", tests)
+
+    def conjunction(self, name: str, tests: Sequence[str]) -> list[str]:
+        """Whether all `tests` hold."""
+        lines = [f"  %{name}.0 = or i1 true, false"]
+        for number, test in enumerate(tests):
+            lines += [f"  %{name}.t{number} = {test}"]
+            lines += [f"  %{name}.{number + 1} = and i1 %{name}.{number}, %{name}.t{number}"]
+        return [*lines, f"  %{name} = and i1 %{name}.{len(tests)}, true"]
+
+
+def _loop(name: str, entry: Sequence[str], body: Sequence[str], lanes: int) -> str:
+    return "\n".join(
+        [
+            f"define internal void @{name}({_ARGUMENTS}) noinline {{",
+            "entry:",
+            *entry,
+            "  br label %loop",
+            "loop:",
+            "  %i = phi i64 [ 0, %entry ], [ %i1, %loop ]",
+            "  %j = add i64 %from, %i",
+            *body,
+            f"  %i1 = add i64 %i, {lanes}",
+            "  %again = icmp ult i64 %i1, %count",
+            "  br i1 %again, label %loop, label %done",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+    )
+
+
+def _fetched(name: str, of: str, table: str, offset: int) -> list[str]:
+    """An entry of a table, `offset` bytes in."""
+    return [f"  {name}.at = getelementptr i8, ptr {table}, i64 {offset}", f"  {name} = load {of}, ptr {name}.at"]
+
+
+def _given(start: str, count: str) -> str:
+    return f"ptr %table, i64 {start}, i64 {count}, ptr %inner, ptr %constants, ptr %scratch, ptr %flag"

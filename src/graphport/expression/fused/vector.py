@@ -1,0 +1,112 @@
+"""Writes LLVM code for vectors, one instruction after another."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
+"""Element types of LLVM that kernels compute with, and their widths."""
+INTEGER_OF = {"float": "i32", "double": "i64"}
+"""The integers that have the bits of a float."""
+
+
+class Vector(NamedTuple):
+    """A value of the code: its name (or the spelling of a constant) and the type of its elements."""
+
+    name: str
+    element: str
+
+
+class Block:
+    """A straight run of instructions on vectors of `lanes` elements."""
+
+    def __init__(self, lanes: int, prefix: str = "v") -> None:
+        self.lanes = lanes
+        self.prefix = prefix
+        self.lines: list[str] = []
+        self.declarations: set[str] = set()
+        self._count = 0
+
+    def type(self, element: str) -> str:
+        """The vector type with such elements."""
+        return f"<{self.lanes} x {element}>"
+
+    def constant(self, value: float, element: str) -> Vector:
+        """A vector of equal numbers."""
+        return Vector(f"splat ({element} {spelled(value, element)})", element)
+
+    def like(self, value: float, other: Vector) -> Vector:
+        """A vector of equal numbers of the type of `other`."""
+        return self.constant(value, other.element)
+
+    def add_line(self, text: str) -> str:
+        """Put down an instruction that gives a value; its name."""
+        name = f"%{self.prefix}{self._count}"
+        self._count += 1
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def binary(self, operation: str, a: Vector, b: Vector) -> Vector:
+        """An instruction on two vectors of one type, for instance `fadd`."""
+        return Vector(self.add_line(f"{operation} {self.type(a.element)} {a.name}, {b.name}"), a.element)
+
+    def compare(self, predicate: str, a: Vector, b: Vector) -> Vector:
+        """A truth value a lane; predicates of floats begin with `o` or `u`, those of integers are `eq`, `slt` etc."""
+        kind = "fcmp" if a.element in INTEGER_OF else "icmp"
+        return Vector(self.add_line(f"{kind} {predicate} {self.type(a.element)} {a.name}, {b.name}"), "i1")
+
+    def select(self, condition: Vector, a: Vector, b: Vector) -> Vector:
+        """`a` where the condition holds, else `b`."""
+        of = self.type(a.element)
+        text = f"select {self.type('i1')} {condition.name}, {of} {a.name}, {of} {b.name}"
+        return Vector(self.add_line(text), a.element)
+
+    def convert(self, operation: str, a: Vector, element: str) -> Vector:
+        """The elements in another type, by `sitofp`, `zext`, `bitcast` and the like."""
+        return Vector(self.add_line(f"{operation} {self.type(a.element)} {a.name} to {self.type(element)}"), element)
+
+    def intrinsic(self, name: str, *arguments: Vector, tail: str = "") -> Vector:
+        """`llvm.NAME` of vectors of one type, which it gives too; `tail` are further operands as written."""
+        of = self.type(arguments[0].element)
+        full = f"@llvm.{name}.v{self.lanes}{_MANGLED[arguments[0].element]}"
+        tail_types = "".join(f", {part.split()[0]}" for part in tail.split(", ") if part)
+        self.declarations.add(f"declare {of} {full}({', '.join([of] * len(arguments))}{tail_types})")
+        given = ", ".join(f"{of} {argument.name}" for argument in arguments) + (f", {tail}" if tail else "")
+        return Vector(self.add_line(f"call {of} {full}({given})"), arguments[0].element)
+
+    def any_lane(self, condition: Vector) -> str:
+        """Whether the condition holds in some lane, as a scalar `i1`."""
+        of = self.type("i1")
+        self.declarations.add(f"declare i1 @llvm.vector.reduce.or.v{self.lanes}i1({of})")
+        return self.add_line(f"call i1 @llvm.vector.reduce.or.v{self.lanes}i1({of} {condition.name})")
+
+    def library(self, function: str, *arguments: Vector) -> Vector:
+        """A function of the C library, lane by lane."""
+        element = arguments[0].element
+        name = function + ("f" if element == "float" else "")
+        self.declarations.add(f"declare {element} @{name}({', '.join([element] * len(arguments))})")
+        result = "poison"
+        for lane in range(self.lanes):
+            scalars = [
+                self.add_line(f"extractelement {self.type(element)} {argument.name}, i64 {lane}")
+                for argument in arguments
+            ]
+            given = ", ".join(f"{element} {scalar}" for scalar in scalars)
+            value = self.add_line(f"call {element} @{name}({given})")
+            result = self.add_line(f"insertelement {self.type(element)} {result}, {element} {value}, i64 {lane}")
+        return Vector(result, element)
+
+
+_MANGLED = {"half": "f16", "float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}
+
+
+def spelled(value: float, element: str) -> str:
+    """A number as LLVM wants it: floats by the bits of the double that they are."""
+    if element == "i1":
+        return "true" if value else "false"
+    if element not in INTEGER_OF:
+        return str(int(value))
+    if element == "float":
+        value = struct.unpack("f", struct.pack("f", value))[0]
+    return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"

@@ -1,0 +1,45 @@
+"""Threads for long computations: they take work that is there, sleep when there is none, and are never waited for."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def share(task: Callable[[int], None], parts: int, threads: int) -> None:
+    """Call `task` with 0 to `parts - 1`, in this thread and in up to `threads - 1` others.
+
+    Every thread takes the next part when it has finished one, so a busy processor delays nothing but its own part;
+    others that have not begun when the parts run out never begin.
+    """
+    following = count()
+
+    def work() -> None:
+        while (part := next(following)) < parts:
+            task(part)
+
+    helpers = [_pool().submit(work) for _ in range(min(threads, parts) - 1)]
+    try:
+        work()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=max(1, processors() - 1), thread_name_prefix="graphport-kernel")

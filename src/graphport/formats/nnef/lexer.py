@@ -1,0 +1,198 @@
+"""The words of NNEF text: one compiled expression cuts it, another says what is wrong with a piece."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, Severity, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.core.diagnostics import Source
+
+SPACE = r"[ \t\n\r\f\v]"
+COMMENT = r"#[^\n\r\f]*"
+"""A comment lasts to the end of the line or to a form feed."""
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+
+INTEGER_BITS = 64
+LARGEST_INTEGER = 2 ** (INTEGER_BITS - 1) - 1
+
+_PIECE = re.compile(
+    rf"{SPACE}+|{COMMENT}|{IDENTIFIER}"
+    r"|[0-9](?:[eE][+-]|[0-9A-Za-z_.])*"  # longer than a number: `1e` and `1.2.3` are one mistake, not three words
+    r"|'(?:[^'\\\n\r]|\\[^\n\r]|\\)*'?"
+    r'|"(?:[^"\\\n\r]|\\[^\n\r]|\\)*"?'
+    r"|->|<=|>=|==|!=|&&|\|\||.",
+    re.DOTALL,
+)
+_SKIPPED = frozenset(" \t\n\r\f\v#\ufeff")
+_NUMBER = re.compile(NUMBER)
+_COMMENT_OR_STRING = re.compile(rf"({COMMENT})|'(?:[^'\\\n\r]|\\[^\n\r]|\\)*'?|\"(?:[^\"\\\n\r]|\\[^\n\r]|\\)*\"?")
+_ESCAPE = re.compile(r"\\(.)")
+_UNPRINTABLE = re.compile(r"[^ -~]")
+SYMBOLS = frozenset(
+    [
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        "=",
+        ",",
+        ";",
+        "+",
+        "-",
+        "*",
+        "/",
+        "^",
+        "<",
+        ">",
+        "!",
+        "?",
+        "->",
+        "<=",
+        ">=",
+        "==",
+        "!=",
+        "&&",
+        "||",
+    ]
+)
+QUOTES = frozenset("'\"")
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """`#` and what follows it on its line."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The words of a text in order, with the place of each; the last is the empty word at the text's end."""
+
+    texts: list[str]
+    starts: list[int]
+
+    def stop(self, index: int) -> int:
+        """Where token `index` ends."""
+        return self.starts[index] + len(self.texts[index])
+
+
+def tokenize(text: str, start: int = 0, end: int | None = None) -> Tokens:
+    """Cut `text` from `start` to `end` into words, leaving out white space and comments.
+
+    Total: a character that begins no word is a word of its own, an open string ends with its line.
+    """
+    end = len(text) if end is None else end
+    pieces: list[str] = _PIECE.findall(text, start, end)
+    ends = accumulate(map(len, pieces), initial=start)
+    kept = [(piece, at) for piece, at in zip(pieces, ends, strict=False) if piece[0] not in _SKIPPED]
+    texts = [piece for piece, _ in kept]
+    starts = [at for _, at in kept]
+    texts.append("")
+    starts.append(end)
+    return Tokens(texts, starts)
+
+
+def comments(text: str) -> Iterator[Comment]:
+    """Every comment of `text`; a `#` inside a string begins none."""
+    if "#" not in text:
+        return
+    for match in _COMMENT_OR_STRING.finditer(text):
+        if match[1]:
+            yield Comment(match[1], match.start())
+
+
+def string_value(text: str) -> str:
+    """Characters of a string literal: the quote and the backslash lose their escape, any other backslash stays."""
+    quote = text[0]
+    return _ESCAPE.sub(lambda m: m[1] if m[1] in (quote, "\\") else m[0], text[1:-1])
+
+
+def string_literal(value: str) -> str:
+    """`value` as a string literal, in the quotes that need fewer escapes."""
+    quote = '"' if "'" in value and '"' not in value else "'"
+    return quote + value.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
+
+
+def fault_of_number(text: str, span: Span, *, negative: bool = False) -> Diagnostic | None:
+    """What is wrong with a piece that begins with a digit, `negative` if a minus stands before it."""
+    if not _NUMBER.fullmatch(text):
+        return Diagnostic(
+            "NNEF0102",
+            f"{_shown(text)} is neither a number nor an identifier",
+            span,
+            help="a number is digits, then perhaps '.' and digits, then perhaps 'e' and digits; "
+            "an identifier begins with a letter or '_'",
+        )
+    if not text.isdigit():
+        if math.isinf(float(text)):
+            return Diagnostic("NNEF0106", f"{_shown(text)} is larger than any double", span, help="at most 1.797e308")
+        return None
+    digits = text.lstrip("0")
+    if len(digits) > 19 or int(digits or "0") > LARGEST_INTEGER + negative:
+        return Diagnostic(
+            "NNEF0103",
+            f"{_shown(text)} does not fit in {INTEGER_BITS} bits",
+            span,
+            help=f"integers lie between -{LARGEST_INTEGER + 1} and {LARGEST_INTEGER}; a real number needs a '.'",
+        )
+    return None
+
+
+def faults_of_string(text: str, start: int, source: Source) -> Iterator[Diagnostic]:
+    """What is wrong with a piece at `start` that begins with a quote."""
+    span = Span(source, start, start + len(text))
+    if len(text) == 1 or text[-1] != text[0] or not _ESCAPE.sub("", text[1:]).endswith(text[0]):
+        yield Diagnostic(
+            "NNEF0104",
+            f"the string {_shown(text)} does not end on its line",
+            span,
+            help=f"close it with the quote it begins with: {text[0]}",
+        )
+        return
+    if bad := _UNPRINTABLE.search(text):
+        yield Diagnostic(
+            "NNEF0105",
+            f"character U+{ord(bad[0]):04X} in a string",
+            Span(source, start + bad.start(), start + bad.end()),
+            help="strings hold printable ASCII characters only",
+        )
+    for escape in _ESCAPE.finditer(text, 1):
+        if escape[1] not in (text[0], "\\"):
+            yield Diagnostic(
+                "NNEF0107",
+                f"'{escape[0]}' is no escape and stands for both characters",
+                Span(source, start + escape.start(), start + escape.end()),
+                help=f"write '\\\\' for a backslash; only it and {text[0]} are escaped",
+                severity=Severity.WARNING,
+            )
+
+
+def fault_of_symbol(text: str, span: Span) -> Diagnostic:
+    """A character that begins no word."""
+    remedy = {
+        ".": "a number begins with a digit: 0.5",
+        "&": "'and' is written '&&'",
+        "|": "'or' is written '||'",
+        "%": "there is no remainder operator",
+        "@": "names hold letters, digits and '_'",
+    }
+    named = f"'{text}'" if text.isascii() and text.isprintable() else f"U+{ord(text):04X}"
+    return Diagnostic("NNEF0101", f"character {named} begins no word of the language", span, help=remedy.get(text))
+
+
+def _shown(text: str) -> str:
+    return f"'{text}'" if len(text) <= 40 else f"'{text[:40]}…'"

@@ -1,0 +1,135 @@
+"""Flat operations: what a document is once its fragments are expanded and its expressions evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.core.diagnostics import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.core.dims import Dim
+    from graphport.core.facts import TensorFact
+    from graphport.formats.nnef.declare import Declaration
+    from graphport.formats.nnef.syntax import Argument, Call
+
+Attribute: TypeAlias = "Dim | float | bool | str | tuple[Attribute, ...]"
+"""A value known at compile time; arrays and tuples of the language are both tuples."""
+
+_MOST_FRAMES = 3
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Tensor:
+    """A value at run time, or (`literal` is not `None`) a number written in place of one.
+
+    `data` is what it holds: scalar, integer or logical, empty where nobody knows. `fact` is what shape propagation has
+    found. Names are unique in their document and final when expansion returns; a literal has none.
+    """
+
+    data: str
+    name: str = ""
+    literal: float | bool | None = None
+    fact: TensorFact | None = None
+    producer: Operation | None = None
+    order: int = -1
+    """Its place among all tensors in the order in which they were made."""
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name or self.literal!r}: {self.data})"
+
+
+Operand: TypeAlias = "Tensor | tuple[Operand, ...]"
+"""What stands for a tensor parameter: a tensor, or an array or tuple of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Origin:
+    """The place of a call in the text, and where from the fragment around it was called."""
+
+    span: Span
+    fragment: str | None = None
+    caller: Origin | None = None
+
+    def __repr__(self) -> str:
+        return f"Origin({self.span})"
+
+    def spans(self) -> Iterator[Span]:
+        """Every level's place, the innermost first."""
+        frame: Origin | None = self
+        while frame is not None:
+            yield frame.span
+            frame = frame.caller
+
+    def route(self) -> str | None:
+        """How evaluation got here: 'in fragment residual, called from line 12'; `None` in the graph itself."""
+        frame, parts = self, list[str]()
+        while frame.caller is not None and len(parts) < _MOST_FRAMES:
+            parts.append(f"in fragment '{frame.fragment}', called from line {frame.caller.span.line}")
+            frame = frame.caller
+        if frame.caller is not None:
+            outermost = list(self.spans())
+            further = len(outermost) - 1 - _MOST_FRAMES
+            parts.append(f"… {further} calls further out, from line {outermost[-1].line}")
+        return ", ".join(parts) or None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Operation:
+    """One operation: operands and attributes by parameter, in the order of the declaration, defaults filled in.
+
+    `generic` is what `?` is in it; `declaration` is `None` for an operation of a vendor's extension, whose arguments
+    are as they were written, those by position named by their number.
+    """
+
+    name: str
+    generic: str | None
+    operands: dict[str, Operand]
+    attributes: dict[str, Attribute]
+    results: tuple[Operand, ...]
+    origin: Origin
+    declaration: Declaration | None
+    call: Call | None = None
+
+    def __repr__(self) -> str:
+        return f"Operation({self.name}, {self.operands}, {self.attributes}, {self.results})"
+
+    def given(self, parameter: str) -> Argument | None:
+        """The argument that the document passes for `parameter`; `None` where it takes its default."""
+        if self.call is None:
+            return None
+        for position, argument in enumerate(self.call.arguments):
+            name = argument.name
+            if name is None and self.declaration is not None and position < len(self.declaration.formals):
+                name = self.declaration.formals[position].name
+            if name == parameter:
+                return argument
+        return None
+
+    def place(self, parameter: str | None = None) -> Span:
+        """Where the value of `parameter` stands in the text, or else the operation."""
+        argument = None if parameter is None else self.given(parameter)
+        if argument is None:
+            return self.origin.span
+        return Span(self.origin.span.source, argument.value.start, argument.value.stop)
+
+    def inputs(self) -> Iterator[Tensor]:
+        """Its operands one by one, literals among them."""
+        for operand in self.operands.values():
+            yield from tensors(operand)
+
+    def outputs(self) -> Iterator[Tensor]:
+        """Its results one by one."""
+        for result in self.results:
+            yield from tensors(result)
+
+
+def tensors(operand: Operand) -> Iterator[Tensor]:
+    """The tensors that `operand` is made of; no deeper than types are."""
+    if isinstance(operand, Tensor):
+        yield operand
+    else:
+        for each in operand:
+            yield from tensors(each)

@@ -1,0 +1,53 @@
+"""Shapes for compile-time evaluation, which asks for them: the pages of the operators say them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.facts import UNKNOWN, TensorFact, named
+from graphport.formats.nnef.build import Builder, is_source, source_fact
+from graphport.ir.graph import Graph, Value
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from graphport.core.facts import Fact
+    from graphport.formats.nnef.operation import Operation
+
+
+class Propagation:
+    """Says of each result of an operation what is known of it, given what is known of its operands.
+
+    To be asked for one operation after the other, in their order.
+    """
+
+    def __init__(self) -> None:
+        self._inference = Inference()
+        self._scratch = Builder(Graph())
+
+    def __call__(self, operation: Operation) -> list[TensorFact | None]:
+        """The facts of the results of `operation`, in order.
+
+        Raises:
+            DiagnosticError: it cannot take such operands.
+        """
+        if is_source(operation):
+            fact = source_fact(operation)
+            for tensor in operation.outputs():
+                self._scratch.define(tensor, Value(tensor.name, fact))
+            return [fact]
+        node = self._scratch.add(operation)
+        known = len(self._inference.findings)
+        facts = self._inference.node(node)
+        if len(self._inference.findings) > known:
+            raise DiagnosticError(*self._inference.findings[known:])
+        found: list[TensorFact | None] = []
+        for value, tensor, fact in zip(node.results, operation.outputs(), facts, strict=True):
+            # What only a run can tell is called after the tensor, whose name is not final yet.
+            value.fact = named(fact, f"{tensor.name}_{tensor.order}")
+            found.append(_tensor_fact(value.fact))
+        return found
+
+
+def _tensor_fact(fact: Fact) -> TensorFact | None:
+    return fact if isinstance(fact, TensorFact) and fact != UNKNOWN else None

@@ -1,0 +1,193 @@
+"""NNEF models to graphs in NNEF's own words."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.core.dims import parse_dim
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.build import CONSTANT, QUANTIZED, Builder, is_source, place, source_fact
+from graphport.formats.nnef.check import check
+from graphport.formats.nnef.collection import paused_collection
+from graphport.formats.nnef.container import FILES, FileLimits, open_container
+from graphport.formats.nnef.expand import expand
+from graphport.formats.nnef.items import Filled
+from graphport.formats.nnef.limits import DEFAULT, Limits
+from graphport.formats.nnef.naming import LABEL, ORIGINAL_NAME, ORIGINALLY
+from graphport.formats.nnef.original import NOTE, Original
+from graphport.formats.nnef.parser import parse
+from graphport.formats.nnef.propagation import Propagation
+from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.weights import Weights
+from graphport.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from graphport.core.dims import Dim
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import Storage
+    from graphport.formats.nnef.container import Container
+    from graphport.formats.nnef.expand import Expansion
+    from graphport.formats.nnef.operation import Operation
+    from graphport.formats.nnef.syntax import Document
+
+_LONGEST_NOTE = 1 << 16
+
+
+def read(
+    path: str | Path,
+    *,
+    edition: Edition | str | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    tolerant: bool = False,
+    limits: Limits = DEFAULT,
+    files: FileLimits = FILES,
+) -> tuple[Graph, list[Diagnostic]]:
+    """The graph of a model, and warnings; numbers stay in their files.
+
+    Fragments are expanded and expressions evaluated; standard operations stay whole. `external` makes the inputs,
+    `variable` and `constant` constants, everything else nodes of the dialect `nnef` with all attributes. Scalar tensors
+    are float32, integer ones int64, logical ones bool. Facts of what nodes compute are left open.
+
+    Args:
+        path: a folder, an archive, or a text, whose variables then have no numbers.
+        edition: provisional or final; by what the text says if `None`.
+        shapes: extents of inputs by name, where the document leaves them open.
+        tolerant: what other tools are known to write is a warning.
+        limits: what the text may ask for.
+        files: how large its files may be.
+
+    Raises:
+        DiagnosticError: every finding of the first stage that found an error: of files, of text and rules, of
+            evaluation, of numbers.
+    """
+    container = open_container(path, files)
+    bound = {name: [_dim(dim) for dim in dims] for name, dims in (shapes or {}).items()}
+    # Every stage makes more of what the one before has made: looking for cycles in it between them takes long.
+    with paused_collection():
+        return _read(container, None if edition is None else Edition(edition), bound, limits, tolerant=tolerant)
+
+
+def _read(
+    container: Container, edition: Edition | None, bound: Mapping[str, Sequence[Dim]], limits: Limits, *, tolerant: bool
+) -> tuple[Graph, list[Diagnostic]]:
+    source, quantization = container.graph(), container.quantization()
+    parsed = parse(source, edition, limits)
+    checked = check(parsed.document, limits=limits, tolerant=tolerant)
+    findings = [*container.findings, *parsed.diagnostics, *checked.diagnostics]
+    raise_errors(findings)
+    infer = Propagation() if _needs_shapes(parsed.document) else None
+    expansion = expand(checked, infer=infer, shapes=bound, limits=limits)
+    findings += expansion.diagnostics
+    raise_errors(findings)
+    weights = Weights(container, parsed.document.edition, findings)
+    graph = _Reading(parsed.document, expansion, weights).graph()
+    raise_errors(findings)
+    graph.notes[NOTE] = Original.of(graph, checked, quantization)
+    return graph, findings
+
+
+def _dim(given: int | str) -> Dim:
+    return given if isinstance(given, int) else parse_dim(given)
+
+
+def _needs_shapes(document: Document) -> bool:
+    """Whether the document may ask for shapes while it is evaluated."""
+    text = document.source.text if document.source is not None else None
+    return bool(document.fragments) or "shape_of" in (text or "")
+
+
+class _Reading:
+    """Makes the graph of flat operations."""
+
+    def __init__(self, document: Document, expansion: Expansion, weights: Weights) -> None:
+        self._document = document
+        self._expansion = expansion
+        self._weights = weights
+        self._graph = Graph(document.graph.name.text if document.graph is not None else "")
+        self._builder = Builder(self._graph)
+
+    def graph(self) -> Graph:
+        for tensor in self._expansion.inputs:
+            if tensor.producer is not None:
+                origin = place(tensor.producer.origin)
+                value = Value(tensor.name, source_fact(tensor.producer), origin=origin)
+                self._builder.define(tensor, self._graph.adopt_input(value))
+        for operation in self._expansion.operations:
+            if not is_source(operation):
+                self._builder.add(operation)
+            elif operation.name != "external":
+                self._constant(operation)
+        self._graph.set_outputs([self._builder.value(tensor) for tensor in self._expansion.outputs])
+        self._restore_names()
+        return self._graph
+
+    def _constant(self, operation: Operation) -> None:
+        (tensor,) = operation.outputs()
+        fact = source_fact(operation)
+        value = Value(tensor.name, fact, origin=place(operation.origin))
+        if fact.shape is not None and fact.dtype is not None and fact.is_static:
+            shape = cast("tuple[int, ...]", fact.shape)
+            if operation.name == "variable":
+                label = str(operation.attributes["label"])
+                value.notes[LABEL] = label
+                value.storage = self._weights.storage(label, tensor.data, shape, operation.origin.span)
+                if self._weights.holds_codes(label):
+                    value.notes[QUANTIZED] = True
+            else:
+                value.notes[CONSTANT] = True
+                value.storage = self._written(operation, fact.dtype, shape)
+        if value.storage is not None:
+            value.fact = self._known(value.storage, fact)
+        self._builder.define(tensor, self._graph.adopt_constant(value))
+
+    def _written(self, operation: Operation, dtype: DType, shape: tuple[int, ...]) -> Storage | None:
+        """The numbers of a `constant`: one for each element, or one for all."""
+        given = cast("tuple[float, ...]", operation.attributes["value"])
+        volume = math.prod(shape)
+        if len(given) == 1 and volume > 0:
+            return Filled(given[0], dtype, shape)
+        if len(given) != volume or min(shape, default=1) < 0:
+            message = f"{len(given)} numbers are given for a shape of {list(shape)}"
+            place = operation.origin.span
+            self._weights.findings.append(Diagnostic("NNEF0756", message, place, f"give 1 or {volume} of them"))
+            return None
+        with np.errstate(over="ignore"):
+            return ArrayStorage(np.array(given, dtype.numpy).reshape(shape), dtype)
+
+    def _known(self, storage: Storage, fact: TensorFact) -> TensorFact:
+        try:
+            return TensorFact.of(storage)
+        except DiagnosticError as error:
+            self._weights.findings += error.diagnostics
+            return fact
+
+    def _restore_names(self) -> None:
+        """Note what values were called before they were written to NNEF."""
+        names: dict[str, str] = {}
+        for comment in self._document.comments:
+            if comment.text.startswith(ORIGINALLY) and len(comment.text) <= _LONGEST_NOTE:
+                names |= _noted_names(comment.text[len(ORIGINALLY) :])
+        if names:
+            for value in self._graph.values():
+                if value.name in names:
+                    value.notes[ORIGINAL_NAME] = names[value.name]
+
+
+def _noted_names(text: str) -> dict[str, str]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    pairs = cast("dict[str, object]", found)
+    return {name: original for name, original in pairs.items() if isinstance(original, str)}

@@ -1,0 +1,49 @@
+"""What a compressed archive holds, unpacked where nobody else sees it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from graphport.core.storage import CHUNK, MappedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class UnpackedFile(MappedFile):
+    """A file without a name; it is gone when nobody holds it any more, however the process ends.
+
+    `path` is the archive that it was unpacked from.
+    """
+
+    __slots__ = ("__weakref__", "_descriptor", "_lock")
+
+    def __init__(self, path: Path, descriptor: int, size: int) -> None:
+        """Keep a duplicate of `descriptor`, a file of `size` bytes."""
+        super().__init__(path)
+        self.size = size
+        self._descriptor = os.dup(descriptor)
+        self._lock = Lock()
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:
+        while length > 0:
+            with self._lock:
+                os.lseek(self._descriptor, start, os.SEEK_SET)
+                piece = os.read(self._descriptor, min(length, limit))
+            if not piece:
+                message = f"what was unpacked from {self.path} became shorter"
+                raise OSError(message)
+            start += len(piece)
+            length -= len(piece)
+            yield memoryview(piece)
+
+    def _open(self) -> memoryview:
+        if self.size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))

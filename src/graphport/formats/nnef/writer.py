@@ -1,0 +1,473 @@
+"""Graphs in NNEF's own words to NNEF models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.dims import Symbolic, symbols
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.build import CONSTANT, DIALECT, DTYPE, GENERIC, QUANTIZED, call_form
+from graphport.formats.nnef.collection import paused_collection
+from graphport.formats.nnef.container import DATA, GRAPH, QUANTIZATION, write_container
+from graphport.formats.nnef.declare import standard
+from graphport.formats.nnef.inference import COPIES
+from graphport.formats.nnef.items import Filled
+from graphport.formats.nnef.lexer import string_literal
+from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
+from graphport.formats.nnef.original import original_of
+from graphport.formats.nnef.printer import to_text
+from graphport.formats.nnef.spelling import (
+    Unspellable,
+    attribute_text,
+    constant_texts,
+    data_of,
+    default_of,
+    is_default,
+    literal_text,
+)
+from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.tensors import Payload, tensor_file
+from graphport.formats.nnef.types import ArrayOf, TensorOf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.formats.nnef.build import Structure
+    from graphport.formats.nnef.declare import Declaration, Formal
+    from graphport.formats.nnef.original import Original
+    from graphport.formats.nnef.syntax import Fragment
+    from graphport.formats.nnef.types import Type
+    from graphport.ir.graph import Graph, Node, Value
+
+SYMBOLS = "tract_symbol"
+_MOST_NUMBERS = 1024
+_DATA = frozenset(("scalar", "integer", "logical"))
+
+_Group: TypeAlias = "Value | list[_Group] | None"
+
+
+def write(
+    graph: Graph, path: str | Path, *, edition: Edition | str | None = None, strict: bool = True, flatten: bool = False
+) -> dict[str, str]:
+    """Write `graph`, in NNEF's own words, to `path`: a folder, `.tar`, `.tgz`, or a text where there are no numbers.
+
+    A graph that says what it was read from is written as the text that it was, with its fragments, comments and names.
+    Any other is written flat: an operation a line, defaults left out, numbers exact, and names that are no identifiers
+    bent, with a comment that keeps them. The same graph gives the same bytes.
+
+    Args:
+        graph: nodes of the dialect `nnef`.
+        path: the name says what it becomes, see `write_container`.
+        edition: of a flat text, the final one by default; another one than the original text's makes it flat.
+        strict: only what all known readers understand; else numbers keep the widths that they were read with, and open
+            extents of inputs become symbols of a vendor's extension.
+        flatten: write a flat text in any case.
+
+    Returns:
+        What was called otherwise before, by the names that were written.
+
+    Raises:
+        DiagnosticError: everything that cannot be said (NNEF0760 to NNEF0772) or written (NNEF0720 to NNEF0744); the
+            target is what it was.
+    """
+    path = Path(path)
+    wanted = None if edition is None else Edition(edition)
+    original = original_of(graph)
+    if original is not None and not flatten and original.is_still(graph):
+        document = original.checked.document
+        if wanted in (None, document.edition) and document.source is not None:
+            writer = _Verbatim(graph, original, document.source, path)
+            write_container(path, writer.files())
+            return {}
+    with paused_collection():
+        writer = _Flat(graph, wanted or Edition.FINAL, original, path, strict=strict)
+        files = writer.files()
+    write_container(path, files)
+    return writer.bent
+
+
+class _Files:
+    """The files of a model, and what is wrong with them."""
+
+    def __init__(self, graph: Graph, path: Path, edition: Edition) -> None:
+        self.graph = graph
+        self.edition = edition
+        self.found: list[Diagnostic] = []
+        self.data: dict[str, Payload] = {}
+        self._path = path
+        self._absent: list[str] = []
+
+    def error(self, code: str, message: str, span: Span | None, help: str | None = None) -> None:
+        self.found.append(Diagnostic(code, message, span or Span(Source(str(self._path))), help))
+
+    def add(self, value: Value, label: str, *, is_plain: bool) -> None:
+        """Write the numbers of a variable under `label`."""
+        if value.storage is None:
+            self._absent.append(value.name)
+            return
+        name = label + DATA
+        if name in self.data:
+            return
+        quantized = bool(value.has_notes and value.notes.get(QUANTIZED))
+        try:
+            self.data[name] = tensor_file(
+                value.storage, name, edition=self.edition, is_plain=is_plain, is_quantized=quantized
+            )
+        except DiagnosticError as error:
+            self.found += error.diagnostics
+
+    def complete(self, text: str, quantization: str | None) -> dict[str, Payload]:
+        """All files; raises `DiagnosticError` where something is wrong."""
+        is_text = self._path.suffix == ".nnef" and not self.data
+        if self._absent and not is_text:
+            message = f"the numbers of {len(self._absent)} variables are not at hand, of '{self._absent[0]}' for one"
+            self.error("NNEF0769", message, None, "read the model with its numbers; a text alone ends in .nnef")
+        if self.found:
+            raise DiagnosticError(*self.found)
+        files = {GRAPH: _payload(text), **self.data}
+        return files if quantization is None else {**files, QUANTIZATION: _payload(quantization)}
+
+
+def _payload(text: str) -> Payload:
+    content = text.encode("utf-8")
+    return Payload(len(content), lambda: iter([content]))
+
+
+class _Verbatim(_Files):
+    """A graph that nobody changed: its text as it was read."""
+
+    def __init__(self, graph: Graph, original: Original, source: Source, path: Path) -> None:
+        super().__init__(graph, path, original.checked.document.edition)
+        self._source = source
+        self._quantization = original.quantization
+
+    def files(self) -> dict[str, Payload]:
+        for value in self.graph.constants:
+            label = value.notes.get(LABEL) if value.has_notes else None
+            if isinstance(label, str):
+                self.add(value, label, is_plain=False)
+        return self.complete(self._source.text or "", self._quantization and self._quantization.text)
+
+
+class _Flat(_Files):
+    """A graph as a flat text."""
+
+    def __init__(self, graph: Graph, edition: Edition, original: Original | None, path: Path, *, strict: bool) -> None:
+        super().__init__(graph, path, edition)
+        self.bent: dict[str, str] = {}
+        self._is_final = edition is Edition.FINAL
+        self._strict = strict
+        self._library = standard(edition)
+        self._original = original
+        self._lines: list[str] = []
+        self._labels = Labels()
+        self._defined: set[Value] = set()
+        self._inline = {value: text for value in graph.constants if (text := self._inlined(value)) is not None}
+        self._names = Names(graph, edition, self._inline, strict=strict)
+        self._symbols: dict[str, None] = {}
+        self._primitives: dict[str, Fragment] = {}
+
+    def files(self) -> dict[str, Payload]:
+        graph = self.graph
+        self.bent = self._names.bent
+        if not graph.inputs or not graph.outputs:
+            what = "inputs" if not graph.inputs else "outputs"
+            self.error("NNEF0760", f"the graph has no {what}", graph.origin, "a graph of NNEF has one or more of each")
+        for value in graph.inputs:
+            self._external(value)
+        for node in graph:
+            for value in node.operands:
+                self._constant(value)
+            self._operation(node)
+        results = self._results()
+        parameters = ", ".join(self._names[value] for value in graph.inputs)
+        name = self._names.spelled(graph.name)
+        header = f"graph {name}( {parameters} ) -> ( {', '.join(results)} )\n{{\n"
+        body = "".join(f"    {line}\n" for line in self._lines)
+        return self.complete(f"{self._preamble()}\n{header}{body}}}\n", self._quantization())
+
+    def _quantization(self) -> str | None:
+        """The quantization of the text that the graph was read from, whose names are still those of the graph."""
+        original = self._original
+        if original is None or original.quantization is None or original.checked.document.edition is not self.edition:
+            return None
+        return original.quantization.text if original.is_still(self.graph) else None
+
+    def _preamble(self) -> str:
+        end = ";" if self._is_final else ""
+        lines = [f"version 1.0{end}"]
+        if self._original is not None and self._is_final:
+            lines += [to_text(each).rstrip("\n") for each in self._original.checked.document.extensions]
+        lines += [f"extension {SYMBOLS} {name};" for name in self._symbols]
+        for fragment in self._primitives.values():
+            lines += ["", to_text(fragment).rstrip("\n")]
+        return "\n".join(lines) + "\n"
+
+    def _add_line(self, line: str, values: Iterable[Value | None]) -> None:
+        end = ";" if self._is_final else ""
+        names = {
+            self._names[value]: original
+            for value in values
+            if value is not None and (original := self._names.original(value)) is not None
+        }
+        comment = f"  {ORIGINALLY}{json.dumps(names)}" if names else ""
+        self._lines.append(f"{line}{end}{comment}")
+
+    # ── inputs and constants ──
+
+    def _external(self, value: Value) -> None:
+        self._defined.add(value)
+        fact = value.fact
+        shape = fact.shape if isinstance(fact, TensorFact) else None
+        if shape is None:
+            message = f"the rank of the input '{value.name}' is not known"
+            self.error("NNEF0761", message, value.origin, "bind its shape")
+            return
+        extents = [self._extent(value, axis, dim) for axis, dim in enumerate(shape)]
+        generic = self._generic(value)
+        self._add_line(f"{self._names[value]} = external{generic}(shape = [{', '.join(extents)}])", [value])
+
+    def _extent(self, value: Value, axis: int, dim: Dim) -> str:
+        if isinstance(dim, int):
+            if dim > 0 or not self._is_final:
+                return str(dim)
+            self.error(
+                "NNEF0763", f"axis {axis} of '{value.name}' has no elements", value.origin, "NNEF has no empty tensors"
+            )
+            return "1"
+        if not self._is_final:
+            return "0"
+        name = str(dim)
+        if not self._strict and list(symbols(dim)) == [name] and name.isidentifier() and name.isascii():
+            if self._original is None or name not in self._original.checked.symbols:
+                self._symbols[name] = None
+            return name
+        message = f"axis {axis} of the input '{value.name}' is {dim}, and NNEF's extents are numbers"
+        self.error("NNEF0762", message, value.origin, "bind the shape of the input")
+        return "1"
+
+    def _generic(self, value: Value) -> str:
+        """What stands between < and > for a tensor that is no result of an operation."""
+        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        data = data_of(dtype)
+        if data is None or (data != "scalar" and not self._is_final):
+            message = f"'{value.name}' holds {dtype}"
+            remedy = (
+                "reals, integers and logical values" if self._is_final else "the provisional edition has reals only"
+            )
+            self.error("NNEF0764", message, value.origin, remedy)
+        return "" if data in (None, "scalar") else f"<{data}>"
+
+    def _inlined(self, value: Value) -> str | None:
+        """The literal that stands wherever `value` is read, `None` if it needs a name."""
+        if value.storage is None or value.is_output or (value.has_notes and LABEL in value.notes):
+            return None
+        if value.storage.dtype.is_integer and not self._is_final:
+            return None  # the provisional edition casts no integers to tensors
+        return literal_text(value.storage, allows_minus=self._is_final)
+
+    def _constant(self, value: Value) -> None:
+        if value in self._defined or value in self._inline or not value.is_constant:
+            return
+        self._defined.add(value)
+        fact = value.fact
+        shape = fact.shape if isinstance(fact, TensorFact) else None
+        if shape is None or any(isinstance(dim, Symbolic) for dim in shape):
+            self.error("NNEF0761", f"the shape of '{value.name}' is not known", value.origin)
+            return
+        extents = ", ".join(self._extent(value, axis, dim) for axis, dim in enumerate(shape))
+        generic = self._generic(value)
+        numbers = self._numbers(value)
+        if numbers is not None:
+            text = f"constant{generic}(shape = [{extents}], value = [{', '.join(numbers)}])"
+        else:
+            label = self._labels.of(value, self._names[value])
+            text = f"variable{generic}(shape = [{extents}], label = {string_literal(label)})"
+            self.add(value, label, is_plain=self._strict)
+        self._add_line(f"{self._names[value]} = {text}", [value])
+
+    def _numbers(self, value: Value) -> list[str] | None:
+        """The numbers of a constant that is written where it stands; not all readers know that operation."""
+        storage = value.storage
+        if self._strict or storage is None or not (value.has_notes and value.notes.get(CONSTANT)):
+            return None
+        if isinstance(storage, Filled):
+            storage = ArrayStorage(storage.number.reshape(1), storage.dtype)
+        if storage.count > _MOST_NUMBERS:
+            return None
+        try:
+            return constant_texts(storage, allows_minus=self._is_final)
+        except Unspellable:
+            return None
+
+    # ── operations ──
+
+    def _operation(self, node: Node) -> None:
+        if node.dialect != DIALECT or any(True for _ in node.bodies()):
+            message = f"NNEF has no word for {node.op}"
+            self.error("NNEF0765", message, node.origin, "lift the graph to NNEF's words first")
+            return
+        declaration = self._declaration(node)
+        try:
+            call = self._call(node, declaration)
+        except Unspellable as reason:
+            self.error("NNEF0766", f"{node.word}: {reason}", node.origin)
+            return
+        self._defined.update(node.results)
+        self._add_line(f"{self._targets(node, declaration)} = {call}", node.outputs)
+
+    def _declaration(self, node: Node) -> Declaration | None:
+        """What is known of an operation; a primitive of the document's own is declared again."""
+        own = None if self._original is None else self._original.checked.operations.own.get(node.word)
+        if own is not None and not own.is_expanded:
+            self._primitives[node.word] = own.fragment
+            return own
+        if node.word in self._library:
+            return self._library[node.word]
+        if call_form(node) is None:
+            message = f"there is no operation '{node.word}' in the {self.edition} edition"
+            self.error("NNEF0767", message, node.origin, "operations of vendors come from documents that name them")
+        return None
+
+    def _call(self, node: Node, declaration: Declaration | None) -> str:
+        if declaration is None:
+            arguments = list(self._undeclared(node))
+        else:
+            arguments = [*self._operands(node, declaration), *self._attributes(node, declaration)]
+        generic = node.notes.get(GENERIC) if node.has_notes else None
+        dtype = node.attributes.get(DTYPE)
+        if isinstance(dtype, DType):
+            generic = data_of(dtype)
+        return f"{node.word}{'' if generic is None else f'<{generic}>'}({', '.join(arguments)})"
+
+    def _text(self, value: Value) -> str:
+        return self._inline.get(value) or self._names[value]
+
+    def _operands(self, node: Node, declaration: Declaration) -> list[str]:
+        """Tensor arguments by position; those at the end that are what they would be anyway are left out."""
+        formals = [formal for formal in declaration.formals if formal.takes_tensors]
+        texts: list[str] = []
+        needed = 0
+        for formal, operand in zip(formals, _groups(node, formals), strict=True):
+            text = self._operand(node, formal, operand)
+            texts.append(text)
+            is_said = formal.default is None or text != attribute_text(default_of(formal.default), None)
+            needed = len(texts) if is_said else needed
+        return texts[:needed]
+
+    def _operand(self, node: Node, formal: Formal, operand: _Group) -> str:
+        if isinstance(operand, list):
+            return f"[{', '.join(self._operand(node, formal, item) for item in operand)}]"
+        if operand is None:
+            if formal.default is None:
+                raise Unspellable(f"the operand '{formal.name}' is missing")
+            return attribute_text(default_of(formal.default), None)
+        wanted = _item_of(formal.type)
+        given = data_of(operand.fact.dtype) if isinstance(operand.fact, TensorFact) else None
+        if wanted in _DATA and given in _DATA and wanted != given:
+            raise Unspellable(f"'{formal.name}' is a tensor of {wanted} numbers, and '{operand.name}' is {given}")
+        return self._text(operand)
+
+    def _attributes(self, node: Node, declaration: Declaration) -> list[str]:
+        """Attribute arguments by name; those that are what they would be anyway are left out."""
+        left = {name: value for name, value in node.attributes.items() if name != DTYPE}
+        texts: list[str] = []
+        for formal in declaration.formals:
+            if formal.takes_tensors:
+                continue
+            if formal.name not in left:
+                if formal.default is None:
+                    raise Unspellable(f"the attribute '{formal.name}' is missing")
+                continue
+            value = left.pop(formal.name)
+            if formal.default is None or not is_default(value, default_of(formal.default)):
+                text = attribute_text(value, formal.type, allows_minus=self._is_final)
+                texts.append(f"{formal.name} = {text}")
+        if left:
+            raise Unspellable(f"there is no attribute '{next(iter(left))}'")
+        return texts
+
+    def _undeclared(self, node: Node) -> Iterator[str]:
+        """Arguments as they were written: those by position are called by their number."""
+        form = call_form(node)
+        values = iter(node.inputs)
+        operands = {} if form is None else form.operands
+        texts = {name: self._structured(structure, values) for name, structure in operands.items()}
+        for name, attribute in node.attributes.items():
+            if name != DTYPE:
+                texts[name] = attribute_text(attribute, None, allows_minus=self._is_final)
+        numbered = sorted((name for name in texts if name.isdigit()), key=int)
+        yield from (texts[name] for name in numbered)
+        yield from (f"{name} = {text}" for name, text in texts.items() if not name.isdigit())
+
+    def _structured(self, structure: Structure, values: Iterator[Value | None]) -> str:
+        if structure is None:
+            value = next(values)
+            return "" if value is None else self._text(value)
+        return f"[{', '.join(self._structured(each, values) for each in structure)}]"
+
+    # ── results ──
+
+    def _targets(self, node: Node, declaration: Declaration | None) -> str:
+        names = iter([self._names[value] if value is not None else self._names.unused() for value in node.outputs])
+        form = call_form(node)
+        if form is not None:
+            return ", ".join(_targets(structure, names) for structure in form.results)
+        if declaration is not None and len(declaration.results) == 1 and isinstance(declaration.results[0][1], ArrayOf):
+            return f"[{', '.join(names)}]"
+        wanted = 1 if declaration is None else len(declaration.results)
+        given = list(names)
+        return ", ".join([*given, *(self._names.unused() for _ in range(wanted - len(given)))])
+
+    def _results(self) -> list[str]:
+        """The names of the outputs: each once, and none of an input."""
+        texts: list[str] = []
+        for value in self.graph.outputs:
+            self._constant(value)
+            name = self._names[value]
+            if value.is_input or name in texts:
+                copy = self._names.another(value)
+                end = ";" if self._is_final else ""
+                comment = f"  {ORIGINALLY}{json.dumps({copy: value.name})}"
+                self._lines.append(f"{copy} = {COPIES[self.edition]}({name}){end}{comment}")
+                name = copy
+            texts.append(name)
+        return texts
+
+
+def _groups(node: Node, formals: Sequence[Formal]) -> list[_Group]:
+    """The operands of a node by parameter; an array takes as many as the others leave."""
+    form = call_form(node)
+    if form is not None:
+        values = iter(node.inputs)
+        return [_grouped(form.operands[formal.name], values) for formal in formals]
+    operands: list[_Group] = list(node.inputs)
+    arrays = [place for place, formal in enumerate(formals) if not isinstance(formal.type, TensorOf)]
+    if arrays:
+        behind = len(formals) - arrays[0] - 1
+        stop = len(operands) - behind
+        operands[arrays[0] : stop] = [operands[arrays[0] : stop]]
+    if len(operands) > len(formals):
+        raise Unspellable(f"{len(operands)} tensors are given, {len(formals)} are taken")
+    return operands + [None] * (len(formals) - len(operands))
+
+
+def _grouped(structure: Structure, values: Iterator[Value | None]) -> _Group:
+    return next(values, None) if structure is None else [_grouped(each, values) for each in structure]
+
+
+def _item_of(of: Type) -> str | None:
+    """The data-type of the tensors in a type, where it says one."""
+    while isinstance(of, ArrayOf) and of.item is not None:
+        of = of.item
+    return of.item.name if isinstance(of, TensorOf) and of.item is not None else None
+
+
+def _targets(structure: Structure, names: Iterator[str]) -> str:
+    return next(names) if structure is None else f"[{', '.join(_targets(each, names) for each in structure)}]"

@@ -1,0 +1,65 @@
+"""Elements set to 0 at random while a network is trained."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.types import BOOL, FLOAT8, FLOATS, Tensor, Types
+
+T = Annotated[Tensor, Types("T", FLOATS | FLOAT8)]
+T1 = Annotated[Tensor, Types("T1", FLOATS | FLOAT8)]
+T2 = Annotated[Tensor, Types("T2", BOOL)]
+
+
+def _dropout_shape(
+    data: TensorFact,
+    ratio: TensorFact | None = None,
+    training_mode: TensorFact | None = None,
+    *,
+    seed: int | None = None,
+) -> tuple[TensorFact, TensorFact]:
+    for name, fact in (("ratio", ratio), ("training_mode", training_mode)):
+        if fact is not None and fact.shape is not None and len(fact.shape) > 1:
+            message = f"{name} has rank {len(fact.shape)}"
+            raise ShapeError(message, "it is one number")
+    if ratio is not None and ratio.reals is not None and not 0 <= ratio.reals[0] < 1:
+        message = f"ratio is {ratio.reals[0]:g}"
+        raise ShapeError(message, "it lies in [0, 1)")
+    return TensorFact(data.dtype, data.shape), TensorFact(DType.BOOL, data.shape)
+
+
+@op(
+    shape=_dropout_shape,
+    since=12,
+    outputs=("output", "mask"),
+    exactness="exact",
+    role="passive",
+    index_operands=("ratio", "training_mode"),
+)
+def Dropout(
+    data: T, ratio: T1 | None = None, training_mode: T2 | None = None, *, seed: int | None = None
+) -> tuple[T, T2]:
+    """`data` itself; with `training_mode` and a `ratio` (default 0.5) above 0, a random share of it set to 0.
+
+    What is left is scaled by 1 / (1 - ratio). The mask says what is left; without training all is. Draws are those of
+    NumPy's Mersenne Twister from `seed`, or from the system's entropy without it: other runtimes draw others.
+
+    Shapes: data [*s], ratio [], training_mode [] → [*s] twice.
+
+    Raises:
+        ShapeError: the ratio is outside of [0, 1).
+
+    Source: ONNX Dropout-22.
+    """
+    share = 0.5 if ratio is None else float(ratio.reshape(-1)[0])
+    if training_mode is None or not training_mode.reshape(-1)[0] or share == 0:
+        return data, np.ones(data.shape, np.bool_)
+    state = None if seed is None else seed % 2**32
+    kept = np.random.RandomState(state).uniform(0, 1, data.shape) >= share  # noqa: NPY002  the reference draws so
+    wide = data.astype(np.float32) if data.dtype.itemsize < 4 else data
+    return np.where(kept, wide * wide.dtype.type(1 / (1 - share)), 0).astype(data.dtype), kept

@@ -1,0 +1,258 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import broadcast, same_dim
+from graphport.ops.special import widened
+from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types
+
+T1 = Annotated[Tensor, Types("T1", FLOATS)]
+T2 = Annotated[Tensor, Types("T2", FLOATS)]
+U = Annotated[Tensor, Types("U", NUMBERS_4 | BOOL)]
+Lengths = Annotated[Tensor, Types("tensor(int64)", INT64)]
+
+_PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.BFLOAT16}
+"""Element types by the numbers that `softmax_precision` may be."""
+
+_Shape = tuple[Dim, Dim, Dim, Dim]
+
+
+def _attention_shape(
+    q: TensorFact,
+    k: TensorFact,
+    v: TensorFact,
+    attn_mask: TensorFact | None = None,
+    past_key: TensorFact | None = None,
+    past_value: TensorFact | None = None,
+    nonpad_kv_seqlen: TensorFact | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> tuple[TensorFact, ...]:
+    _check_attributes(left_window_size, right_window_size, qk_matmul_output_mode, softmax_precision)
+    if (past_key is None) != (past_value is None) or (past_key is not None and nonpad_kv_seqlen is not None):
+        message = "past_key, past_value and nonpad_kv_seqlen do not go together so"
+        raise ShapeError(message, "give both of the first, or the last, or none")
+    heads = _by_heads(q, q_num_heads, "Q", "q_num_heads")
+    keys = _by_heads(k, kv_num_heads, "K", "kv_num_heads")
+    values = _by_heads(v, kv_num_heads, "V", "kv_num_heads")
+    batch = same_dim(same_dim(heads[0], keys[0], "batch of Q and K"), values[0], "batch of Q and V")
+    same_dim(keys[1], values[1], "heads of K and V")
+    same_dim(heads[3], keys[3], "head size of Q and K")
+    _check_groups(heads[1], keys[1])
+    length = same_dim(keys[2], values[2], "length of K and V")
+    total = length + _cached(past_key, past_value, keys, values)
+    scores = (batch, heads[1], heads[2], total)
+    _check_mask(attn_mask, scores)
+    y = (batch, heads[2], heads[1] * values[3]) if q.rank == 3 else (batch, heads[1], heads[2], values[3])
+    return (
+        q.with_shape(y),
+        k.with_shape((batch, keys[1], total, keys[3])),
+        v.with_shape((batch, keys[1], total, values[3])),
+        q.with_shape(scores),
+    )
+
+
+def _check_attributes(left: int, right: int, mode: int, precision: int | None) -> None:
+    if left < -1 or right < -1:
+        message = f"the window reaches {left} to the left and {right} to the right"
+        raise ShapeError(message, "a number of positions, or -1 for all")
+    if mode not in range(4):
+        message = f"qk_matmul_output_mode is {mode}"
+        raise ShapeError(message, "0 to 3")
+    if precision is not None and precision not in _PRECISIONS:
+        message = f"softmax_precision is {precision}"
+        raise ShapeError(message, "1 (float32), 10 (float16), 11 (float64) or 16 (bfloat16)")
+
+
+def _by_heads(x: TensorFact, heads: int | None, name: str, attribute: str) -> _Shape:
+    """Batch, heads, length, and size of a head."""
+    if x.rank == 4:
+        batch, count, length, size = x.dims
+        return batch, count if heads is None else same_dim(heads, count, f"heads of {name}"), length, size
+    if x.rank != 3:
+        message = f"{name} has rank {x.rank}"
+        raise ShapeError(message, "3 with the heads side by side, or 4 with an axis of heads")
+    if heads is None or heads < 1:
+        message = f"{name} has rank 3, and {attribute} is {heads}"
+        raise ShapeError(message, f"{attribute} says how many heads stand side by side")
+    batch, length, width = x.dims
+    if isinstance(width, int) and width % heads:
+        message = f"the {width} columns of {name} are not {heads} heads"
+        raise ShapeError(message)
+    return batch, heads, length, width // heads
+
+
+def _check_groups(queries: Dim, keys: Dim) -> None:
+    if isinstance(queries, int) and isinstance(keys, int) and (keys < 1 or queries % keys):
+        message = f"{queries} heads of Q are no multiple of {keys} heads of K and V"
+        raise ShapeError(message)
+
+
+def _cached(past_key: TensorFact | None, past_value: TensorFact | None, keys: _Shape, values: _Shape) -> Dim:
+    """How many entries stand in the cache."""
+    if past_key is None or past_value is None:
+        return 0
+    length: Dim = OPEN
+    for name, fact, own in (("past_key", past_key, keys), ("past_value", past_value, values)):
+        if fact.shape is None:
+            continue
+        if fact.rank != 4:
+            message = f"{name} has rank {fact.rank}, 4 is needed"
+            raise ShapeError(message, "batch, heads, length, size of a head")
+        for axis, what in ((0, "batch"), (1, "heads"), (3, "head size")):
+            same_dim(fact.dims[axis], own[axis], f"{what} of {name}")
+        length = fact.dims[2] if length is OPEN else same_dim(length, fact.dims[2], "length of past_value")
+    return length
+
+
+def _check_mask(mask: TensorFact | None, scores: _Shape) -> None:
+    if mask is None or mask.shape is None:
+        return
+    if not 1 <= mask.rank <= 4:
+        message = f"attn_mask has rank {mask.rank}"
+        raise ShapeError(message, "it broadcasts to (batch, heads, length of Q, length of K)")
+    # The last axis may be shorter than the keys.
+    broadcast(mask.dims[:-1], scores[:-1])
+
+
+@op(
+    shape=_attention_shape,
+    since=23,
+    outputs=("y", "present_key", "present_value", "qk_matmul_output"),
+    exactness="accumulation",
+    role="pointwise",
+    index_operands=("nonpad_kv_seqlen",),
+)
+def Attention(
+    q: T1,
+    k: T1,
+    v: T2,
+    attn_mask: U | None = None,
+    past_key: T1 | None = None,
+    past_value: T2 | None = None,
+    nonpad_kv_seqlen: Lengths | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> tuple[T1, T1, T2, T1]:
+    """Values averaged by how well their keys match each query: `softmax(scale * Q Kᵀ + bias) V` for each head.
+
+    Query `i` stands at position `offset + i`: behind the cache, or at the end of the `nonpad_kv_seqlen` keys that are
+    no padding. With `is_causal` it sees keys up to its position, with windows those that far to either side. A mask of
+    bool says which keys take part, one of numbers is added; keys behind its end take no part. A query that sees no key
+    yields 0. Half as many heads of keys serve two heads of queries each, and so on.
+
+    The fourth result is the scores as they are (mode 0), softly capped (1), with the bias (2), or as shares (3).
+
+    Shapes: q [B, N, L, H], k [B, M, S, H], v [B, M, S, W], past_key [B, M, P, H], past_value [B, M, P, W],
+    nonpad_kv_seqlen [B], attn_mask broadcasts to [B, N, L, P + S] → [B, N, L, W], [B, M, P + S, H], [B, M, P + S, W],
+    [B, N, L, P + S]. With rank 3 heads stand side by side: q [B, L, N * H], and so on.
+
+    Raises:
+        ShapeError: batches, heads or sizes of heads do not agree; only one half of a cache is there.
+
+    Source: ONNX Attention-25.
+    """
+    narrow = q.dtype
+    heads, key, value = _split(q, q_num_heads), _split(k, kv_num_heads), _split(v, kv_num_heads)
+    key = key if past_key is None else np.concatenate((past_key, key), 2)
+    value = value if past_value is None else np.concatenate((past_value, value), 2)
+    groups = heads.shape[1] // key.shape[1]
+    root = np.sqrt(1 / np.sqrt(heads.shape[3]) if scale is None else scale)
+    factor = np.asarray(root).astype(narrow)
+    spread = np.repeat(key, groups, 1)
+    # Half types are rounded where the specification's decomposition has a result.
+    raw = _product(heads * factor, np.swapaxes(spread * factor, 2, 3), narrow)
+    capped = _capped(raw, softcap) if softcap else raw
+    offset = _offset(heads, past_key, nonpad_kv_seqlen)
+    seen = _seen(raw.shape, offset, nonpad_kv_seqlen, (left_window_size, 0 if is_causal else right_window_size))
+    bias = _bias(attn_mask, seen, narrow)
+    biased = (capped + bias).astype(narrow)
+    precision = narrow if softmax_precision is None else _PRECISIONS[softmax_precision].numpy
+    shares = _shares(biased.astype(precision), bias).astype(narrow)
+    y = _product(shares, np.repeat(value, groups, 1), narrow)
+    if q.ndim == 3:
+        y = np.swapaxes(y, 1, 2).reshape(*q.shape[:2], -1)
+    return y, key, value, (raw, capped, biased, shares)[qk_matmul_output_mode]
+
+
+def _split(x: Tensor, heads: int | None) -> Tensor:
+    """With an axis of heads before the positions."""
+    if x.ndim == 4:
+        return x
+    return np.swapaxes(x.reshape(*x.shape[:2], heads or 1, -1), 1, 2)
+
+
+def _product(a: Tensor, b: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
+    return np.matmul(widened(a), widened(b)).astype(dtype)
+
+
+def _capped(x: Tensor, softcap: float) -> Tensor:
+    wide = widened(x)
+    limit = wide.dtype.type(softcap)
+    return (np.tanh(wide / limit) * limit).astype(x.dtype)
+
+
+def _offset(heads: Tensor, past_key: Tensor | None, lengths: Tensor | None) -> Tensor:
+    """How many keys stand before the first query, one number or one a sample."""
+    if lengths is not None:
+        return lengths.reshape(-1, 1, 1, 1) - heads.shape[2]
+    return np.array(0 if past_key is None else past_key.shape[2])
+
+
+def _seen(shape: tuple[int, ...], offset: Tensor, lengths: Tensor | None, window: tuple[int, int]) -> Tensor:
+    """Which keys each query may see, but for the mask."""
+    ahead = np.arange(shape[3]) - (np.arange(shape[2])[:, None] + offset)
+    left, right = window
+    seen = np.ones(ahead.shape, np.bool_)
+    if left >= 0:
+        seen &= -ahead <= left
+    if right >= 0:
+        seen &= ahead <= right
+    if lengths is not None:
+        seen = seen & (np.arange(shape[3]) < lengths.reshape(-1, 1, 1, 1))
+    return seen
+
+
+def _bias(mask: Tensor | None, seen: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
+    """What is added to the scores: -inf where a key takes no part."""
+    if mask is None:
+        return np.where(seen, 0, -np.inf).astype(dtype)
+    missing = seen.shape[-1] - mask.shape[-1]
+    edges = [*[(0, 0)] * (mask.ndim - 1), (0, max(missing, 0))]
+    if mask.dtype == np.bool_:
+        return np.where(seen & np.pad(mask, edges), 0, -np.inf).astype(dtype)
+    wide = mask.astype(np.float64 if dtype == np.float64 else np.float32)
+    return np.where(seen, np.pad(wide, edges, constant_values=-np.inf), -np.inf).astype(dtype)
+
+
+def _shares(scores: Tensor, bias: Tensor) -> Tensor:
+    """Softmax along the keys; 0 for queries that see none."""
+    hidden = np.max(widened(bias), -1, keepdims=True, initial=-np.inf) == -np.inf
+    wide = np.where(hidden, 0, widened(scores))
+    powers = np.exp(wide - np.max(wide, -1, keepdims=True, initial=-np.inf))
+    shares = powers / np.sum(powers, -1, keepdims=True)
+    return np.where(hidden, 0, shares).astype(scores.dtype)

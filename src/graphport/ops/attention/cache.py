@@ -1,0 +1,83 @@
+"""Caches of keys and values that do not grow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import decide_less
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import axis_index, same_dim
+from graphport.ops.types import ALL_12, INT64, Tensor, Types
+
+T = Annotated[Tensor, Types("T", ALL_12)]
+Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+
+
+def _scatter_shape(
+    past_cache: TensorFact,
+    update: TensorFact,
+    write_indices: TensorFact | None = None,
+    *,
+    axis: int = -2,
+    mode: str = "linear",
+) -> TensorFact:
+    if mode not in ("linear", "circular"):
+        message = f"mode is {mode!r}"
+        raise ShapeError(message, "linear or circular")
+    if past_cache.shape is None or update.shape is None:
+        return TensorFact(past_cache.dtype, past_cache.shape)
+    place = axis_index(axis, past_cache.rank)
+    if place == 0:
+        message = "axis is that of the batch"
+        raise ShapeError(message, "each sample has positions of its own, along another axis")
+    if update.rank != past_cache.rank:
+        message = f"update has rank {update.rank}, past_cache {past_cache.rank}"
+        raise ShapeError(message)
+    for number, (cached, new) in enumerate(zip(past_cache.dims, update.dims, strict=True)):
+        if number != place:
+            same_dim(cached, new, f"axis {number} of past_cache and update")
+        elif decide_less(cached, new):
+            message = f"{new} new entries do not fit into a cache of {cached}"
+            raise ShapeError(message)
+    return TensorFact(past_cache.dtype, past_cache.shape)
+
+
+@op(
+    shape=_scatter_shape,
+    since=24,
+    outputs=("present_cache",),
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+    index_operands=("write_indices",),
+)
+def TensorScatter(
+    past_cache: T, update: T, write_indices: Places | None = None, *, axis: int = -2, mode: str = "linear"
+) -> T:
+    """`past_cache` with `update` written over its entries along `axis` from `write_indices` on, one for each sample.
+
+    Without them, from the first on. In `circular` mode the first entry follows the last one.
+
+    Shapes: past_cache [B, …, S, …], update [B, …, L, …] with L <= S at `axis`, write_indices [B] → [B, …, S, …].
+
+    Raises:
+        ShapeError: an unknown mode, the axis of the batch, or an update that does not fit.
+        IndexError: a place behind the end in `linear` mode, or before the first entry.
+
+    Source: ONNX TensorScatter-24.
+    """
+    present = past_cache.copy()
+    cached, new = np.moveaxis(present, axis, 1), np.moveaxis(update, axis, 1)
+    batch, capacity = cached.shape[:2]
+    first = np.zeros(batch, np.int64) if write_indices is None else write_indices.reshape(-1)
+    places = first[:, None] + np.arange(new.shape[1])
+    if mode == "circular":
+        places = places % capacity
+    elif places.size and (places.min() < 0 or places.max() >= capacity):
+        message = f"entries {places.min()} to {places.max()} are not all in a cache of {capacity}"
+        raise IndexError(message)
+    cached[np.arange(batch)[:, None], places] = new
+    return present

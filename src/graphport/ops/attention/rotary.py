@@ -1,0 +1,93 @@
+"""Positions as rotations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import same_dim
+from graphport.ops.special import widened
+from graphport.ops.types import FLOAT32, HALF, INT64, Tensor, Types
+
+T = Annotated[Tensor, Types("T", FLOAT32 | HALF)]
+M = Annotated[Tensor, Types("M", INT64)]
+
+
+def _rotary_shape(
+    x: TensorFact,
+    cos_cache: TensorFact,
+    sin_cache: TensorFact,
+    position_ids: TensorFact | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int | None = None,
+    rotary_embedding_dim: int = 0,
+) -> TensorFact:
+    if x.shape is None:
+        return TensorFact(x.dtype, None)
+    turned = rotary_embedding_dim or _head_size(x, num_heads)
+    if isinstance(turned, int) and turned % 2:
+        message = f"{turned} columns of a head do not make pairs"
+        raise ShapeError(message, "rotary_embedding_dim, or the size of a head, is even")
+    rank = 3 if position_ids is None else 2
+    for name, cache in (("cos_cache", cos_cache), ("sin_cache", sin_cache)):
+        if cache.shape is None:
+            continue
+        if cache.rank != rank:
+            message = f"{name} has rank {cache.rank}"
+            raise ShapeError(message, "3 without position_ids: batch, position, pair; 2 with: position, pair")
+        same_dim(cache.dims[-1], turned // 2, f"pairs in {name}")
+    return TensorFact(x.dtype, x.shape)
+
+
+def _head_size(x: TensorFact, heads: int | None) -> Dim:
+    if x.rank == 4:
+        return x.dims[3]
+    if x.rank != 3:
+        message = f"X has rank {x.rank}"
+        raise ShapeError(message, "3 with the heads side by side, or 4 with an axis of heads")
+    width = x.dims[2]
+    if not heads or heads < 0 or (isinstance(width, int) and width % heads):
+        message = f"the {width} columns of X are not {heads} heads"
+        raise ShapeError(message, "num_heads says how many heads stand side by side")
+    return width // heads
+
+
+@op(shape=_rotary_shape, since=23, exactness="rounding", role="pointwise", index_operands=("position_ids",))
+def RotaryEmbedding(
+    x: T,
+    cos_cache: T,
+    sin_cache: T,
+    position_ids: M | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int | None = None,
+    rotary_embedding_dim: int = 0,
+) -> T:
+    """Pairs of columns of each head turned by an angle that depends on the position.
+
+    The first `rotary_embedding_dim` columns of a head are turned, all if it is 0. A pair is two neighbours if
+    `interleaved`, else one column of the first half and one of the second.
+
+    Shapes: x [B, N, L, H] or [B, L, N * H]; caches [positions, pairs] and position_ids [B, L], or caches
+    [B, L, pairs] → that of x.
+
+    Raises:
+        ShapeError: the columns do not part into heads and pairs, or the caches have another number of pairs.
+
+    Source: ONNX RotaryEmbedding-23.
+    """
+    heads = np.swapaxes(x, 1, 2) if x.ndim == 4 else x.reshape(*x.shape[:2], num_heads or 1, -1)
+    count = rotary_embedding_dim or heads.shape[3]
+    cos, sin = (cache if position_ids is None else cache[position_ids] for cache in (cos_cache, sin_cache))
+    cos, sin = (widened(cache)[:, :, None, :] for cache in (cos, sin))
+    turned = widened(heads[..., :count])
+    a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else np.split(turned, 2, -1)
+    real, imaginary = cos * a - sin * b, sin * a + cos * b
+    pairs = np.stack((real, imaginary), -1) if interleaved else np.concatenate((real, imaginary), -1)
+    both = np.concatenate((pairs.reshape(turned.shape).astype(x.dtype), heads[..., count:]), -1)
+    return np.swapaxes(both, 1, 2) if x.ndim == 4 else both.reshape(x.shape)

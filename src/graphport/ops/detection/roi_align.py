@@ -1,0 +1,127 @@
+"""Regions of an image, sampled between its pixels."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import same_dim
+from graphport.ops.special import widened
+from graphport.ops.types import FLOATS, INT64, Tensor, Types
+
+T1 = Annotated[Tensor, Types("T1", FLOATS)]
+T2 = Annotated[Tensor, Types("T2", INT64)]
+
+
+def _roi_align_shape(
+    x: TensorFact,
+    rois: TensorFact,
+    batch_indices: TensorFact,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> TensorFact:
+    if mode not in ("avg", "max") or coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
+        message = f"mode is {mode!r}, coordinate_transformation_mode {coordinate_transformation_mode!r}"
+        raise ShapeError(message, "avg or max; half_pixel or output_half_pixel")
+    if min(output_height, output_width) < 1 or sampling_ratio < 0:
+        message = f"the output is {output_height} by {output_width}, sampling_ratio {sampling_ratio}"
+        raise ShapeError(message, "sizes are positive, a sampling_ratio of 0 adapts to the region")
+    for name, fact, rank in (("X", x, 4), ("rois", rois, 2), ("batch_indices", batch_indices, 1)):
+        if fact.shape is not None and fact.rank != rank:
+            message = f"{name} has rank {fact.rank}, {rank} is needed"
+            raise ShapeError(message)
+    count = OPEN
+    if rois.shape is not None:
+        same_dim(4, rois.dims[1], "numbers that describe a region")
+        count = rois.dims[0]
+    if batch_indices.shape is not None:
+        count = batch_indices.dims[0] if count is OPEN else same_dim(count, batch_indices.dims[0], "number of regions")
+    channels = OPEN if x.shape is None else x.dims[1]
+    return x.with_shape((count, channels, output_height, output_width))
+
+
+@op(shape=_roi_align_shape, since=16, exactness="accumulation", role="pointwise", index_operands=("batch_indices",))
+def RoiAlign(
+    x: T1,
+    rois: T1,
+    batch_indices: T2,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> T1:
+    """Each region of its image, cut into a grid of cells that hold the mean of points sampled in them.
+
+    A point's value is interpolated between four pixels. `sampling_ratio` points stand along each side of a cell, about
+    one for each pixel if it is 0. In `max` mode a cell holds the largest weighted pixel, not the largest point. With
+    `half_pixel` pixels have their centres at halves; without, a region is at least one pixel long.
+
+    Shapes: x [N, C, H, W], rois [R, 4] as x1, y1, x2, y2 times `spatial_scale`, batch_indices [R] →
+    [R, C, output_height, output_width].
+
+    Raises:
+        ShapeError: an unknown mode, a wrong rank, or numbers of regions that differ.
+
+    Source: ONNX RoiAlign-22.
+    """
+    wide = widened(x)
+    number = wide.dtype.type
+    shift = number(0.5 if coordinate_transformation_mode == "half_pixel" else 0)
+    corners = widened(rois) * number(spatial_scale) - shift
+    y = np.zeros((len(rois), x.shape[1], output_height, output_width), wide.dtype)
+    for place, (left, top, right, bottom) in enumerate(corners):
+        sides = bottom - top, right - left
+        if not shift:
+            sides = max(sides[0], number(1)), max(sides[1], number(1))
+        rows = _Points.along(top, sides[0], output_height, sampling_ratio, x.shape[2])
+        columns = _Points.along(left, sides[1], output_width, sampling_ratio, x.shape[3])
+        if rows.low.size and columns.low.size:
+            y[place] = _cells(wide[int(batch_indices[place])], rows, columns, mode, (output_height, output_width))
+    return y.astype(x.dtype)
+
+
+class _Points(NamedTuple):
+    """Points along one axis: the pixels beside each, and the share that each of the two has."""
+
+    low: Tensor
+    high: Tensor
+    below: Tensor
+    above: Tensor
+
+    @classmethod
+    def along(cls, start: np.generic, side: np.generic, cells: int, ratio: int, length: int) -> _Points:
+        """Points in the middle of equal parts of every cell; those outside of the image have no share in it."""
+        number = side.dtype.type
+        cell = side / number(cells)
+        each = ratio or max(int(np.ceil(cell)), 0)
+        points = start + (np.arange(cells * each).astype(side.dtype) + number(0.5)) * (cell / number(max(each, 1)))
+        is_inside = (points >= -1) & (points <= length)
+        points = np.maximum(points, 0)
+        low = np.minimum(np.where(is_inside, points, 0).astype(np.int64), length - 1)
+        high = np.minimum(low + 1, length - 1)
+        fraction = np.where(low >= length - 1, 0, points - low).astype(side.dtype)
+        return cls(low, high, np.where(is_inside, 1 - fraction, 0), np.where(is_inside, fraction, 0))
+
+
+def _cells(image: Tensor, rows: _Points, columns: _Points, mode: str, shape: tuple[int, int]) -> Tensor:
+    """The grid of one region: [C, *shape]."""
+    corners = [
+        image[:, y[:, None], x] * (p[:, None] * q)
+        for y, p in ((rows.low, rows.below), (rows.high, rows.above))
+        for x, q in ((columns.low, columns.below), (columns.high, columns.above))
+    ]
+    cells = (image.shape[0], shape[0], -1, shape[1], len(columns.low) // shape[1])
+    if mode == "max":
+        return np.max(np.max(corners, 0).reshape(cells), (2, 4))
+    return np.mean(np.sum(corners, 0).reshape(cells), (2, 4))

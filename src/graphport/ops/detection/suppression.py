@@ -1,0 +1,121 @@
+"""Of boxes that overlap, the best one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import same_dim
+from graphport.ops.types import FLOAT32, INT64, Tensor, Types
+
+Boxes = Annotated[Tensor, Types("tensor(float)", FLOAT32)]
+Count = Annotated[Tensor, Types("tensor(int64)", INT64)]
+
+
+def _suppression_shape(
+    boxes: TensorFact,
+    scores: TensorFact,
+    max_output_boxes_per_class: TensorFact | None = None,
+    iou_threshold: TensorFact | None = None,
+    score_threshold: TensorFact | None = None,
+    *,
+    center_point_box: int = 0,
+) -> TensorFact:
+    if center_point_box not in (0, 1):
+        message = f"center_point_box is {center_point_box}"
+        raise ShapeError(message, "0 for two corners, 1 for centre and size")
+    for name, fact in (("boxes", boxes), ("scores", scores)):
+        if fact.shape is not None and fact.rank != 3:
+            message = f"{name} has rank {fact.rank}, 3 is needed"
+            raise ShapeError(message, "boxes [batch, number, 4], scores [batch, class, number]")
+    if boxes.shape is not None:
+        same_dim(4, boxes.dims[2], "numbers that describe a box")
+        if scores.shape is not None:
+            same_dim(boxes.dims[0], scores.dims[0], "batch of boxes and scores")
+            same_dim(boxes.dims[1], scores.dims[2], "number of boxes and scores")
+    if iou_threshold is not None and iou_threshold.reals and not 0 <= iou_threshold.reals[0] <= 1:
+        message = f"iou_threshold is {iou_threshold.reals[0]:g}"
+        raise ShapeError(message, "a share between 0 and 1")
+    return TensorFact(DType.INT64, (OPEN, 3))
+
+
+@op(
+    shape=_suppression_shape,
+    since=10,
+    outputs=("selected_indices",),
+    exactness="exact",
+    role="index",
+    index_operands=("max_output_boxes_per_class", "iou_threshold", "score_threshold"),
+)
+def NonMaxSuppression(
+    boxes: Boxes,
+    scores: Boxes,
+    max_output_boxes_per_class: Count | None = None,
+    iou_threshold: Boxes | None = None,
+    score_threshold: Boxes | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Count:
+    """Boxes worth keeping, one row of batch, class and box each: the best first, without those that overlap a better one.
+
+    Overlap is the area that two boxes share over the area that they cover; more than `iou_threshold` (default 0) is too
+    much. A box counts if its score is above `score_threshold`. Of each class at most `max_output_boxes_per_class` are
+    kept, none by default; of equal scores the first comes first.
+
+    Shapes: boxes [B, N, 4] as y1, x1, y2, x2 (or with `center_point_box` x, y, width, height), scores [B, C, N], the
+    others [] or [1] → [kept, 3].
+
+    Raises:
+        ShapeError: the numbers of boxes and scores differ, or the threshold is no share.
+
+    Source: ONNX NonMaxSuppression-11.
+    """
+    most = _number(max_output_boxes_per_class, 0)
+    overlap = _number(iou_threshold, 0)
+    kept = [
+        [(batch, kind, box) for box in _kept(corners, scored, most, overlap, score_threshold)]
+        for batch, corners in enumerate(map(_corners if center_point_box else _ordered, boxes))
+        for kind, scored in enumerate(scores[batch])
+    ]
+    return np.array([row for rows in kept for row in rows], np.int64).reshape(-1, 3)
+
+
+def _number(x: Tensor | None, default: float) -> float:
+    return default if x is None or not x.size else x.reshape(-1)[0]
+
+
+def _ordered(boxes: Tensor) -> Tensor:
+    """Lower corners, then upper ones, whichever diagonal was given."""
+    first, second = boxes[:, :2], boxes[:, 2:]
+    return np.concatenate((np.minimum(first, second), np.maximum(first, second)), 1)
+
+
+def _corners(boxes: Tensor) -> Tensor:
+    half = boxes[:, 2:] / 2
+    return np.concatenate((boxes[:, :2] - half, boxes[:, :2] + half), 1)
+
+
+def _kept(corners: Tensor, scores: Tensor, most: float, overlap: float, least: Tensor | None) -> list[int]:
+    candidates = np.argsort(-scores, kind="stable")
+    if least is not None and least.size:
+        candidates = candidates[scores[candidates] > least.reshape(-1)[0]]
+    kept: list[int] = []
+    while candidates.size and len(kept) < most:
+        best, candidates = int(candidates[0]), candidates[1:]
+        kept.append(best)
+        candidates = candidates[~_overlaps(corners[best], corners[candidates], overlap)]
+    return kept
+
+
+def _overlaps(box: Tensor, others: Tensor, threshold: float) -> Tensor:
+    """Whether each of `others` shares more than `threshold` of what both cover."""
+    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+    shared = np.where((sides > 0).all(1), sides[:, 0] * sides[:, 1], 0)
+    area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], 1)
+    covered = area + areas - shared
+    counts = (shared > 0) & (area > 0) & (areas > 0) & (covered > 0)
+    return counts & (shared / np.where(covered > 0, covered, 1) > threshold)

@@ -1,0 +1,181 @@
+"""Resizing by whole factors in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dims import decide_equal
+from graphport.ops.convolution.borders import fact_of
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.indexing import Slice
+from graphport.ops.padding import Pad
+from graphport.ops.padding.borders import padded
+from graphport.ops.pooling import AveragePool
+from graphport.ops.resize import Resize
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Factors = tuple[int, ...]
+
+_METHODS = {"symmetric": "half_pixel", "asymmetric": "asymmetric", "aligned": "align_corners"}
+
+
+def _checked(b: Builder, input: Value, factor: Factors, *, divides: bool) -> tuple[Dim, ...]:
+    """The spatial extents, after holding `factor` against them."""
+    dims = b.dims(input)[2:]
+    if len(factor) != len(dims) or any(f < 1 for f in factor):
+        message = f"factor {list(factor)} for {len(dims)} spatial axes"
+        raise ShapeError(message, "one positive entry for each")
+    if divides and any(decide_equal(n % f, 0) is False for n, f in zip(dims, factor, strict=True)):
+        message = f"factor {list(factor)} does not divide the extents {list(dims)}"
+        raise ShapeError(message)
+    return dims
+
+
+@lower("nnef", "nearest_downsample")
+def nearest_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
+    """The first entry of each cell."""
+    rank = len(_checked(b, input, factor, divides=True))
+    axes = np.arange(2, 2 + rank)
+    ends = np.full(rank, np.iinfo(np.int64).max)
+    return b(Slice, input, b.constant([0] * rank), b.constant(ends), b.constant(axes), b.constant(factor))
+
+
+@lower("nnef", "area_downsample")
+def area_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
+    """The mean of each cell."""
+    _checked(b, input, factor, divides=True)
+    return b(AveragePool, input, kernel_shape=factor, strides=factor)
+
+
+@lower("nnef", "nearest_upsample")
+def nearest_upsample(b: Builder, input: Value, *, factor: Factors) -> Value:
+    """Each entry, a cell of its own."""
+    _checked(b, input, factor, divides=False)
+    return b(
+        Resize,
+        input,
+        None,
+        _scales(b, factor),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
+def _scales(b: Builder, factor: Factors) -> Value:
+    return b.constant(np.array((1, 1, *factor), np.float32))
+
+
+@lower("nnef", "multilinear_upsample")
+def multilinear_upsample(
+    b: Builder, input: Value, *, factor: Factors, method: str = "symmetric", border: str = "replicate"
+) -> Value:
+    """Interpolated between neighbours; beyond the border are those that it puts there."""
+    if method not in _METHODS:
+        message = f"method is {method!r}"
+        raise ShapeError(message, ", ".join(_METHODS))
+    rank = len(_checked(b, input, factor, divides=False))
+    # With the corners aligned nothing beyond the border is ever read.
+    bordered = border != "replicate" and method != "aligned"
+    x = padded(b, input, ((0, 0), (0, 0), *[(1, 1)] * rank), border) if bordered else input
+    y = b(
+        Resize,
+        x,
+        None,
+        _scales(b, factor),
+        mode="linear",
+        coordinate_transformation_mode=_METHODS[method],
+    )
+    return b(Pad, y, b.constant([0, 0, *(-f for f in factor)] * 2)) if bordered else y
+
+
+@Resize.lift("nnef")
+def lift_resize(
+    b: Builder,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> tuple[Value, ...] | None:
+    """Whole factors of the spatial axes; for the nearest entry, also whole divisors."""
+    del roi, cubic_coeff_a, extrapolation_value  # they have no say in these modes
+    coordinates = coordinate_transformation_mode
+    if antialias or exclude_outside or keep_aspect_ratio_policy != "stretch" or mode == "cubic":
+        return None
+    ratios = _ratios(b, x, scales, sizes, axes)
+    if ratios is None or ratios[:2] != [1, 1]:
+        return None
+    up = tuple(int(ratio) for ratio in ratios[2:])
+    if all(ratio == f and f >= 1 for ratio, f in zip(ratios[2:], up, strict=True)):
+        if mode == "nearest":
+            return b.word("nearest_upsample", x, factor=up) if _repeats(coordinates, nearest_mode) else None
+        method = _method(coordinates, up)
+        return (
+            None if method is None else b.word("multilinear_upsample", x, factor=up, method=method, border="replicate")
+        )
+    down = tuple(round(1 / ratio) for ratio in ratios[2:])
+    exact = all(ratio * f == 1 for ratio, f in zip(ratios[2:], down, strict=True))
+    divides = all(isinstance(n, int) and n % f == 0 for n, f in zip(b.dims(x)[2:], down, strict=True))
+    if mode == "nearest" and coordinates == "asymmetric" and nearest_mode == "floor" and exact and divides:
+        return b.word("nearest_downsample", x, factor=down)
+    return None
+
+
+def _ratios(
+    b: Builder, x: Value, scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
+) -> list[float] | None:
+    """How many new entries stand for one old one, for each axis; `None` where that is not known."""
+    if fact_of(x).shape is None:
+        return None
+    dims = b.dims(x)
+    chosen = tuple(range(len(dims))) if axes is None else tuple(axis % len(dims) for axis in axes)
+    ratios = [1.0] * len(dims)
+    reals = None if scales is None else fact_of(scales).reals
+    if reals:
+        for axis, ratio in zip(chosen, reals, strict=True):
+            ratios[axis] = ratio
+        return ratios
+    wanted = None if sizes is None else fact_of(sizes).elements
+    if not wanted:
+        return None
+    for axis, size in zip(chosen, wanted, strict=True):
+        n = dims[axis]
+        if size == n:
+            continue
+        if not isinstance(n, int) or not isinstance(size, int) or n == 0:
+            return None
+        ratios[axis] = size / n
+    return ratios
+
+
+def _repeats(coordinates: str, nearest_mode: str) -> bool:
+    """Whether, with whole factors, the nearest entry is that of the cell."""
+    if coordinates == "asymmetric":
+        return nearest_mode == "floor"
+    centred = coordinates in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
+    return centred and nearest_mode.startswith("round")
+
+
+def _method(coordinates: str, factor: Factors) -> str | None:
+    if coordinates in ("half_pixel", "half_pixel_symmetric"):
+        return "symmetric"
+    # PyTorch's formula differs from the plain one where there is a single new entry, which a factor of 1 alone gives.
+    if coordinates == "pytorch_half_pixel" and all(f > 1 for f in factor):
+        return "symmetric"
+    return {"asymmetric": "asymmetric", "align_corners": "aligned"}.get(coordinates)

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kernels_of_these_tests(tmp_path_factory):
+    """What is compiled here is kept here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAPHPORT_KERNELS", str(tmp_path_factory.mktemp("kernels")))
+        yield

@@ -1,0 +1,388 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphport.core.diagnostics import Source, Span
+from graphport.core.storage import storage_of
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ir.verify import verify
+from tests.ir.samples import FACT, branch, chain, first, names, order, relu
+from tests.strategies import graphs
+from tests.structure import assert_same
+
+# --- replace ----------------------------------------------------------------------------------------------------------
+
+
+def test_readers_read_the_new_value_and_names_stay_inside():
+    graph, (a, b) = chain(2)
+    rewrite.replace(a.output, graph.inputs[0])
+    assert names(b.inputs) == ["x"]
+    assert names(graph.values()) == ["x", "v0", "v1"]
+    verify(graph)
+
+
+def test_a_public_name_stays_where_it_was():
+    graph, (a, b) = chain(2)
+    new = graph.append(relu(a.output, "new"))
+    rewrite.replace(b.output, new.output)
+    assert names(graph.outputs) == ["v1"]
+    assert (new.output.name, b.output.name) == ("v1", "new")
+    assert graph.outputs == [new.output]
+    verify(graph)
+
+
+def test_a_constant_may_take_a_public_name():
+    graph, (a,) = chain(1)
+    w = graph.add_constant("w", FACT)
+    rewrite.replace(a.output, w)
+    assert (names(graph.outputs), graph.outputs[0]) == (["v0"], w)
+    verify(graph)
+
+
+def test_an_input_that_becomes_an_output_keeps_its_name_behind_an_identity():
+    graph, (a,) = chain(1)
+    reader = graph.append(relu(a.output, "r"))
+    x = graph.inputs[0]
+    rewrite.replace(a.output, x)
+    identity = first(graph)
+    assert (identity.op, identity.inputs, identity.output.name) == ("Identity", (x,), "v0")
+    assert (names(graph.outputs), x.name, identity.output.fact) == (["v0"], "x", x.fact)
+    assert reader.inputs == (x,)
+    verify(graph)
+
+
+def test_another_output_keeps_its_name_behind_an_identity():
+    graph, (a, b) = chain(2)
+    graph.add_output(a.output)
+    rewrite.replace(b.output, a.output)
+    assert names(graph.outputs) == ["v1", "v0"]
+    assert [node.op for node in graph] == ["Relu", "Identity", "Relu"]
+    verify(graph)
+
+
+def test_a_body_that_returns_what_is_around_it_does_so_through_an_identity():
+    graph, (a,) = chain(1)
+    _, body = branch(graph, a.output)
+    inner = body.outputs[0]
+    span = Span(Source("m"), 1, 2)
+    assert inner.producer is not None
+    inner.producer.origin = span
+    rewrite.replace(inner, a.output)
+    identity = first(body)
+    assert (identity.op, names(body.outputs), identity.origin) == ("Identity", ["b"], span)
+    verify(graph)
+
+
+def test_an_identity_is_put_into_an_empty_graph():
+    graph = Graph()
+    x, w = graph.add_input("x"), graph.add_constant("w", FACT)
+    graph.add_output(w)
+    rewrite.replace(w, x)
+    assert [str(node) for node in graph] == ["%w = Identity(%x)"]
+    assert names(graph.outputs) == ["w"]
+    verify(graph)
+
+
+def test_some_go_on_reading_the_old_value_under_another_name():
+    graph, (_a, b) = chain(2)
+    new = graph.append(relu(b.output, "new"))
+    late = graph.append(relu(b.output, "late"))
+    rewrite.replace(b.output, new.output, keep=[new])
+    assert [str(node) for node in graph] == [
+        "%v0 = Relu(%x)",
+        "%new = Relu(%v0)",
+        "%v1 = Relu(%new)",
+        "%late = Relu(%v1)",
+    ]
+    assert late.inputs == (new.output,)
+    verify(graph)
+
+
+def test_an_input_that_is_returned_cannot_be_replaced():
+    graph, (a,) = chain(1)
+    x = graph.inputs[0]
+    graph.add_output(x)
+    with pytest.raises(ValueError, match="%x is an input and an output"):
+        rewrite.replace(x, a.output)
+    rewrite.replace(x, x)
+    assert names(graph.outputs) == ["v0", "x"]
+
+
+def test_what_is_in_no_graph_cannot_be_replaced_in_one():
+    graph, (a,) = chain(1)
+    stray = Value("stray")
+    graph.add_output(stray)
+    with pytest.raises(ValueError, match="%stray is in no graph"):
+        rewrite.replace(stray, a.output)
+
+
+# --- dead code --------------------------------------------------------------------------------------------------------
+
+
+def test_what_no_output_depends_on_goes():
+    graph, (a, _b) = chain(2)
+    w = graph.add_constant("w", FACT)
+    dead = graph.append(Node("Add", [a.output, w], [Value("dead")]))
+    graph.append(relu(dead.output, "deader"))
+    assert rewrite.remove_dead(graph) == 2
+    assert order(graph) == ["v0", "v1"]
+    assert names(graph.values()) == ["x", "v0", "v1"]
+    assert rewrite.remove_dead(graph) == 0
+
+
+def test_inputs_and_results_beside_one_that_is_read_stay():
+    graph = Graph()
+    graph.add_input("unused")
+    split = graph.append(Node("Split", [], [Value("s"), Value("t")]))
+    graph.add_output(split.results[1])
+    assert rewrite.remove_dead(graph) == 0
+    assert names(graph.values()) == ["unused", "s", "t"]
+
+
+def test_dead_code_in_bodies_goes_with_what_only_it_has_read():
+    graph, (a,) = chain(1)
+    only_here = graph.append(relu(a.output, "only_here"))
+    node, body = branch(graph, a.output)
+    body.add_constant("w", FACT)
+    body.append(relu(only_here.output, "dead"))
+    graph.add_output(node.output)
+    assert rewrite.remove_dead(graph) == 2
+    assert (names(graph.values()), names(body.values())) == (["x", "v0", "b_if"], ["b"])
+    verify(graph)
+
+
+def test_a_dead_node_goes_with_its_bodies():
+    graph, (a, b) = chain(2)
+    graph.set_outputs([a.output])
+    branch(graph, b.output)
+    assert rewrite.remove_dead(graph) == 2
+    assert order(graph) == ["v0"]
+
+
+def test_a_node_is_erased_wherever_it_is():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    body.set_outputs([])
+    rewrite.erase(first(body))
+    assert len(body) == 0
+    rewrite.erase(node)
+    assert order(graph) == ["v0"]
+    with pytest.raises(ValueError, match="is in no graph"):
+        rewrite.erase(node)
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+@given(graphs())
+def test_a_copy_has_the_same_content(graph):
+    twin = rewrite.copy(graph)
+    verify(twin)
+    assert_same(graph, twin)
+    storages = [value.storage for inner in walk(graph) for value in inner.values()]
+    assert [value.storage for inner in walk(twin) for value in inner.values()] == storages
+    everything = {*walk(graph), *(value for inner in walk(graph) for value in inner.values())}
+    assert not everything & {*walk(twin), *(value for inner in walk(twin) for value in inner.values())}
+    verify(graph)
+
+
+def test_a_copy_has_origins_and_notes_of_its_own():
+    graph, (a,) = chain(1)
+    span = Span(Source("m"), 1, 2)
+    for owner in (graph, a, a.output, graph.inputs[0], graph.add_constant("w", FACT, storage_of([1.0]))):
+        owner.origin = span
+        owner.notes["onnx"] = 1
+    twin = rewrite.copy(graph)
+    assert_same(graph, twin)
+    twin.notes["more"] = 1
+    first(twin).notes["more"] = 1
+    twin.inputs[0].notes["more"] = 1
+    assert_same(graph, rewrite.copy(graph))
+    assert list(graph.notes) == list(a.notes) == ["onnx"]
+
+
+def test_notes_are_not_made_by_copying():
+    graph, _ = chain(1)
+    twin = rewrite.copy(graph)
+    assert [owner._notes for owner in (twin, first(twin), twin.inputs[0])] == [None] * 3
+
+
+def test_a_copy_of_a_body_reads_what_is_around_the_body():
+    graph, (a,) = chain(1)
+    _, body = branch(graph, a.output)
+    body.add_output(graph.inputs[0])
+    twin = rewrite.copy(body)
+    assert_same(body, twin)
+    assert twin.parent is None
+    assert first(twin).inputs == (a.output,)
+    assert twin.outputs[1] is graph.inputs[0]
+
+
+def test_a_graph_out_of_order_is_copied_without_ties_to_it():
+    graph, (a, b) = chain(2)
+    a.set_input(1, b.output)
+    twin = rewrite.copy(graph)
+    assert [str(node) for node in twin] == ["%v0 = Relu(%x, %v1)", "%v1 = Relu(%v0)"]
+    assert len(b.output.uses) == 2
+
+
+def test_bodies_nested_deeply_are_copied():
+    graph = outermost = Graph()
+    value = graph.add_input("x")
+    for _ in range(300):
+        body = Graph("body")
+        graph.append(Node("If", attributes={"then_branch": (1, (body,), ())}))
+        graph = body
+    graph.add_output(value)
+    twin = rewrite.copy(outermost)
+    verify(twin)
+    assert list(walk(twin))[-1].outputs == twin.inputs
+
+
+def test_attributes_nested_deeply_are_copied():
+    body = Graph("body")
+    nested = (body, None)
+    for number in range(3_000):
+        nested = (number, nested, ())
+    graph = Graph()
+    graph.append(Node("X", attributes={"n": nested}))
+    copied: Any = first(rewrite.copy(graph)).attributes["n"]
+    for number in reversed(range(3_000)):
+        assert (copied[0], copied[2]) == (number, ())
+        copied = copied[1]
+    assert (copied[0].name, copied[0] is body, copied[1]) == ("body", False, None)
+
+
+def test_a_node_is_copied_reading_other_values():
+    graph, (a, b) = chain(2)
+    x, other = graph.inputs[0], graph.add_input("other")
+    a.inputs = [x, None, other]
+    twin = rewrite.copy_node(a, {x: b.output})
+    assert (twin.graph, str(twin)) == (None, "%v0 = Relu(%v1, _, %other)")
+    assert twin.output is not a.output
+    y = Value("y")
+    assert rewrite.copy_node(a, {}, [y, None]).outputs == (y,)
+
+
+def test_a_node_is_copied_with_its_bodies():
+    graph, (a,) = chain(1)
+    node, body = branch(graph, a.output)
+    x = graph.inputs[0]
+    twin = rewrite.copy_node(node, {a.output: x}, [Value(graph.fresh("y"))])
+    graph.append(twin)
+    (copied,) = twin.bodies()
+    assert (copied is body, copied.parent, str(first(copied))) == (False, twin, "%b = Relu(%x)")
+    verify(graph)
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_each_node_is_put_behind_those_that_it_reads_from():
+    graph, (a, b, c) = chain(3)
+    graph.reorder([c, b, a])
+    assert rewrite.sort(graph) == []
+    assert order(graph) == ["v0", "v1", "v2"]
+
+
+def test_what_is_in_order_stays():
+    graph = Graph()
+    x = graph.add_input("x")
+    for name in "dacb":
+        graph.append(relu(x, name))
+    assert rewrite.sort(graph) == []
+    assert order(graph) == ["d", "a", "c", "b"]
+
+
+def test_the_first_node_that_can_come_next_does():
+    graph = Graph()
+    x = graph.add_input("x")
+    late, b, _c, early, _e = (graph.append(relu(x, name)) for name in ("late", "b", "c", "early", "e"))
+    late.inputs = [early.output]
+    b.inputs = [x, x]
+    assert rewrite.sort(graph) == []
+    assert order(graph) == ["b", "c", "early", "late", "e"]
+
+
+def test_what_a_body_reads_comes_before_the_node_that_holds_it():
+    graph, (a,) = chain(1)
+    _node, body = branch(graph, a.output)
+    deeper, _ = branch(body, a.output, "c")
+    late = graph.append(relu(a.output, "late"))
+    first(next(deeper.bodies())).set_input(0, late.output)
+    assert rewrite.sort(graph) == []
+    assert order(graph) == ["v0", "late", "b_if"]
+
+
+def test_what_a_body_returns_comes_before_the_node_that_holds_it():
+    graph, (a,) = chain(1)
+    _node, body = branch(graph, a.output)
+    late = graph.append(relu(a.output, "late"))
+    body.add_output(late.output)
+    rewrite.sort(graph)
+    assert order(graph) == ["v0", "late", "b_if"]
+
+
+def test_a_body_is_sorted_by_itself():
+    graph, (a,) = chain(1)
+    _, body = branch(graph, a.output)
+    body.insert_before(first(body), relu(first(body).output, "c"))
+    rewrite.sort(graph)
+    assert names(body.values()) == ["c", "b"]
+    rewrite.sort(body)
+    assert names(body.values()) == ["b", "c"]
+
+
+def test_a_cycle_is_returned_and_put_last():
+    graph = Graph()
+    x = graph.add_input("x")
+    after, a, b, c, _free = (graph.append(relu(x, name)) for name in ("after", "a", "b", "c", "free"))
+    after.inputs = [a.output]
+    a.inputs = [x, c.output]
+    b.inputs = [a.output]
+    c.inputs = [x, b.output]
+    assert rewrite.sort(graph) == [b, c, a]
+    assert [node.output.name for node in graph] == ["free", "after", "a", "b", "c"]
+
+
+def test_a_node_that_reads_itself_is_a_cycle():
+    graph, (a,) = chain(1)
+    a.set_input(1, a.output)
+    assert rewrite.sort(graph) == [a]
+
+
+@given(graphs(nesting=1), st.randoms(use_true_random=False))
+def test_sorting_undoes_any_shuffling(graph, random):
+    nodes = list(graph)
+    random.shuffle(nodes)
+    graph.reorder(nodes)
+    assert rewrite.sort(graph) == []
+    verify(graph)
+    sorted_once = list(graph)
+    rewrite.sort(graph)
+    assert list(graph) == sorted_once
+
+
+@given(graphs())
+def test_a_graph_in_order_is_not_touched(graph):
+    nodes = list(graph)
+    rewrite.sort(graph)
+    assert list(graph) == nodes
+
+
+# --- captured values --------------------------------------------------------------------------------------------------
+
+
+def test_a_node_captures_what_its_bodies_read_from_outside():
+    graph, (a, b) = chain(2)
+    node, body = branch(graph, b.output)
+    branch(body, a.output, "c")
+    body.add_output(graph.inputs[0])
+    first(body).set_input(1, b.output)
+    assert names(rewrite.captured(node)) == ["v1", "x", "v0"]
+    assert rewrite.captured(a) == {}

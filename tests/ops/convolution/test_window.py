@@ -1,0 +1,61 @@
+"""Arithmetic of sliding windows."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphport.core.dims import Symbol, ceil_div, evaluate
+from graphport.ops.convolution.window import covered, numbers, padded, window
+
+
+def test_automatic_padding_gives_the_length_over_the_stride_rounded_up():
+    n = Symbol("N")
+    assert window([n], [3], auto_pad="SAME_UPPER", strides=[2]).lengths == (ceil_div(n, 2),)
+
+
+@given(
+    st.integers(1, 30), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3), st.integers(0, 3)
+)
+def test_symbolic_lengths_are_those_of_numbers(n, kernel, stride, dilation, begin, end):
+    reach = (kernel - 1) * dilation + 1
+    for ceil_mode in (0, 1):
+        arguments = {"dilations": [dilation], "pads": [begin, end], "strides": [stride], "ceil_mode": ceil_mode}
+        symbolic = window([Symbol("N")], [kernel], **arguments).lengths[0]
+        if n + begin + end >= reach:
+            assert window([n], [kernel], **arguments).lengths == (evaluate(symbolic, {"N": n}),)
+
+
+@given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 5), st.integers(0, 3), st.integers(0, 3))
+def test_a_last_window_hangs_over_but_starts_inside(n, kernel, stride, begin, end):
+    begin, end = min(begin, kernel - 1), min(end, kernel - 1)
+    if n + begin + end < kernel:
+        return
+    count = window([n], [kernel], pads=[begin, end], strides=[stride], ceil_mode=1).lengths[0]
+    starts = [place * stride - begin for place in range(count)]
+    assert all(start < n for start in starts)
+    # One more would start behind the last entry, or has nothing new to cover.
+    following = count * stride - begin
+    assert following >= n or starts[-1] + kernel >= n + end
+
+
+@pytest.mark.parametrize("padding", [(0, 0), (2, 1), (-1, 2), (2, -1), (-2, -1), (-3, 4), (5, -5)])
+def test_padding_adds_or_cuts(padding):
+    x = np.arange(5.0).reshape(1, 1, 5)
+    begin, end = padding
+    expected = np.pad(x[0, 0], (max(begin, 0), max(end, 0)))[max(-begin, 0) : 5 + max(begin, 0) + end]
+    np.testing.assert_array_equal(padded(x, [padding], 0)[0, 0], expected)
+
+
+def test_what_a_window_covers_is_a_view_without_copies():
+    x = np.arange(24.0).reshape(1, 1, 4, 6)
+    slid = window((4, 6), (2, 2), strides=(2, 2))
+    view = covered(x, slid, 0)
+    assert np.shares_memory(view, x)
+    assert view.shape == (1, 1, 2, 3, 2, 2)
+    np.testing.assert_array_equal(view[0, 0, 1, 2], x[0, 0, 2:4, 4:6])
+
+
+def test_dims_of_arrays_are_plain_numbers():
+    with pytest.raises(TypeError):
+        numbers([Symbol("N")])

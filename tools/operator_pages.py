@@ -1,0 +1,138 @@
+"""The pages below `operators/` in the documentation, a page a family, made from the op pages.
+
+mkdocs calls `on_config` and `on_files` whenever it builds, so that nothing can be out of date.
+
+python tools/operator_pages.py FOLDER    write them into a folder as they are, to be looked at
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.formats import FORMATS
+from graphport.ops import manual
+from graphport.ops.declare import OPSET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+    from graphport.ops.declare import Page
+
+FOLDER = "operators"
+_MARKUP = re.compile(r"`[^`]*`|[\\*_<>\[\]|#]")
+_WIDTH = 90
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Put the pages into the navigation, behind those that mkdocs.yml names."""
+    places = [f"{FOLDER}/{name}.md" for name in ("index", *manual.by_family())]
+    if config.nav is not None:
+        config.nav.append({"Operators": places})
+
+
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Hand the pages over as files."""
+    from mkdocs.structure.files import File
+
+    for name, text in pages().items():
+        files.append(File.generated(config, f"{FOLDER}/{name}.md", content=text))
+
+
+def pages() -> dict[str, str]:
+    """Every page as Markdown by its name: `index`, then the families."""
+    families = manual.by_family()
+    return {"index": _index(families)} | {name: _family(name, of) for name, of in families.items()}
+
+
+def _index(families: dict[str, list[Page]]) -> str:
+    rows = [
+        [f"[{page.name}]({name}.md#{page.name.lower()})", *_directions(page), escaped(_first_line(page))]
+        for name, of in families.items()
+        for page in of
+    ]
+    rows.sort(key=lambda row: row[0].lower())
+    intro = (
+        f"{len(rows)} operators, named and defined as in ONNX opset {OPSET}. Every format is read into them and written from "
+        "them; `graphport ops` prints this table, `graphport ops Conv` what is known of one."
+    )
+    return "\n".join(["# Operators", "", intro, "", *_table(["operator", *FORMATS, "meaning"], rows), ""])
+
+
+def _family(name: str, of: Sequence[Page]) -> str:
+    lines = [f"# {name.capitalize()}", "", escaped(manual.family_title(name)), ""]
+    for page in of:
+        lines += _operator(page)
+    return "\n".join(lines)
+
+
+def _operator(page: Page) -> Iterator[str]:
+    yield from (f"## {page.name}", "", "```text", manual.signature(page, _WIDTH), "```", "")
+    for paragraph in page.manual.split("\n\n"):
+        yield from (*_paragraph(paragraph), "")
+    types = [[f"`{name}`", ", ".join(of)] for name, of in manual.element_types(page).items()]
+    if types:
+        yield from (*_table(["type", "may be"], types), "")
+    yield from (manual.versions(page), "")
+    words = [
+        [name, said.direction or "no", ", ".join(f"`{word}`" for word in said.patterns or said.reads)]
+        for name, said in ((name, manual.spellings(found.spoken)[page.name]) for name, found in FORMATS.items())
+    ]
+    yield from (*_table(["format", "direction", "its words"], words), "")
+
+
+def _paragraph(text: str) -> Iterator[str]:
+    """A paragraph of a docstring; entries below a heading such as `Raises:` are a list."""
+    first, *rest = text.splitlines()
+    if not first.endswith(":") or not all(line.startswith("    ") for line in rest):
+        yield escaped(text)
+        return
+    yield from (first, "")
+    for line in rest:
+        entry = escaped(line.strip())
+        yield f"    {entry}" if line.startswith(" " * 5) else f"- {entry}"
+
+
+def _directions(page: Page) -> list[str]:
+    return [manual.spellings(found.spoken)[page.name].direction for found in FORMATS.values()]
+
+
+def _first_line(page: Page) -> str:
+    """The sentence that the manual begins with."""
+    begin = page.manual.partition("\n\n")[0].partition("  Shapes: ")[0]
+    return " ".join(begin.split())
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in (headings, ["---"] * len(headings), *rows):
+        yield f"| {' | '.join(row)} |"
+
+
+def escaped(text: str) -> str:
+    """`text` without what Markdown takes for markup; code between backticks stays, but for the bars of a table."""
+
+    def safe(found: re.Match[str]) -> str:
+        return found[0].replace("|", "\\|") if found[0].startswith("`") else f"\\{found[0]}"
+
+    return _MARKUP.sub(safe, text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages into the folder that is named."""
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
