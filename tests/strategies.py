@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import nan
 
 import numpy as np
 from hypothesis import strategies as st
@@ -59,12 +60,13 @@ def dims(draw: st.DrawFn) -> Dim:
 
 @cache
 def tensor_facts() -> st.SearchStrategy[TensorFact]:
-    """With and without element type, shape and elements, which need not fit each other."""
+    """With and without element type, shape, elements and reals, which need not fit each other."""
     return st.builds(
         TensorFact,
         st.none() | dtypes,
         st.none() | st.lists(dims(), max_size=4).map(tuple),
         st.none() | st.lists(dims(), max_size=4).map(tuple),
+        st.none() | st.lists(st.floats(allow_nan=False) | st.just(nan), max_size=3).map(tuple),
     )
 
 

@@ -39,7 +39,7 @@ def test_metrics_are_the_formulas():
 )
 def test_tolerance_is_relative_to_the_largest(gap, passed):
     a = np.array([4.0, 0.0])
-    assert difference("y", a, a + [0, gap]).passed is passed
+    assert difference("y", a, a + np.array([0, gap])).passed is passed
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_another_output_keeps_its_name_behind_an_identity():
 
 
 def test_a_body_that_returns_what_is_around_it_does_so_through_an_identity():
-    graph, (a,) = chain(1)
+    graph, (a, _) = chain(2)
     _, body = branch(graph, a.output)
     inner = body.outputs[0]
     span = Span(Source("m"), 1, 2)
@@ -204,6 +204,23 @@ def test_a_copy_has_origins_and_notes_of_its_own():
     twin.inputs[0].notes["more"] = 1
     assert_same(graph, rewrite.copy(graph))
     assert list(graph.notes) == list(a.notes) == ["onnx"]
+
+
+def test_a_literal_stays_one():
+    graph = Graph()
+    graph.add_constant("c", FACT).is_literal = True
+    assert [value.is_literal for value in rewrite.copy(graph).constants] == [True]
+
+
+def test_attributes_are_copied_as_they_are():
+    body, storage = Graph("body"), storage_of([1.0])
+    attributes = {"a": 1, "pads": (1, 2), "nested": ((1, ()), storage), "body": body, "bodies": ((body, 1), (2,))}
+    copied = rewrite.copy_node(Node("X", attributes=attributes), {}).attributes
+    twin = copied["body"]
+    assert isinstance(twin, Graph)
+    assert twin is not body
+    assert copied == attributes | {"body": twin, "bodies": ((twin, 1), (2,))}
+    assert copied["pads"] is attributes["pads"]
 
 
 def test_notes_are_not_made_by_copying():

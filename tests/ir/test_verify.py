@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 
 from graphport.core.facts import UNKNOWN
+from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Use, Value
 from graphport.ir.verify import VerificationError, verify
 from tests.ir.samples import first
@@ -73,6 +74,16 @@ def constants_are_not_computed(graph):
 @law("%x is an input or constant, yet Split computes it")
 def inputs_are_not_computed(graph):
     graph.inputs[0].producer = nodes(graph)[1]
+
+
+@law("%a has numbers like a constant and is none")
+def results_have_no_numbers(graph):
+    nodes(graph)[0].output.storage = storage_of([1.0])
+
+
+@law("%x has numbers like a constant and is none")
+def inputs_are_not_literal(graph):
+    graph.inputs[0].is_literal = True
 
 
 @law("%x is defined twice")

@@ -30,6 +30,11 @@ _PLAIN = frozenset(
 )
 
 
+def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of all parts; of those named twice, the last."""
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def run_ort(
     op: str,
     inputs: Sequence[Array | None],
@@ -268,6 +273,19 @@ def run_word(
         assert _may_be(fact, computed[value].shape, bindings), f"{dialect}.{word}: {fact}, not {computed[value].shape}"
         found.append(computed[value])
     return found
+
+
+def lowered_nodes(
+    dialect: str, word: str, shapes: Sequence[Sequence[int]], **attributes: Any
+) -> list[tuple[str, dict[str, Any]]]:
+    """The operators, with their attributes, that a word is said with, for float32 operands of these shapes."""
+    graph = Graph("one")
+    facts = [TensorFact(DType.FLOAT32, tuple(shape)) for shape in shapes]
+    values = [graph.add_input(f"i{number}", fact) for number, fact in enumerate(facts)]
+    rule = registry.lowering(dialect, word)
+    assert rule is not None, f"{dialect}.{word} has no rule"
+    rule(Builder(Inference(), graph), *values, **attributes)
+    return [(node.op, dict(node.attributes)) for node in graph]
 
 
 def evaluate_graph(graph: Graph, inputs: Mapping[Value, Array]) -> dict[Value, Array]:

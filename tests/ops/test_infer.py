@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from graphport.core.diagnostics import Severity
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, SequenceFact, TensorFact
@@ -127,7 +128,8 @@ def test_the_fact_of_a_dialects_word_is_that_of_its_lowering():
     x = graph.add_input("x", TensorFact(FLOAT, (N, 8)))
     bias = graph.add_constant("bias", TensorFact(FLOAT, (1,)), storage_of(np.ones(1, np.float32)))
     y = graph.append(Node("add", [x, bias], [Value("y")], dialect="nnef")).output
-    z = graph.append(Node("reshape", [y], [Value("z")], {"shape": (0, 2, -1), "axis_start": 0, "axis_count": -1}, dialect="nnef")).output  # fmt: skip
+    attributes = {"shape": (0, 2, -1), "axis_start": 0, "axis_count": -1}
+    z = graph.append(Node("reshape", [y], [Value("z")], attributes, dialect="nnef")).output
     assert infer(graph) == []
     assert y.fact.shape == (N, 8)
     assert z.fact.shape == (N, 2, 4)
@@ -156,6 +158,11 @@ def test_if_joins_its_bodies():
     graph, y = if_graph((0, 4), (-1,))
     infer(graph)
     assert y.fact == TensorFact(FLOAT, None)
+
+
+def test_a_fault_in_a_body_that_may_never_run_is_a_warning():
+    graph, _ = if_graph((0, 4), (5, 5, 5, -1, -1))
+    assert [finding.severity for finding in infer(graph)] == [Severity.WARNING]
 
 
 def test_loop_stacks_and_opens_what_changes():

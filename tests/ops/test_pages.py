@@ -61,7 +61,8 @@ def test_attributes_are_those_of_the_schema(name):
         assert keyword.is_required == attribute.required, attribute.name
         default = onnx.helper.get_attribute_value(attribute.default_value) if attribute.default_value.name else None
         default = default.decode() if isinstance(default, bytes) else default
-        default = tuple(default) if isinstance(default, list) else default
+        if isinstance(default, list):
+            default = tuple(item.decode() if isinstance(item, bytes) else item for item in default)
         if keyword.annotation is DType or DType in get_args(keyword.annotation):
             continue
         if isinstance(default, float):

@@ -37,12 +37,12 @@ FLOAT = TensorFact(DType.FLOAT32, (2, 1, 3))
                 "f", ((None, Term("literal", -3)), ("mode", Term("literal", "a b")), ("on", Term("literal", True)))
             ),
             id="literals",
-        ),  # fmt: skip
+        ),
         pytest.param(
             "concat([*inputs], axis=axis)",
             Pattern("concat", ((None, Term("rest", "inputs")), ("axis", Term("name", "axis")))),
             id="run",
-        ),  # fmt: skip
+        ),
         pytest.param("f()", Pattern("f", ()), id="nothing"),
     ],
 )

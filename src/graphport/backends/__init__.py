@@ -6,7 +6,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,7 @@ class Session(Protocol):
     """A graph that a backend has made ready to run."""
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
-        """Outputs by name (or every value that is computed at the top level).
+        """Outputs by name, in order; with `every_value`, before them every value that the graph itself computes.
 
         `inputs` has an array of the declared element type for each input of the graph.
         """
@@ -46,21 +48,19 @@ def is_installed(name: str) -> bool:
 
 
 def prepare(graph: Graph, backend: str = "auto") -> Session:
-    """`graph` (canonical) ready to run.
+    """`graph` (canonical) ready to run; `auto` takes the first backend that is installed and loads it.
 
     Raises:
         DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it cannot run an
             operator of the graph, RUN0004 weights are missing.
     """
-    missing = [value.name for value in graph.constants if value.storage is None]
+    graph = without_idle(graph)
+    missing = [value.name for inner in walk(graph) for value in inner.constants if value.storage is None]
     if missing:
-        raise DiagnosticError(
-            Diagnostic(
-                "RUN0004", f"the numbers of {_listed(missing)} are not there", None, "load the model with its weights"
-            )
-        )
+        message = f"the numbers of {_listed(missing)} are not there"
+        raise DiagnosticError(Diagnostic("RUN0004", message, None, "load the model with its weights"))
     if backend == "auto":
-        backend = next(name for name in BACKENDS if is_installed(name))
+        return _first(graph)
     if backend not in BACKENDS:
         message = f"there is no backend {backend!r}"
         raise DiagnosticError(Diagnostic("RUN0001", message, None, f"backends: auto, {', '.join(BACKENDS)}"))
@@ -70,6 +70,17 @@ def prepare(graph: Graph, backend: str = "auto") -> Session:
         message = f"backend {backend} needs the package {BACKENDS[backend].package}"
         raise DiagnosticError(Diagnostic("RUN0002", message, None, f"pip install {wanted}"))
     return import_module(BACKENDS[backend].module).prepare(graph)
+
+
+def _first(graph: Graph) -> Session:
+    *others, last = [name for name in BACKENDS if is_installed(name)]
+    for name in others:
+        try:
+            return prepare(graph, name)
+        except DiagnosticError as error:
+            if any(finding.code != "RUN0003" for finding in error.diagnostics):
+                raise
+    return prepare(graph, last)
 
 
 def _listed(names: list[str], most: int = 5) -> str:

@@ -31,6 +31,7 @@ LONGEST = 4096
 def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """An array of the declared element type and shape for each input of `graph`.
 
+    One that has numbers of its own begins with them where none are given: the state of a model that keeps one.
     Arrays are converted only where that loses nothing (float64 zeros and ones for float32, say).
 
     Raises:
@@ -47,7 +48,9 @@ def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     for name, value in declared.items():
-        if name not in inputs:
+        if name not in inputs and value.storage is not None:
+            found[name] = value.storage.numpy()
+        elif name not in inputs:
             findings.append(Diagnostic("RUN0006", f"the input {name!r} is missing", None, f"it is {value.fact}"))
         else:
             found[name] = _fitted(value, inputs[name], sizes, findings)
@@ -98,8 +101,21 @@ def _converted(array: Any, dtype: DType) -> Any:
     wide = array if array.dtype.kind in "biuc" else array.astype(np.float64)
     with np.errstate(all="ignore"):
         converted = array.astype(dtype.numpy)
-        again = converted.astype(wide.dtype)
-    return converted if np.array_equal(again, wide, equal_nan=wide.dtype.kind in "fc") else None
+        back = converted.real if dtype.kind == "c" and wide.dtype.kind != "c" else converted
+        again = back.astype(wide.dtype)
+    is_same = np.array_equal(again, wide, equal_nan=wide.dtype.kind in "fc") and not _wraps(wide, back)
+    return converted if is_same else None
+
+
+def _wraps(integers: Any, converted: Any) -> bool:
+    """Whether integers that come back from a conversion as they were are other numbers in between."""
+    if integers.dtype.kind not in "iu":
+        return False
+    if converted.dtype.kind in "iu":
+        return not np.array_equal(integers < 0, converted < 0)
+    # A float beyond the largest integer comes back as whatever the processor likes.
+    beyond = 2.0 ** int(np.iinfo(integers.dtype).max).bit_length()
+    return bool(np.any(converted.astype(np.float64) >= beyond))
 
 
 def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
@@ -125,7 +141,7 @@ def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) 
 
 
 def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
-    """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools.
+    """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools; what has numbers of its own begins so.
 
     A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts, or
     that length itself where twice as much is refused.
@@ -138,6 +154,9 @@ def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for value in graph.inputs:
         fact = value.fact
+        if value.storage is not None:
+            found[value.name] = value.storage.numpy()
+            continue
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
             message = f"no input can be made up for {value.name!r}: {fact}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
@@ -171,7 +190,8 @@ def free_sizes(graph: Graph) -> dict[str, int]:
 
 def _clamped(size: int, symbol: Symbolic) -> int:
     low, high = bounds(symbol)
-    return min(max(size, low or 0), size if high is None else high)
+    at_least = max(size, low or 0)
+    return at_least if high is None else min(at_least, high)
 
 
 def _is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:

@@ -43,10 +43,11 @@ class OnnxRuntimeSession:
         self._observed: Any = None
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
-        session = self._session
+        session, order = self._session, [value.name for value in self._graph.outputs]
         if every_value:
             computed = [value.name for node in self._graph for value in node.results]
             session = self._observed = self._observed or _session(self._graph, computed, optimize=self._optimize)
+            order = [*computed, *order]
         wanted = [value.name for value in self._graph.inputs]
         names = [output.name for output in session.get_outputs()]
         try:
@@ -57,7 +58,8 @@ class OnnxRuntimeSession:
                 answers = [_array(value) for value in values]
         except Exception as error:
             raise DiagnosticError(Diagnostic("RUN0005", f"ONNX Runtime: {_words(error)}")) from error
-        return dict(zip(names, answers, strict=True))
+        found = dict(zip(names, answers, strict=True))
+        return {name: found[name] for name in order}
 
 
 def _session(graph: Graph, extra_outputs: Sequence[str], *, optimize: bool) -> Any:

@@ -50,7 +50,7 @@ class ReferenceSession:
             _execute(self._graph, values, keep=every_value)
         wanted = self._graph.outputs
         if every_value:
-            wanted = [value for node in self._graph for value in node.results]
+            wanted = [*(value for node in self._graph for value in node.results), *wanted]
         return {value.name: values[value] for value in wanted}
 
 

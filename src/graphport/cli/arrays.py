@@ -26,14 +26,16 @@ _DAMAGED = (
     ValueError,
     EOFError,
     KeyError,  # an entry of another name than the directory says
-    NotImplementedError,  # a way to compress that is not known
-    RuntimeError,  # encrypted
+    OSError,  # a place before the beginning
+    RuntimeError,  # encrypted, or compressed in a way that is not known
     SyntaxError,
     tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
 """What reading a damaged archive raises."""
+_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
+"""How many bytes one byte of an entry can become."""
 
 
 def inputs_of(model: Model, path: Path) -> dict[str, Any]:
@@ -50,16 +52,24 @@ def read(path: Path) -> dict[str, Any]:
         DiagnosticError: IO0005 the file is no `.npz` of plain arrays.
         OSError: it cannot be opened.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {entry.filename.removesuffix(".npy"): _entry(archive, entry) for entry in archive.infolist()}
-    except _DAMAGED as error:
-        remedy = "write it by np.savez(path, name=array), without objects"
-        message = f"{path} is no .npz of plain arrays: {error}"
-        raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(str(path))), remedy)) from error
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        try:
+            with zipfile.ZipFile(file) as archive:
+                entries = archive.infolist()
+                return {entry.filename.removesuffix(".npy"): _entry(archive, entry, size) for entry in entries}
+        except _DAMAGED as error:
+            remedy = "write it by np.savez(path, name=array), without objects"
+            message = f"{path} is no .npz of plain arrays: {error}"
+            raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(str(path))), remedy)) from error
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> Any:
+    """One array of an archive that has `most` bytes."""
+    factor = _EXPANSION.get(entry.compress_type)
+    if factor is None or entry.compress_size > most or entry.file_size > factor * (entry.compress_size + 1):
+        message = f"{entry.filename} cannot have {entry.file_size} bytes"
+        raise ValueError(message)
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         if version not in _HEADERS:

@@ -10,7 +10,7 @@ import click
 
 from graphport import __version__
 
-VERBS = ("check", "shapes", "inspect", "convert", "run", "compare", "expr", "formats", "ops", "demo")
+VERBS = ("check", "shapes", "inspect", "convert", "run", "compare", "expr", "fmt", "formats", "ops", "demo")
 """In the order of the help; each is a module beside this one that holds a command `verb`."""
 
 

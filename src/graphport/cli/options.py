@@ -51,7 +51,9 @@ class ShapeOption(click.ParamType[Any]):
         parts = [] if not text else text.split("," if "," in text else "x")
         if not all(parts):
             self.fail(f"{value!r} has an empty dim", param, ctx)
-        return name, [int(part) if part.lstrip("-").isdigit() else part for part in parts]
+        if any(part.startswith("-") and part[1:].isdecimal() for part in parts):
+            self.fail(f"{value!r} has a negative dim", param, ctx)
+        return name, [int(part) if part.isascii() and part.isdecimal() else part for part in parts]
 
 
 input_option = click.option(
@@ -100,6 +102,10 @@ def findings_end(command: Command) -> Command:
 
             span = None if error.filename is None else Span(Source(str(error.filename)))
             _refuse([Diagnostic("IO0004", f"the system says: {error.strerror or error}", span)], kwargs)
+        except UnicodeError as error:
+            from graphport.core.diagnostics import Diagnostic
+
+            _refuse([Diagnostic("IO0007", f"a text is no UTF-8: {error}")], kwargs)
 
     return guarded  # type: ignore[return-value]
 

@@ -106,7 +106,7 @@ def difference(name: str, a: Any, b: Any, *, other: str | None = None) -> Differ
 def compare_outputs(
     a: Mapping[str, Any], b: Mapping[str, Any], originals: Mapping[str, str] | None = None
 ) -> Comparison:
-    """Pair two sets of outputs by name, then by the original name that `b` remembers, then by position; compare each."""
+    """Compare outputs paired by name, else by the original name that `b` remembers, else by position."""
     pairs, notes = pair(list(a), list(b), originals or {})
     found = [
         Difference(name, "", passed=False, reason="the second model has no such output")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.conversion.dialects import before_legalizing
+from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.facts import Unknown
 from graphport.ir import rewrite
@@ -35,9 +37,11 @@ def legalize(graph: Graph, *, check_declared: bool = True) -> tuple[Graph, list[
     """
     if is_canonical(graph):
         return graph, []
-    result = rewrite.copy(graph)
     worker = _Legalizer(check_declared=check_declared)
-    worker.graph(result)
+    with paused_collection():
+        result = rewrite.copy(graph)
+        before_legalizing(result)
+        worker.graph(result)
     spoken = {node.dialect for inner in walk(result) for node in inner}
     result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in spoken)}
     return result, list(dict.fromkeys(worker.inference.findings))
@@ -61,17 +65,20 @@ class _Legalizer:
         if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
             # Bodies are legalized knowing what they are given, which the fact of their node tells them.
             self.inference.settle(node, check_declared=self.check_declared)
-            for body in node.bodies():
-                self.graph(body)
+            self._bodies(node)
             node.dialect = ""
             return
         rule = registry.lowering(node.dialect, node.word, version)
         if rule is None:
             self._opaque(node, self._reason(node, version))
             return
-        for body in node.bodies():
-            self.graph(body)
+        self._bodies(node)
         self._lower(graph, node, rule, version)
+
+    def _bodies(self, node: Node) -> None:
+        for body in node.bodies():
+            with self.inference.in_body():
+                self.graph(body)
 
     def _lower(self, graph: Graph, node: Node, rule: registry.Lower, version: int | None) -> None:
         count = len(node.outputs)

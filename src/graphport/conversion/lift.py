@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from graphport.conversion.dialects import before_lifting
+from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.facts import Unknown
 from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Graph
 
 
 def lift(graph: Graph, dialect: str) -> tuple[Graph, list[Diagnostic]]:
@@ -23,17 +26,9 @@ def lift(graph: Graph, dialect: str) -> tuple[Graph, list[Diagnostic]]:
     Values keep their names. Each finding (LEG0002, an error) stands for all nodes of one operator and one reason; where
     there is any, the graph is not fit to be written.
     """
-    result = rewrite.copy(graph)
-    unsaid: Counter[tuple[str, str]] = Counter()
-    first: dict[tuple[str, str], Node] = {}
-    for node in result:
-        if node.dialect == dialect:
-            continue
-        reason = _lift(result, node, dialect)
-        if reason is not None:
-            unsaid[node.op, reason] += 1
-            first.setdefault((node.op, reason), node)
-    rewrite.remove_dead(result)
+    result, failed = _lifted(graph, dialect)
+    unsaid = Counter((node.op, reason) for node, reason in failed)
+    first = {(node.op, reason): node for node, reason in reversed(failed)}
     findings = [
         Diagnostic(
             "LEG0002",
@@ -48,9 +43,19 @@ def lift(graph: Graph, dialect: str) -> tuple[Graph, list[Diagnostic]]:
 
 def unsupported(graph: Graph, dialect: str) -> dict[str, int]:
     """How many nodes of each operator `dialect` cannot say."""
-    result = rewrite.copy(graph)
-    failed = [node.op for node in result if node.dialect != dialect and _lift(result, node, dialect) is not None]
-    return dict(Counter(failed))
+    _, failed = _lifted(graph, dialect)
+    return dict(Counter(node.op for node, _ in failed))
+
+
+def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[tuple[Node, str]]]:
+    """A copy in words of `dialect`, without what no output depends on; the nodes that have none, and why."""
+    with paused_collection():
+        result = rewrite.copy(graph)
+        rewrite.remove_dead(result)
+        before_lifting(result, dialect)
+        tried = [(node, _lift(result, node, dialect)) for node in result if node.dialect != dialect]
+        rewrite.remove_dead(result)
+    return result, [(node, reason) for node, reason in tried if reason is not None]
 
 
 def _lift(graph: Graph, node: Node, dialect: str) -> str | None:
@@ -86,8 +91,12 @@ def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> No
             message = f"the lifting of {node.op} gives no result {index}"
             raise ValueError(message)
         if new.producer is None or new in node.inputs or new.graph is not graph:
-            old.replace_uses(new)
-            continue
+            if not old.is_output:
+                old.replace_uses(new)
+                continue
+            # Both names are public, or the other one is not ours to change; this node is said when it comes to it.
+            copy = Node("Identity", [new], [Value(graph.fresh(old.name), old.fact)], origin=node.origin)
+            new = graph.insert_after(node, copy).output
         rewrite.swap_names(old, new)
         new.fact = old.fact
         old.replace_uses(new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isnan, nan
 from typing import TYPE_CHECKING
 
 from graphport.core.dims import Symbol, Symbolic, substitute, symbols
@@ -43,7 +44,9 @@ class TensorFact:
         """What is known of a constant; only short tensors of rank 0 or 1 are looked into."""
         fact = cls(storage.dtype, storage.shape)
         if storage.dtype.is_floating and len(storage.shape) <= 1 and storage.count <= MOST_REALS:
-            return replace(fact, reals=tuple(float(number) for number in storage.numpy().reshape(-1)))
+            numbers = map(float, storage.numpy().reshape(-1))
+            # One and the same NaN: a tuple with it is equal to another with it.
+            return replace(fact, reals=tuple(nan if isnan(number) else number for number in numbers))
         countable = storage.dtype.is_integer or storage.dtype.kind == "b"
         if not countable or len(storage.shape) > 1 or storage.count > MOST_ELEMENTS:
             return fact

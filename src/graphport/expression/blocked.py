@@ -61,6 +61,8 @@ class BlockedProgram:
         self.loads = [(number, value.index) for number, value in enumerate(program.values) if isinstance(value, Load)]
         self.indices = [index for _, index in self.loads]
         self.operations = _operations(program, functions)
+        # One call of NumPy itself goes through memory once as it is.
+        self._has_no_temporaries = len(self.operations) == 1 and isinstance(self.operations[0].kernel, np.ufunc)
         self.register_count = 1 + max((operation.register for operation in self.operations), default=-1)
         self.width = max((operation.dtype.itemsize for operation in self.operations), default=1)
         self.block = _block_length(self.register_count * self.width)
@@ -80,7 +82,7 @@ class BlockedProgram:
             }
             if not self.operations:
                 np.copyto(out, operands[self.loads[0][1]])
-            elif out.size <= self.block:
+            elif out.size <= self.block or self._has_no_temporaries:
                 known.update((number, operands[index]) for number, index in self.loads)
                 self._run_whole(known, out)
             else:

@@ -11,9 +11,6 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.expression.blocked import BlockedProgram, KernelFault
 from graphport.expression.functions import NUMPY_FUNCTIONS
-from graphport.expression.fused import engine
-from graphport.expression.fused.kernel import FusedProgram, can_compile
-from graphport.expression.fused.source import LARGE
 from graphport.expression.kernels import is_array
 from graphport.expression.parse import parse
 from graphport.expression.program import Argument, Builder, Program, Result, check_operand_count, span_of
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
 
     from graphport.expression.functions import Function
     from graphport.expression.fused.entry import Entry
+    from graphport.expression.fused.kernel import FusedProgram
     from graphport.expression.program import Shape
     from graphport.expression.rpn import Step
     from graphport.expression.syntax import Node, Number
@@ -51,6 +49,7 @@ class _Runner:
         self.program = program
         self._functions = functions
         self._threads = threads
+        self._fused: FusedProgram | None = None
         self._entry: Entry | None = None
         self._is_undecided = tier != "numpy"
         self._spent = _COMPILING if tier == "fused" else 0.0
@@ -71,19 +70,22 @@ class _Runner:
 
         It is for operands of one shape: then tensors without axes are not promoted in another way than others.
         """
-        if not isinstance(self.current, FusedProgram) or any(array.shape != used[0].shape for array in used):
+        if self._fused is None or any(array.shape != used[0].shape for array in used):
             return None
         if self._entry is None:
-            self._entry = self.current.entry()
+            self._entry = self._fused.entry()
         return self._entry
 
     def _consider(self, size: int) -> None:
         self._spent += _PER_CALL + self.program.operation_count * (_PER_KERNEL + size)
         if self._spent < _COMPILING:
             return
+        # Compiling brings in modules and libraries that nobody needs who computes little.
+        from graphport.expression.fused.kernel import FusedProgram, can_compile
+
         self._is_undecided = False
         if can_compile(self.program):
-            self.current = FusedProgram(self.program, self._functions, self._threads)
+            self.current = self._fused = FusedProgram(self.program, self._functions, self._threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,8 @@ class Expression:
                 loop, which takes some 30 ms the first time (`graphport[fast]`; complex numbers and very long
                 expressions are left to NumPy); `auto` begins with NumPy and compiles when so much has been computed
                 that it pays. The two agree within the errors stated in `fused.mathematics`.
-            threads: how many threads a compiled loop may use; `None`, as many as pay.
+            threads: how many threads a compiled loop may use where they pay, in millions of elements; `None`: one for
+                every processor.
 
         Raises:
             DiagnosticError: `EXPR0001` to `EXPR0106`, at the column where the text is wrong; `EXPR0209`, the tier
@@ -150,8 +153,8 @@ class Expression:
         self._tier: Tier = tier
         self._quick: Entry | None = None
         self._threads = threads
-        if tier == "fused" and not engine.is_available():
-            raise self._error("EXPR0209", "the tier fused needs llvmlite", "pip install graphport[fast]")
+        if tier == "fused":
+            self._check_compiler()
 
     def __str__(self) -> str:
         return str(self.tree)
@@ -189,7 +192,7 @@ class Expression:
         if out is not None:
             return quick.call(*operands, out)
         first = operands[0]
-        if type(first) is not np.ndarray or first.size > LARGE:
+        if type(first) is not np.ndarray or first.size > quick.largest:
             return None
         return quick.call(*operands, np.empty(first.shape, quick.dtype))
 
@@ -224,6 +227,12 @@ class Expression:
             "tree": _flat(self.tree),
             "rpn": [str(step) for step in self.rpn],
         }
+
+    def _check_compiler(self) -> None:
+        from graphport.expression.fused import engine
+
+        if not engine.is_available():
+            raise self._error("EXPR0209", "the tier fused needs llvmlite", "pip install graphport[fast]")
 
     def _check_batch(self, count: int, batch_size: int, out_count: int | None) -> None:
         wanted = self.operand_count * batch_size
@@ -299,7 +308,7 @@ class Expression:
             runner.run(operands, target)
         except KernelFault as error:
             raise error.fault.at(span_of(self.text, self.rpn, program, error.number)) from None
-        if program is plan.result.value and target.size <= LARGE and not self._sees_shapes:
+        if program is plan.result.value and not self._sees_shapes:
             self._quick = runner.entry(used) if len(used) == self.operand_count else None
         if out is not None and target is not out:
             np.copyto(out, target)

@@ -7,28 +7,21 @@ way to compute it into memory that is there already.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from graphport.expression.kernels import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
 
-
-class Compute(Protocol):
-    """A function of arrays that share one element type, with broadcasting."""
-
-    def __call__(self, *arrays: Any) -> Any: ...
-
-
-class ComputeInto(Protocol):
-    """The same, writing its result to `out`."""
-
-    def __call__(self, *arrays: Any, out: np.ndarray[Any, Any]) -> Any: ...
+Compute = Callable[..., Any]
+"""A function of arrays that share one element type, with broadcasting."""
+ComputeInto = Callable[..., Any]
+"""The same, with the keyword argument `out`: where its result goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +48,6 @@ class Function:
     compute: Compute
     into: ComputeInto | None = None
 
-
-FunctionTable = "Mapping[str, Function]"
 
 _ANALYTIC = Signature((1,), "biufc", floats=True)
 _ROUNDING = Signature((1,), "iuf")

@@ -144,7 +144,7 @@ class _Parser:
         """The arities of the function that `token` names; an unknown one is noted."""
         found = self.arities.get(token.text)
         if found is None:
-            self.note("EXPR0105", f"there is no function '{shown(token.text)}'", token, self.similar(token.text))
+            self.error("EXPR0105", f"there is no function '{shown(token.text)}'", token, self.similar(token.text))
             return ()
         return found
 
@@ -185,7 +185,7 @@ class _Parser:
         if frame.takes and count not in frame.takes:
             takes = " or ".join(map(str, frame.takes))
             plural = "" if frame.takes == (1,) else "s"
-            self.note("EXPR0106", f"{frame.token.text} takes {takes} argument{plural}, not {count}", frame.token)
+            self.error("EXPR0106", f"{frame.token.text} takes {takes} argument{plural}, not {count}", frame.token)
 
     def finish(self, node: Node) -> Node:
         """The root, if nothing follows it."""
@@ -213,7 +213,7 @@ class _Parser:
         message = f"the text ends inside {frame.name} of column {opened}: {expected} is missing"
         return self.stop("EXPR0103", message, Token(TokenKind.COMMA, "", end, end))
 
-    def note(self, code: str, message: str, token: Token, help: str | None = None) -> None:
+    def error(self, code: str, message: str, token: Token, help: str | None = None) -> None:
         self.findings.append(Diagnostic(code, message, self.text.span(token.start, token.end), help))
 
     def stop(self, code: str, message: str, token: Token | None, help: str | None = None) -> DiagnosticError:

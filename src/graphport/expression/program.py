@@ -294,8 +294,9 @@ def _schedule(pool: Sequence[Value], root: int) -> list[int]:
             order.append(number)
             continue
         pending.append((number, True))
-        # The stack gives back last what was put on it first.
-        pending.extend((argument, False) for argument in sorted(value.arguments, key=needs.__getitem__))
+        # The stack gives back last what was put on it first; among equals, the left one is to come first.
+        backwards = value.arguments[::-1]
+        pending.extend((argument, False) for argument in sorted(backwards, key=needs.__getitem__))
     return order
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from graphport.core.collection import paused_collection
 from graphport.ir.graph import Attribute, Graph, Node, Value, walk
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def copy(graph: Graph) -> Graph:
 
     The copy of a body reads the same values of the graphs around it as the body does.
     """
-    return _copies([graph], {})[graph]
+    with paused_collection():
+        return _copies([graph], {})[graph]
 
 
 def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value | None] | None = None) -> Node:

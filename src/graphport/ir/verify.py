@@ -19,7 +19,7 @@ def verify(graph: Graph) -> None:
 
     Every value knows its graph, producer and uses, and they know it. Operands are computed before they are read, in the
     same graph or one around it. Names are unique in what a reader can see, and `fresh` knows them. Bodies know their
-    node, and no graph is two bodies. Absent operands and results do not come last.
+    node, and no graph is two bodies. Absent operands and results do not come last. Only constants have numbers.
 
     Raises:
         VerificationError: names each law that is broken and where, a line each.
@@ -61,6 +61,9 @@ class _Verifier:
             yield from broken
             return
         entered: list[Value] = []
+        for value in graph.values():
+            if value not in graph.constants and (value.storage is not None or value.is_literal):
+                yield f"%{value.name} has numbers like a constant and is none"
         for value in [*graph.inputs, *graph.constants]:
             yield from self.enter(graph, value, entered)
             if value.producer is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Value
 
 
 def bind(graph: Graph, sizes: Mapping[str, Dim]) -> None:
@@ -32,29 +32,29 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
     sizes: dict[str, Dim] = {}
     declared = {value.name: value for value in graph.inputs}
     for name, given in shapes.items():
-        value = declared.get(name)
-        if value is None:
-            findings.append(
-                Diagnostic("SHAPE0003", f"there is no input {name!r}", None, f"inputs: {', '.join(declared)}")
-            )
-            continue
-        fact = value.fact
-        shape = tuple(_dim(dim) for dim in given)
-        if not isinstance(fact, TensorFact):
-            findings.append(Diagnostic("SHAPE0003", f"the input {name!r} is a {fact}, no tensor", value.origin))
-        elif fact.shape is None:
-            value.fact = TensorFact(fact.dtype, shape)
-        elif not _admits(fact.shape, shape, sizes):
-            message = f"the input {name!r} cannot have the shape {list(given)}: it is declared as {fact}"
-            findings.append(
-                Diagnostic("SHAPE0003", message, value.origin, "fixed extents of a model cannot be changed")
-            )
-        else:
-            known = [d if isinstance(d, int) else s for d, s in zip(fact.shape, shape, strict=True)]
-            value.fact = fact.with_shape(known)
+        fault = _give(declared[name], given, sizes) if name in declared else f"there is no input {name!r}"
+        if fault is not None:
+            origin = declared[name].origin if name in declared else None
+            findings.append(Diagnostic("SHAPE0003", fault, origin, f"inputs: {_listed(graph)}"))
     if findings:
         raise DiagnosticError(*findings)
     bind(graph, sizes)
+
+
+def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> str | None:
+    """Let an input have a shape, or say why it cannot; what that says of symbols goes to `sizes`."""
+    fact, shape = value.fact, tuple(_dim(dim) for dim in given)
+    if not isinstance(fact, TensorFact):
+        return f"the input {value.name!r} is a {fact}, no tensor"
+    known = shape if fact.shape is None else fact.shape
+    if not _admits(known, shape, sizes):
+        return f"the input {value.name!r} cannot have the shape {list(given)}: it is declared as {fact}"
+    value.fact = fact.with_shape([d if isinstance(d, int) else s for d, s in zip(known, shape, strict=True)])
+    return None
+
+
+def _listed(graph: Graph) -> str:
+    return ", ".join(f"{value.name} {value.fact}" for value in graph.inputs)
 
 
 def _dim(given: int | str) -> Dim:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
@@ -32,6 +34,13 @@ class Inference:
     def __init__(self) -> None:
         self.findings: list[Diagnostic] = []
         self._dialect: dict[Any, tuple[Fact, ...]] = {}
+
+    @contextmanager
+    def in_body(self) -> Generator[None]:
+        """Errors found meanwhile are warnings: a body may never run, so they do not make the model useless."""
+        before = len(self.findings)
+        yield
+        self.findings[before:] = [replace(finding, severity=Severity.WARNING) for finding in self.findings[before:]]
 
     # Graphs and nodes
 
@@ -94,7 +103,7 @@ class Inference:
         try:
             answer = page.shape(*operands, **arguments)
         except Unknown:
-            answer = [TensorFact(_result_dtype(types, bound), None) for types in page.signature.results]
+            answer = [TensorFact(_result_dtype(types, bound), None) for types in _result_types(page, count)]
         facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
         facts += [UNKNOWN] * (count - len(facts))
         if not any(callable(argument) for argument in arguments.values()):
@@ -168,7 +177,8 @@ class BodyFacts:
         for value, fact in zip(inputs, given, strict=True):
             if fact is not None:
                 value.fact = fact
-        self._inference.graph(self._graph)
+        with self._inference.in_body():
+            self._inference.graph(self._graph)
         return self.facts
 
 
@@ -220,6 +230,11 @@ def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> 
 
 
 _FORMS: dict[type[Fact], str] = {TensorFact: "tensor", SequenceFact: "sequence", OptionalFact: "optional"}
+
+
+def _result_types(page: Page, count: int) -> tuple[Types | None, ...]:
+    types = page.signature.results
+    return types * max(count, 1) if page.is_variadic_output and len(types) == 1 else types
 
 
 def _result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import lift, lower
+from graphport.ops.declare import ShapeError, UnsupportedError, lift, lower
 from graphport.ops.reshape import Unsqueeze
+from graphport.ops.shapes import broadcast
 
 if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
@@ -31,13 +33,23 @@ def _padded(b: Builder, operand: Value, rank: int) -> Value:
 
 
 def led(b: Builder, *operands: Value) -> list[Value]:
-    """The other way round: NNEF operands with axes of 1 in front of their first one."""
+    """The other way round: NNEF operands with axes of 1 in front of their first one; a constant number becomes rank 0.
+
+    A number keeps its axes if nothing else gives the result its rank.
+    """
     rank = max(len(b.dims(operand)) for operand in operands)
-    return [_led(b, operand, rank) for operand in operands]
+    is_free = any(len(b.dims(operand)) == rank and not _is_number(operand) for operand in operands)
+    return [_led(b, operand, rank, is_free=is_free) for operand in operands]
 
 
-def _led(b: Builder, operand: Value, rank: int) -> Value:
+def _is_number(operand: Value) -> bool:
+    return operand.storage is not None and operand.storage.count == 1 and operand.is_constant
+
+
+def _led(b: Builder, operand: Value, rank: int, *, is_free: bool) -> Value:
     dims = b.dims(operand)
+    if is_free and dims and _is_number(operand):
+        return b.reshaped(operand, ()) or operand
     if len(dims) in (0, rank):
         return operand
     shape = (*[1] * (rank - len(dims)), *dims)
@@ -52,8 +64,12 @@ def _reshaped(b: Builder, operand: Value, shape: tuple[object, ...]) -> Value | 
     return b.reshaped(operand, numbers) if len(numbers) == len(shape) else None
 
 
-def spelled(page: Page, word: str) -> None:
-    """Register `word` of NNEF for an elementwise page, both ways."""
+def spelled(page: Page, word: str, dtype: DType | None = None) -> None:
+    """Register `word` of NNEF for an elementwise page, both ways; `dtype` where the result has not its operands'.
+
+    Of a page that takes any number of operands, several are said two by two.
+    """
+    count = None if page.signature.variadic else len(page.signature.operands)
 
     @lower("nnef", word)
     def lowered(b: Builder, *operands: Value) -> Value:
@@ -61,7 +77,30 @@ def spelled(page: Page, word: str) -> None:
 
     @lift("nnef", page.name)
     def lifted(b: Builder, *operands: Value) -> tuple[Value, ...]:
-        return b.word(word, *led(b, *operands))
+        if count is not None:
+            return said(b, word, *operands, dtype=dtype)
+        return chained(b, word, *operands)
+
+
+def said(b: Builder, word: str, *operands: Value, dtype: DType | None = None) -> tuple[Value, ...]:
+    """One elementwise word of NNEF on operands that align at the last dim; its element type is that of the last one."""
+    last = operands[-1].fact
+    own = last.dtype if isinstance(last, TensorFact) else None
+    shape = broadcast(*(b.dims(operand) for operand in operands))
+    return b.word(word, *led(b, *operands), facts=[TensorFact(dtype or own, shape)])
+
+
+def chained(b: Builder, word: str, *operands: Value) -> tuple[Value, ...]:
+    """A binary word on any number of operands, one after another; of one, a copy."""
+    if not operands:
+        message = f"{word} of nothing"
+        raise UnsupportedError(message)
+    if len(operands) == 1:
+        return b.word("copy", operands[0], facts=[operands[0].fact])
+    total = operands[0]
+    for operand in operands[1:]:
+        (total,) = said(b, word, total, operand)
+    return (total,)
 
 
 def explicit_broadcast(page: Page, until: int) -> None:
@@ -82,7 +121,10 @@ def explicit_broadcast(page: Page, until: int) -> None:
             return builder(page, a, b)
         rank, dims = len(builder.dims(a)), builder.dims(b)
         behind = rank - (axis + rank if axis < 0 else axis) - len(dims)
-        return builder(page, a, _trailed_by(builder, b, max(behind, 0)))
+        if behind < 0:
+            message = f"the {len(dims)} axes of b do not fit into rank {rank} from axis {axis} on"
+            raise ShapeError(message)
+        return builder(page, a, _trailed_by(builder, b, behind))
 
 
 def _trailed_by(b: Builder, operand: Value, count: int) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.dims import Symbolic, decide_equal, maximum
+from graphport.core.dims import Symbolic, decide_equal, maximum, minimum
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 
@@ -55,8 +55,9 @@ def _broadcast_dim(dims: Sequence[Dim]) -> Dim:
         if result == 1:
             result = dim
         elif isinstance(dim, Symbolic) and isinstance(result, Symbolic):
-            # One of them is 1 in every run that succeeds with them different, so the larger one is the result.
-            result = maximum(dim, result)
+            # One of them is 1 in every run that succeeds with them different: the other one is the result. That is the
+            # larger one, or 0.
+            result = maximum(dim, result) * minimum(minimum(dim, result), 1)
         elif decide_equal(dim, result) is False and isinstance(dim, int) and isinstance(result, int):
             message = f"{result} and {dim} do not broadcast"
             raise ShapeError(message, "dims must agree or be 1")

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from graphport import api
-from graphport.core.diagnostics import DiagnosticError
+from graphport.core.diagnostics import Source
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.check import check
 from graphport.formats.nnef.expand import expand
-from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.parser import parse
-from graphport.core.diagnostics import Source
+from graphport.formats.nnef.propagation import Propagation
+from graphport.formats.nnef.quantized import quantizations
+from graphport.formats.nnef.syntax import Edition
 
 DATA = {DType.FLOAT32: "scalar", DType.INT64: "integer", DType.BOOL: "logical"}
 
@@ -23,33 +24,36 @@ DATA = {DType.FLOAT32: "scalar", DType.INT64: "integer", DType.BOOL: "logical"}
 def judge(
     path: str, dialect: str, quantization: str | None = None, inputs: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Validity, shapes, types, operations, attributes and, given `inputs`, values of a document."""
-    try:
-        model = api.load(path, edition=dialect)
-    except DiagnosticError as error:
-        first = error.diagnostics[0]
-        return {"valid": False, "error": str(first), "error_line": first.span.line if first.span else None}
-    values = {value.name: value for value in model.graph.values()}
-    facts = {name: value.fact for name, value in values.items() if isinstance(value.fact, TensorFact)}
+    """Validity, shapes, types, operations, attributes, quantization and, given `inputs`, values of a document."""
+    if quantization is not None and Path(quantization) != Path(path).with_suffix(".quant"):
+        raise ValueError("the quantization of a text lies beside it")
+    findings = api.check(path, edition=dialect)
+    wrong = next((finding for finding in findings if finding.is_error), None)
+    if wrong is not None:
+        return {"valid": False, "error": str(wrong), "error_line": wrong.span.line if wrong.span else None}
+    model = api.load(path, edition=dialect)
+    facts = {name: fact for name, fact in model.shapes().items() if isinstance(fact, TensorFact)}
     answer: dict[str, Any] = {
         "valid": True,
         "shapes": {name: list(fact.shape) for name, fact in facts.items() if fact.shape is not None},
-        "dtypes": {name: DATA.get(fact.dtype) for name, fact in facts.items()},
+        "dtypes": {name: DATA.get(fact.dtype) for name, fact in facts.items() if fact.dtype is not None},
         **_operations(path, dialect),
     }
+    if quantization is not None:
+        raw = api.load(path, raw=True, edition=dialect)
+        answer["quant"] = {name: dict(each.arguments) for name, each in quantizations(raw.graph).items()}
     if inputs is not None:
-        fitted = {name: np.asarray(array, model.inputs[name].fact.dtype.numpy) for name, array in inputs.items()}
-        found = api.run(model, fitted, backend="reference", every_value=True)
+        dtypes = {name: facts[name].dtype or DType.FLOAT32 for name in inputs}
+        given = {name: np.asarray(array, dtypes[name].numpy) for name, array in inputs.items()}
+        found = api.run(model, given, backend="reference", every_value=True)
         answer["values"] = {name: array.tolist() for name, array in found.items()}
     return answer
 
 
 def _operations(path: str, dialect: str) -> dict[str, Any]:
-    from graphport.formats.nnef.propagation import Propagation
-
     source = Source(path, Path(path).read_text())
-    parsed = parse(source, Edition(dialect))
-    flat = expand(check(parsed.document), infer=Propagation(), shapes={})
+    checked = check(parse(source, Edition(dialect)).document)
+    flat = expand(checked, infer=Propagation())
     attributes = {
         tensor.name: dict(operation.attributes) for operation in flat.operations for tensor in operation.outputs()
     }

@@ -24,7 +24,7 @@ def graph(*words: str, dialect: str = "", versions: dict[str, int] | None = None
 
 def chosen(made: Graph, wanted: int | None = None) -> int | str:
     findings = Findings(Source("net.onnx"))
-    version = opsets.choose(made, wanted, findings)
+    version = opsets.choose(made, opsets.words([made]), wanted, findings)
     return str(findings.diagnostics[0]) if findings.diagnostics else version
 
 
@@ -72,17 +72,27 @@ def test_a_word_that_stayed_the_same_may_come_from_another_opset() -> None:
 def test_imports_name_the_domains_in_use() -> None:
     made = graph("Relu", versions={"": OPSET, "com.microsoft": 1})
     made.append(Node("Op", made.inputs, [Value("o")], dialect="my"))
-    assert opsets.imports(made, 17, Findings(Source("net"))) == {"onnx": 17, "com.microsoft": 1, "my": 1}
+    assert opsets.imports(made, opsets.words([made]), 17, Findings(Source("net"))) == {
+        "onnx": 17,
+        "com.microsoft": 1,
+        "my": 1,
+    }
 
 
 def test_nodes_of_other_formats_are_counted() -> None:
     made = graph("conv", "conv", "relu", dialect="nnef", versions={"nnef": 1})
     findings = Findings(Source("net"))
-    opsets.imports(made, 17, findings)
+    opsets.imports(made, opsets.words([made]), 17, findings)
     assert [(each.code, each.message) for each in findings.diagnostics] == [
         ("ONNX0601", "2 nodes nnef.conv: ONNX has no such operator"),
         ("ONNX0601", "1 node nnef.relu: ONNX has no such operator"),
     ]
+
+
+def test_a_canonical_word_of_our_own_has_no_place_in_a_file() -> None:
+    made, findings = graph("Expression"), Findings(Source("net"))
+    opsets.imports(made, opsets.words([made]), 17, findings)
+    assert [each.message for each in findings.diagnostics] == ["1 node Expression: ONNX has no such operator"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto, TypeProto, helper
@@ -56,6 +58,15 @@ def test_any_word_names_a_dim(name: str) -> None:
 def test_a_dim_that_was_named_by_us_is_written_without_a_name() -> None:
     proto = types.write_type(TensorFact(DType.FLOAT32, (Symbol("x.0"), Symbol("x.0"))), "x")
     assert [dim.dim_param for dim in proto.tensor_type.shape.dim] == ["", "x.0"]
+
+
+def test_names_of_our_own_stay_out_of_files() -> None:
+    large: Any = 1
+    for number in range(40):
+        large = large * (Symbol(f"n{number}") + 1)
+    for dim in (OPEN, OPEN * 2, large):
+        proto = types.write_type(TensorFact(DType.FLOAT32, (dim,)))
+        assert proto.tensor_type.shape.dim[0].WhichOneof("value") is None
 
 
 def test_denotations_are_more_than_a_fact_says() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
 from onnx import AttributeProto, ModelProto, TensorProto, TypeProto, helper, numpy_helper
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -16,10 +17,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage, FileStorage, MappedFile, Storage, storage_of
 from graphport.formats.onnx import from_proto, read, to_proto, write, writer
-from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ir.verify import verify
 from graphport.ops.declare import OPSET
 from tests.formats.onnx.models import DATA, model, plain, tensor, weights
+from tests.strategies import graphs
 
 SQUEEZENET = DATA / "light_squeezenet.onnx"
 VECTOR = TensorFact(DType.FLOAT32, (3,))
@@ -218,17 +220,17 @@ def test_the_opset_can_be_chosen(tmp_path: Path) -> None:
 def test_a_body_that_returns_an_outer_value_gets_a_copy() -> None:
     branches = {name: Graph(name) for name in ("then_branch", "else_branch")}
     graph = Graph("net", opsets={"": OPSET})
-    condition = graph.add_input("c", TensorFact(DType.BOOL, ()))
+    c = graph.add_input("c", TensorFact(DType.BOOL, ()))
     x = graph.add_input("x", VECTOR)
     negative = branches["else_branch"].append(Node("Neg", [x], [Value("n", VECTOR)]))
     branches["then_branch"].add_output(x)
     branches["else_branch"].add_output(negative.output)
-    graph.append(Node("If", [condition], [Value("y", VECTOR)], branches))
+    graph.append(Node("If", [c], [Value("y", VECTOR)], branches))
     graph.add_output(next(iter(graph)).output)
     written = to_proto(graph)
     onnx.checker.check_model(written)
-    for given, expected in ((True, [1, 1, 1]), (False, [-1, -1, -1])):
-        result = run(written.SerializeToString(), c=np.array(given), x=np.ones(3, np.float32))
+    for condition, expected in ((True, [1, 1, 1]), (False, [-1, -1, -1])):
+        result = run(written.SerializeToString(), c=np.array(condition), x=np.ones(3, np.float32))
         assert result[0].tolist() == expected
 
 
@@ -479,6 +481,29 @@ def test_training_that_binds_what_is_gone_is_left_out() -> None:
     findings: list[Diagnostic] = []
     assert not to_proto(graph, findings=findings).training_info
     assert [finding.code for finding in findings] == ["ONNX0609"]
+
+
+def test_names_that_utf8_cannot_spell_are_bent() -> None:
+    graph = canonical()
+    graph.rename(graph.inputs[0], "x\ud800")
+    graph.rename(next(iter(graph.constants)), "")
+    written = to_proto(graph)
+    onnx.checker.check_model(written)
+    assert [written.graph.input[0].name, written.graph.initializer[0].name] == ["x_", "_"]
+    assert graph.inputs[0].name == "x\ud800"
+
+
+@settings(max_examples=30)
+@given(graphs())
+def test_any_graph_is_written_or_refused(graph: Graph) -> None:
+    for body in walk(graph):
+        for node in body:
+            node.dialect = "my" if node.dialect == "nnef" else node.dialect
+    try:
+        written = to_proto(graph)
+    except DiagnosticError:
+        return
+    assert len(written.graph.node) == len(graph)
 
 
 def test_numbers_are_little_endian_and_packed() -> None:

@@ -48,8 +48,8 @@ CASES = [
 
 
 def numbers(shape, dtype, seed=0, scale=3.0):
-    x = np.asarray(np.random.default_rng([seed, *shape]).normal(size=shape) * scale)
-    return np.abs(x).astype(dtype) if np.dtype(dtype).kind == "u" else x.astype(dtype)
+    x = np.random.default_rng([seed, *shape]).normal(size=shape) * scale
+    return np.asarray(np.abs(x) if np.dtype(dtype).kind == "u" else x, dtype=dtype)
 
 
 def refuse(page, facts, match, **attributes):
@@ -66,9 +66,10 @@ def f32(*shape):
 )
 def test_activation_is_that_of_onnx_runtime(name, attributes, dtype):
     page = registry.pages()[name]
-    check_page(page, [numbers((3, 5, 2), dtype)], **attributes)
-    check_page(page, [numbers((), dtype)], **attributes)
-    check_page(page, [numbers((2, 0), dtype)], **attributes)
+    # ONNX Runtime shrinks doubles by a float.
+    tolerance = 1e-6 if name == "Shrink" and dtype is np.float64 else None
+    for shape in ((3, 5, 2), (), (2, 0)):
+        check_page(page, [numbers(shape, dtype)], tolerance=tolerance, **attributes)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1.702])

@@ -1,5 +1,7 @@
 """Convolutions against ONNX Runtime, and what their shape rules refuse."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from graphport.ops.infer import Inference
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page
 
 
-def random(*shape, dtype=np.float32, seed=0):
+def random(*shape, dtype: Any = np.float32, seed=0):
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
 
 
@@ -23,7 +25,7 @@ def windows(draw, ranks=(1, 2, 3)):
     rank = draw(st.sampled_from(ranks))
     dims = tuple(draw(st.integers(5, 7)) for _ in range(rank))
     kernel = tuple(draw(st.integers(1, 3)) for _ in range(rank))
-    attributes = {}
+    attributes: dict[str, Any] = {}
     if draw(st.booleans()):
         attributes["strides"] = tuple(draw(st.integers(1, 3)) for _ in range(rank))
     padding = draw(st.sampled_from(["pads", "SAME_UPPER", "SAME_LOWER", "VALID", "none"]))
@@ -90,7 +92,12 @@ def test_deformable_convolution_is_that_of_onnx_runtime(group, offset_group, mas
     offset = random(2, offset_group * 2 * k, *out, seed=2)
     mask = np.abs(random(2, offset_group * k, *out, seed=3)) if masked else None
     bias = random(2 * group, seed=4) if biased else None
-    attributes = {"group": group, "offset_group": offset_group, "strides": (stride, stride), "pads": (pad,) * 4}
+    attributes: dict[str, Any] = {
+        "group": group,
+        "offset_group": offset_group,
+        "strides": (stride, stride),
+        "pads": (pad,) * 4,
+    }
     check_page(DeformConv, [x, w, offset, bias, mask], tolerance=1e-4, **attributes)
 
 

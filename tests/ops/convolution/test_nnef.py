@@ -1,23 +1,19 @@
 """Convolutions in NNEF: what its words mean, and that saying a page in it keeps the meaning."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph
-from graphport.ops import registry
-from graphport.ops.builder import Builder
 from graphport.ops.convolution import Conv, ConvTranspose
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.infer import Inference
-from tests.ops.oracle import compare, run_word, there_and_back
+from tests.ops.oracle import compare, lowered_nodes, merged, run_word, there_and_back
 
-MODES = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
-CONV = {"border": "constant", "padding": (), "stride": (), "dilation": (), "groups": 1}
-DECONV = CONV | {"output_shape": ()}
+MODES: dict[str, Any] = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
+CONV: dict[str, Any] = {"border": "constant", "padding": (), "stride": (), "dilation": (), "groups": 1}
+DECONV: dict[str, Any] = CONV | {"output_shape": ()}
 
 
 def random(*shape, seed=0):
@@ -59,7 +55,7 @@ def windows(draw):
     rank = draw(st.integers(1, 2))
     dims = tuple(draw(st.integers(4, 6)) for _ in range(rank))
     kernel = tuple(draw(st.integers(1, 3)) for _ in range(rank))
-    attributes = {
+    attributes: dict[str, Any] = {
         "border": draw(st.sampled_from(sorted(MODES))),
         "padding": draw(
             st.sampled_from([(), tuple((draw(st.integers(-1, 2)), draw(st.integers(-1, 2))) for _ in kernel)])
@@ -84,7 +80,7 @@ def test_conv_is_its_definition(window, groups, symbolic):
     mirrors = attributes["border"] == "reflect-even"
     unknown = symbolic and groups and not mirrors
     (found,) = run_word(
-        "nnef", "conv", [x, w], symbolic=bool(unknown), constants=(1,), **(CONV | attributes | {"groups": groups})
+        "nnef", "conv", [x, w], symbolic=bool(unknown), constants=(1,), **merged(CONV, attributes, {"groups": groups})
     )
     compare(found, expected, tolerance=1e-4)
 
@@ -109,27 +105,14 @@ def test_bias_of_a_number_is_added_everywhere():
     compare(added, np.full_like(added, 2.5), tolerance=1e-5)
 
 
-def graph_of(word, inputs, constants=(), literals=(), **attributes):
-    """The operators that a word is lowered to."""
-    graph = Graph("one")
-    values = []
-    for number, shape in enumerate(inputs):
-        fact = TensorFact(DType.FLOAT32, shape)
-        values.append(graph.add_input(f"i{number}", fact))
-    rule = registry.lowering("nnef", word)
-    rule(Builder(Inference(), graph), *values, **attributes)
-    return graph
-
-
 def test_conv_with_a_bias_row_is_one_convolution_after_dropping_the_row():
-    graph = graph_of("conv", [(1, 2, 5, 5), (3, 2, 3, 3), (1, 3)], **CONV)
-    assert [node.op for node in graph] == ["Squeeze", "Conv"]
-    assert graph.last.attributes == {"auto_pad": "SAME_UPPER"}
+    nodes = lowered_nodes("nnef", "conv", [(1, 2, 5, 5), (3, 2, 3, 3), (1, 3)], **CONV)
+    assert nodes == [("Squeeze", {}), ("Conv", {"auto_pad": "SAME_UPPER"})]
 
 
 def test_an_automatic_dilated_window_is_padded_explicitly_where_extents_are_known():
-    graph = graph_of("conv", [(1, 2, 5), (3, 2, 3)], **(CONV | {"dilation": (2,)}))
-    assert graph.last.attributes == {"dilations": (2,), "pads": (2, 2)}
+    nodes = lowered_nodes("nnef", "conv", [(1, 2, 5), (3, 2, 3)], **merged(CONV, {"dilation": (2,)}))
+    assert nodes == [("Conv", {"dilations": (2,), "pads": (2, 2)})]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +133,7 @@ def test_an_automatic_dilated_window_is_padded_explicitly_where_extents_are_know
 )
 def test_conv_refuses(shapes, attributes, message):
     with pytest.raises(ShapeError, match=message):
-        graph_of("conv", shapes, **(CONV | attributes))
+        lowered_nodes("nnef", "conv", shapes, **merged(CONV, attributes))
 
 
 @st.composite
@@ -176,7 +159,7 @@ def test_deconv_undoes_the_geometry_of_conv(window, groups, explicit):
     else:
         out = [n * s for n, s in zip(dims, stride, strict=True)]
     channels = depth * (groups or 4)
-    attributes = DECONV | {"padding": padding, "stride": stride, "dilation": dilation, "groups": groups}
+    attributes: dict[str, Any] = DECONV | {"padding": padding, "stride": stride, "dilation": dilation, "groups": groups}
     if explicit and extra:
         attributes["output_shape"] = (1, channels, *out)
     (found,) = run_word("nnef", "deconv", [x, w], **attributes)
@@ -196,18 +179,18 @@ def test_deconv_undoes_the_geometry_of_conv(window, groups, explicit):
 )
 def test_deconv_refuses(attributes, message):
     with pytest.raises(ShapeError, match=message):
-        graph_of("deconv", [(1, 2, 4), (2, 3, 3)], **(DECONV | {"stride": (2,)} | attributes))
+        lowered_nodes("nnef", "deconv", [(1, 2, 4), (2, 3, 3)], **merged(DECONV, {"stride": (2,)}, attributes))
 
 
 def test_deconv_knows_no_border_but_zeros():
     with pytest.raises(UnsupportedError, match="replicate"):
-        graph_of("deconv", [(1, 2, 4), (2, 3, 3)], **(DECONV | {"border": "replicate"}))
+        lowered_nodes("nnef", "deconv", [(1, 2, 4), (2, 3, 3)], **merged(DECONV, {"border": "replicate"}))
 
 
 def test_separable_conv_is_two_convolutions():
     x, planes, points = random(1, 3, 5, 6), random(6, 1, 3, 3, seed=1), random(4, 6, 1, 1, seed=2)
     bias = random(1, 4, seed=3)
-    (found,) = run_word("nnef", "separable_conv", [x, planes, points, bias], **(CONV | {"stride": (2, 1)}))
+    (found,) = run_word("nnef", "separable_conv", [x, planes, points, bias], **merged(CONV, {"stride": (2, 1)}))
     first = correlated(x, planes, stride=(2, 1), groups=0)
     expected = correlated(first, points, padding=((0, 0), (0, 0))) + bias.reshape(1, -1, 1, 1)
     compare(found, expected, tolerance=1e-4)
@@ -215,17 +198,17 @@ def test_separable_conv_is_two_convolutions():
 
 def test_separable_deconv_mixes_channels_first():
     x, planes, points = random(1, 3, 4, 4), random(5, 1, 3, 3, seed=1), random(3, 5, 1, 1, seed=2)
-    (found,) = run_word("nnef", "separable_deconv", [x, planes, points], **(DECONV | {"stride": (2, 2)}))
-    (mixed,) = run_word("nnef", "deconv", [x, points], **(DECONV | {"padding": ((0, 0), (0, 0))}))
-    (expected,) = run_word("nnef", "deconv", [mixed, planes], **(DECONV | {"stride": (2, 2), "groups": 0}))
+    (found,) = run_word("nnef", "separable_deconv", [x, planes, points], **merged(DECONV, {"stride": (2, 2)}))
+    (mixed,) = run_word("nnef", "deconv", [x, points], **merged(DECONV, {"padding": ((0, 0), (0, 0))}))
+    (expected,) = run_word("nnef", "deconv", [mixed, planes], **merged(DECONV, {"stride": (2, 2), "groups": 0}))
     compare(found, expected, tolerance=1e-5)
 
 
 def test_separable_filters_must_be_separable():
     with pytest.raises(ShapeError, match="plane_filter has 2 channels"):
-        graph_of("separable_conv", [(1, 2, 5), (2, 2, 3), (4, 2, 1)], **CONV)
+        lowered_nodes("nnef", "separable_conv", [(1, 2, 5), (2, 2, 3), (4, 2, 1)], **CONV)
     with pytest.raises(ShapeError, match="point_filter has the spatial extents"):
-        graph_of("separable_conv", [(1, 2, 5), (2, 1, 3), (4, 2, 3)], **CONV)
+        lowered_nodes("nnef", "separable_conv", [(1, 2, 5), (2, 1, 3), (4, 2, 3)], **CONV)
 
 
 @given(
@@ -239,8 +222,14 @@ def test_saying_a_convolution_keeps_its_meaning(auto_pad, strides, dilations, gr
     x, w = random(1, 4, 6, 7), random(4, 4 // group, 3, 2, seed=1)
     bias = random(4, seed=2) if biased else None
     pads = (0, 1, 2, 1) if auto_pad == "NOTSET" else None
-    attributes = {"auto_pad": auto_pad, "strides": strides, "dilations": dilations, "pads": pads, "group": group}
-    said = {name: value for name, value in attributes.items() if value is not None}
+    attributes: dict[str, Any] = {
+        "auto_pad": auto_pad,
+        "strides": strides,
+        "dilations": dilations,
+        "pads": pads,
+        "group": group,
+    }
+    said: dict[str, Any] = {name: value for name, value in attributes.items() if value is not None}
     words = there_and_back(Conv, [x, w, bias], constants=(1, 2), tolerance=1e-4, **said)
     assert words == ["conv"]
 
@@ -261,9 +250,9 @@ def test_saying_a_transposed_convolution_keeps_its_meaning(auto_pad, strides, ou
         return
     x, w = random(1, 4, 3, 4), random(4, 3, 3, 3, seed=1)
     pads = (1, 0, 1, 1) if auto_pad == "NOTSET" else None
-    attributes = {"auto_pad": auto_pad, "strides": strides, "pads": pads, "group": group}
+    attributes: dict[str, Any] = {"auto_pad": auto_pad, "strides": strides, "pads": pads, "group": group}
     attributes["output_padding"] = output_padding
-    said = {name: value for name, value in attributes.items() if value is not None}
+    said: dict[str, Any] = {name: value for name, value in attributes.items() if value is not None}
     assert there_and_back(ConvTranspose, [x, w, random(3 * group)], constants=(1, 2), tolerance=1e-4, **said) == [
         "deconv"
     ]

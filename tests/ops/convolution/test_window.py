@@ -1,5 +1,7 @@
 """Arithmetic of sliding windows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,12 @@ def test_automatic_padding_gives_the_length_over_the_stride_rounded_up():
 def test_symbolic_lengths_are_those_of_numbers(n, kernel, stride, dilation, begin, end):
     reach = (kernel - 1) * dilation + 1
     for ceil_mode in (0, 1):
-        arguments = {"dilations": [dilation], "pads": [begin, end], "strides": [stride], "ceil_mode": ceil_mode}
+        arguments: dict[str, Any] = {
+            "dilations": [dilation],
+            "pads": [begin, end],
+            "strides": [stride],
+            "ceil_mode": ceil_mode,
+        }
         symbolic = window([Symbol("N")], [kernel], **arguments).lengths[0]
         if n + begin + end >= reach:
             assert window([n], [kernel], **arguments).lengths == (evaluate(symbolic, {"N": n}),)
@@ -31,7 +38,7 @@ def test_a_last_window_hangs_over_but_starts_inside(n, kernel, stride, begin, en
     begin, end = min(begin, kernel - 1), min(end, kernel - 1)
     if n + begin + end < kernel:
         return
-    count = window([n], [kernel], pads=[begin, end], strides=[stride], ceil_mode=1).lengths[0]
+    (count,) = numbers(window([n], [kernel], pads=[begin, end], strides=[stride], ceil_mode=1).lengths)
     starts = [place * stride - begin for place in range(count)]
     assert all(start < n for start in starts)
     # One more would start behind the last entry, or has nothing new to cover.

@@ -1,5 +1,7 @@
 """Products of matrices against ONNX Runtime, and what their shape rules refuse."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from graphport.ops.matmul import Gemm, MatMul, MatMulInteger, QLinearMatMul
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_ort, run_page, run_word
 
 
-def random(*shape, dtype=np.float32, seed=0):
+def random(*shape, dtype: Any = np.float32, seed=0):
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
 
 

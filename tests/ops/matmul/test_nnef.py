@@ -1,19 +1,15 @@
 """Products of matrices in NNEF."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph
-from graphport.ops import registry
-from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
 from graphport.ops.matmul import Gemm, MatMul
-from tests.ops.oracle import compare, run_word, there_and_back
+from tests.ops.oracle import compare, lowered_nodes, run_word, there_and_back
 
 
 def random(*shape, seed=0):
@@ -42,22 +38,14 @@ def test_linear_of_higher_rank_is_a_product_and_a_sum():
     compare(found, x @ np.swapaxes(w, 1, 2) + b.reshape(1, 3, 1), tolerance=1e-4)
 
 
-def lowered(word, shapes, **attributes):
-    graph = Graph("one")
-    values = [graph.add_input(f"i{number}", TensorFact(DType.FLOAT32, shape)) for number, shape in enumerate(shapes)]
-    rule = registry.lowering("nnef", word)
-    rule(Builder(Inference(), graph), *values, **attributes)
-    return [(node.op, node.attributes) for node in graph]
-
-
 def test_linear_is_one_general_product():
-    assert lowered("linear", [(3, 4), (5, 4), (1, 5)]) == [("Gemm", {"transB": 1})]
+    assert lowered_nodes("nnef", "linear", [(3, 4), (5, 4), (1, 5)]) == [("Gemm", {"transB": 1})]
 
 
 @pytest.mark.parametrize("shapes", [[(4,), (4,)], [(3, 4), (2, 4, 5)]])
 def test_factors_of_matmul_have_one_rank(shapes):
     with pytest.raises(ShapeError, match="factors have ranks"):
-        lowered("matmul", shapes, transposeA=False, transposeB=False)
+        lowered_nodes("nnef", "matmul", shapes, transposeA=False, transposeB=False)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +76,7 @@ def test_saying_a_general_product_keeps_its_meaning(trans_a, trans_b, summand, a
     a = random(*((4, 3) if trans_a else (3, 4)))
     b = random(*((5, 4) if trans_b else (4, 5)), seed=1)
     c = None if summand is None else np.asarray(random(*summand, seed=2))
-    attributes = {"transA": trans_a, "transB": trans_b, "alpha": alpha, "beta": beta}
+    attributes: dict[str, Any] = {"transA": trans_a, "transB": trans_b, "alpha": alpha, "beta": beta}
     words = there_and_back(Gemm, [a, b, c], constants=(1, 2), tolerance=1e-4, **attributes)
     assert words is not None
     if trans_b and not trans_a and alpha == beta == 1 and summand not in ((3, 5), (3, 1)):

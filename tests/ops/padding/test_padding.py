@@ -1,5 +1,7 @@
 """Padding against ONNX Runtime, in old opsets and in NNEF, and what its shape rule refuses."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,12 +13,26 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 from graphport.ops.padding import Pad
-from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page, run_word, there_and_back
+from tests.ops.oracle import (
+    check_page,
+    check_shapes,
+    compare,
+    lowered_nodes,
+    old_opset,
+    run_page,
+    run_word,
+    there_and_back,
+)
 
-NUMPY_MODES = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
+NUMPY_MODES: dict[str, Any] = {
+    "constant": "constant",
+    "replicate": "edge",
+    "reflect": "reflect",
+    "reflect-even": "symmetric",
+}
 
 
-def random(*shape, dtype=np.float32):
+def random(*shape, dtype: Any = np.float32):
     return (np.random.default_rng(shape).normal(size=shape) * 10).astype(dtype)
 
 
@@ -74,7 +90,7 @@ def test_shapes_themselves_may_be_padded():
     n = Symbol("N")
     shape = TensorFact(DType.INT64, (2,), (n, 5))
     (found,) = Inference().page(Pad, [shape, TensorFact(DType.INT64, (2,), (1, 0))], {}, 1)
-    assert found.elements == (0, n, 5)
+    assert found == TensorFact(DType.INT64, (3,), (0, n, 5))
 
 
 @pytest.mark.parametrize("opset", [11, 13, 18])
@@ -100,9 +116,17 @@ def test_borders_of_nnef_are_those_of_numpy(border, begin, end):
 
 
 def test_mirroring_the_edge_needs_to_know_that_the_axis_is_long_enough():
-    arguments = {"padding": ((1, 2), (0, 0)), "border": "reflect-even", "value": 0.0}
-    with pytest.raises(UnsupportedError, match="not known"):
+    arguments: dict[str, Any] = {"padding": ((1, 2), (0, 0)), "border": "reflect-even", "value": 0.0}
+    with pytest.raises(UnsupportedError, match="mirroring"):
         run_word("nnef", "pad", [random(3, 4)], symbolic=True, **arguments)
+
+
+def test_long_axes_are_mirrored_without_listing_their_places():
+    attributes: dict[str, Any] = {"padding": ((1, 2),), "border": "reflect-even", "value": 0.0}
+    nodes = lowered_nodes("nnef", "pad", [(1 << 40,)], **attributes)
+    assert [operator for operator, _ in nodes] == ["Slice", "Slice", "Concat"]
+    with pytest.raises(UnsupportedError, match="mirroring"):
+        lowered_nodes("nnef", "pad", [(1 << 40,)], **attributes | {"padding": ((-1, 2),)})
 
 
 def test_padding_of_nnef_has_a_pair_for_each_dimension():

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import platform
 import sys
-import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,8 +61,10 @@ class _Machine:
 
 
 def is_available() -> bool:
-    """Whether programs can be compiled here: llvmlite is installed, and the processor is one that we know."""
-    if sys.byteorder != "little" or sys.maxsize <= 1 << 32 or importlib.util.find_spec("llvmlite") is None:
+    """Whether programs can be compiled here: llvmlite is installed, and we know the system and the processor."""
+    if sys.platform not in {"linux", "darwin"} or sys.byteorder != "little" or sys.maxsize <= 1 << 32:
+        return False
+    if importlib.util.find_spec("llvmlite") is None:
         return False
     return platform.machine().lower() in {"x86_64", "amd64", "aarch64", "arm64"} and _machine() is not None
 
@@ -108,14 +109,10 @@ def cache_folder() -> Path | None:
     given = os.environ.get("GRAPHPORT_KERNELS")
     if given is not None:
         return Path(given) if given else None
-    if sys.platform == "win32":
-        root = os.environ.get("LOCALAPPDATA")
-    elif sys.platform == "darwin":
+    if sys.platform == "darwin":
         root = "~/Library/Caches"
     else:
         root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    if not root:
-        return None
     with suppress(RuntimeError):
         return Path(root).expanduser() / "graphport" / "kernels"
     return None
@@ -178,6 +175,8 @@ def _read(key: str) -> bytes | None:
 
 def _write(key: str, compiled: bytes) -> None:
     """Keep `compiled`; a disk that is full or read-only only costs the time to compile again."""
+    import tempfile
+
     folder = _trusted_folder()
     if folder is None:
         return

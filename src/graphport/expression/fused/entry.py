@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.expression.fused.source import ENTRY, ObjectLayout
+from graphport.expression.fused.source import ENTRY, LARGE, ObjectLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +49,7 @@ class Entry:
 
     def __init__(self, code: Code, dtypes: Sequence[DType], constants: Array) -> None:
         self.dtype = dtypes[-1].numpy
+        self.largest = LARGE
         context = [id(np.ndarray), id(None), constants.ctypes.data, *(id(dtype.numpy) for dtype in dtypes)]
         self._method = _Method(b"kernel", code.addresses[ENTRY], _FASTCALL, None)
         # What the code reads while it runs must live as long as it may be called.

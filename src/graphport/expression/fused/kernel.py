@@ -96,7 +96,7 @@ class FusedProgram:
     """A program that is compiled, once for every way that operands lie along the innermost axis."""
 
     def __init__(self, program: Program, functions: Mapping[str, Function], threads: int | None = None) -> None:
-        """Prepare `program`, for which `can_compile` holds, on `threads` threads (`None`: as many as pay)."""
+        """Prepare `program`, for which `can_compile` holds, on up to `threads` threads (`None`: the processors)."""
         self.program = program
         self.loads = [(number, value.index) for number, value in enumerate(program.values) if isinstance(value, Load)]
         self.indices = [index for _, index in self.loads]
@@ -138,8 +138,6 @@ class FusedProgram:
         One that divides integers may find a zero when it has overwritten operands; it could not begin again.
         """
         if object_layout() is None or any(self._divides(value) for value in self.program.values):
-            return None
-        if self.threads is not None and self.threads > 1:
             return None
         _, code = self.kernel(Access("c" * len(self._sizes)))
         dtypes = [self.program.values[number].dtype for number, _ in self.loads]
@@ -184,7 +182,7 @@ class FusedProgram:
         plan = layout(out.shape, arrays)
         is_large = sum(array.nbytes for array in arrays) > 2 * last_level_cache()
         function, code = self.kernel(Access(plan.modes(self._sizes), is_large and plan.inner[-1] == out.itemsize))
-        threads = self.threads or (processors() if out.size >= _WORTH_THREADS else 1)
+        threads = (self.threads or processors()) if out.size > _WORTH_THREADS else 1
         return _Work(function, code, [_Part(*part) for part in _parts(plan, out.size, threads)], threads)
 
     def _divides(self, value: Value) -> bool:

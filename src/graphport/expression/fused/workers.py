@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
 
 
 def processors() -> int:
@@ -42,4 +42,6 @@ def share(task: Callable[[int], None], parts: int, threads: int) -> None:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(max_workers=max(1, processors() - 1), thread_name_prefix="graphport-kernel")

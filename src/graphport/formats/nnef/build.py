@@ -10,6 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.editions import final_words
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.types import ArrayOf, TensorOf, is_generic
 from graphport.ir.graph import Graph, Node, Value
@@ -78,9 +79,13 @@ class Builder:
             value = Value(tensor.name, _claim(operation, tensor), origin=span)
             results.append(value)
             self._values[tensor] = value
+        declaration = operation.declaration
+        word, given = operation.name, operation.attributes
+        if declaration is not None and declaration.is_provisional:
+            word, given = final_words(operation)
         # An extent that is still open stands in an attribute as it does in a shape.
-        attributes = cast("dict[str, Attribute]", operation.attributes)
-        node = Node(operation.name, operands, results, attributes, dialect=DIALECT, origin=span)
+        attributes = cast("dict[str, Attribute]", given)
+        node = Node(word, operands, results, attributes, dialect=DIALECT, origin=span)
         self._annotate(node, operation)
         return self.graph.append(node)
 

@@ -241,7 +241,7 @@ def recognizes(path: Path | str, head: bytes) -> bool:
         return (path / GRAPH).is_file()
     name = path.name.lower()
     if head.startswith(_GZIP):
-        begin = _first_block(head)
+        begin = _unpacked_head(head)
         return is_tar(begin) and (_is_member(begin) or name.endswith(_GZIPPED))
     if is_tar(head):
         return _is_member(head) or name.endswith(_TAR)
@@ -252,13 +252,22 @@ _VERSION = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|#[^\n\r\f]*[\n\r\f])*version\s+[
 _MEMBER = re.compile(rb"(?:\./|[^/\0]+/)?(?:graph\.nnef|graph\.quant)\0|[^\0]+\.dat\0")
 
 
-def _is_member(header: bytes) -> bool:
-    return _MEMBER.match(header[:100] + b"\0") is not None
+_AHEAD = re.compile(rb"[0-7 \0]{12}")
+_EXTENSIONS = (b"x", b"g", b"L", b"K")
+"""Types of entries that say more about the next one, as Python's own `tarfile` writes them for times with fractions."""
 
 
-def _first_block(head: bytes) -> bytes:
+def _is_member(head: bytes) -> bool:
+    """Whether the first file of an archive that begins with `head` belongs to a model."""
+    while head[156:157] in _EXTENSIONS and _AHEAD.fullmatch(head, 124, 136):
+        size = int(head[124:136].strip(b" \0") or b"0", 8)
+        head = head[BLOCK + -(-size // BLOCK) * BLOCK :]
+    return _MEMBER.match(head[:100] + b"\0") is not None
+
+
+def _unpacked_head(head: bytes) -> bytes:
     try:
-        return zlib.decompressobj(wbits=31).decompress(head, BLOCK)
+        return zlib.decompressobj(wbits=31).decompress(head, 8 * BLOCK)
     except zlib.error:
         return b""
 

@@ -49,6 +49,8 @@ class Declaration:
     generic_default: Primitive | None
     fragment: Fragment
     is_standard: bool
+    is_provisional: bool = False
+    """Whether it is a standard operation of the provisional edition."""
 
     def __repr__(self) -> str:
         return f"Declaration({self.name})"
@@ -68,7 +70,7 @@ class Declaration:
         return next((index for index, formal in enumerate(self.formals) if formal.name == name), None)
 
 
-def declaration_of(fragment: Fragment, *, is_standard: bool = False) -> Declaration:
+def declaration_of(fragment: Fragment, *, is_standard: bool = False, is_provisional: bool = False) -> Declaration:
     """What `fragment` declares."""
     generic = fragment.generic
     formals: list[Formal] = []
@@ -83,14 +85,16 @@ def declaration_of(fragment: Fragment, *, is_standard: bool = False) -> Declarat
         None if generic is None or generic.default is None else PRIMITIVES[generic.default],
         fragment,
         is_standard,
+        is_provisional,
     )
 
 
 class Library(Mapping[str, Declaration]):
     """The standard operations of an edition by name, each read when it is first asked for."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, is_provisional: bool = False) -> None:
         self.source = source
+        self._is_provisional = is_provisional
         self._texts = {match[1]: match[0] for match in _DECLARATION.finditer(source.text or "")}
         self._read: dict[str, Declaration] = {}
 
@@ -98,7 +102,8 @@ class Library(Mapping[str, Declaration]):
         found = self._read.get(name)
         if found is None:
             (fragment,) = parse_fragments(Source(self.source.name, self._texts[name]))
-            found = self._read[name] = declaration_of(fragment, is_standard=True)
+            found = declaration_of(fragment, is_standard=True, is_provisional=self._is_provisional)
+            self._read[name] = found
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -115,7 +120,8 @@ class Library(Mapping[str, Declaration]):
 def standard(edition: Edition) -> Library:
     """The standard operations of `edition`: 118 final ones, 85 provisional ones."""
     path = Path(__file__).with_name(_FILES[edition])
-    return Library(Source(path.name, path.read_text(encoding="ascii")))
+    source = Source(path.name, path.read_text(encoding="ascii"))
+    return Library(source, is_provisional=edition is Edition.PROVISIONAL)
 
 
 @dataclass(frozen=True)

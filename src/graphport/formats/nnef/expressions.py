@@ -133,7 +133,7 @@ class Expressions:
     def _operand(self) -> _Next:
         words = self._words
         word = words.word
-        if len(self._open) >= words.limits.nesting:
+        if len(self._open) > words.limits.nesting:
             message = f"the expression is nested deeper than {words.limits.nesting} levels"
             raise Fault(Diagnostic("NNEF0207", message, words.here(), "the limit is the setting 'nesting'"))
         if words.is_identifier(word):
@@ -264,7 +264,7 @@ class Expressions:
         return self._go_on(self._open[-1])
 
     def _push_binary(self, kind: _Kind, strength: int) -> _Next:
-        if len(self._open) >= self._words.limits.nesting:
+        if len(self._open) > self._words.limits.nesting:
             return _Next.OPERAND  # where the depth is a finding
         return self._push(kind, strength, self._value)
 

@@ -45,7 +45,9 @@ _ARGUMENT = re.compile(
     re.ASCII,
 )
 _END = re.compile(rf"{_S}(;)")
-_END_OR_NEXT = re.compile(rf"{_S}(;)|{SKIP.pattern}(?=\}}|(?!(?:if|in|else|for)\b)[A-Za-z_]|\[{_S}{_LIST}{_S}\]{_S}=(?!=))")
+_END_OR_NEXT = re.compile(
+    rf"{_S}(;)|{SKIP.pattern}(?=\}}|(?!(?:if|in|else|for)\b)[A-Za-z_]|\[{_S}{_LIST}{_S}\]{_S}=(?!=))"
+)
 _LETTER = re.compile(r"[A-Za-z_]")
 
 _LONGEST = 200

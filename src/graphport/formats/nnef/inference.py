@@ -561,7 +561,19 @@ class Inference:
         }
         if len(choices) > 1:
             choices.discard(ANY)
+        if not choices and self._misshapen(node, declaration, plan, types):
+            return None
         return self._only_choice(node, choices, types)
+
+    def _misshapen(self, node: Call, declaration: Declaration, plan: Plan, types: Sequence[Type]) -> bool:
+        """Whether some argument fails its generic parameter whatever `?` may be, as an array for a tensor does."""
+        is_wrong = False
+        for argument, index, given in zip(node.arguments, plan.formals, types, strict=True):
+            formal = declaration.formals[index]
+            if not any(castable(given, with_generic(formal.type, each)) for each in (SCALAR, INTEGER, LOGICAL)):
+                is_wrong = True
+                self.fit(argument.value, given, formal.type, f"'{formal.name}' of '{node.name}'", "NNEF0401")
+        return is_wrong
 
     def _only_choice(self, node: Call, choices: set[Primitive], types: Sequence[Type]) -> Primitive | None:
         if len(choices) == 1:

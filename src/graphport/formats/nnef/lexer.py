@@ -32,7 +32,8 @@ _PIECE = re.compile(
     r"|->|<=|>=|==|!=|&&|\|\||.",
     re.DOTALL,
 )
-_SKIPPED = frozenset(" \t\n\r\f\v#\ufeff")
+_SPACES = frozenset(" \t\n\r\f\v\ufeff")
+_SKIPPED = _SPACES | {"#"}
 _NUMBER = re.compile(NUMBER)
 _COMMENT_OR_STRING = re.compile(rf"({COMMENT})|'(?:[^'\\\n\r]|\\[^\n\r]|\\)*'?|\"(?:[^\"\\\n\r]|\\[^\n\r]|\\)*\"?")
 _ESCAPE = re.compile(r"\\(.)")
@@ -90,15 +91,16 @@ class Tokens:
         return self.starts[index] + len(self.texts[index])
 
 
-def tokenize(text: str, start: int = 0, end: int | None = None) -> Tokens:
+def tokenize(text: str, start: int = 0, end: int | None = None, *, keeps_comments: bool = False) -> Tokens:
     """Cut `text` from `start` to `end` into words, leaving out white space and comments.
 
     Total: a character that begins no word is a word of its own, an open string ends with its line.
     """
+    skipped = _SPACES if keeps_comments else _SKIPPED
     end = len(text) if end is None else end
     pieces: list[str] = _PIECE.findall(text, start, end)
     ends = accumulate(map(len, pieces), initial=start)
-    kept = [(piece, at) for piece, at in zip(pieces, ends, strict=False) if piece[0] not in _SKIPPED]
+    kept = [(piece, at) for piece, at in zip(pieces, ends, strict=False) if piece[0] not in skipped]
     texts = [piece for piece, _ in kept]
     starts = [at for _, at in kept]
     texts.append("")

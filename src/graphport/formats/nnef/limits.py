@@ -21,10 +21,10 @@ class Limits:
     depth: int = 10_000
     """Fragments expanded within one another."""
 
-    operations: int = 30_000
+    operations: int = 20_000
     """Operations that expansion may make, beside one for each character of the text."""
 
-    steps: int = 300_000
+    steps: int = 150_000
     """Expressions that may be evaluated, beside ten for each character of the text."""
 
     items: int = 10_000_000

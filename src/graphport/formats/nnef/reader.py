@@ -23,6 +23,8 @@ from graphport.formats.nnef.naming import LABEL, ORIGINAL_NAME, ORIGINALLY
 from graphport.formats.nnef.original import NOTE, Original
 from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.propagation import Propagation
+from graphport.formats.nnef.quant import check_quantization, parse_quantization
+from graphport.formats.nnef.quantized import QUANTIZATION
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.weights import Weights
 from graphport.ir.graph import Graph, Value
@@ -31,12 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from graphport.core.diagnostics import Source
     from graphport.core.dims import Dim
     from graphport.core.dtypes import DType
     from graphport.core.storage import Storage
+    from graphport.formats.nnef.check import Checked
     from graphport.formats.nnef.container import Container
     from graphport.formats.nnef.expand import Expansion
     from graphport.formats.nnef.operation import Operation
+    from graphport.formats.nnef.quant import Quantization
     from graphport.formats.nnef.syntax import Document
 
 _LONGEST_NOTE = 1 << 16
@@ -84,15 +89,32 @@ def _read(
     checked = check(parsed.document, limits=limits, tolerant=tolerant)
     findings = [*container.findings, *parsed.diagnostics, *checked.diagnostics]
     raise_errors(findings)
-    infer = Propagation() if _needs_shapes(parsed.document) else None
+    infer = Propagation() if quantization is not None or _needs_shapes(parsed.document) else None
     expansion = expand(checked, infer=infer, shapes=bound, limits=limits)
     findings += expansion.diagnostics
+    quantized = {} if quantization is None else _quantizations(quantization, checked, expansion, limits, findings)
     raise_errors(findings)
     weights = Weights(container, parsed.document.edition, findings)
-    graph = _Reading(parsed.document, expansion, weights).graph()
+    graph = _Reading(parsed.document, expansion, weights, quantized).graph()
     raise_errors(findings)
     graph.notes[NOTE] = Original.of(graph, checked, quantization)
     return graph, findings
+
+
+def _quantizations(
+    source: Source, checked: Checked, expansion: Expansion, limits: Limits, findings: list[Diagnostic]
+) -> dict[str, Quantization]:
+    """What the file of quantizations says of tensors of the graph; what is wrong with it goes to `findings`."""
+    parsed = parse_quantization(source, checked.document.edition, limits)
+    labels = {
+        str(operation.attributes["label"]): tensor
+        for operation in expansion.operations
+        if operation.name == "variable" and is_source(operation)
+        for tensor in operation.outputs()
+    }
+    found, faults = check_quantization(parsed, checked.operations, expansion.tensors, labels, limits)
+    findings += [*parsed.diagnostics, *faults]
+    return found
 
 
 def _dim(given: int | str) -> Dim:
@@ -100,18 +122,21 @@ def _dim(given: int | str) -> Dim:
 
 
 def _needs_shapes(document: Document) -> bool:
-    """Whether the document may ask for shapes while it is evaluated."""
+    """Whether shapes are asked for while the document is evaluated; to say provisional operations in full, too."""
     text = document.source.text if document.source is not None else None
-    return bool(document.fragments) or "shape_of" in (text or "")
+    return document.edition is Edition.PROVISIONAL or bool(document.fragments) or "shape_of" in (text or "")
 
 
 class _Reading:
     """Makes the graph of flat operations."""
 
-    def __init__(self, document: Document, expansion: Expansion, weights: Weights) -> None:
+    def __init__(
+        self, document: Document, expansion: Expansion, weights: Weights, quantized: Mapping[str, Quantization]
+    ) -> None:
         self._document = document
         self._expansion = expansion
         self._weights = weights
+        self._quantized = quantized
         self._graph = Graph(document.graph.name.text if document.graph is not None else "")
         self._builder = Builder(self._graph)
 
@@ -128,7 +153,14 @@ class _Reading:
                 self._constant(operation)
         self._graph.set_outputs([self._builder.value(tensor) for tensor in self._expansion.outputs])
         self._restore_names()
+        if self._quantized:
+            self._note_quantizations()
         return self._graph
+
+    def _note_quantizations(self) -> None:
+        for value in self._graph.values():
+            if value.name in self._quantized:
+                value.notes[QUANTIZATION] = self._quantized[value.name]
 
     def _constant(self, operation: Operation) -> None:
         (tensor,) = operation.outputs()
@@ -139,7 +171,9 @@ class _Reading:
             if operation.name == "variable":
                 label = str(operation.attributes["label"])
                 value.notes[LABEL] = label
-                value.storage = self._weights.storage(label, tensor.data, shape, operation.origin.span)
+                quantization = self._quantized.get(tensor.name)
+                span = operation.origin.span
+                value.storage = self._weights.storage(label, tensor.data, shape, span, quantization)
                 if self._weights.holds_codes(label):
                     value.notes[QUANTIZED] = True
             else:

@@ -172,6 +172,13 @@ def _bits(case: Case) -> Iterator[Diagnostic]:
         yield case.error("NNEF0605", f"{bits} bits are not between 1 and {_MOST_BITS}", "bits")
 
 
+def _superseded(case: Case) -> Iterator[Diagnostic]:
+    if case.is_final:
+        message = "'linear_quantize' is deprecated since 1.0.3"
+        remedy = "write min_max_linear_quantize(…, signed = false, symmetric = false)"
+        yield case.warning("NNEF0631", message, None, remedy)
+
+
 def _times(case: Case) -> Iterator[Diagnostic]:
     times = case.attribute("times")
     if isinstance(times, int) and times < 1:
@@ -185,7 +192,7 @@ def _lengths(operand: str, *parameters: str, skipped: int = 0, may_be_empty: boo
         rank = _rank(case, operand)
         if rank is None:
             return
-        for parameter in parameters:
+        for parameter in (each for each in parameters if each in case.operation.attributes):
             length, wanted = len(case.numbers(parameter)), max(rank - skipped, 0)
             # In the provisional edition a short array is filled up.
             if length == wanted or (length < wanted and not case.is_final) or (not length and may_be_empty):
@@ -753,9 +760,9 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         _NORMALIZE,
     ),
     **dict.fromkeys(
-        ("linear_quantize", "min_max_linear_quantize", "zero_point_linear_quantize", "logarithmic_quantize"),
-        (_bits, _broadcast),
+        ("min_max_linear_quantize", "zero_point_linear_quantize", "logarithmic_quantize"), (_bits, _broadcast)
     ),
+    "linear_quantize": (_superseded, _bits, _broadcast),
     "copy_n": (_times,),
     "add_n": (_summed,),
 }

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.items import Converted, Kind
+from graphport.formats.nnef.quantized import Decoded, decoding_of
 from graphport.formats.nnef.tensors import Tensor, read_tensor
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.formats.nnef.container import Container
+    from graphport.formats.nnef.quant import Quantization
     from graphport.formats.nnef.syntax import Edition
 
 _INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
@@ -25,9 +27,11 @@ class Weights:
         self._edition = edition
         self.findings = findings
         self._tensors: dict[str, Tensor | None] = {}
-        self._storages: dict[tuple[str, str], Storage | None] = {}
+        self._storages: dict[tuple[str, str, int], Storage | None] = {}
 
-    def storage(self, label: str, data: str, shape: tuple[int, ...], span: Span) -> Storage | None:
+    def storage(
+        self, label: str, data: str, shape: tuple[int, ...], span: Span, quantization: Quantization | None = None
+    ) -> Storage | None:
         """The numbers of a variable, which variables of one label share; `None` without them or after a finding.
 
         Args:
@@ -35,6 +39,7 @@ class Weights:
             data: its data-type: scalar numbers are float32, integers int64, logical values bool.
             shape: that it declares.
             span: where it is declared.
+            quantization: which numbers codes stand for, where the file itself does not say it.
         """
         if label not in self._tensors:
             self._tensors[label] = self._opened(label, span)
@@ -45,9 +50,9 @@ class Weights:
             message = f"'{label}' is declared as {list(shape)}, its file holds {list(tensor.storage.shape)}"
             self._error("NNEF0750", message, span, "the declared shape and that of the file must be equal")
             return None
-        key = label, data
+        key = label, data, id(quantization)
         if key not in self._storages:
-            self._storages[key] = self._typed(label, data, tensor, span)
+            self._storages[key] = self._typed(label, data, tensor, span, quantization)
         return self._storages[key]
 
     def holds_codes(self, label: str) -> bool:
@@ -70,12 +75,17 @@ class Weights:
             self._error("NNEF0754", message, span, "add it; a text alone is read without numbers")
         return None
 
-    def _typed(self, label: str, data: str, tensor: Tensor, span: Span) -> Storage | None:
+    def _typed(
+        self, label: str, data: str, tensor: Tensor, span: Span, quantization: Quantization | None
+    ) -> Storage | None:
         item, storage = tensor.item, tensor.storage
         match data:
             case "scalar" if item.is_quantized and item.decoding is None:
+                decoding = None if quantization is None else decoding_of(quantization)
+                if decoding is not None:
+                    return Decoded(storage, decoding)
                 message = f"'{label}' holds codes of quantized numbers, and nothing says which numbers"
-                self._error("NNEF0753", message, span, "store real numbers, or codes with the range that they span")
+                self._error("NNEF0753", message, span, "store real numbers, or say it in graph.quant")
                 return None
             case "scalar" if item.decoding is not None or item.kind is Kind.FLOAT:
                 if storage.dtype is DType.FLOAT64:

@@ -15,12 +15,15 @@ from graphport.formats.nnef.build import CONSTANT, DIALECT, DTYPE, GENERIC, QUAN
 from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import DATA, GRAPH, QUANTIZATION, write_container
 from graphport.formats.nnef.declare import standard
+from graphport.formats.nnef.editions import provisional_words
 from graphport.formats.nnef.inference import COPIES
 from graphport.formats.nnef.items import Filled
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
 from graphport.formats.nnef.original import original_of
 from graphport.formats.nnef.printer import to_text
+from graphport.formats.nnef.quant import quantization_text
+from graphport.formats.nnef.quantized import Decoded, quantization_of
 from graphport.formats.nnef.spelling import (
     Unspellable,
     attribute_text,
@@ -35,7 +38,7 @@ from graphport.formats.nnef.tensors import Payload, tensor_file
 from graphport.formats.nnef.types import ArrayOf, TensorOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.formats.nnef.build import Structure
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.original import Original
     from graphport.formats.nnef.syntax import Fragment
     from graphport.formats.nnef.types import Type
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Attribute, Graph, Node, Value
 
 SYMBOLS = "tract_symbol"
 _MOST_NUMBERS = 1024
@@ -114,10 +117,13 @@ class _Files:
         name = label + DATA
         if name in self.data:
             return
-        quantized = bool(value.has_notes and value.notes.get(QUANTIZED))
+        storage = value.storage
+        quantized = isinstance(storage, Decoded) or bool(value.has_notes and value.notes.get(QUANTIZED))
+        if isinstance(storage, Decoded):
+            storage, is_plain = storage.codes, False
         try:
             self.data[name] = tensor_file(
-                value.storage, name, edition=self.edition, is_plain=is_plain, is_quantized=quantized
+                storage, name, edition=self.edition, is_plain=is_plain, is_quantized=quantized
             )
         except DiagnosticError as error:
             self.found += error.diagnostics
@@ -193,11 +199,13 @@ class _Flat(_Files):
         return self.complete(f"{self._preamble()}\n{header}{body}}}\n", self._quantization())
 
     def _quantization(self) -> str | None:
-        """The quantization of the text that the graph was read from, whose names are still those of the graph."""
-        original = self._original
-        if original is None or original.quantization is None or original.checked.document.edition is not self.edition:
-            return None
-        return original.quantization.text if original.is_still(self.graph) else None
+        """What is said of the quantization of values that are still there, by the names that they have now."""
+        found = {
+            self._names[value]: quantization
+            for value in self.graph.values()
+            if (quantization := quantization_of(value)) is not None and value not in self._inline
+        }
+        return quantization_text(found, self.edition) if found else None
 
     def _preamble(self) -> str:
         end = ";" if self._is_final else ""
@@ -313,38 +321,41 @@ class _Flat(_Files):
             message = f"NNEF has no word for {node.op}"
             self.error("NNEF0765", message, node.origin, "lift the graph to NNEF's words first")
             return
-        declaration = self._declaration(node)
+        word, attributes = node.word, node.attributes
+        if not self._is_final:
+            word, attributes = provisional_words(word, attributes)
+        declaration = self._declaration(node, word)
         try:
-            call = self._call(node, declaration)
+            call = self._call(node, word, attributes, declaration)
         except Unspellable as reason:
             self.error("NNEF0766", f"{node.word}: {reason}", node.origin)
             return
         self._defined.update(node.results)
         self._add_line(f"{self._targets(node, declaration)} = {call}", node.outputs)
 
-    def _declaration(self, node: Node) -> Declaration | None:
+    def _declaration(self, node: Node, word: str) -> Declaration | None:
         """What is known of an operation; a primitive of the document's own is declared again."""
-        own = None if self._original is None else self._original.checked.operations.own.get(node.word)
+        own = None if self._original is None else self._original.checked.operations.own.get(word)
         if own is not None and not own.is_expanded:
-            self._primitives[node.word] = own.fragment
+            self._primitives[word] = own.fragment
             return own
-        if node.word in self._library:
-            return self._library[node.word]
+        if word in self._library:
+            return self._library[word]
         if call_form(node) is None:
-            message = f"there is no operation '{node.word}' in the {self.edition} edition"
+            message = f"there is no operation '{word}' in the {self.edition} edition"
             self.error("NNEF0767", message, node.origin, "operations of vendors come from documents that name them")
         return None
 
-    def _call(self, node: Node, declaration: Declaration | None) -> str:
+    def _call(self, node: Node, word: str, attributes: Mapping[str, Attribute], declaration: Declaration | None) -> str:
         if declaration is None:
             arguments = list(self._undeclared(node))
         else:
-            arguments = [*self._operands(node, declaration), *self._attributes(node, declaration)]
+            arguments = [*self._operands(node, declaration), *self._attributes(attributes, declaration)]
         generic = node.notes.get(GENERIC) if node.has_notes else None
         dtype = node.attributes.get(DTYPE)
         if isinstance(dtype, DType):
             generic = data_of(dtype)
-        return f"{node.word}{'' if generic is None else f'<{generic}>'}({', '.join(arguments)})"
+        return f"{word}{'' if generic is None else f'<{generic}>'}({', '.join(arguments)})"
 
     def _text(self, value: Value) -> str:
         return self._inline.get(value) or self._names[value]
@@ -374,9 +385,9 @@ class _Flat(_Files):
             raise Unspellable(f"'{formal.name}' is a tensor of {wanted} numbers, and '{operand.name}' is {given}")
         return self._text(operand)
 
-    def _attributes(self, node: Node, declaration: Declaration) -> list[str]:
+    def _attributes(self, attributes: Mapping[str, Attribute], declaration: Declaration) -> list[str]:
         """Attribute arguments by name; those that are what they would be anyway are left out."""
-        left = {name: value for name, value in node.attributes.items() if name != DTYPE}
+        left = {name: value for name, value in attributes.items() if name != DTYPE}
         texts: list[str] = []
         for formal in declaration.formals:
             if formal.takes_tensors:

@@ -26,7 +26,7 @@ from graphport.formats.onnx.build import MOST_DEPTH
 from graphport.formats.onnx.encoded import Encoded
 from graphport.formats.onnx.notes import AttributeNotes, GraphNotes, NodeNotes, TensorNotes, noted
 from graphport.formats.onnx.sparse import SparseStorage
-from graphport.formats.onnx.values import AttributeMismatchError, items, kind_of, set_value
+from graphport.formats.onnx.values import AttributeMismatchError, items, kind_of, set_value, to_bytes
 from graphport.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -177,14 +177,16 @@ class Encoder:
             )
             return
         notes = noted(value, TensorNotes)
-        encoded.add_field(5, self._tensor(value.storage, value.name, notes, is_attribute=False))
+        try:
+            encoded.add_field(5, self._tensor(value.storage, value.name, notes, is_attribute=False))
+        except AttributeMismatchError as error:
+            self._findings.error("ONNX0605", f"{value.name!r} cannot be written: {error}", f"{place}.initializer")
 
     def _tensor(self, storage: Storage, name: str, notes: TensorNotes | None, *, is_attribute: bool) -> Encoded:
         encoded = Encoded()
         first = TensorProto(dims=storage.shape, data_type=types.CODES[storage.dtype])
         if storage.dtype is DType.STRING:
-            texts = storage.numpy().reshape(-1).tolist()
-            first.string_data.extend(text.encode("utf-8", "surrogateescape") for text in texts)
+            first.string_data.extend(map(to_bytes, storage.numpy().reshape(-1).tolist()))
         if name:
             first.name = name
         encoded.add(first.SerializeToString())

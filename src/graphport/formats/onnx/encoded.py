@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from graphport.core.storage import Storage
 from graphport.formats.onnx.wire import head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from graphport.core.storage import Storage
 
 
 class Sink(Protocol):
@@ -30,11 +31,11 @@ class Encoded:
 
     def add(self, data: bytes | bytearray) -> None:
         """Append bytes."""
-        if not self.pieces or isinstance(self.pieces[-1], Storage):
-            self.pieces.append(bytearray())
-        last = self.pieces[-1]
+        last = self.pieces[-1] if self.pieces else None
         if isinstance(last, bytearray):
             last += data
+        else:
+            self.pieces.append(bytearray(data))
         self.length += len(data)
 
     def add_numbers(self, field: int, storage: Storage) -> None:
@@ -50,11 +51,11 @@ class Encoded:
             self.add(content)
             return
         for piece in content.pieces:
-            if isinstance(piece, Storage):
+            if isinstance(piece, bytearray):
+                self.add(piece)
+            else:
                 self.pieces.append(piece)
                 self.length += piece.nbytes
-            else:
-                self.add(piece)
 
     def __len__(self) -> int:
         return self.length
@@ -62,10 +63,10 @@ class Encoded:
     def chunks(self) -> Iterator[memoryview]:
         """All bytes in order; each piece is valid until the next is asked for."""
         for piece in self.pieces:
-            if isinstance(piece, Storage):
-                yield from numbers(piece)
-            else:
+            if isinstance(piece, bytearray):
                 yield memoryview(piece)
+            else:
+                yield from numbers(piece)
 
 
 def numbers(storage: Storage) -> Iterator[memoryview]:

@@ -31,8 +31,8 @@ class Folder:
     """The files beside a model, each mapped once.
 
     Only regular files inside `path` are read: a location is relative, holds no `..`, and leaves the folder through no
-    symbolic link, unless into `home`. That is where a model lies that is a link itself, as in caches that keep each file
-    once. Without a `path`, as for a model in memory, there are none.
+    symbolic link, unless into `home`: that is where a model lies that is a link itself, as in caches that keep each
+    file once. Without a `path`, as for a model in memory, there are none.
     """
 
     def __init__(self, path: Path | None, home: Path | None = None) -> None:

@@ -38,6 +38,7 @@ class Findings:
         if self.left_out:
             note = Diagnostic("ONNX0009", f"{self.left_out} more findings", self.span(""), severity=Severity.NOTE)
             self.diagnostics.append(note)
+            self.left_out = 0
         if any(finding.is_error for finding in self.diagnostics):
             raise DiagnosticError(*self.diagnostics)
         if warnings is not None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Never
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
+from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.onnx import wire
@@ -21,8 +20,6 @@ from graphport.formats.onnx.model import ModelBuilder
 from graphport.formats.onnx.tensors import Tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from graphport.formats.onnx.external import External
     from graphport.ir.graph import Graph
 
@@ -81,7 +78,7 @@ def build(proto: ModelProto, collected: Findings, tensors: Tensors, findings: li
     Raises:
         DiagnosticError: everything that is wrong with it.
     """
-    with _paused_collection():
+    with paused_collection():
         graph = ModelBuilder(collected, tensors).build(proto)
     collected.raise_errors(findings)
     return graph
@@ -138,19 +135,3 @@ def _unknown_fields(proto: ModelProto, collected: Findings) -> None:
     if lost:
         message = f"{lost} bytes are in fields that are not known here, and left out"
         collected.warning("ONNX0007", message, "", "the file may be made for a newer version of ONNX, or be damaged")
-
-
-@contextmanager
-def _paused_collection() -> Generator[None]:
-    # Nodes and values refer to each other and all of them stay: looking for garbage among them only takes time.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            if not gc.get_freeze_count():
-                # Both together declare everything old, so that not even the first collection looks through it.
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()

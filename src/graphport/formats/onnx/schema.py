@@ -102,7 +102,7 @@ def ir_version(opset: int) -> int:
 
 
 def _schema(domain: str, name: str, version: int | None) -> onnx.defs.OpSchema | None:
-    if version is None or not 0 < version < 1 << 31:
+    if version is None or not 0 < version < 1 << 31 or not (name.isascii() and domain.isascii()):
         return None
     try:
         return onnx.defs.get_schema(name, version, domain)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from onnx import TensorProto, TensorShapeProto, TypeProto
 
-from graphport.core.dims import Symbol, parse_dim
+from graphport.core.dims import Symbol, parse_dim, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, UNKNOWN, OptionalFact, SequenceFact, TensorFact
 
@@ -105,7 +105,7 @@ def read_type(proto: TypeProto) -> tuple[Fact, bool]:
 
 
 def write_type(fact: Fact, name: str = "") -> TypeProto:
-    """The type that says `fact`; a dim that is called after the value `name` and its axis was not named in the file."""
+    """The type that says `fact`; dims that only we have a name for have none: open ones, and `NAME.0`, `NAME.1`, …."""
     outermost = proto = TypeProto()
     while not isinstance(fact, TensorFact):
         around = proto.sequence_type if isinstance(fact, SequenceFact) else proto.optional_type
@@ -123,7 +123,7 @@ def write_type(fact: Fact, name: str = "") -> TypeProto:
         entry = tensor.shape.dim.add()
         if isinstance(dim, int):
             entry.dim_value = dim
-        elif dim not in (OPEN, Symbol(f"{name}.{axis}")):
+        elif dim != Symbol(f"{name}.{axis}") and not any(known.startswith(_OURS) for known in symbols(dim)):
             entry.dim_param = str(dim)
     return outermost
 

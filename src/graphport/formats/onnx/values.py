@@ -65,13 +65,13 @@ def set_value(proto: AttributeProto, kind: int, value: Attribute) -> None:
     elif kind == kinds.FLOAT:
         proto.f = _real(value)
     elif kind == kinds.STRING:
-        proto.s = _bytes(value)
+        proto.s = to_bytes(value)
     elif kind == kinds.INTS:
         proto.ints.extend(map(_integer, items(value)))
     elif kind == kinds.FLOATS:
         proto.floats.extend(map(_real, items(value)))
     else:
-        proto.strings.extend(map(_bytes, items(value)))
+        proto.strings.extend(map(to_bytes, items(value)))
 
 
 def items(value: Attribute) -> tuple[Attribute, ...]:
@@ -112,7 +112,12 @@ def _real(value: Attribute) -> float:
     return float(value)
 
 
-def _bytes(value: Attribute) -> bytes:
+def to_bytes(value: object) -> bytes:
+    """A text as ONNX stores it: UTF-8, and bytes that are none as they are.
+
+    Raises:
+        AttributeMismatchError: it is no text.
+    """
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):

@@ -125,15 +125,17 @@ def _encoded(
     with_sparse: bool,
 ) -> Encoded:
     notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
-    version = opsets.choose(graph, opset, collected)
-    imports = opsets.imports(graph, version, collected)
+    graphs = list(walk(graph))
+    used = opsets.words(graphs)
+    version = opsets.choose(graph, used, opset, collected)
+    imports = opsets.imports(graph, used, version, collected)
     collected.raise_errors()
     is_raw = domains.CANONICAL not in graph.opsets
-    taken = {value.name for each in walk(graph) for value in each.values()}
+    taken = {value.name for each in graphs for value in each.values()}
     encoder = Encoder(collected, placement, imports, with_defaults=is_raw, with_sparse=with_sparse, taken=taken)
     body = encoder.graph(graph, "graph")
     encoded = Encoded()
-    encoded.add(_head(notes, _ir_version(graph, notes, version, is_raw=is_raw)).SerializeToString())
+    encoded.add(_head(notes, _ir_version(graphs, notes, version, is_raw=is_raw)).SerializeToString())
     encoded.add_field(7, body)
     encoded.add(_tail(graph, notes, imports, collected).SerializeToString())
     for function in notes.functions:
@@ -149,7 +151,8 @@ def _encoded(
 
 def _sorted(graph: Graph) -> Graph:
     """The graph, or a copy of it with its nodes in order: runtimes refuse any other."""
-    if all(_is_sorted(each) for each in walk(graph)):
+    graphs = list(walk(graph))
+    if all(_is_sorted(each, has_bodies=len(graphs) > 1) for each in graphs):
         return graph
     twin = rewrite.copy(graph)
     for each in walk(twin):
@@ -179,10 +182,10 @@ def _can_be_spelled(name: str) -> bool:
         return False
 
 
-def _is_sorted(graph: Graph) -> bool:
+def _is_sorted(graph: Graph, *, has_bodies: bool) -> bool:
     seen: set[Value] = set()
     for node in graph:
-        for value in [*node.operands, *rewrite.captured(node)]:
+        for value in [*node.operands, *rewrite.captured(node)] if has_bodies else node.operands:
             if value.graph is graph and value.producer is not None and value not in seen:
                 return False
         seen.update(node.results)
@@ -213,12 +216,12 @@ def _tail(graph: Graph, notes: ModelNotes, imports: Mapping[str, int], collected
     return proto
 
 
-def _ir_version(graph: Graph, notes: ModelNotes, opset: int, *, is_raw: bool) -> int:
+def _ir_version(graphs: Iterable[Graph], notes: ModelNotes, opset: int, *, is_raw: bool) -> int:
     if not is_raw or not notes.ir_version:
         return max(schema.ir_version(opset), notes.ir_version, _FIRST_FREE_CONSTANTS)
     if notes.ir_version >= _FIRST_FREE_CONSTANTS:
         return notes.ir_version
-    for each in walk(graph):
+    for each in graphs:
         given = noted(each, GraphNotes)
         inputs = set(given.inputs) if given is not None else set[str]()
         if any(value.name not in inputs for value in each.constants):

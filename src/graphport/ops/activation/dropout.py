@@ -60,6 +60,6 @@ def Dropout(
     if training_mode is None or not training_mode.reshape(-1)[0] or share == 0:
         return data, np.ones(data.shape, np.bool_)
     state = None if seed is None else seed % 2**32
-    kept = np.random.RandomState(state).uniform(0, 1, data.shape) >= share  # noqa: NPY002  the reference draws so
+    kept = np.random.RandomState(state).uniform(0, 1, data.shape) >= share
     wide = data.astype(np.float32) if data.dtype.itemsize < 4 else data
     return np.where(kept, wide * wide.dtype.type(1 / (1 - share)), 0).astype(data.dtype), kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from graphport.ops.activation import (
     ThresholdedRelu,
 )
 from graphport.ops.arithmetic import Max, Min, Mul
+from graphport.ops.arithmetic.nnef import lift_erf
 from graphport.ops.comparison import Less, Where
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.formula import term
@@ -104,7 +105,8 @@ def selu(b: Builder, x: Value, *, alpha: float, **scale: float) -> Value:
 
 @Selu.lift("nnef")
 def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
-    return b.word("selu", x, alpha=alpha, **{"lambda": gamma})
+    attributes: dict[str, Any] = {"alpha": alpha, "lambda": gamma}
+    return b.word("selu", x, **attributes)
 
 
 _GELU = 1.702
@@ -140,23 +142,8 @@ def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
         inner = term(b, "add", x, term(b, "mul", cube, 0.044715))
         share = term(b, "tanh", term(b, "mul", inner, float(np.sqrt(2 / np.pi))))
     else:
-        share = said_erf(b, term(b, "mul", x, float(np.sqrt(0.5))))
+        (share,) = lift_erf(b, term(b, "mul", x, float(np.sqrt(0.5))))
     return b.word("mul", half, term(b, "add", share, 1.0))
-
-
-_ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
-"""Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: its error is below 1.5e-7 everywhere."""
-
-
-def said_erf(b: Builder, x: Value) -> Value:
-    """The error function as a polynomial in 1 / (1 + 0.3275911 |x|) times exp(-x²), to the precision of float32."""
-    size = term(b, "abs", x)
-    t = term(b, "rcp", term(b, "add", term(b, "mul", size, 0.3275911), 1.0))
-    series = term(b, "mul", t, _ERF[4])
-    for factor in _ERF[3::-1]:
-        series = term(b, "mul", term(b, "add", series, factor), t)
-    tail = term(b, "mul", series, term(b, "exp", term(b, "neg", term(b, "mul", x, x))))
-    return term(b, "mul", term(b, "sub", 1.0, tail), term(b, "sign", x))
 
 
 @Celu.lift("nnef")

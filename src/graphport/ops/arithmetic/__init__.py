@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ops.arithmetic.cast import Cast, CastLike
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.shapes import broadcasting, elementwise
+from graphport.ops.shapes import broadcast, broadcasting, elementwise
 from graphport.ops.special import erf, widened
 from graphport.ops.symbolic import larger, quotient, remainder, smaller
 from graphport.ops.types import FLOATS, INDICES, INTEGERS, NUMBERS_4, SIGNED, UNSIGNED, Tensor, Types
@@ -70,7 +70,7 @@ def Reciprocal(x: F) -> F:
     return (1 / widened(x)).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=6, role="pointwise")
+@op(shape=elementwise("x"), since=6, nnef="sqrt(x)", role="pointwise")
 def Sqrt(x: F) -> F:
     """Square root; NaN of negative numbers.  Shapes: x [*s] → [*s].  Source: ONNX Sqrt-13."""
     return np.sqrt(widened(x)).astype(x.dtype)
@@ -187,19 +187,24 @@ def Round(x: F) -> F:
 @op(shape=broadcasting(), since=7, outputs=("z",), role="pointwise")
 def Pow(x: Base, y: Exponent) -> Base:
     """`x` to the power `y`, in the type of `x`.  Shapes: x, y broadcast from the last dim.  Source: ONNX Pow-15."""
-    if x.dtype.kind in "iu":
-        if y.dtype.kind in "iu" and (y.size == 0 or int(y.min()) >= 0):
-            return np.power(x, y.astype(x.dtype))
-        return np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
-    wide = widened(x)
-    return np.power(wide, y.astype(wide.dtype)).astype(x.dtype)
+    if x.dtype.kind in "iu" and y.dtype.kind in "iu":
+        return _integer_power(x, y)
+    return np.power(x.astype(np.float64) if x.dtype.kind in "iu" else widened(x), widened(y)).astype(x.dtype)
+
+
+def _integer_power(x: Tensor, y: Tensor) -> Tensor:
+    """Exact, and wrapping; one over a power is 0 but of 1 and -1."""
+    wide: Any = np.uint64 if x.dtype == np.uint64 else np.int64
+    powers = np.power(x.astype(wide), np.maximum(y, 0).astype(wide))
+    inverted = np.where(np.abs(x) == 1, np.where(y % 2 == 0, 1, x), 0)
+    return np.where(y < 0, inverted.astype(wide), powers).astype(x.dtype)
 
 
 def _mod_shape(a: TensorFact, b: TensorFact, *, fmod: int = 0) -> TensorFact:
     if not fmod and a.dtype is not None and a.dtype.is_floating:
         message = f"the remainder of {a.dtype} with fmod = 0"
         raise ShapeError(message, "set fmod = 1: floating remainders have the sign of the dividend")
-    return broadcasting()(a, b)  # type: ignore[return-value]
+    return a.with_shape(broadcast(a.dims, b.dims))
 
 
 @op(shape=_mod_shape, since=10, outputs=("c",), symbolic=True, exactness="exact", role="pointwise")
@@ -220,7 +225,7 @@ def _shift_shape(x: TensorFact, y: TensorFact, *, direction: str) -> TensorFact:
     if direction not in ("LEFT", "RIGHT"):
         message = f"direction is {direction!r}"
         raise ShapeError(message, "LEFT or RIGHT")
-    return broadcasting()(x, y)  # type: ignore[return-value]
+    return x.with_shape(broadcast(x.dims, y.dims))
 
 
 @op(shape=_shift_shape, since=11, outputs=("z",), exactness="exact")

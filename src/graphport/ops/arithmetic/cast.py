@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
-from graphport.ops.declare import op
+from graphport.core.facts import MOST_REALS, TensorFact
+from graphport.ops.declare import ShapeError, op
 from graphport.ops.types import ALL_13, COMPLEX, Tensor, Types
 
 _TYPES = ALL_13 - COMPLEX
@@ -17,26 +18,51 @@ T2 = Annotated[Tensor, Types("T2", _TYPES)]
 
 _NARROW = frozenset(dtype for dtype in _TYPES if dtype.is_floating and dtype.bits <= 8)
 _WITHOUT_INFINITY = frozenset({DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2FNUZ})
+_FAR = 2**31
+"""Dims are below it in every runtime, so that no integer type of 32 bits or more changes them."""
 
 
 def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: str = "up") -> TensorFact:
-    del saturate, round_mode
+    if round_mode not in ("up", "down", "nearest"):
+        message = f"round_mode is {round_mode!r}"
+        raise ShapeError(message, "up, down or nearest")
+    if to in COMPLEX:
+        message = f"nothing is cast to {to}"
+        raise ShapeError(message)
     fact = TensorFact(to, input.shape)
-    # Dims are below 2^31 in every runtime, so that no integer type of 32 bits or more changes them.
-    if input.elements is not None and to.is_integer and to.bits >= 32:
-        return fact.with_elements(input.elements)
+    known = input.elements
+    if known is None:
+        return _truncated(fact, input.reals)
+    numbers = [dim for dim in known if isinstance(dim, int)]
+    if to.is_floating and to.bits >= 32 and len(numbers) == len(known) <= MOST_REALS:
+        return TensorFact(to, input.shape, reals=tuple(map(float, numbers)))
+    is_kept = to.is_integer and to.bits >= 32 and all(-_FAR <= number < _FAR for number in numbers)
+    return fact.with_elements(known) if is_kept else fact
+
+
+def _truncated(fact: TensorFact, reals: tuple[float, ...] | None) -> TensorFact:
+    """What is known of a short constant of real numbers in another type."""
+    if reals is None or fact.dtype is None or not all(abs(real) < _FAR for real in reals):
+        return fact
+    if fact.dtype.is_integer and fact.dtype.bits >= 32:
+        return fact.with_elements([int(real) for real in reals])
     return fact
 
 
-@op(shape=_cast_shape, since=6, outputs=("output",), exactness="exact")
+@op(shape=_cast_shape, since=6, outputs=("output",), exactness="exact", role="passive")
 def Cast(input: T1, *, round_mode: str = "up", saturate: int = 1, to: DType) -> T2:
     """`input` in the element type `to`.
 
-    Floating to integer truncates, to a narrower floating type rounds to even; what is too large for an eight-bit
-    floating type becomes its largest number if `saturate`, else infinity or NaN.  `round_mode` (`up`, `down`,
-    `nearest`) is for float8_e8m0fnu alone.  Text is read and written as decimal literals.
+    Floating to integer truncates, to a narrower floating type rounds to even, to bool asks whether it is not 0; integers
+    wrap. What is too large for an eight-bit floating type becomes its largest number if `saturate`, else infinity or
+    NaN. `round_mode` (`up`, `down`, `nearest`) is for float8_e8m0fnu alone. Text is read and written as decimal
+    literals, the shortest that are read back as the same number.
 
     Shapes: input [*s] → [*s].
+
+    Raises:
+        ShapeError: an unknown `round_mode`.
+        ValueError: text is no number.
 
     Source: ONNX Cast-25.
     """
@@ -51,11 +77,15 @@ def _cast_like_shape(
     return _cast_shape(input, to=target_type.dtype, saturate=saturate, round_mode=round_mode)
 
 
-@op(shape=_cast_like_shape, since=15, outputs=("output",), exactness="exact")
+@op(shape=_cast_like_shape, since=15, outputs=("output",), exactness="exact", role="passive")
 def CastLike(input: T1, target_type: T2, *, round_mode: str = "up", saturate: int = 1) -> T2:
     """`input` in the element type of `target_type`, as `Cast` does it.
 
     Shapes: input [*s], target_type any → [*s].
+
+    Raises:
+        ShapeError: an unknown `round_mode`.
+        ValueError: text is no number.
 
     Source: ONNX CastLike-25.
     """
@@ -69,24 +99,34 @@ def cast(x: Tensor, to: DType, *, saturate: bool = True, round_mode: str = "up")
     if x.dtype == object:
         x = _read(x, to)
     if to is DType.BOOL:
-        return x.astype(np.float32) != 0 if x.dtype.kind == "V" else x != 0
-    if to is DType.FLOAT8E8M0:
-        return _power_of_two(x, round_mode, saturate=saturate)
+        return np.asarray(_wide(x) != 0)
     with np.errstate(all="ignore"):
+        if to is DType.FLOAT8E8M0:
+            return _power_of_two(x, round_mode, saturate=saturate)
         if to in _NARROW:
             return _narrow(x, to, saturate=saturate)
         if to.is_integer and to.bits < 8:
-            # Two's complement, as the wider integers do it.
             return _wrapped(x, to)
-        wide = x.astype(np.float32) if x.dtype.kind == "V" and to.is_integer else x
-        return wide.astype(to.numpy)
+        return (_wide(x) if to.is_integer else x).astype(to.numpy)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """As a type of NumPy's own: it converts those that it lacks to few others."""
+    if x.dtype.isbuiltin == 1:
+        return x
+    return x.astype(np.float32 if DType.of(x.dtype).is_floating else np.int32)
+
+
+@cache
+def _largest(dtype: DType) -> float:
+    """The largest finite number of a floating type of eight or four bits."""
+    codes = np.arange(1 << dtype.bits, dtype=np.uint8).view(dtype.numpy).astype(np.float32)
+    return float(np.max(codes, where=np.isfinite(codes), initial=0))
 
 
 def _narrow(x: Tensor, to: DType, *, saturate: bool) -> Tensor:
-    import ml_dtypes
-
-    wide = x.astype(np.float32) if x.dtype != np.float64 else x
-    largest = float(ml_dtypes.finfo(to.numpy).max)
+    wide = x if x.dtype == np.float64 else x.astype(np.float32)
+    largest = _largest(to)
     if saturate or to is DType.FLOAT4E2M1:
         return np.where(np.isnan(wide), wide, np.clip(wide, -largest, largest)).astype(to.numpy)
     result = wide.astype(to.numpy)
@@ -96,8 +136,9 @@ def _narrow(x: Tensor, to: DType, *, saturate: bool) -> Tensor:
 
 
 def _wrapped(x: Tensor, to: DType) -> Tensor:
-    integers = np.trunc(x.astype(np.float64)).astype(np.int64) if x.dtype.kind not in "iub" else x.astype(np.int64)
-    low = integers & ((1 << to.bits) - 1)
+    """An integer type below a byte: two's complement, as the wider ones have it."""
+    wide = _wide(x)
+    low = (wide if wide.dtype.kind in "iub" else np.trunc(wide)).astype(np.int64) & ((1 << to.bits) - 1)
     if to.kind == "i":
         sign = 1 << (to.bits - 1)
         low = (low ^ sign) - sign
@@ -105,46 +146,44 @@ def _wrapped(x: Tensor, to: DType) -> Tensor:
 
 
 def _power_of_two(x: Tensor, round_mode: str, *, saturate: bool) -> Tensor:
+    """Exponents of the magnitudes, biased by 127; the last code is NaN."""
     wide = np.abs(x.astype(np.float32)).astype(np.float64)
-    with np.errstate(all="ignore"):
-        exponent = np.log2(wide)
-    rounded: Any = {"up": np.ceil, "down": np.floor}.get(round_mode, np.rint)(exponent)
-    if saturate:
-        rounded = np.clip(rounded, -127, 127)
-    codes = np.where(
-        np.isnan(wide) | (rounded > 127) | np.isinf(wide) & (not saturate), 255, np.clip(rounded, -127, 127) + 127
-    )
+    half, above = np.frexp(wide)  # wide is half * 2 ** above, with half in [0.5, 1)
+    least = {"up": 0.5, "nearest": 0.75, "down": 1.0}[round_mode]
+    goes_up = half > least if round_mode == "up" else half >= least
+    exponent = np.where(wide == 0, -np.inf, np.where(np.isinf(wide), np.inf, above - 1 + goes_up))
+    is_outside = np.zeros(x.shape, np.bool_) if saturate else (exponent > 127) | (wide < 2.0**-127)
+    codes = np.where(np.isnan(wide) | is_outside, 255, np.clip(exponent, -127, 127) + 127)
     return codes.astype(np.uint8).view(DType.FLOAT8E8M0.numpy).reshape(x.shape)
 
 
 def _read(x: Tensor, to: DType) -> Tensor:
-    flat = [str(word).strip() for word in x.reshape(-1)]
-    if to.is_integer:
-        return np.array([int(float(word)) if not _is_integer(word) else int(word) for word in flat]).reshape(x.shape)
-    return np.array([float(word) for word in flat], np.float64).reshape(x.shape)
-
-
-def _is_integer(word: str) -> bool:
-    return word.lstrip("+-").isdigit()
+    words = [str(word).strip() for word in x.reshape(-1)]
+    if not to.is_integer:
+        return np.array([float(word) for word in words], np.float64).reshape(x.shape)
+    half = 1 << (to.bits - 1) if to.kind == "i" else 0
+    numbers = [int(word) if word.lstrip("+-").isdigit() else int(float(word)) for word in words]
+    wrapped = [(number + half) % (1 << to.bits) - half for number in numbers]
+    return np.array(wrapped, to.numpy if to.bits >= 8 else np.int64).reshape(x.shape)
 
 
 def _text(x: Tensor) -> Tensor:
     if x.dtype == object:
         return x
-    wide = x.astype(np.float32) if x.dtype.kind in "fV" and x.dtype.itemsize < 4 else x
-    words = [_literal(number) for number in wide.reshape(-1)]
-    result = np.empty(len(words), object)
-    result[:] = words
+    result = np.empty(x.size, object)
+    # The digits of float32 for narrower types, too: nobody knows as what they are read back.
+    wide = x.astype(np.float32) if x.dtype == np.float16 else _wide(x)
+    result[:] = [_literal(number) for number in wide.reshape(-1)]
     return result.reshape(x.shape)
 
 
 def _literal(number: Any) -> str:
-    if isinstance(number, np.bool_):
+    if not isinstance(number, np.floating):
         return str(int(number))
-    if isinstance(number, np.floating):
-        if np.isnan(number):
-            return "NaN"
-        if np.isinf(number):
-            return "INF" if number > 0 else "-INF"
-        return np.format_float_positional(number, trim="-") if 1e-4 <= abs(number) < 1e8 or number == 0 else str(number)
-    return str(number)
+    if np.isnan(number):
+        return "NaN"
+    if np.isinf(number):
+        return "INF" if number > 0 else "-INF"
+    if number == 0 or 1e-4 <= abs(float(number)) < 1e16:
+        return np.format_float_positional(number, trim="-")
+    return np.format_float_scientific(number, trim="-", exp_digits=2)

@@ -8,39 +8,64 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.arithmetic import Add, Div, Floor, Log, Max, Min, Mul, Pow, Reciprocal, Sqrt, Sub
-from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.leading import spelled, trailed
+from graphport.ops.arithmetic import (
+    Add,
+    Cast,
+    CastLike,
+    Div,
+    Erf,
+    Floor,
+    Log,
+    Max,
+    Mean,
+    Min,
+    Mul,
+    Pow,
+    Reciprocal,
+    Round,
+    Sqrt,
+    Sub,
+    Sum,
+)
+from graphport.ops.comparison import GreaterOrEqual
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.formula import term
+from graphport.ops.leading import chained, said, spelled, trailed
+from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-for _page, _word in ((Add, "add"), (Sub, "sub"), (Mul, "mul"), (Div, "div"), (Pow, "pow"), (Min, "min"), (Max, "max")):
+for _page, _word in ((Add, "add"), (Sub, "sub"), (Mul, "mul"), (Div, "div"), (Min, "min"), (Max, "max")):
     spelled(_page, _word)
 
 
-def number(b: Builder, x: Value, value: float) -> Value:
-    """A constant of rank 0 in the element type of `x`."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
-    return b.constant(value, dtype or DType.FLOAT32)
+@lower("nnef", "pow")
+def power(b: Builder, x: Value, y: Value) -> Value:
+    """`x` to the power `y`."""
+    return b(Pow, *trailed(b, x, y))
+
+
+@Pow.lift("nnef")
+def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    """Both are reals there; of integers the power would be one."""
+    base, exponent = (each.fact.dtype if isinstance(each.fact, TensorFact) else None for each in (x, y))
+    if base is None or exponent is None or not base.is_floating:
+        return None
+    if constant_numbers(y) == (2,) and len(b.dims(y)) <= len(b.dims(x)):
+        return b.word("sqr", x)
+    if exponent.is_integer:
+        numbers = None if y.storage is None or not y.is_constant else y.storage.numpy()
+        fact = TensorFact(base, b.dims(y))
+        y = term(b, "cast", y, fact=fact, dtype=base) if numbers is None else b.constant(numbers, base)
+    return said(b, "pow", x, y, dtype=base)
 
 
 @lower("nnef", "sqr")
 def sqr(b: Builder, x: Value) -> Value:
     """The square."""
     return b(Mul, x, x)
-
-
-@lower("nnef", "sqrt")
-def sqrt(b: Builder, x: Value) -> Value:
-    """The square root."""
-    return b(Sqrt, x)
-
-
-@Sqrt.lift("nnef")
-def lift_sqrt(b: Builder, x: Value) -> tuple[Value, ...]:
-    return b.word("sqrt", x)
 
 
 @lower("nnef", "rsqr")
@@ -58,13 +83,48 @@ def rsqrt(b: Builder, x: Value) -> Value:
 @lower("nnef", "log2")
 def log2(b: Builder, x: Value) -> Value:
     """The logarithm to base 2."""
-    return b(Div, b(Log, x), number(b, x, float(np.log(2.0))))
+    return b(Div, b(Log, x), b.like(x, float(np.log(2.0))))
 
 
 @lower("nnef", "round")
 def round_half_up(b: Builder, x: Value) -> Value:
-    """The nearest integer, halves upwards (ONNX rounds them to even)."""
-    return b(Floor, b(Add, x, number(b, x, 0.5)))
+    """The nearest integer, halves upwards (ONNX rounds them to even).
+
+    `floor(x + 0.5)` would round 0.49999997 up and spoil large integers: the sum is rounded itself. What is left above
+    the floor is exact.
+    """
+    below = b(Floor, x)
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    goes_up = b(GreaterOrEqual, b(Sub, x, below), b.like(x, 0.5))
+    return b(Add, below, b(Cast, goes_up, to=dtype or DType.FLOAT32))
+
+
+@Round.lift("nnef")
+def lift_round(b: Builder, x: Value) -> tuple[Value, ...]:
+    """Halves to the even neighbour, which is twice the rounded half of the floor."""
+    fact = TensorFact(DType.BOOL, b.dims(x))
+    own = x.fact
+    below = term(b, "floor", x)
+    rest = term(b, "sub", x, below)
+    even = term(b, "mul", term(b, "floor", term(b, "add", term(b, "mul", below, 0.5), 0.5)), 2.0)
+    above = term(b, "select", term(b, "gt", rest, 0.5, fact=fact), term(b, "add", below, 1.0), even, fact=own)
+    return b.word("select", term(b, "lt", rest, 0.5, fact=fact), below, above)
+
+
+_ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+"""Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: its error is below 1.5e-7 everywhere."""
+
+
+@Erf.lift("nnef")
+def lift_erf(b: Builder, input: Value) -> tuple[Value, ...]:
+    """A polynomial in 1 / (1 + 0.3275911 |x|) times exp(-x²), to the precision of single floats."""
+    size = term(b, "abs", input)
+    t = term(b, "rcp", term(b, "add", term(b, "mul", size, 0.3275911), 1.0))
+    series = term(b, "mul", t, _ERF[4])
+    for factor in _ERF[3::-1]:
+        series = term(b, "mul", term(b, "add", series, factor), t)
+    tail = term(b, "mul", series, term(b, "exp", term(b, "neg", term(b, "mul", input, input))))
+    return b.word("mul", term(b, "sub", 1.0, tail), term(b, "sign", input), facts=[input.fact])
 
 
 @lower("nnef", "add_n")
@@ -79,8 +139,55 @@ def add_n(b: Builder, *x: Value) -> Value:
     return total
 
 
+@Sum.lift("nnef")
+def lift_sum(b: Builder, *data_0: Value) -> tuple[Value, ...]:
+    """Two by two: not all readers broadcast in `add_n`."""
+    return chained(b, "add", *data_0)
+
+
+@Mean.lift("nnef")
+def lift_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
+    """The sum, divided."""
+    (total,) = chained(b, "add", *data_0)
+    return b.word("div", total, b.like(total, float(len(data_0))))
+
+
 @lower("nnef", "copy_n")
 def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
     """The same tensor so many times."""
-    del b
-    return (x,) * times
+    if times < 1:
+        message = f"times is {times}"
+        raise ShapeError(message, "it is positive")
+    return (x,) * min(times, b.count)
+
+
+@lower("nnef", "cast")
+def cast(b: Builder, input: Value, *, dtype: DType) -> Value:
+    """`input` in the element type between < and >; of reals the fraction is dropped."""
+    return b(Cast, input, to=dtype)
+
+
+_DATA = {DType.FLOAT32: "f", DType.INT64: "iu", DType.INT32: "iu", DType.BOOL: "b"}
+"""Element types that NNEF tells apart, and the kinds that are one with them there."""
+
+
+@Cast.lift("nnef")
+def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> tuple[Value, ...] | None:
+    """NNEF has reals, integers and logical values; their width is a matter of storage."""
+    del round_mode, saturate
+    dtype = input.fact.dtype if isinstance(input.fact, TensorFact) else None
+    if dtype is None or to not in _DATA or dtype.kind not in "fiub":
+        return None
+    if dtype.kind not in _DATA[to]:
+        return b.word("cast", input, dtype=to)
+    is_wider = to.kind == "f" or dtype.bits < to.bits or dtype is to
+    return b.word("copy", input) if is_wider else None
+
+
+@CastLike.lift("nnef")
+def lift_cast_like(
+    b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
+) -> tuple[Value, ...] | None:
+    """As `Cast` to a type that is known."""
+    to = target_type.fact.dtype if isinstance(target_type.fact, TensorFact) else None
+    return None if to is None else lift_cast(b, input, round_mode=round_mode, saturate=saturate, to=to)

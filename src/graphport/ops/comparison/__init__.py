@@ -89,7 +89,7 @@ def IsNaN(x: Real) -> T2:
     return np.isnan(x)
 
 
-@op(shape=lambda x, *, detect_negative=1, detect_positive=1: _logical(x), since=10, exactness="exact")
+@op(shape=_logical, since=10, exactness="exact")
 def IsInf(x: Real, *, detect_negative: int = 1, detect_positive: int = 1) -> T2:
     """Where `x` is infinite, on the sides that are asked for.  Shapes: x [*s] → [*s].  Source: ONNX IsInf-20."""
     infinite = np.isinf(x)

@@ -50,7 +50,8 @@ def settled(body: Body, fixed: Sequence[Fact], initial: Sequence[Fact], skipped:
             return carried, returned
         carried = again
         returned = run()
-    carried = [TensorFact(f.dtype, None) if isinstance(f, TensorFact) else UNKNOWN for f in carried]
+    unranked: list[Fact] = [TensorFact(f.dtype, None) if isinstance(f, TensorFact) else UNKNOWN for f in carried]
+    carried = unranked
     return carried, run()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.facts import Fact, TensorFact, Unknown
+from graphport.core.facts import Fact, TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph
 from graphport.ops.arithmetic import Sub

@@ -43,8 +43,9 @@ def constant_value(attributes: dict[str, Any]) -> Storage:
             return storage_of(value, DType.INT64)
         case "value_string" | "value_strings":
             return storage_of(np.array(value, object), DType.STRING)
-    message = f"the value is given as {name}"
-    raise ShapeError(message)
+        case _:
+            message = f"the value is given as {name}"
+            raise ShapeError(message)
 
 
 def _constant_shape(**attributes: Any) -> TensorFact:

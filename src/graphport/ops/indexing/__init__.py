@@ -77,7 +77,7 @@ def _slice_shape(
         if axis >= len(dims):
             message = f"{len(chosen)} starts for a tensor of rank {len(dims)}"
             raise ShapeError(message)
-        dims[axis] = _slice_length(dims[axis], *(_entry(fact, number) for fact in (starts, ends)), _step(steps, number))
+        dims[axis] = _slice_length(dims[axis], _entry(starts, number), _entry(ends, number), _step(steps, number))
     return data.with_shape(dims)
 
 

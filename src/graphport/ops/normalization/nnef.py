@@ -14,7 +14,7 @@ from graphport.ops.declare import lower
 from graphport.ops.leading import trailed
 from graphport.ops.normalization import LRN, BatchNormalization, LpNormalization
 from graphport.ops.pooling.nnef.pools import box
-from graphport.ops.reduction import ReduceL1, ReduceL2, ReduceMean
+from graphport.ops.reduction import ReduceL1, ReduceL2
 from graphport.ops.reshape import Squeeze
 
 if TYPE_CHECKING:
@@ -162,12 +162,3 @@ def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 
     """0 where the norm is 0, which the smallest divisor brings about."""
     place = axis % len(b.dims(input))
     return b.word(f"l{p}_normalization", input, axes=(place,), bias=0.0, epsilon=_SMALLEST)
-
-
-@lower("nnef", "moments")
-def moments(b: Builder, input: Value, *, axes: Shaped) -> tuple[Value, Value]:
-    """The mean and the variance over `axes`."""
-    over = b.constant(np.array(axes, np.int64))
-    mean = b(ReduceMean, input, over, noop_with_empty_axes=1)
-    centred = b(Sub, input, mean)
-    return mean, b(ReduceMean, b(Mul, centred, centred), over, noop_with_empty_axes=1)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 _MODES = {"constant": "constant", "replicate": "edge", "reflect": "reflect"}
+MOST_PLACES = 1 << 20
+"""Longest list of places that a lowering writes down as a constant."""
 _FARTHEST = np.iinfo(np.int64).min
 
 
@@ -60,19 +62,19 @@ def _mirrored(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
     """Mirror images on both ends of one axis, the edge doubled; ONNX has no mode for that."""
     n = b.dims(x)[axis]
     begin, end = pair
-    if isinstance(n, int):
-        kept = range(max(-begin, 0), n - max(-end, 0))
-        places = np.pad(np.array(kept, np.int64), (max(begin, 0), max(end, 0)), "symmetric")
-        return b(Gather, x, b.constant(places), axis=axis)
-    if begin < 0 or end < 0 or decide_less(n, max(begin, end)) is not False:
-        message = f"mirroring ({begin}, {end}) entries of an axis whose extent is not known"
+    if begin >= 0 and end >= 0 and decide_less(n, max(begin, end)) is False:
+        parts = [x]
+        if begin:
+            parts.insert(0, _slice(b, x, axis, begin - 1, _FARTHEST))
+        if end:
+            parts.append(_slice(b, x, axis, -1, -1 - end))
+        return b(Concat, *parts, axis=axis)
+    if not isinstance(n, int) or n + abs(begin) + abs(end) > MOST_PLACES:
+        message = f"mirroring ({begin}, {end}) entries of an axis of {n}"
         raise UnsupportedError(message)
-    parts = [x]
-    if begin:
-        parts.insert(0, _slice(b, x, axis, begin - 1, _FARTHEST))
-    if end:
-        parts.append(_slice(b, x, axis, -1, -1 - end))
-    return b(Concat, *parts, axis=axis)
+    kept = np.arange(max(-begin, 0), n - max(-end, 0), dtype=np.int64)
+    places = np.pad(kept, (max(begin, 0), max(end, 0)), "symmetric")
+    return b(Gather, x, b.constant(places), axis=axis)
 
 
 def _slice(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:

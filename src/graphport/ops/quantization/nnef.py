@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.ops.arithmetic import Abs, Add, Ceil, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
+from graphport.ops.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
 from graphport.ops.arithmetic.cast import CastLike
+from graphport.ops.comparison import Less
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.leading import trailed
 
@@ -67,9 +68,33 @@ def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Valu
     """Powers of 2 up to the first one that is not below `max`, with the sign of `x`."""
     _check(bits)
     x, top = trailed(b, x, max)
-    log_2 = b.like(x, float(np.log(2.0)))
-    highest = b(Ceil, b(Div, b(Log, top), log_2))
+    highest = _next_exponent(b, top)
     lowest = b(Sub, highest, b.like(x, float(2**bits - 1)))
-    exponent = b(Div, b(Log, b(Abs, x)), log_2)
-    codes = _rounded(b, b(Max, b(Min, exponent, highest), lowest))
-    return b(Mul, b(Sign, x), b(Pow, b.like(x, 2.0), codes))
+    codes = _rounded(b, b(Max, b(Min, _log_2(b, b(Abs, x)), highest), lowest))
+    return b(Mul, b(Sign, x), _power_of_2(b, codes))
+
+
+@lower("nnef", "provisional.logarithmic_quantize")
+def provisional_logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Value:
+    """Powers of 2 from 1 on: how far `x` is above the least one, `bits` steps below the first not below `max`."""
+    _check(bits)
+    x, top = trailed(b, x, max)
+    largest = _next_exponent(b, top)
+    least = _power_of_2(b, b(Sub, largest, b.like(x, float(bits))))
+    clamped = b(Max, b(Min, x, _power_of_2(b, largest)), least)
+    return _power_of_2(b, _rounded(b, _log_2(b, b(Div, clamped, least))))
+
+
+def _log_2(b: Builder, x: Value) -> Value:
+    return b(Div, b(Log, x), b.like(x, float(np.log(2.0))))
+
+
+def _power_of_2(b: Builder, x: Value) -> Value:
+    return b(Pow, b.like(x, 2.0), x)
+
+
+def _next_exponent(b: Builder, x: Value) -> Value:
+    """The exponent of the first power of 2 that is not below `x`."""
+    # Quotients of logarithms are not exact: that of 8192 is above 13.
+    nearest = _rounded(b, _log_2(b, x))
+    return b(Add, nearest, b(CastLike, b(Less, _power_of_2(b, nearest), x), x))

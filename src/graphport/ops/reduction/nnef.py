@@ -2,75 +2,131 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.arithmetic import Cast
+from graphport.ops.arithmetic import Mul, Sub
 from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.formula import term
 from graphport.ops.pattern import constant_numbers
-from graphport.ops.reduction import ArgMax, ArgMin, ReduceMax, ReduceMean, ReduceMin, ReduceSum
+from graphport.ops.reduction import (
+    ArgMax,
+    ArgMin,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceSum,
+    ReduceSumSquare,
+)
 from graphport.ops.reshape import Reshape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def reduced(b: Builder, page: Page, input: Value, axes: tuple[int, ...]) -> Value:
+    """A canonical reduction over `axes`, which stay; over none of them where there are none."""
+    return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
 
 
 def _spelled(page: Page, word: str) -> None:
     @lower("nnef", word)
     def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-        return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
-
-    @lift("nnef", page.name)
-    def lifted(
-        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> tuple[Value, ...] | None:
-        return _lifted(b, word, data, axes, keepdims, noop_with_empty_axes)
+        return reduced(b, page, input, axes)
 
 
-def _lifted(
-    b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop: int
-) -> tuple[Value, ...] | None:
-    dims = b.dims(data)
-    given = () if axes is None else constant_numbers(axes)
-    if given is None:
-        return None
-    chosen = tuple(sorted(axis % len(dims) for axis in given)) or (() if noop else tuple(range(len(dims))))
-    dtype = data.fact.dtype if isinstance(data.fact, TensorFact) else None
-    kept = TensorFact(dtype, tuple(1 if axis in chosen else dim for axis, dim in enumerate(dims)))
-    reduced = b.word(word, data, facts=[kept], axes=chosen, **({"normalize": False} if word == "sum_reduce" else {}))
-    return reduced if keepdims or not chosen else b.word("squeeze", *reduced, axes=chosen)
+for _page, _word in (
+    (ReduceMean, "mean_reduce"),
+    (ReduceMax, "max_reduce"),
+    (ReduceMin, "min_reduce"),
+    (ReduceMax, "any_reduce"),
+    (ReduceMin, "all_reduce"),
+):
+    _spelled(_page, _word)
 
 
 @lower("nnef", "sum_reduce")
 def sum_reduce(b: Builder, input: Value, *, axes: tuple[int, ...], normalize: bool) -> Value:
     """The sum, or with `normalize` the mean."""
-    page = ReduceMean if normalize else ReduceSum
-    return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
+    return reduced(b, ReduceMean if normalize else ReduceSum, input, axes)
 
 
-@ReduceSum.lift("nnef")
-def lift_sum(
+@lower("nnef", "moments")
+def moments(b: Builder, input: Value, *, axes: tuple[int, ...]) -> tuple[Value, ...]:
+    """The mean, and the mean square of what differs from it."""
+    mean = reduced(b, ReduceMean, input, axes)
+    rest = b(Sub, input, mean)
+    return mean, reduced(b, ReduceMean, b(Mul, rest, rest), axes)
+
+
+def _chosen(b: Builder, data: Value, axes: Value | None, noop: int) -> tuple[int, ...] | None:
+    """The axes that go, in order; `None` where only a run can tell."""
+    rank = len(b.dims(data))
+    given = () if axes is None else constant_numbers(axes)
+    if given is None:
+        return None
+    return tuple(sorted(axis % rank for axis in given)) or (() if noop else tuple(range(rank)))
+
+
+def _lift(page: Page, word: str, before: str | None = None, after: str | None = None, **attributes: Attribute) -> None:
+    """Say `page` by a reducing word, with elementwise words before and behind it."""
+
+    @lift("nnef", page.name)
+    def lifted(
+        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Lifted:
+        chosen = _chosen(b, data, axes, noop_with_empty_axes)
+        fact = data.fact
+        if chosen is None or not isinstance(fact, TensorFact):
+            return None
+        x = data if before is None else term(b, before, data)
+        logical = _LOGICAL.get(word, word) if fact.dtype is DType.BOOL else word
+        kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
+        y = b.word(logical, x, facts=[kept], axes=chosen, **attributes)
+        if after is not None:
+            y = b.word(after, *y, facts=[kept])
+        return y if keepdims or not chosen else b.word("squeeze", *y, axes=chosen)
+
+
+_LOGICAL = {"max_reduce": "any_reduce", "min_reduce": "all_reduce"}
+"""What extremes of logical tensors are called."""
+
+_lift(ReduceMean, "mean_reduce")
+_lift(ReduceMax, "max_reduce")
+_lift(ReduceMin, "min_reduce")
+_lift(ReduceSum, "sum_reduce", normalize=False)
+_lift(ReduceL1, "sum_reduce", before="abs", normalize=False)
+_lift(ReduceL2, "sum_reduce", before="sqr", after="sqrt", normalize=False)
+_lift(ReduceLogSum, "sum_reduce", after="log", normalize=False)
+_lift(ReduceSumSquare, "sum_reduce", before="sqr", normalize=False)
+
+
+@ReduceLogSumExp.lift("nnef")
+def lift_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> tuple[Value, ...] | None:
-    return _lifted(b, "sum_reduce", data, axes, keepdims, noop_with_empty_axes)
-
-
-def _spelled_logical(page: Page, word: str) -> None:
-    @lower("nnef", word)
-    def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-        # Extremes of a logical tensor are "all" and "any"; ONNX Runtime computes them of bytes.
-        bytes_ = b(Cast, input, to=DType.UINT8)
-        reduced = b(page, bytes_, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
-        return b(Cast, reduced, to=DType.BOOL)
-
-
-_spelled_logical(ReduceMin, "all_reduce")
-_spelled_logical(ReduceMax, "any_reduce")
+) -> Lifted:
+    """Shifted by the largest number, so that nothing overflows."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    fact = data.fact
+    if chosen is None or not isinstance(fact, TensorFact):
+        return None
+    kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
+    top = term(b, "max_reduce", data, fact=kept, axes=chosen)
+    powers = term(b, "exp", term(b, "sub", data, top))
+    total = term(b, "sum_reduce", powers, fact=kept, axes=chosen, normalize=False)
+    y = term(b, "add", term(b, "log", total), top)
+    return (y,) if keepdims or not chosen else b.word("squeeze", y, axes=chosen)
 
 
 def _spelled_arg(page: Page, word: str) -> None:
@@ -83,17 +139,14 @@ def _spelled_arg(page: Page, word: str) -> None:
             message = f"{word} over no axis"
             raise UnsupportedError(message)
         # Several axes count as one, in row-major order.
-        order = (*(axis for axis in range(rank) if axis not in axes), *axes)
-        kept = rank - len(axes)
+        order = (*(axis for axis in range(rank) if axis not in axes), *sorted(axes))
         moved = b(Transpose, input, perm=order)
-        joined = b(Reshape, moved, b.constant(np.array([*[0] * kept, -1], np.int64)))
+        joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
         found = b(page, joined, axis=-1, keepdims=0)
         return b(Unsqueeze, found, b.constant(np.array(sorted(axes), np.int64)))
 
     @lift("nnef", page.name)
-    def lifted(
-        b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-    ) -> tuple[Value, ...] | None:
+    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
         if select_last_index:
             return None
         dims = b.dims(data)
@@ -105,6 +158,3 @@ def _spelled_arg(page: Page, word: str) -> None:
 
 _spelled_arg(ArgMax, "argmax_reduce")
 _spelled_arg(ArgMin, "argmin_reduce")
-
-for _page, _word in ((ReduceMean, "mean_reduce"), (ReduceMax, "max_reduce"), (ReduceMin, "min_reduce")):
-    _spelled(_page, _word)

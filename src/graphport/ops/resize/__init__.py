@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from graphport.core.dims import Dim
+from graphport.core.dims import Dim, decide_equal, product
 from graphport.core.facts import OPEN, TensorFact, Unknown
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.resize.grid import AffineGrid, GridSample
@@ -52,8 +52,11 @@ def _resize_shape(
             message = f"{what} is {found!r}"
             raise ShapeError(message, ", ".join(allowed))
     scales, sizes = _given(scales), _given(sizes)
-    if (scales is None) == (sizes is None):
-        message = "neither scales nor sizes is there" if scales is None else "scales and sizes are both there"
+    if scales is None and sizes is None:
+        message = "neither scales nor sizes is there"
+        raise ShapeError(message, "give one of them")
+    if _has_entries(scales) and _has_entries(sizes):
+        message = "scales and sizes are both there"
         raise ShapeError(message, "give one of them")
     if coordinate_transformation_mode == "tf_crop_and_resize" and _given(roi) is None:
         message = "tf_crop_and_resize without roi"
@@ -62,11 +65,7 @@ def _resize_shape(
     chosen = tuple(range(rank)) if axes is None else axis_indices(axes, rank)
     dims: list[Dim] = list(x.dims)
     try:
-        found = (
-            _scaled(dims, chosen, scales)
-            if scales is not None
-            else _sized(dims, chosen, sizes, keep_aspect_ratio_policy)
-        )
+        found = _lengths([x.dims[axis] for axis in chosen], scales, sizes, keep_aspect_ratio_policy)
     except Unknown:
         found = [OPEN] * len(chosen)
     for axis, length in zip(chosen, found, strict=True):
@@ -79,17 +78,25 @@ def _given(fact: TensorFact | None) -> TensorFact | None:
     return None if fact is None or fact.shape == (0,) else fact
 
 
-def _count(what: str, found: int, axes: tuple[int, ...]) -> None:
-    if found != len(axes):
-        message = f"{what} has {found} entries for {len(axes)} axes"
-        raise ShapeError(message)
+def _has_entries(fact: TensorFact | None) -> bool:
+    return fact is not None and fact.shape is not None and decide_equal(product(fact.shape), 0) is False
 
 
-def _scaled(dims: list[Dim], axes: tuple[int, ...], scales: TensorFact) -> list[Dim]:
-    if scales.reals is None:
+def _lengths(dims: list[Dim], scales: TensorFact | None, sizes: TensorFact | None, policy: str) -> list[Dim]:
+    """New lengths for those of the chosen axes; raises `Unknown` where only a run can tell them."""
+    if scales is not None and scales.reals:
+        _count("scales", len(scales.reals), len(dims))
+        return [scaled_length(n, scale) for n, scale in zip(dims, scales.reals, strict=True)]
+    if sizes is None or (scales is not None and not _has_entries(sizes)):
         raise Unknown
-    _count("scales", len(scales.reals), axes)
-    return [scaled_length(dims[axis], scale) for axis, scale in zip(axes, scales.reals, strict=True)]
+    _count("sizes", len(sizes.known), len(dims))
+    return _sized(dims, list(sizes.known), policy)
+
+
+def _count(what: str, found: int, axes: int) -> None:
+    if found != axes:
+        message = f"{what} has {found} entries for {axes} axes"
+        raise ShapeError(message)
 
 
 def scaled_length(n: Dim, scale: float) -> Dim:
@@ -108,14 +115,11 @@ def scaled_length(n: Dim, scale: float) -> Dim:
     return n * ratio.numerator // ratio.denominator if ratio.numerator < 256 and ratio.denominator <= 64 else OPEN
 
 
-def _sized(dims: list[Dim], axes: tuple[int, ...], sizes: TensorFact | None, policy: str) -> list[Dim]:
-    wanted = [] if sizes is None else list(sizes.known)
-    _count("sizes", len(wanted), axes)
+def _sized(dims: list[Dim], wanted: list[Dim], policy: str) -> list[Dim]:
     if policy == "stretch":
         return wanted
-    lengths = [dims[axis] for axis in axes]
-    pairs = [(n, size) for n, size in zip(lengths, wanted, strict=True) if isinstance(n, int) and isinstance(size, int)]
-    if len(pairs) != len(axes) or any(n == 0 for n, _ in pairs):
+    pairs = [(n, size) for n, size in zip(dims, wanted, strict=True) if isinstance(n, int) and isinstance(size, int)]
+    if len(pairs) != len(dims) or any(n == 0 for n, _ in pairs):
         raise Unknown
     scale = _kept_ratio(pairs, policy)
     return [floor(scale * n + 0.5) for n, _ in pairs]

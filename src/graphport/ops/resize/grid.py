@@ -181,5 +181,6 @@ def AffineGrid(theta: Theta, size: Int64, *, align_corners: int = 0) -> Theta:
 def _centres(n: int, align_corners: int) -> Tensor:
     """Places of the entries of an axis, from -1 to 1."""
     if align_corners:
+        # A single entry has no two corners: it lies in the middle, as in PyTorch.
         return np.linspace(-1, 1, n) if n > 1 else np.zeros(n)
     return (2 * np.arange(n) + 1) / n - 1

@@ -129,6 +129,8 @@ def lift_resize(
         return (
             None if method is None else b.word("multilinear_upsample", x, factor=up, method=method, border="replicate")
         )
+    if any(ratio > 1 for ratio in ratios[2:]):
+        return None
     down = tuple(round(1 / ratio) for ratio in ratios[2:])
     exact = all(ratio * f == 1 for ratio, f in zip(ratios[2:], down, strict=True))
     divides = all(isinstance(n, int) and n % f == 0 for n, f in zip(b.dims(x)[2:], down, strict=True))

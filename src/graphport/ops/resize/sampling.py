@@ -65,8 +65,8 @@ def resampled(
     y = x if mode == "nearest" else x.astype(np.float64)
     outside: list[tuple[int, Tensor]] = []
     for axis in changed:
-        # The nearest entry may hang on the last bit: like the runtimes, count in float32 there.
-        at = places(axis, coordinates, np.dtype(np.float32 if mode == "nearest" else np.float64))
+        # The nearest entry and the ends of a region hang on the last bit: like the runtimes, count in float32 there.
+        at = places(axis, coordinates, np.dtype(np.float32 if crops or mode == "nearest" else np.float64))
         if crops:
             outside.append((axis.axis, (at < 0) | (at > axis.length - 1)))
         if mode == "nearest":
@@ -97,11 +97,10 @@ def places(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Tensor:
         case "align_corners":
             return y * (n - one) / (width - one) if axis.out > 1 else y * real(0)
         case "tf_crop_and_resize":
-            # In the region's own precision: in a finer one its ends would lie beside the entries that they name.
-            start, end, last = np.float32(axis.start), np.float32(axis.end), np.float32(axis.length - 1)
+            start, end, last = real(axis.start), real(axis.end), n - one
             if axis.out == 1:
-                return y + real((start + end) * last) * half
-            return real(start * last) + y * real((end - start) * last) / (width - one)
+                return y + (start + end) * last * half
+            return start * last + y * (end - start) * last / (width - one)
         case "pytorch_half_pixel":
             return (y + half) / ratio - half if axis.out > 1 else y * real(0)
         case "half_pixel_symmetric":

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.storage import storage_of
 from graphport.ops.arithmetic import Add, Div, Mod, Mul, Sub
 from graphport.ops.convolution.borders import Pairs, Slide, bordered, fact_of, known
 from graphport.ops.convolution.window import Window, numbers_of_pairs, window
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.generate import ConstantOfShape
 from graphport.ops.indexing import Gather, ScatterElements
 from graphport.ops.padding import Pad
-from graphport.ops.padding.borders import padded
+from graphport.ops.padding.borders import MOST_PLACES, padded
 from graphport.ops.pooling import MaxPool
 from graphport.ops.pooling.nnef.arrangement import Shaped, arranged
 from graphport.ops.reshape import Reshape
@@ -72,9 +74,17 @@ def _integers(b: Builder, numbers: object) -> Value:
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def _along(numbers: Integers, axis: int, rank: int) -> Integers:
-    """A vector laid along one of the last `rank` axes."""
-    return numbers.reshape([-1 if i == axis else 1 for i in range(rank)])
+def _beginnings(b: Builder, count: int, stride: int, offset: int, axis: int, rank: int) -> Value:
+    """Where the windows begin, `count` numbers laid along one of `rank` axes.
+
+    Raises:
+        UnsupportedError: they are too many to be written down.
+    """
+    if count > MOST_PLACES:
+        message = f"an axis of {count} windows"
+        raise UnsupportedError(message)
+    first: Integers = np.arange(count, dtype=np.int64) * stride + offset
+    return b.constant(first.reshape([-1 if i == axis else 1 for i in range(rank)]))
 
 
 def _within_window(b: Builder, places: Value, dims: tuple[int, ...], slid: Window) -> Value:
@@ -85,8 +95,8 @@ def _within_window(b: Builder, places: Value, dims: tuple[int, ...], slid: Windo
     for axis, (begin, _) in enumerate(numbers_of_pairs(slid.pads)):
         at = b(Div, places, _integers(b, prod(dims[axis + 1 :])))
         at = b(Mod, at, _integers(b, dims[axis]))
-        first = np.arange(known(slid.lengths)[axis]) * slid.strides[axis] - begin
-        step = b(Div, b(Sub, at, _integers(b, _along(first, axis, rank))), _integers(b, slid.dilations[axis]))
+        first = _beginnings(b, known(slid.lengths)[axis], slid.strides[axis], -begin, axis, rank)
+        step = b(Div, b(Sub, at, first), _integers(b, slid.dilations[axis]))
         part = b(Mul, step, _integers(b, prod(kernel[axis + 1 :])))
         total = part if total is None else b(Add, total, part)
     if total is None:
@@ -129,19 +139,20 @@ def _slide(b: Builder, input: Value, size: Shaped, padding: Pairs, stride: Shape
 def _places(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...], lengths: tuple[int, ...]) -> Value:
     """Positions in the windows as places in the whole tensor of the shape `wide`, which is padded already."""
     kernel = known(slide.kernel)
-    rank = len(wide)
-    # Where the windows begin is known; only the positions inside them have to be computed.
-    corner = np.zeros(lengths, np.int64)
     total: Value | None = None
-    for axis in range(rank):
+    for axis in range(len(wide)):
         volume = prod(wide[axis + 1 :])
-        corner = corner + _along(np.arange(lengths[axis]) * slide.stride[axis], axis, rank) * volume
+        parts = [_beginnings(b, lengths[axis], slide.stride[axis] * volume, 0, axis, len(wide))]
         if kernel[axis] > 1:
             step = b(Mod, b(Div, index, _integers(b, prod(kernel[axis + 1 :]))), _integers(b, kernel[axis]))
-            part = b(Mul, step, _integers(b, slide.dilation[axis] * volume))
+            parts.append(b(Mul, step, _integers(b, slide.dilation[axis] * volume)))
+        for part in parts:
             total = part if total is None else b(Add, total, part)
-    first = _integers(b, corner)
-    return first if total is None else b(Add, total, first)
+    if total is None:
+        message = "a window over no axis"
+        raise ShapeError(message)
+    # A window of one entry has one position; the shape is that of the indices all the same.
+    return total if any(k > 1 for k in kernel) else b(Add, total, b(Mul, index, _integers(b, 0)))
 
 
 @lower("nnef", "desample")
@@ -167,7 +178,7 @@ def desample(
     canvas = tuple(n + begin + end for n, (begin, end) in zip(out, amounts, strict=True))
     places = _places(b, index, slide, canvas, dims)
     dtype = fact_of(input).dtype or DType.FLOAT32
-    zeros = b.constant(np.zeros(prod(canvas), dtype.numpy))
+    zeros = b(ConstantOfShape, _integers(b, [prod(canvas)]), value=storage_of(np.zeros(1), dtype))
     flat = b(
         ScatterElements,
         zeros,

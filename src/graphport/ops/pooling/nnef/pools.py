@@ -12,6 +12,7 @@ from graphport.ops.convolution import ConvTranspose
 from graphport.ops.convolution.borders import Pairs, bordered, fact_of, known, said_padding
 from graphport.ops.convolution.nnef import deconv_attributes, steps
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.padding.borders import MOST_PLACES
 from graphport.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.pooling.nnef.arrangement import Shaped, arranged
 
@@ -123,6 +124,9 @@ def debox(
         raise UnsupportedError(message)
     wanted = found.chosen(output_shape)
     kernel = known(found.slide.kernel)
+    if channels * prod(kernel) > MOST_PLACES:
+        message = f"{channels} windows of {prod(kernel)} entries"
+        raise UnsupportedError(message)
     share = 1 / prod(kernel) if normalize else 1
     weights = b.like(input, np.full((channels, 1, *kernel), share))
     shaped = deconv_attributes(found.slide, b.dims(found.x)[2:], wanted)

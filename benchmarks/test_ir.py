@@ -1,0 +1,115 @@
+"""What `graphport.ir` does stays linear in graphs of every form: long chains, wide nodes, many readers, many bodies."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from benchmarks.test_scaling import FEW, LINEAR, MANY, MOST, chain, replace_each
+
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.search import has_path, nodes_on_paths, paths
+from graphport.ir.text import from_text, to_text
+from graphport.ir.verify import verify
+
+
+def wide(count: int) -> Graph:
+    """One node that reads from `count` others, which all read one value and are returned, too."""
+    graph = Graph()
+    x = graph.add_input("x")
+    values = [graph.append(Node("Relu", [x], [Value(f"v{number}")])).output for number in range(count)]
+    graph.append(Node("Concat", values, [Value("y")]))
+    graph.set_outputs(values)
+    return graph
+
+
+def branches(count: int) -> Graph:
+    """`count` nodes, half of them in bodies that read what is around them."""
+    graph = Graph()
+    value = graph.add_input("x")
+    for number in range(count // 2):
+        body = Graph("then")
+        body.add_output(body.append(Node("Relu", [value], [Value(f"b{number}")])).output)
+        value = graph.append(Node("If", [value], [Value(f"v{number}")], {"then_branch": body})).output
+    graph.add_output(value)
+    return graph
+
+
+def diamonds(count: int) -> Graph:
+    """A chain in which every third node joins two ways from the one before."""
+    graph = Graph()
+    value = graph.append(Node("Start", [], [Value("start")])).output
+    for number in range(count // 3):
+        left, right = (graph.append(Node("Relu", [value], [Value(f"{side}{number}")])).output for side in "lr")
+        value = graph.append(Node("Add", [left, right], [Value(f"v{number}")])).output
+    graph.add_output(value)
+    return graph
+
+
+def edit(graph: Graph) -> None:
+    """Everything that a pass may do to a whole graph."""
+    replace_each(graph)
+    verify(graph)
+    rewrite.sort(graph)
+    verify(rewrite.copy(graph))
+    graph.set_outputs(graph.outputs[:1])
+    rewrite.remove_dead(graph)
+    verify(graph)
+
+
+def search(graph: Graph) -> None:
+    """Every kind of search, up and down, with more paths than anybody can count."""
+    last, relay = graph.outputs[0], ("Add", "Relu")
+
+    def is_last(node: Node) -> bool:
+        return node.output is last
+
+    has_path(graph, "Start", is_last, relay=relay)
+    nodes_on_paths(graph, "Start", is_last, relay=relay)
+    nodes_on_paths(graph, is_last, None, relay=relay, direction="up")
+    paths(graph, "Relu", "Add")
+    paths(graph, "Start", is_last, relay=relay, limit=3)
+
+
+TASKS: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
+    "text, written": (chain, to_text),
+    "text, read": (lambda count: to_text(chain(count), inline=None), from_text),
+    "text of bodies, both ways": (branches, lambda graph: from_text(to_text(graph))),
+    "search": (diamonds, search),
+    "edits of a wide node": (wide, edit),
+    "edits around bodies": (branches, edit),
+}
+
+
+def seconds(task: str, count: int, rounds: int) -> float:
+    """The least processor time of several rounds, each on a graph of its own.
+
+    Without the garbage collector: what it takes depends on everything else that is alive.
+    """
+    prepare, work = TASKS[task]
+    found: list[float] = []
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            given = prepare(count)
+            begin = time.process_time()
+            work(given)
+            found.append(time.process_time() - begin)
+    finally:
+        gc.enable()
+    return min(found)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_ten_times_the_nodes_take_about_ten_times_the_time(benchmark, figure, task):
+    prepare, work = TASKS[task]
+    few = seconds(task, FEW, rounds=3)
+    many = seconds(task, MANY, rounds=3)
+    benchmark.extra_info["ratio"] = many / few
+    figure(f"{task}: {MANY:,} nodes against {FEW:,}", many / few, f"about {LINEAR} (now {many:.2f} s)")
+    benchmark.pedantic(work, setup=lambda: ((prepare(MANY),), {}), rounds=1)
+    assert many / few < MOST

@@ -1,0 +1,61 @@
+"""`graphport fmt`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from graphport.cli.options import MODEL, color_option, edition_option, findings_end, json_option, print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(name="fmt")
+@click.argument("files", metavar="FILE…", type=MODEL, nargs=-1, required=True)
+@click.option("--check", "check", is_flag=True, help="Change nothing; exit code 1 if something would change.")
+@edition_option
+@color_option
+@json_option
+@findings_end
+def verb(files: tuple[Path, ...], check: bool, edition: str | None, color: str, as_json_: bool) -> None:
+    """Lay NNEF texts out in the standard way; names, literals and comments stay as they are.
+
+    A folder stands for the graph.nnef in it.
+
+    \b
+    Examples:
+      graphport fmt model/graph.nnef
+      graphport fmt --check *.nnef
+    """
+    del color
+    changed = [str(file) for file in files if _format(_text_of(file), edition, check=check)]
+    if as_json_:
+        print_json({"changed": changed, "written": not check})
+    else:
+        for name in changed:
+            click.echo(f"{name}: {'would change' if check else 'formatted'}")
+    raise click.exceptions.Exit(1 if check and changed else 0)
+
+
+def _text_of(file: Path) -> Path:
+    return file / "graph.nnef" if file.is_dir() else file
+
+
+def _format(file: Path, edition: str | None, *, check: bool) -> bool:
+    """Format one file; whether it differs."""
+    from graphport.core.diagnostics import Source
+    from graphport.core.replacing import replacing
+    from graphport.formats.nnef.fmt import format_text
+    from graphport.formats.nnef.syntax import Edition
+
+    # Bytes, since reading as text would turn line ends into others before we see them.
+    source = Source(str(file), file.read_bytes().decode("utf-8"))
+    text = format_text(source, None if edition is None else Edition(edition))
+    if text == source.text:
+        return False
+    if not check:
+        with replacing(file) as target:
+            target.write(text.encode())
+    return True

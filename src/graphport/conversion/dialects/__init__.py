@@ -1,0 +1,38 @@
+"""What a dialect does differently in a whole graph, not in a word: one module each.
+
+Its hooks are `before(graph)`, ahead of legalizing, and `before_lifting(graph)`, ahead of the way back.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from graphport.ir.graph import Graph
+
+
+def before_legalizing(graph: Graph) -> None:
+    """Let each dialect that `graph` speaks settle what its words alone cannot say."""
+    spoken = dict.fromkeys([*graph.opsets, *(node.dialect for inner in walk(graph) for node in inner)])
+    for dialect in spoken:
+        module = _module(dialect)
+        if module is not None:
+            module.before(graph)
+
+
+def before_lifting(graph: Graph, dialect: str) -> None:
+    """Let `dialect` take out of a canonical graph what it says elsewhere than in its words."""
+    module = _module(dialect)
+    if module is not None and hasattr(module, "before_lifting"):
+        module.before_lifting(graph)
+
+
+def _module(dialect: str) -> ModuleType | None:
+    name = f"{__name__}.{dialect}"
+    return import_module(name) if dialect.isidentifier() and find_spec(name) is not None else None

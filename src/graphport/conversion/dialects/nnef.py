@@ -1,0 +1,97 @@
+"""NNEF says outside of its operations what is kept from run to run, and how tensors are quantized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphport.conversion import quantization_file
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+STATE = "state"
+"""The note of an input that is a variable of the document: the `State` that it begins a run with."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a variable becomes: the output of that name, which the document returns or not."""
+
+    output: str
+    is_returned: bool
+
+
+def before(graph: Graph) -> None:
+    """Make variables that are updated inputs and outputs, and quantized tensors results of quantizing nodes."""
+    _expose_states(graph)
+    quantization_file.spell_out(graph)
+
+
+def before_lifting(graph: Graph) -> None:
+    """The other way round: quantizing nodes become notes of tensors, states variables that are updated."""
+    quantization_file.note(graph)
+    _hide_states(graph)
+
+
+def _expose_states(graph: Graph) -> None:
+    """Let every run be given the variables that it updates, and return what they are in the next one.
+
+    Before  s = variable(label = 's');  t = f(s, x);  y = update(s, t)
+    After   s is an input, by default the numbers of the file;  t = f(s, x);  y = Identity(t);  y is an output
+    """
+    for node in graph:
+        if node.dialect != "nnef" or node.word != "update":
+            continue
+        variable, value = node.operand(0), node.operand(1)
+        if variable is None or value is None or not variable.is_constant:
+            continue
+        result = node.output
+        copy = graph.insert_before(node, Node("Identity", [value], origin=node.origin))
+        copy.take_outputs(node)
+        graph.remove(node)
+        state = _moved(graph, variable, to_input=True)
+        state.notes[STATE] = State(result.name, result.is_output)
+        if not result.is_output:
+            graph.add_output(result)
+
+
+def _hide_states(graph: Graph) -> None:
+    outputs = {value.name: value for value in graph.outputs}
+    for state in graph.inputs:
+        kept = state.notes.get(STATE) if state.has_notes else None
+        result = outputs.get(kept.output) if isinstance(kept, State) else None
+        if not isinstance(kept, State) or result is None or result.producer is None:
+            continue
+        del state.notes[STATE]
+        variable = _moved(graph, state, to_input=False)
+        updated = Value(graph.fresh(result.name), result.fact)
+        graph.append(Node("update", [variable, result], [updated], dialect="nnef"))
+        if kept.is_returned:
+            rewrite.swap_names(result, updated)
+        graph.set_outputs(
+            [updated if each is result else each for each in graph.outputs if each is not result or kept.is_returned]
+        )
+
+
+def _moved(graph: Graph, value: Value, *, to_input: bool) -> Value:
+    """An input in the place of a constant, or a constant in that of an input, name and all."""
+    twin = Value(graph.fresh(value.name), _plain(value), storage=value.storage, origin=value.origin)
+    if value.has_notes:
+        twin.notes.update(value.notes)
+    rewrite.swap_names(value, twin)
+    value.replace_uses(twin)
+    if to_input:
+        graph.remove_constant(value)
+        return graph.adopt_input(twin)
+    graph.remove_input(value)
+    return graph.adopt_constant(twin)
+
+
+def _plain(value: Value) -> TensorFact:
+    """The fact of a constant without its numbers, which another run may change."""
+    fact = value.fact
+    return TensorFact(fact.dtype, fact.shape) if isinstance(fact, TensorFact) else TensorFact(None, None)

@@ -1,0 +1,314 @@
+"""Tensors that a file of quantizations names, as nodes that quantize and dequantize, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.formats.nnef.declare import standard
+from graphport.formats.nnef.editions import final_word
+from graphport.formats.nnef.original import original_of
+from graphport.formats.nnef.quant import Quantization
+from graphport.formats.nnef.quantized import QUANTIZATION, Affine, Decoded, decoding_of, quantization_of
+from graphport.formats.nnef.syntax import Edition
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from graphport.formats.nnef.operation import Attribute
+    from graphport.ir.graph import Attribute as Said
+    from graphport.ir.graph import Graph
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_CODES = (
+    *(DType.INT2, DType.INT4, DType.INT8, DType.INT16),
+    *(DType.UINT2, DType.UINT4, DType.UINT8, DType.UINT16),
+)
+"""Integers that QuantizeLinear makes."""
+_SMALL = 4096
+"""Bytes of scales that are looked into."""
+_NEARLY_WHOLE = 1e-5
+"""A zero point this near to an integer is that integer, written with the digits of a real number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """What QuantizeLinear and DequantizeLinear say: integers from `least` to `most` in steps of `scale`."""
+
+    dtype: DType
+    scale: Array
+    zero_point: Array
+    axis: int | None
+    least: int
+    most: int
+
+
+def spell_out(graph: Graph) -> None:
+    """Put nodes that quantize behind every tensor that is noted to be quantized.
+
+    Before  w (codes);  a = conv(x, w);  return relu(a)
+    After   w = DequantizeLinear(codes);  a_1 = conv(x, w);  a = DequantizeLinear(QuantizeLinear(a_1));  return relu(a)
+
+    What these two cannot say is said by NNEF's own operation. The note is gone then.
+    """
+    original = original_of(graph)
+    edition = Edition.FINAL if original is None else original.checked.document.edition
+    for value in list(graph.values()):
+        quantization = quantization_of(value)
+        if quantization is None:
+            continue
+        del value.notes[QUANTIZATION]
+        if isinstance(value.storage, Decoded):
+            _dequantize(graph, value, value.storage)
+        else:
+            _quantize(graph, value, quantization, edition)
+
+
+def _dequantize(graph: Graph, value: Value, stored: Decoded) -> None:
+    """Let a variable be computed from its codes, where one node can; else it stays what is decoded when it is read."""
+    grid = _stored_grid(stored)
+    if grid is None:
+        return
+    codes = graph.add_constant(value.name, TensorFact.of(stored.codes), stored.codes, origin=value.origin)
+    result = Value(graph.fresh(value.name), value.fact, origin=value.origin)
+    node = Node("DequantizeLinear", [codes, *_parameters(graph, value.name, grid)], [result], _axis(grid))
+    _insert(graph, value, node)
+    rewrite.swap_names(value, result)
+    value.replace_uses(result)
+    graph.remove_constant(value)
+
+
+def _stored_grid(stored: Decoded) -> _Grid | None:
+    dtype, decoding = stored.codes.dtype, stored.decoding
+    if not isinstance(decoding, Affine) or (dtype not in _CODES and dtype is not DType.INT32):
+        return None
+    grid = _grid(decoding, dtype, *_range(dtype))
+    # The widest codes have no zero point.
+    return None if grid is not None and dtype is DType.INT32 and grid.zero_point.any() else grid
+
+
+def _quantize(graph: Graph, value: Value, quantization: Quantization, edition: Edition) -> None:
+    result = Value(graph.fresh(value.name), value.fact, origin=value.origin)
+    nodes = _steps(graph, value, _grid_of(quantization), result)
+    readers = [use for use in value.uses if isinstance(use.user, Node)]
+    outputs = [index for index, output in enumerate(graph.outputs) if output is value]
+    place = value
+    for node in nodes or [_word(graph, value, quantization, edition, result)]:
+        _insert(graph, place, node)
+        place = node.output
+    for user, index in readers:
+        cast("Node", user).set_input(index, result)
+    if not value.is_input:
+        for index in outputs:
+            graph.set_output(index, result)
+        rewrite.swap_names(value, result)
+
+
+def _insert(graph: Graph, value: Value, node: Node) -> None:
+    """Put `node` as early as `value` is known."""
+    if value.producer is not None:
+        graph.insert_after(value.producer, node)
+    elif graph.first is not None:
+        graph.insert_before(graph.first, node)
+    else:
+        graph.append(node)
+
+
+def _steps(graph: Graph, value: Value, grid: _Grid | None, result: Value) -> list[Node]:
+    """Canonical nodes from `value` to `result`; none where they cannot say it."""
+    if grid is None:
+        return []
+    nodes: list[Node] = []
+    x = value
+    if (grid.least, grid.most) != _range(grid.dtype):
+        # There is one code less than the type has: the step below the least one is cut off before.
+        floor = ((grid.least - grid.zero_point) * grid.scale).astype(np.float32)
+        if grid.axis is not None:
+            shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+            if shape is None:
+                return []
+            floor = floor.reshape(-1, *[1] * (len(shape) - grid.axis - 1))
+        x = Value(graph.fresh(value.name), value.fact)
+        nodes.append(Node("Max", [value, _constant(graph, value.name, floor)], [x], origin=value.origin))
+    codes = Value(graph.fresh(value.name))
+    parameters, axis = _parameters(graph, value.name, grid), _axis(grid)
+    nodes.append(Node("QuantizeLinear", [x, *parameters], [codes], axis, origin=value.origin))
+    nodes.append(Node("DequantizeLinear", [codes, *parameters], [result], axis, origin=value.origin))
+    return nodes
+
+
+def _word(graph: Graph, value: Value, quantization: Quantization, edition: Edition, result: Value) -> Node:
+    """NNEF's operation, in the final edition's words."""
+    operands: list[Value] = [value]
+    attributes: dict[str, Said] = {}
+    declaration = standard(edition).get(quantization.operation)
+    for name, given in quantization.arguments.items():
+        index = None if declaration is None else declaration.index(name)
+        if declaration is None or index is None or not declaration.formals[index].takes_tensors:
+            attributes[name] = cast("Said", given)
+    if declaration is not None:
+        for formal in declaration.formals[1:]:
+            if formal.takes_tensors:
+                numbers = np.asarray(quantization.arguments[formal.name])
+                dtype = np.int64 if formal.name == "zero_point" else np.float32
+                operands.append(_constant(graph, f"{value.name}_{formal.name}", numbers.astype(dtype)))
+    word = final_word(quantization.operation, edition)
+    return Node(word, operands, [result], attributes, dialect="nnef", origin=value.origin)
+
+
+def _parameters(graph: Graph, name: str, grid: _Grid) -> list[Value]:
+    scale = _constant(graph, f"{name}_scale", grid.scale.astype(np.float32).reshape(_rank(grid)))
+    if grid.dtype is DType.INT32:
+        return [scale]
+    shift = grid.zero_point.astype(grid.dtype.numpy).reshape(_rank(grid))
+    return [scale, _constant(graph, f"{name}_zero_point", shift, grid.dtype)]
+
+
+def _rank(grid: _Grid) -> tuple[int, ...]:
+    return () if grid.axis is None else (-1,)
+
+
+def _axis(grid: _Grid) -> dict[str, Said]:
+    return {} if grid.axis is None else {"axis": grid.axis}
+
+
+def _constant(graph: Graph, name: str, numbers: Array, dtype: DType | None = None) -> Value:
+    storage = storage_of(numbers, dtype)
+    return graph.add_constant(name, TensorFact.of(storage), storage)
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    width = dtype.bits
+    return (0, 2**width - 1) if dtype.kind == "u" else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+
+
+def _grid_of(quantization: Quantization) -> _Grid | None:
+    """The integers that a quantization makes, where it is one of whole steps around a whole zero point."""
+    decoding, given = decoding_of(quantization), quantization.arguments
+    bits, signed, symmetric = (int(cast("int", given.get(name, 0))) for name in ("bits", "signed", "symmetric"))
+    dtype = next((each for each in _CODES if each.bits == bits and (each.kind == "i") == bool(signed)), None)
+    if not isinstance(decoding, Affine) or dtype is None:
+        return None
+    least, most = _range(dtype)
+    return _grid(decoding, dtype, least + (signed and symmetric), most)
+
+
+def _grid(decoding: Affine, dtype: DType, least: int, most: int) -> _Grid | None:
+    scale, shift = np.broadcast_arrays(*_aligned(decoding.scale, decoding.zero_point))
+    whole = np.rint(shift)
+    long = [axis for axis, length in enumerate(scale.shape) if length > 1]
+    low, high = _range(dtype)
+    if len(long) > 1 or not np.all(np.isfinite(scale)) or np.any(np.abs(shift - whole) > _NEARLY_WHOLE):
+        return None
+    if np.any(whole < low) or np.any(whole > high):
+        return None
+    return _Grid(dtype, scale.reshape(-1), whole.reshape(-1), long[0] if long else None, least, most)
+
+
+def _aligned(a: Array, b: Array) -> tuple[Array, Array]:
+    """Both with axes of 1 behind, of one rank."""
+    rank = max(a.ndim, b.ndim)
+    return a.reshape(a.shape + (1,) * (rank - a.ndim)), b.reshape(b.shape + (1,) * (rank - b.ndim))
+
+
+# ── the other way round ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def note(graph: Graph) -> None:
+    """Turn pairs of nodes that quantize and dequantize into notes on what they quantize.
+
+    Before  w = DequantizeLinear(codes);  a = DequantizeLinear(QuantizeLinear(Conv(x, w)))
+    After   w (codes, quantized);  a = Conv(x, w) (quantized)
+
+    Leaves alone: what is scaled by blocks, or by numbers that are computed; pairs that do not scale alike; codes that
+    somebody reads as they are.
+    """
+    for node in graph:
+        if node.op == "DequantizeLinear" and node.operand(0) is not None:
+            _note(graph, node)
+    rewrite.remove_dead(graph)
+
+
+def _note(graph: Graph, node: Node) -> None:
+    codes, result = node.inputs[0], node.output
+    quantization = _said(node)
+    if codes is None or quantization is None:
+        return
+    producer = codes.producer
+    if codes.is_constant and codes.storage is not None:
+        decoding = decoding_of(quantization)
+        if decoding is None:
+            return
+        stored = Decoded(codes.storage, decoding)
+        quantized = graph.add_constant(result.name, TensorFact(DType.FLOAT32, stored.shape), stored)
+    elif producer is not None and producer.op == "QuantizeLinear" and _is_pair(producer, node):
+        quantized = _unquantized(graph, producer)
+    else:
+        return
+    quantized.notes[QUANTIZATION] = quantization
+    rewrite.swap_names(result, quantized)
+    result.replace_uses(quantized)
+
+
+def _unquantized(graph: Graph, node: Node) -> Value:
+    """What `node` quantizes, if nobody else reads it; a copy of it otherwise, and of what is no result."""
+    x = node.inputs[0]
+    if x is not None and x.producer is not None and len(x.uses) == 1 and not quantization_of(x):
+        return x
+    copy = Value(graph.fresh("quantized"), node.output.fact if x is None else x.fact)
+    graph.insert_before(node, Node("Identity", [x], [copy], origin=node.origin))
+    return copy
+
+
+def _is_pair(first: Node, second: Node) -> bool:
+    one, other = _said(first), _said(second)
+    return one is not None and other is not None and one.arguments == other.arguments and len(first.output.uses) == 1
+
+
+def _said(node: Node) -> Quantization | None:
+    """What a node that quantizes or dequantizes says, in NNEF's words."""
+    scale, shift = node.operand(1), node.operand(2)
+    codes = node.output if node.op == "QuantizeLinear" else node.operand(0)
+    fact = None if codes is None else codes.fact
+    dtype = fact.dtype if isinstance(fact, TensorFact) else None
+    if dtype is None or not dtype.is_integer or node.attributes.get("block_size") or not _is_small(scale):
+        return None
+    numbers = _numbers(scale)
+    zeros = np.zeros_like(numbers) if shift is None else _numbers(shift) if _is_small(shift) else None
+    axis = node.attributes.get("axis", 1)
+    rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else None
+    if zeros is None or not isinstance(axis, int) or (numbers.size > 1 and axis < 0 and rank is None):
+        return None
+    place = axis + (rank or 0) if axis < 0 else axis
+    arguments: dict[str, Attribute] = {
+        "zero_point": _nested(zeros.astype(np.int64), place),
+        "scale": _nested(numbers.astype(np.float64), place),
+        "bits": dtype.bits,
+        "signed": dtype.kind == "i",
+        "symmetric": False,
+    }
+    return Quantization("zero_point_linear_quantize", arguments)
+
+
+def _is_small(value: Value | None) -> bool:
+    return value is not None and value.is_constant and value.storage is not None and value.storage.nbytes <= _SMALL
+
+
+def _numbers(value: Value | None) -> Array:
+    return np.zeros(0) if value is None or value.storage is None else value.storage.numpy().reshape(-1)
+
+
+def _nested(numbers: Array, axis: int) -> Attribute:
+    """One number, or a row of them along `axis`."""
+    if numbers.size == 1:
+        return cast("Attribute", numbers.reshape(-1)[0].item())
+    nested: Attribute = tuple((each,) for each in numbers.tolist()) if axis == 0 else tuple(numbers.tolist())
+    for _ in range(axis):
+        nested = (nested,)
+    return nested

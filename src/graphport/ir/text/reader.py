@@ -1,0 +1,407 @@
+"""Reads graphs from text."""
+
+from __future__ import annotations
+
+import struct
+from math import isnan, nan, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, Source, Span, raise_errors
+from graphport.core.dims import Dim, Symbol, Symbolic, parse_dim
+from graphport.core.facts import UNKNOWN, Fact, OptionalFact, SequenceFact, TensorFact
+from graphport.core.storage import ArrayStorage, Storage, storage_of
+from graphport.ir.graph import Attribute, Graph, Node, Value
+from graphport.ir.text.elements import Bits, Element, Misfit, array_of
+from graphport.ir.text.scanner import REMEDY, Scanner
+from graphport.ir.text.words import DIM, DTYPES, INTEGER, NUMBER, PATH, WORD, name_text, split_op, value_text
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Mapping
+
+    from graphport.core.dtypes import DType
+
+MOST_NESTED = 64
+"""Graphs within each other that are read."""
+
+_CONSTANTS: dict[str, bool | None] = {"none": None, "true": True, "false": False}
+_NOTHING = storage_of([])
+"""Stands where numbers are missing, until the findings are raised."""
+
+
+def from_text(text: str | Source, *, table: Mapping[str, Storage] | None = None) -> Graph:
+    """The graph that `to_text` has written, or somebody by hand; `verify` accepts it.
+
+    Args:
+        text: see the grammar of the package.
+        table: the numbers that the text refers to by name.
+
+    Raises:
+        DiagnosticError: IO0101 to IO0109, the text is not of that grammar, or says what no graph can be; all that is
+            found up to the first word out of place.
+    """
+    with paused_collection():
+        return _Reader(Source("text", text) if isinstance(text, str) else text, table or {}).whole()
+
+
+class _Raw(NamedTuple):
+    """A tensor's fact before it is known between which bounds its symbols lie."""
+
+    dtype: DType | None
+    shape: list[int | str] | None
+    elements: list[int | str] | None
+    reals: list[float] | None
+
+
+class _Reader(Scanner):
+    """Reads by descent; only bodies within bodies make it deeper. Stops at the first word out of place."""
+
+    def __init__(self, source: Source, table: Mapping[str, Storage]) -> None:
+        super().__init__(source)
+        self.table = table
+        self.scope: dict[str, Value] = {}
+        self.entered: list[list[str]] = []
+        self.symbols: dict[str, Symbolic] = {}
+        self.dims: dict[str, Dim] = {}
+
+    def whole(self) -> Graph:
+        self.demand_word("graph")
+        graph = self.graph()
+        if self.at < len(self.text):
+            self.fail("the end of the text")
+        raise_errors(self.findings)
+        return graph
+
+    # Graphs and nodes
+
+    def graph(self) -> Graph:
+        """A graph behind its first word."""
+        if len(self.entered) == MOST_NESTED:
+            message = f"more than {MOST_NESTED} graphs lie within each other"
+            self.stop(Diagnostic("IO0102", message, self.span(self.at), REMEDY))
+        self.entered.append([])
+        graph = Graph(self.name("the name of the graph"))
+        self.demand("(")
+        for value, span in self.listed(")", self.declared):
+            self.enter(graph.adopt_input(value), span)
+        if self.word("opsets"):
+            graph.opsets = self.entries(self.integer)
+        self.demand("{")
+        while (literal := self.word("literal")) or self.word("constant"):
+            value, span = self.constant()
+            value.is_literal = literal
+            self.enter(graph.adopt_constant(value), span)
+        while not self.word("return"):
+            self.node(graph)
+        if not self.sign("}"):
+            graph.set_outputs([self.known()])
+            while not self.sign("}"):
+                self.demand(",")
+                graph.add_output(self.known())
+        for name in self.entered.pop():
+            del self.scope[name]
+        return graph
+
+    def enter(self, value: Value, span: Span) -> None:
+        if value.name in self.scope:
+            message = f"there is a {value_text(value.name)} already"
+            self.findings.append(Diagnostic("IO0104", message, span, "choose another name"))
+            return
+        self.scope[value.name] = value
+        self.entered[-1].append(value.name)
+
+    def value(self, expected: str) -> str:
+        if not self.sign("%"):
+            self.fail(expected)
+        if self.starts('"'):
+            return self.string()
+        found = self.match(PATH)
+        if found is None:
+            self.fail("the name of a value")
+        return found[0]
+
+    def declared(self, expected: str = "a value") -> tuple[Value, Span]:
+        start = self.at
+        name = self.value(expected)
+        span = self.span(start)
+        return Value(name, self.fact() if self.sign(":") else UNKNOWN), span
+
+    def constant(self) -> tuple[Value, Span]:
+        start = self.at
+        name = self.value("a value")
+        span = self.span(start)
+        fact = self.fact() if self.sign(":") else None
+        storage = self.tensor(self.dtype(), self.shape()) if self.sign("=") else None
+        if fact is None:
+            fact = UNKNOWN if storage is None else TensorFact.of(storage)
+        return Value(name, fact, storage=storage), span
+
+    def operand(self) -> Value | None:
+        return None if self.word("_") else self.known("a value or '_'")
+
+    def known(self, expected: str = "a value") -> Value:
+        """A value that may be read here."""
+        start = self.at
+        name = self.value(expected)
+        value = self.scope.get(name)
+        if value is None:
+            value = Value(name)
+            message = f"{value_text(value.name)} is not there yet"
+            remedy = "a value is read behind the place where it is computed, in the same body or one within it"
+            self.findings.append(Diagnostic("IO0103", message, self.span(start), remedy))
+        return value
+
+    def node(self, graph: Graph) -> None:
+        results = self.results()
+        word = self.name("an operator")
+        dialect, word = (word, self.name("an operator")) if self.sign(":") else split_op(word)
+        self.demand("(")
+        operands = self.listed(")", self.operand)
+        attributes = self.entries(self.attribute) if self.starts("{") else {}
+        name = self.string() if self.word("name") else ""
+        values = [None if result is None else result[0] for result in results]
+        graph.append(Node(word, operands, values, attributes, dialect=dialect, name=name))
+        for result in results:
+            if result is not None:
+                self.enter(*result)
+
+    def results(self) -> list[tuple[Value, Span] | None]:
+        if self.sign("("):
+            self.demand(")")
+            self.demand("=")
+            return []
+        results = [self.result()]
+        while not self.sign("="):
+            if not self.sign(","):
+                self.fail("',' or '='")
+            results.append(self.result())
+        return results
+
+    def result(self) -> tuple[Value, Span] | None:
+        return None if self.word("_") else self.declared("a result or 'return'")
+
+    # Attributes
+
+    def attribute(self) -> Attribute:
+        # Without recursion: tuples are nested as deep as somebody nests them.
+        open_: list[list[Attribute]] = []
+        while True:
+            if not self.sign("("):
+                item = self.leaf()
+            elif self.sign(")"):
+                item: Attribute = ()
+            else:
+                open_.append([])
+                continue
+            while open_:
+                open_[-1].append(item)
+                if self.sign(","):
+                    break
+                if not self.sign(")"):
+                    self.fail("',' or ')'")
+                item = tuple(open_.pop())
+            else:
+                return item
+
+    def leaf(self) -> Attribute:
+        """Whatever may be an attribute and is no tuple."""
+        if self.starts('"'):
+            return self.string()
+        if self.starts('b"'):
+            return self.data()
+        start = self.at
+        number = self.match(NUMBER)
+        if number:
+            return self.number(number, start)
+        for word, constant in _CONSTANTS.items():
+            if self.word(word):
+                return constant
+        if self.word("graph"):
+            return self.graph()
+        if self.word("complex"):
+            return self.complex()
+        found = WORD.match(self.text, self.at)
+        if found is None or found[0] not in DTYPES:
+            return self.fact("an attribute")
+        dtype = self.dtype()
+        if not self.starts("["):
+            return dtype
+        shape = self.shape()
+        if self.starts("(", "@"):
+            return self.tensor(dtype, shape)
+        return self.settled(self.raw(dtype, shape))
+
+    def number(self, found: re.Match[str], start: int) -> int | float:
+        element = self.element_of(found, start)
+        if not isinstance(element, Bits):
+            return element
+        (number,) = struct.unpack(">d", element.bits.to_bytes(8, "big"))
+        if not isnan(number):
+            self.misfit(f"{found[0]} is no NaN of 64 bits", start)
+        return number
+
+    def element_of(self, found: re.Match[str], start: int) -> int | float | Bits:
+        if found[1]:
+            return Bits(int(found[1], 16))
+        if INTEGER.fullmatch(found[0]):
+            return self.counted(found[0], start)
+        return float(found[0])
+
+    def complex(self) -> complex:
+        self.demand("(")
+        parts = self.listed(")", self.real)
+        if len(parts) != 2:
+            self.fail("a complex number of two parts before this")
+        return complex(*parts)
+
+    def real(self) -> float:
+        start = self.at
+        found = self.match(NUMBER)
+        if found is None:
+            self.fail("a number")
+        return float(self.number(found, start))
+
+    # Facts
+
+    def dtype(self) -> DType:
+        found = WORD.match(self.text, self.at)
+        if found is None or found[0] not in DTYPES:
+            self.fail("an element type")
+        self.match(WORD)
+        return DTYPES[found[0]]
+
+    def shape(self) -> list[int | str] | None:
+        self.demand("[")
+        if self.sign("..."):
+            self.demand("]")
+            return None
+        return self.listed("]", self.dim)
+
+    def raw(self, dtype: DType | None, shape: list[int | str] | None) -> _Raw:
+        elements = self.listed("}", self.dim) if self.sign("{") else None
+        reals = self.listed(">", self.known_real) if self.sign("<") else None
+        return _Raw(dtype, shape, elements, reals)
+
+    def known_real(self) -> float:
+        number = self.real()
+        return nan if isnan(number) else number
+
+    def dim(self) -> int | str:
+        if self.starts('"'):
+            return self.string()
+        start = self.at
+        found = self.match(DIM)
+        if found is None:
+            self.fail("a dim")
+        return self.counted(found[0], start) if INTEGER.fullmatch(found[0]) else found[0]
+
+    def fact(self, expected: str = "a fact") -> Fact:
+        wrappers: list[type[SequenceFact | OptionalFact]] = []
+        while (sequence := self.word("sequence")) or self.word("optional"):
+            wrappers.append(SequenceFact if sequence else OptionalFact)
+            self.demand("(")
+        found = WORD.match(self.text, self.at)
+        if self.sign("?"):
+            dtype = None
+        elif found is None or found[0] not in DTYPES:
+            self.fail(expected)
+        else:
+            dtype = self.dtype()
+        raw = self.raw(dtype, self.shape())
+        for _ in wrappers:
+            self.demand(")")
+        fact = self.settled(raw)
+        for wrapper in reversed(wrappers):
+            fact = wrapper(fact)
+        return fact
+
+    def settled(self, raw: _Raw) -> Fact:
+        """The fact, after what is said of its symbols."""
+        if self.word("where"):
+            self.bound()
+            while self.word("and"):
+                self.bound()
+        shape = None if raw.shape is None else tuple(map(self.known_dim, raw.shape))
+        elements = None if raw.elements is None else tuple(map(self.known_dim, raw.elements))
+        return TensorFact(raw.dtype, shape, elements, None if raw.reals is None else tuple(raw.reals))
+
+    def bound(self) -> None:
+        start = self.at
+        opaque = self.word("opaque")
+        name = self.name("a symbol")
+        self.demand_word("in")
+        lower = None if self.starts("..") else self.integer()
+        self.demand("..")
+        upper = self.integer() if INTEGER.match(self.text, self.at) else None
+        try:
+            self.symbols[name] = Symbol(name, lower, upper, opaque=opaque)
+        except ValueError as error:
+            self.findings.append(Diagnostic("IO0108", str(error), self.span(start), "correct the bounds"))
+        self.dims.clear()
+
+    def known_dim(self, dim: int | str) -> Dim:
+        if isinstance(dim, int):
+            return dim
+        if not dim:
+            self.stop(Diagnostic("IO0108", "a dim has no text", self.span(self.at), "write a name or an expression"))
+        if dim not in self.dims:
+            self.dims[dim] = parse_dim(dim, self.symbols)
+        return self.dims[dim]
+
+    # Tensors
+
+    def tensor(self, dtype: DType, shape: list[int | str] | None) -> Storage:
+        """Numbers behind their element type and shape."""
+        start = self.at
+        if shape is None or not all(isinstance(dim, int) and dim >= 0 for dim in shape):
+            self.stop(Diagnostic("IO0105", "a tensor has a shape of integers", self.span(start), "write out its shape"))
+        lengths = tuple(dim for dim in shape if isinstance(dim, int))
+        if self.sign("@"):
+            return self.referred(dtype, lengths, start)
+        if self.sign("(...)"):
+            message = "the numbers of this tensor were left out when the text was written"
+            self.findings.append(Diagnostic("IO0106", message, self.span(start), "write the text with all numbers"))
+            return _NOTHING
+        self.demand("(")
+        items = self.listed(")", self.element)
+        wanted = prod(lengths) * (2 if dtype.kind == "c" else 1)
+        if len(items) != wanted:
+            self.misfit(f"{dtype}{list(lengths)} takes {wanted} elements, not {len(items)}", start)
+            return _NOTHING
+        try:
+            return ArrayStorage(array_of(dtype, items).reshape(lengths), dtype)
+        except (Misfit, ValueError, OverflowError) as error:
+            # NumPy has limits of its own for lengths and ranks.
+            self.misfit(str(error), start)
+            return _NOTHING
+
+    def referred(self, dtype: DType, shape: tuple[int, ...], start: int) -> Storage:
+        name = self.name()
+        storage = self.table.get(name)
+        if storage is None or (storage.dtype, storage.shape) != (dtype, shape):
+            there = "nothing" if storage is None else f"{storage.dtype}{list(storage.shape)}"
+            message = f"there is {there} under the name {name_text(name)}, not {dtype}{list(shape)}"
+            self.findings.append(
+                Diagnostic("IO0107", message, self.span(start), "the text and its table belong together")
+            )
+            return _NOTHING
+        return storage
+
+    def element(self) -> Element:
+        if self.starts('"'):
+            return self.string()
+        if self.starts('b"'):
+            return self.data()
+        start = self.at
+        found = self.match(NUMBER)
+        if found:
+            return self.element_of(found, start)
+        if self.word("true"):
+            return True
+        if not self.word("false"):
+            self.fail("an element")
+        return False
+
+    def misfit(self, message: str, start: int) -> None:
+        self.findings.append(Diagnostic("IO0105", message, self.span(start), "correct the type or the numbers"))

@@ -1,0 +1,166 @@
+"""Steps through the text form, word by word."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.ir.text.words import ESCAPE, ESCAPES, INTEGER, SPACE, STRING, WORD, name_text, string_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_DIGITS = 4300
+"""Digits of an integer that are read."""
+REMEDY = "the grammar stands in graphport.ir.text"
+
+_T = TypeVar("_T")
+_BLANKS = frozenset(" \t\r\n#")
+_FOUND = re.compile(r"\w+|\S")
+
+
+class Scanner:
+    """A place in a text that moves behind what is read; blanks and comments are never in front of it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text or ""
+        self.at = 0
+        self.end = 0
+        """Where the last word ends; `at` is behind the blanks that follow."""
+        self.findings: list[Diagnostic] = []
+        self.step(0)
+
+    def step(self, stop: int) -> None:
+        """Go behind the word that ends at `stop`."""
+        self.end = self.at = stop
+        if self.text[stop : stop + 1] in _BLANKS:
+            blank = SPACE.match(self.text, stop)
+            self.at = blank.end() if blank else stop
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """What stands here, if it is one of these, and a step behind it."""
+        found = pattern.match(self.text, self.at)
+        if found:
+            self.step(found.end())
+        return found
+
+    def sign(self, sign: str) -> bool:
+        """Whether `sign` stands here, and if so a step behind it."""
+        if not self.text.startswith(sign, self.at):
+            return False
+        self.step(self.at + len(sign))
+        return True
+
+    def word(self, word: str) -> bool:
+        """Whether the whole word `word` stands here, and if so a step behind it."""
+        found = WORD.match(self.text, self.at)
+        return found is not None and found[0] == word and self.sign(word)
+
+    def demand(self, sign: str) -> None:
+        """Step behind `sign`, which has to stand here."""
+        if not self.sign(sign):
+            self.fail(f"'{sign}'")
+
+    def demand_word(self, word: str) -> None:
+        """Step behind the whole word `word`, which has to stand here."""
+        if not self.word(word):
+            self.fail(f"'{word}'")
+
+    def listed(self, close: str, item: Callable[[], _T]) -> list[_T]:
+        """Items with commas between them, up to `close`."""
+        if self.sign(close):
+            return []
+        found = [item()]
+        while not self.sign(close):
+            if not self.sign(","):
+                self.fail(f"',' or '{close}'")
+            found.append(item())
+        return found
+
+    def entries(self, item: Callable[[], _T]) -> dict[str, _T]:
+        """Named items between braces."""
+        self.demand("{")
+        found: dict[str, _T] = {}
+
+        def entry() -> None:
+            start = self.at
+            name = self.name()
+            if name in found:
+                message = f"{name_text(name)} is said twice"
+                self.findings.append(Diagnostic("IO0109", message, self.span(start), "keep one of them"))
+            self.demand("=")
+            found[name] = item()
+
+        self.listed("}", entry)
+        return found
+
+    def starts(self, *signs: str) -> bool:
+        """Whether one of `signs` stands here."""
+        return self.text.startswith(signs, self.at)
+
+    def span(self, start: int, stop: int | None = None) -> Span:
+        """From `start` to the end of the last word."""
+        return Span(self.source, start, max(start, self.end) if stop is None else stop)
+
+    def fail(self, expected: str) -> NoReturn:
+        """Stop here, where something else stands."""
+        found = _FOUND.match(self.text, self.at)
+        word = found[0][:40] if found else ""
+        message = f"expected {expected}, found {string_text(word) if word else 'the end of the text'}"
+        self.stop(Diagnostic("IO0101", message, self.span(self.at, self.at + len(word)), REMEDY))
+
+    def stop(self, finding: Diagnostic) -> NoReturn:
+        """Stop with all that was found."""
+        raise DiagnosticError(*self.findings, finding)
+
+    def name(self, expected: str = "a name") -> str:
+        """A word or a string."""
+        if self.starts('"'):
+            return self.string()
+        found = self.match(WORD)
+        if found is None:
+            self.fail(expected)
+        return found[0]
+
+    def integer(self) -> int:
+        start = self.at
+        found = self.match(INTEGER)
+        if found is None:
+            self.fail("an integer")
+        return self.counted(found[0], start)
+
+    def counted(self, text: str, start: int) -> int:
+        """The integer `text`, which stood at `start`, if it is not too long."""
+        if len(text) > MOST_DIGITS:
+            message = f"an integer of {len(text)} digits, at most {MOST_DIGITS} are read"
+            self.stop(Diagnostic("IO0102", message, self.span(start), REMEDY))
+        return int(text)
+
+    def string(self) -> str:
+        start = self.at
+        found = self.match(STRING)
+        if found is None:
+            self.fail("a string that ends on its line")
+        return ESCAPE.sub(lambda escape: self.unescaped(escape, start + 1), found[1]) if "\\" in found[1] else found[1]
+
+    def unescaped(self, escape: re.Match[str], start: int) -> str:
+        letter, digits = escape[1][0], escape[1][1:]
+        if digits and (number := int(digits, 16)) <= 0x10FFFF:
+            return chr(number)
+        if letter not in ESCAPES or digits:
+            span = self.span(start + escape.start(), start + escape.end())
+            self.stop(Diagnostic("IO0101", f"{escape[0]} is no escape", span, REMEDY))
+        return ESCAPES[letter]
+
+    def data(self) -> bytes:
+        """Bytes, whose first letter stands here."""
+        start = self.at
+        self.at += 1
+        text = self.string()
+        try:
+            return text.encode("latin-1")
+        except UnicodeEncodeError as error:
+            message = f"{string_text(text[error.start])} is no byte"
+            self.stop(Diagnostic("IO0101", message, self.span(start), "write bytes as \\x00 to \\xff"))

@@ -1,0 +1,58 @@
+"""Words of the text form, the same for its writer and its reader."""
+
+from __future__ import annotations
+
+import re
+
+from graphport.core.dtypes import DType
+
+SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\r\n]*)*")
+WORD = re.compile(r"[\w.]+")
+PATH = re.compile(r"[\w./]+")
+DIM = re.compile(r"[\w+\-*/%()`?]+")
+STRING = re.compile(r'"([^"\\\r\n]*(?:\\.[^"\\\r\n]*)*)"')
+INTEGER = re.compile(r"-?[0-9]+")
+NUMBER = re.compile(r"(?:-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|inf)|nan(?::0x([0-9a-f]{1,16}))?)(?![\w.])")
+ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
+ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+DTYPES = {str(dtype): dtype for dtype in DType}
+
+_ESCAPED = {character: f"\\{letter}" for letter, character in ESCAPES.items()}
+
+
+def split_op(op: str) -> tuple[str, str]:
+    """Dialect and word of an operator that is written without a colon."""
+    dialect, point, word = op.partition(".")
+    return (dialect, word) if point else ("", op)
+
+
+def name_text(name: str) -> str:
+    """A name, in quotes only where it needs them."""
+    return name if WORD.fullmatch(name) else string_text(name)
+
+
+def value_text(name: str) -> str:
+    """A value of that name."""
+    return f"%{name}" if PATH.fullmatch(name) else f"%{string_text(name)}"
+
+
+def string_text(text: str) -> str:
+    """A string in quotes; what would not be seen is escaped."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{"".join(map(_character, text))}"'
+
+
+def bytes_text(data: bytes) -> str:
+    """Bytes in quotes."""
+    characters = (_ESCAPED.get(chr(byte)) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in data)
+    return f'b"{"".join(characters)}"'
+
+
+def _character(character: str) -> str:
+    if character in _ESCAPED:
+        return _ESCAPED[character]
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

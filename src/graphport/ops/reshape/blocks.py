@@ -1,0 +1,77 @@
+"""Channels for places and places for channels."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from graphport.core.dims import Dim
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.types import ALL_4, Tensor, Types
+
+T = Annotated[Tensor, Types("T", ALL_4)]
+
+
+def _blocks(input: TensorFact, blocksize: int) -> tuple[Dim, Dim, Dim, Dim]:
+    if input.rank != 4:
+        message = f"input has rank {input.rank}, 4 is needed"
+        raise ShapeError(message)
+    if blocksize < 1:
+        message = f"blocksize is {blocksize}"
+        raise ShapeError(message, "it is positive")
+    n, c, h, w = input.dims
+    return n, c, h, w
+
+
+def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR") -> TensorFact:
+    if mode not in ("DCR", "CRD"):
+        message = f"mode is {mode!r}"
+        raise ShapeError(message, "DCR or CRD")
+    n, c, h, w = _blocks(input, blocksize)
+    if isinstance(c, int) and c % blocksize**2:
+        message = f"{c} channels are no multiple of {blocksize} * {blocksize}"
+        raise ShapeError(message)
+    return input.with_shape([n, c // blocksize**2, h * blocksize, w * blocksize])
+
+
+@op(shape=_depth_to_space_shape, since=11, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+def DepthToSpace(input: T, *, blocksize: int, mode: str = "DCR") -> T:
+    """Channels spread over blocks of the image: `DCR` takes the block's place from the front of the channels, `CRD` back.
+
+    Shapes: input [N, C, H, W] → [N, C/blocksize², H*blocksize, W*blocksize].
+
+    Raises:
+        ShapeError: the channels do not fill the blocks.
+
+    Source: ONNX DepthToSpace-13.
+    """
+    n, c, h, w = input.shape
+    k = blocksize
+    if mode == "DCR":
+        split = input.reshape(n, k, k, c // k**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        split = input.reshape(n, c // k**2, k, k, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return split.reshape(n, c // k**2, h * k, w * k)
+
+
+def _space_to_depth_shape(input: TensorFact, *, blocksize: int) -> TensorFact:
+    n, c, h, w = _blocks(input, blocksize)
+    if any(isinstance(dim, int) and dim % blocksize for dim in (h, w)):
+        message = f"an image of {h} by {w} does not part into blocks of {blocksize}"
+        raise ShapeError(message)
+    return input.with_shape([n, c * blocksize**2, h // blocksize, w // blocksize])
+
+
+@op(shape=_space_to_depth_shape, since=1, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+def SpaceToDepth(input: T, *, blocksize: int) -> T:
+    """Blocks of the image gathered into channels.  Shapes: input [N, C, H, W] → [N, C*blocksize², H/blocksize, W/blocksize].
+
+    Raises:
+        ShapeError: the image does not part into blocks.
+
+    Source: ONNX SpaceToDepth-13.
+    """
+    n, c, h, w = input.shape
+    k = blocksize
+    split = input.reshape(n, c, h // k, k, w // k, k).transpose(0, 3, 5, 1, 2, 4)
+    return split.reshape(n, c * k**2, h // k, w // k)

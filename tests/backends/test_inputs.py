@@ -1,0 +1,258 @@
+"""Inputs of a run: what fits, what is converted because nothing is lost, and what is made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from graphport.backends import inputs
+from graphport.backends.inputs import checked, free_sizes, made_up
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dims import Symbol, parse_dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import SequenceFact, TensorFact
+from graphport.formats.onnx import from_proto
+from graphport.ir.graph import Graph
+from tests.models import model, node, perceptron
+
+
+def graph_with(**facts):
+    graph = Graph()
+    for name, (dtype, shape) in facts.items():
+        dims = None if shape is None else tuple(parse_dim(dim) if isinstance(dim, str) else dim for dim in shape)
+        graph.add_input(name, TensorFact(dtype, dims))
+    return graph
+
+
+def codes(graph, given):
+    with pytest.raises(DiagnosticError) as caught:
+        checked(graph, given)
+    return [finding.code for finding in caught.value.diagnostics]
+
+
+# Names and shapes
+
+
+def test_everything_that_is_wrong_is_told_at_once():
+    graph = graph_with(x=(DType.FLOAT32, [2]), y=(DType.FLOAT32, [2]), z=(DType.INT32, [2]))
+    given = {"x": np.zeros(3, np.float32), "z": np.array([0.5, 1]), "other": np.zeros(1)}
+    assert codes(graph, given) == ["RUN0006", "RUN0008", "RUN0006", "RUN0007"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "shapes"),
+    [
+        pytest.param({"x": ["N", 3]}, {"x": (7, 3)}, id="a symbol"),
+        pytest.param({"x": ["N"], "y": ["N"]}, {"x": (2,), "y": (2,)}, id="a symbol twice"),
+        pytest.param({"x": ["N"], "y": ["2*N"]}, {"x": (2,), "y": (4,)}, id="a formula"),
+        pytest.param({"x": None}, {"x": (1, 2, 3)}, id="unknown rank"),
+        pytest.param({"x": []}, {"x": ()}, id="a scalar"),
+        pytest.param({"x": ["N"]}, {"x": (0,)}, id="nothing"),
+    ],
+)
+def test_shapes_that_fit(declared, shapes):
+    graph = graph_with(**{name: (DType.FLOAT32, dims) for name, dims in declared.items()})
+    found = checked(graph, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+    assert {name: array.shape for name, array in found.items()} == shapes
+
+
+@pytest.mark.parametrize(
+    ("declared", "shapes"),
+    [
+        pytest.param({"x": ["N", 3]}, {"x": (7, 4)}, id="a number"),
+        pytest.param({"x": ["N", 3]}, {"x": (3,)}, id="the rank"),
+        pytest.param({"x": ["N"], "y": ["N"]}, {"x": (2,), "y": (3,)}, id="a symbol twice"),
+        pytest.param({"x": ["N"], "y": ["2*N"]}, {"x": (2,), "y": (5,)}, id="a formula"),
+    ],
+)
+def test_shapes_that_do_not_fit(declared, shapes):
+    graph = graph_with(**{name: (DType.FLOAT32, dims) for name, dims in declared.items()})
+    assert codes(graph, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}) == ["RUN0008"]
+
+
+def test_bounds_of_symbols_hold():
+    graph = Graph()
+    graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N", 2, 4),)))
+    assert codes(graph, {"x": np.zeros(1, np.float32)}) == ["RUN0008"]
+    assert codes(graph, {"x": np.zeros(5, np.float32)}) == ["RUN0008"]
+    checked(graph, {"x": np.zeros(3, np.float32)})
+
+
+def test_sequences_are_converted_item_by_item():
+    graph = Graph()
+    graph.add_input("s", SequenceFact(TensorFact(DType.FLOAT32, None)))
+    found = checked(graph, {"s": [np.array([1, 2]), np.array([3.0])]})["s"]
+    assert [item.dtype for item in found] == [np.float32, np.float32]
+
+
+# Element types
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given"),
+    [
+        pytest.param(DType.FLOAT32, np.array([1, 2]), id="integers for floats"),
+        pytest.param(DType.FLOAT32, np.array([0.5, np.nan, np.inf, -0.0]), id="float64 for float32"),
+        pytest.param(DType.FLOAT32, np.array([True, False]), id="bools for floats"),
+        pytest.param(DType.INT64, np.array([1.0, -2.0]), id="whole floats for integers"),
+        pytest.param(DType.UINT8, np.array([0, 255]), id="a narrower integer"),
+        pytest.param(DType.BOOL, np.array([0, 1]), id="0 and 1 for bools"),
+        pytest.param(DType.FLOAT32, np.array([1 + 0j]), id="complex numbers without imaginary part"),
+        pytest.param(DType.COMPLEX64, np.array([1.5]), id="floats for complex"),
+        pytest.param(DType.BFLOAT16, np.array([0.5, np.nan], np.float32), id="float32 for bfloat16"),
+        pytest.param(DType.FLOAT32, np.array([0.5, np.nan], DType.BFLOAT16.numpy), id="bfloat16 for float32"),
+        pytest.param(DType.INT4, np.array([-8, 7], np.int8), id="bytes for nibbles"),
+        pytest.param(DType.FLOAT8E4M3FN, np.array([448.0]), id="float64 for float8"),
+        pytest.param(DType.FLOAT32, [1, 2], id="a list"),
+    ],
+)
+def test_what_loses_nothing_is_converted(dtype, given):
+    found = checked(graph_with(x=(dtype, ["N"])), {"x": given})["x"]
+    assert found.dtype == dtype.numpy
+    np.testing.assert_array_equal(found.astype(np.complex128), np.asarray(given).astype(np.complex128))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given"),
+    [
+        pytest.param(DType.FLOAT32, np.array([0.1]), id="what float32 rounds"),
+        pytest.param(DType.FLOAT32, np.array([1e300]), id="what float32 does not reach"),
+        pytest.param(DType.FLOAT32, np.array([2**24 + 1]), id="an integer that float32 rounds"),
+        pytest.param(DType.FLOAT64, np.array([2**53 + 1]), id="an integer that float64 rounds"),
+        pytest.param(DType.INT32, np.array([0.5]), id="half an integer"),
+        pytest.param(DType.INT32, np.array([np.nan]), id="NaN for an integer"),
+        pytest.param(DType.UINT8, np.array([256]), id="too large"),
+        pytest.param(DType.UINT8, np.array([-1]), id="negative"),
+        pytest.param(DType.UINT8, np.array([-1], np.int8), id="negative, of the same width"),
+        pytest.param(DType.INT64, np.array([2**64 - 1], np.uint64), id="too large, of the same width"),
+        pytest.param(DType.FLOAT64, np.array([2**64 - 1], np.uint64), id="the largest integer as a float"),
+        pytest.param(DType.BOOL, np.array([2]), id="neither 0 nor 1"),
+        pytest.param(DType.INT4, np.array([8], np.int8), id="no nibble"),
+        pytest.param(DType.FLOAT8E4M3FN, np.array([449.0]), id="what float8 rounds"),
+        pytest.param(DType.FLOAT32, np.array([1j]), id="imaginary"),
+        pytest.param(DType.FLOAT32, np.array(["1"]), id="text"),
+        pytest.param(DType.FLOAT32, np.array([{}], object), id="objects"),
+    ],
+)
+def test_what_would_change_is_refused(dtype, given):
+    assert codes(graph_with(x=(dtype, ["N"])), {"x": given}) == ["RUN0007"]
+
+
+@given(
+    arrays.arrays(st.sampled_from([np.float64, np.float32, np.int64, np.uint64, np.int8, np.bool_]), st.integers(0, 3)),
+    st.sampled_from([dtype for dtype in DType if dtype is not DType.STRING]),
+)
+def test_a_conversion_that_is_done_can_be_undone(array, dtype):
+    graph = graph_with(x=(dtype, ["N"]))
+    try:
+        found = checked(graph, {"x": array})["x"]
+    except DiagnosticError:
+        return
+    assert found.dtype == dtype.numpy
+    exact = found if dtype.is_integer and dtype.bits == 64 else found.astype(np.complex128)
+    for before, after in zip(array.tolist(), exact.tolist(), strict=True):
+        assert before == after or (np.isnan(before) and np.isnan(after))
+
+
+def test_texts_may_be_of_fixed_width():
+    found = checked(graph_with(x=(DType.STRING, [2])), {"x": np.array(["a", "bc"])})["x"]
+    assert found.dtype == object
+
+
+# Made up
+
+
+def test_numbers_are_those_of_the_contract():
+    graph = graph_with(
+        f=(DType.FLOAT32, [500]),
+        i=(DType.INT32, [500]),
+        b=(DType.BOOL, [500]),
+        u=(DType.UINT4, [500]),
+        s=(DType.STRING, [2]),
+        c=(DType.COMPLEX64, [500]),
+    )
+    found = made_up(graph)
+    assert {name: DType.of(array.dtype) for name, array in found.items()} == {
+        "f": DType.FLOAT32,
+        "i": DType.INT32,
+        "b": DType.BOOL,
+        "u": DType.UINT4,
+        "s": DType.STRING,
+        "c": DType.COMPLEX64,
+    }
+    assert abs(found["f"].mean()) < 0.2
+    assert abs(found["f"].std() - 1) < 0.2
+    assert set(found["i"].tolist()) == {0, 1}
+    assert 0.3 < found["b"].mean() < 0.7
+    assert set(found["u"].astype(int).tolist()) == {0, 1}
+    assert checked(graph, found).keys() == found.keys()
+
+
+def test_they_are_the_same_every_time():
+    graph = graph_with(x=(DType.FLOAT32, [10]))
+    np.testing.assert_array_equal(made_up(graph)["x"], made_up(graph)["x"])
+    assert (made_up(graph, seed=1)["x"] != made_up(graph)["x"]).any()
+
+
+def sizes_of(proto):
+    return free_sizes(legalize(from_proto(proto))[0])
+
+
+def test_a_batch_is_1():
+    assert sizes_of(perceptron()) == {"N": 1}
+
+
+def test_other_axes_are_twice_the_least_length_that_is_accepted():
+    proto = model(
+        [node("Conv", ["x", "w"], ["y"])],
+        [("x", ["N", 1, "H", "W"])],
+        [("y", None)],
+        {"w": np.ones((1, 1, 5, 3), np.float32)},
+    )
+    assert sizes_of(proto) == {"N": 1, "H": 10, "W": 10}
+
+
+def test_an_axis_that_admits_one_length_gets_it():
+    constants = {"s": np.array([0, 16]), "w": np.ones((16, 2), np.float32)}
+    nodes = [node("Reshape", ["x", "s"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
+    proto = model(nodes, [("x", [1, "H"])], [("y", None)], constants)
+    assert sizes_of(proto) == {"H": 16}
+
+
+def test_bounds_of_symbols_are_kept():
+    graph = Graph()
+    graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N", 3), Symbol("H", 5, 7))))
+    assert free_sizes(graph) == {"N": 3, "H": 5}
+
+
+def test_an_axis_that_admits_no_length_is_told(monkeypatch):
+    monkeypatch.setattr(inputs, "LONGEST", 8)
+    constants = {"w": np.ones((16, 2), np.float32)}
+    graph, _ = legalize(
+        from_proto(model([node("MatMul", ["x", "w"], ["y"])], [("x", [1, "H"])], [("y", None)], constants))
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        made_up(graph)
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.help) == ("RUN0009", "bind them with --input NAME=SHAPE")
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        TensorFact(DType.FLOAT32, None),
+        TensorFact(None, (1,)),
+        SequenceFact(TensorFact(DType.FLOAT32, (1,))),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_made_up_is_told(fact):
+    graph = Graph()
+    graph.add_input("x", fact)
+    with pytest.raises(DiagnosticError) as caught:
+        made_up(graph)
+    assert caught.value.diagnostics[0].code == "RUN0009"

@@ -1,0 +1,119 @@
+"""ONNX Runtime: what it gives, and what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from graphport.backends import onnxruntime, reference
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.formats.onnx import from_proto
+from tests.models import model, node, perceptron, typed, write_nnef
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
+
+
+def graph_of(*arguments, **options):
+    return legalize(from_proto(model(*arguments, **options)))[0]
+
+
+def test_it_computes_what_the_reference_computes():
+    graph, _ = legalize(from_proto(perceptron()))
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    expected = reference.prepare(graph).run({"x": x}, every_value=True)
+    found = onnxruntime.prepare(graph).run({"x": x}, every_value=True)
+    assert list(found) == list(expected) == ["hidden", "active", "scores", "y"]
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_without_optimizations_it_gives_the_same():
+    graph, _ = legalize(from_proto(perceptron()))
+    x = np.ones((2, 4), np.float32)
+    plain = onnxruntime.prepare(graph, optimize=False).run({"x": x})["y"]
+    np.testing.assert_allclose(plain, onnxruntime.prepare(graph).run({"x": x})["y"], rtol=1e-6)
+
+
+def test_outputs_come_in_their_order_even_where_they_are_inputs_or_constants():
+    graph = graph_of(
+        [node("Relu", ["x"], ["y"])],
+        [("x", [2, 3])],
+        [("y", [2, 3]), ("x", [2, 3]), ("c", [1])],
+        {"c": np.ones(1, np.float32)},
+    )
+    found = onnxruntime.prepare(graph).run({"x": X})
+    assert list(found) == ["y", "x", "c"]
+    np.testing.assert_array_equal(found["x"], X)
+    np.testing.assert_array_equal(found["c"], [1])
+
+
+def test_models_of_other_formats_run(tmp_path):
+    from graphport.formats import FORMATS
+
+    graph, _ = legalize(FORMATS["nnef"].read(write_nnef(tmp_path / "small"))[0])
+    x = np.random.default_rng(0).normal(size=(1, 2, 4, 4)).astype(np.float32)
+    expected = reference.prepare(graph).run({"x": x})["y"]
+    np.testing.assert_allclose(onnxruntime.prepare(graph).run({"x": x})["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.FLOAT16, DType.INT64, DType.BOOL, DType.FLOAT8E4M3FN])
+def test_element_types_that_numpy_lacks_come_and_go(dtype):
+    code = {
+        DType.BFLOAT16: TensorProto.BFLOAT16,
+        DType.FLOAT16: TensorProto.FLOAT16,
+        DType.INT64: TensorProto.INT64,
+        DType.BOOL: TensorProto.BOOL,
+        DType.FLOAT8E4M3FN: TensorProto.FLOAT8E4M3FN,
+    }[dtype]
+    graph = graph_of([node("Identity", ["x"], ["y"])], [typed("x", [3], code)], [typed("y", [3], code)], opset=21)
+    x = np.array([0, 1, 1], np.float32).astype(dtype.numpy)
+    found = onnxruntime.prepare(graph).run({"x": x})["y"]
+    assert found.dtype == dtype.numpy
+    np.testing.assert_array_equal(found.astype(np.float32), x.astype(np.float32))
+
+
+def test_texts_come_and_go():
+    graph = graph_of(
+        [node("Identity", ["x"], ["y"])],
+        [typed("x", [2], TensorProto.STRING)],
+        [typed("y", [2], TensorProto.STRING)],
+    )
+    assert list(onnxruntime.prepare(graph).run({"x": np.array(["a", "ä"], object)})["y"]) == ["a", "ä"]
+
+
+def test_what_goes_wrong_while_running_is_told_in_its_words():
+    graph = graph_of(
+        [node("Reshape", ["x", "s"], ["y"])],
+        [("x", [2, 3]), typed("s", [2], TensorProto.INT64)],
+        [("y", None)],
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        onnxruntime.prepare(graph).run({"x": X, "s": np.array([4, 4])})
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "RUN0005"
+    assert finding.message.startswith("ONNX Runtime: ")
+    assert "[ONNXRuntimeError]" not in finding.message
+    assert "\n" not in finding.message
+
+
+def test_large_models_are_handed_over_as_files(monkeypatch):
+    monkeypatch.setattr(onnxruntime, "IN_MEMORY", 100)
+    graph, _ = legalize(from_proto(perceptron()))
+    x = np.ones((1, 4), np.float32)
+    expected = reference.prepare(graph).run({"x": x})["y"]
+    np.testing.assert_allclose(onnxruntime.prepare(graph).run({"x": x})["y"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (RuntimeError("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find\nmore"), "Could not find"),
+        (RuntimeError("plain"), "plain"),
+        (RuntimeError(), "RuntimeError"),
+    ],
+)
+def test_its_words_are_made_short(error, expected):
+    assert onnxruntime._words(error) == expected

@@ -1,0 +1,162 @@
+"""The command itself, in a process of its own: how it ends, and what goes where."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.models import NNEF, model, node, perceptron, write_onnx
+
+COMMAND = [sys.executable, "-W", "error", "-c", "from graphport.cli import main; main()"]
+INSTALLED = Path(sys.executable).with_name("graphport")
+
+
+def run(*arguments: object, **options):
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120, **options
+    )
+
+
+@pytest.fixture
+def net(tmp_path) -> Path:
+    return write_onnx(tmp_path / "net.onnx", perceptron())
+
+
+def test_done_is_0(net):
+    done = run("check", net)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{net}: valid ONNX\n"
+
+
+@pytest.mark.skipif(not INSTALLED.exists(), reason="it is not installed")
+def test_the_installed_command_is_the_same(net):
+    done = subprocess.run([INSTALLED, "check", net], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{net}: valid ONNX\n")
+
+
+def test_a_fault_of_the_input_is_1(tmp_path):
+    done = run("check", tmp_path / "missing.onnx")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "error[IO0001]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_under_json_errors_are_the_one_document(tmp_path):
+    done = run("shapes", tmp_path / "missing.onnx", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout)["diagnostics"][0]["code"] == "IO0001"
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["nosuch"], ["check"], ["check", "--nosuch"], ["shapes", "a", "--input", "x"]])
+def test_wrong_usage_is_2(arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Usage: " in done.stderr
+    assert "--help" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_at_all_shows_the_help():
+    done = run()
+    assert done.returncode in (0, 2)
+    assert "Commands:" in done.stdout + done.stderr
+
+
+def test_the_version_is_told():
+    from graphport import __version__
+
+    assert run("--version").stdout == f"graphport, version {__version__}\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_is_130_without_traceback(tmp_path):
+    # Somebody who reads from a pipe that nobody writes to waits until he is interrupted.
+    os.mkfifo(tmp_path / "in.npz")
+    net = write_onnx(tmp_path / "net.onnx", perceptron())
+    command = [*COMMAND, "run", str(net), "--inputs", str(tmp_path / "in.npz")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        _wait_until_asleep(process.pid)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert output == ""
+    assert errors.strip() == "interrupted"
+
+
+def _wait_until_asleep(pid: int) -> None:
+    """Wait until the process is at the pipe: it has loaded NumPy and sleeps."""
+    for _ in range(600):
+        state = Path(f"/proc/{pid}/wchan")
+        if state.exists() and state.read_text() == "wait_for_partner":
+            return
+        time.sleep(0.05)
+        if not state.exists():
+            time.sleep(5)
+            return
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes as POSIX has them")
+def test_a_reader_that_leaves_is_no_traceback(tmp_path):
+    names = ["x", *(f"value number {number}" for number in range(5000))]
+    nodes = [node("Relu", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    net = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [1])], [(names[-1], [1])]))
+    process = subprocess.Popen([*COMMAND, "shapes", str(net)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 1
+    assert errors == b""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path, encoding):
+    proto = model([node("Relu", ["größe"], ["出力"])], [("größe", [1])], [("出力", [1])])
+    net = write_onnx(tmp_path / "net.onnx", proto)
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = run("shapes", net, "--json", env=environment, encoding=encoding)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["values"]) == {"größe", "出力"}
+    assert run("shapes", net, env=environment, encoding=encoding).returncode == 0
+
+
+def test_the_verbs_of_a_text_import_nothing_heavy(tmp_path):
+    path = tmp_path / "text.nnef"
+    path.write_text(NNEF)
+    program = (
+        "import sys\nfrom graphport.cli.main import cli\n"
+        f"cli.main(['check', {str(path)!r}], standalone_mode=False)\n"
+        "print(sorted({'onnx', 'onnxruntime', 'rich', 'google', 'ml_dtypes'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_import_loads_neither_numpy_nor_click():
+    program = "import sys, graphport\nprint(sorted({'numpy', 'click', 'onnx', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_help_loads_no_numpy():
+    program = (
+        "import sys\nfrom graphport.cli.main import cli\ncli.main(['--help'], standalone_mode=False)\n"
+        "print(sorted({'numpy', 'onnx', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,542 @@
+"""The verbs: what they print, as text and as JSON, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+
+from graphport import api
+from graphport.cli import arrays
+from graphport.cli.main import VERBS, cli
+from graphport.core.diagnostics import Diagnostic, Severity
+from tests.models import NNEF, model, node, perceptron, write_nnef, write_onnx
+
+X = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
+
+
+def run(*arguments: object) -> Result:
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def told(*arguments: object, code: int = 0):
+    """The JSON document that a verb prints, and nothing else."""
+    result = run(*arguments, "--json")
+    assert result.exit_code == code, result.output
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def codes(document) -> list[str]:
+    return [finding["code"] for finding in document["diagnostics"]]
+
+
+@pytest.fixture
+def net(tmp_path) -> Path:
+    return write_onnx(tmp_path / "net.onnx", perceptron())
+
+
+@pytest.fixture
+def small(tmp_path) -> Path:
+    return write_nnef(tmp_path / "small")
+
+
+@pytest.fixture
+def strange(tmp_path) -> Path:
+    """A model with an operator that nobody else knows."""
+    nodes = [node("Foo", ["x"], ["h"], domain="com.example"), node("Relu", ["h"], ["y"])]
+    proto = model(nodes, [("x", [2, 4])], [("y", [2, 4])], domains={"com.example": 1})
+    return write_onnx(tmp_path / "strange.onnx", proto)
+
+
+# All of them
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_examples_with_the_verb(verb):
+    result = run(verb, "--help")
+    assert result.exit_code == 0
+    assert "Examples:" in result.output or verb == "demo"
+    assert "--json" in result.output
+    for line in result.output.partition("Examples:")[2].splitlines():
+        assert not line.strip() or line.startswith((f"    graphport {verb}", "  -", "Options", " "))
+
+
+def test_help_lists_the_verbs():
+    listed = run("--help").output.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed if line[2] != " "] == list(VERBS)
+
+
+def examples() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for verb in VERBS:
+        shown = run(verb, "--help").output.partition("Examples:")[2]
+        found += [(verb, line.strip()) for line in shown.splitlines() if line.strip().startswith("graphport ")]
+    return found
+
+
+@pytest.mark.parametrize(("verb", "example"), examples(), ids=lambda item: str(item)[:60])
+def test_options_of_examples_are_known(verb, example):
+    known = run(verb, "--help").output
+    for word in example.split():
+        if word.startswith("--"):
+            assert word in known
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check"],
+        ["check", "a", "b"],
+        ["nosuch"],
+        ["check", "a", "--nosuch"],
+        ["check", "a", "--edition", "newest"],
+        ["shapes", "a", "--input", "x"],
+        ["shapes", "a", "--input", "=1x2"],
+        ["shapes", "a", "--input", "x=1xx2"],
+        ["shapes", "a", "--input", "x=1,,2"],
+        ["shapes", "a", "--input", "x=-1x2"],
+        ["convert", "a", "b", "--verify-limit", "-1"],
+        ["check", "a", "--color", "sometimes"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_2(arguments):
+    assert run(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("verb", ["check", "shapes", "inspect", "run"])
+def test_a_missing_file_is_told(verb, tmp_path):
+    path = tmp_path / "missing.onnx"
+    result = run(verb, path)
+    assert result.exit_code == 1
+    assert f"error[IO0001]: there is no {path}" in result.stderr
+    assert result.stdout == ""
+    assert codes(told(verb, path, code=1)) == ["IO0001"]
+
+
+@pytest.mark.parametrize("verb", ["check", "shapes", "inspect", "run"])
+def test_a_file_in_no_format_is_told(verb, tmp_path):
+    path = tmp_path / "net.bin"
+    path.write_bytes(b"hello")
+    assert codes(told(verb, path, code=1)) == ["IO0002"]
+
+
+@pytest.mark.parametrize("verb", ["check", "shapes", "inspect", "run"])
+def test_a_wrong_input_is_told(verb, net):
+    document = told(verb, net, "--input", "nosuch=1x4", code=1)
+    assert codes(document) == ["SHAPE0003"]
+    assert codes(told(verb, net, "--input", "x=1x5", code=1)) == ["SHAPE0003"]
+
+
+@pytest.mark.parametrize("color", ["always", "never"])
+def test_findings_are_coloured_on_demand(color, tmp_path):
+    result = run("check", tmp_path / "missing", "--color", color)
+    assert ("\x1b[" in result.stderr) == (color == "always")
+
+
+# check
+
+
+@pytest.mark.parametrize("fixture", ["net", "small"])
+def test_check_of_a_valid_model(fixture, request):
+    path = request.getfixturevalue(fixture)
+    result = run("check", path)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"{path}: valid ")
+    document = told("check", path)
+    assert document == {"valid": True, "format": "onnx" if fixture == "net" else "nnef", "diagnostics": []}
+
+
+def test_check_tells_warnings_and_ends_with_0(strange):
+    result = run("check", strange)
+    assert result.exit_code == 0
+    assert "warning[LEG0001]" in result.stdout
+    document = told("check", strange)
+    assert document["valid"]
+    assert [(f["code"], f["severity"], f["line"]) for f in document["diagnostics"]] == [("LEG0001", "warning", None)]
+
+
+def test_check_tells_everything_with_line_and_column(tmp_path):
+    path = tmp_path / "wrong.nnef"
+    path.write_text(NNEF.replace("relu(h)", "rellu(g)").replace("conv(x, w, b,", "conv(x, w, b, striide = [],"))
+    document = told("check", path, code=1)
+    assert document["valid"] is False
+    assert document["format"] == "nnef"
+    assert {(f["line"], f["file"]) for f in document["diagnostics"]} == {(8, str(path)), (9, str(path))}
+    assert all(f["column"] and f["severity"] == "error" for f in document["diagnostics"])
+
+
+def test_check_takes_shapes_and_tells_what_they_break(tmp_path):
+    nodes = [node("MatMul", ["x", "w"], ["y"], name="product")]
+    proto = model(nodes, [("x", ["N", "K"])], [("y", None)], {"w": np.ones((4, 2), np.float32)})
+    path = write_onnx(tmp_path / "net.onnx", proto)
+    assert told("check", path)["valid"]
+    document = told("check", path, "--input", "x=1x5", code=1)
+    assert codes(document) == ["SHAPE0001"]
+    assert "MatMul: a has 5 columns, b has 4 rows" in document["diagnostics"][0]["message"]
+
+
+def test_check_of_an_edition(tmp_path):
+    path = tmp_path / "text.nnef"
+    path.write_text(NNEF)
+    assert told("check", path, "--edition", "final")["valid"]
+    assert not told("check", path, "--edition", "provisional", code=1)["valid"]
+
+
+# shapes
+
+
+def test_shapes_as_a_table(net):
+    result = run("shapes", net)
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["value", "of", "type", "shape"],
+        ["x", "input", "float32", "N×4"],
+        ["w", "constant", "float32", "4×5"],
+        ["b", "constant", "float32", "5"],
+        ["v", "constant", "float32", "5×3"],
+        ["hidden", "Gemm", "float32", "N×5"],
+        ["active", "Relu", "float32", "N×5"],
+        ["scores", "MatMul", "float32", "N×3"],
+        ["y", "Softmax", "float32", "N×3"],
+    ]
+
+
+def test_shapes_as_json(net):
+    values = told("shapes", net)["values"]
+    assert values["x"] == {"dtype": "float32", "shape": ["N", 4]}
+    assert values["y"] == {"dtype": "float32", "shape": ["N", 3]}
+    assert told("shapes", net, "--input", "x=7x4")["values"]["y"]["shape"] == [7, 3]
+    assert told("shapes", net, "--input", "x=batch,4")["values"]["y"]["shape"] == ["batch", 3]
+
+
+def test_shapes_of_unknown_rank_sequences_and_scalars(tmp_path):
+    sequence = onnx.helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, [2])
+    nodes = [node("SequenceLength", ["s"], ["n"]), node("Foo", ["n"], ["u"], domain="com.x")]
+    proto = model(nodes, [sequence], [("u", None)], domains={"com.x": 1})
+    values = told("shapes", write_onnx(tmp_path / "net.onnx", proto))["values"]
+    assert values["s"] == {"sequence": {"dtype": "float32", "shape": [2]}}
+    assert values["n"] == {"dtype": "int64", "shape": []}
+    assert values["u"]["shape"] is None
+    assert [line.split()[-1] for line in run("shapes", tmp_path / "net.onnx").stdout.splitlines()[2:]] == [
+        "scalar",
+        "?",
+    ]
+
+
+# inspect
+
+
+def test_inspect_as_text(net):
+    result = run("inspect", net)
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0][1:] == ["ONNX", "(ai.onnx", "17)"]
+    assert ["input", "x", "float32[N,", "4]"] in lines
+    assert ["Gemm", "1", "20*N"] in lines
+    assert ["all", "4", "35*N"] in lines
+    assert ["40", "parameters", "in", "160", "bytes", "of", "weights"] in lines
+    assert ["nnef", "yes"] in lines
+
+
+def test_inspect_as_json(net):
+    assert told("inspect", net, "--input", "x=1x4") == {
+        "format": "onnx",
+        "versions": {"ai.onnx": "17"},
+        "inputs": {"x": {"dtype": "float32", "shape": [1, 4]}},
+        "outputs": {"y": {"dtype": "float32", "shape": [1, 3]}},
+        "operators": {"Gemm": 1, "MatMul": 1, "Relu": 1, "Softmax": 1},
+        "parameters": 40,
+        "bytes": 160,
+        "macs": 35,
+        "macs_by_operator": {"Gemm": 20, "MatMul": 15},
+        "macs_unknown": {},
+        "targets": {
+            "nnef": {"complete": True, "unsupported": {}},
+            "onnx": {"complete": True, "unsupported": {}},
+        },
+        "diagnostics": [],
+    }
+
+
+def test_inspect_tells_what_a_format_cannot_express(strange):
+    result = run("inspect", strange)
+    assert "warning[LEG0001]" in result.stderr
+    assert "no: com.example.Foo (1)" in result.stdout
+    document = told("inspect", strange)
+    assert document["targets"]["nnef"] == {"complete": False, "unsupported": {"com.example.Foo": 1}}
+    assert document["targets"]["onnx"]["complete"]
+
+
+def test_inspect_of_nnef_names_the_edition(small):
+    assert told("inspect", small)["versions"] == {"edition": "final"}
+    assert "NNEF 1.0 (edition final)" in run("inspect", small).stdout
+
+
+# convert
+
+
+def test_convert_verifies(small, tmp_path):
+    target = tmp_path / "small.onnx"
+    result = run("convert", small, target)
+    assert result.exit_code == 0
+    assert f"written to {target} (onnx)" in result.stdout
+    assert "verified: equal within tolerance" in result.stdout
+    onnx.checker.check_model(str(target), full_check=True)
+    document = told("convert", small, target)
+    assert document["unsupported"] == {}
+    assert document["verify"]["passed"]
+    assert document["verify"]["max_abs"] <= 1e-5
+    assert document["skipped"] is None
+
+
+def test_convert_without_verification_says_so(small, tmp_path):
+    result = run("convert", small, tmp_path / "small.onnx", "--no-verify")
+    assert "not verified: not asked for" in result.stdout
+    document = told("convert", small, tmp_path / "small.onnx", "--verify-limit", 0)
+    assert document["verify"] is None
+    assert "MiB of weights are above the limit" in document["skipped"]
+
+
+def test_convert_to_a_format_by_name(net, tmp_path):
+    document = told("convert", net, tmp_path / "other", "--to", "nnef", "--input", "x=2x4")
+    assert document["format"] == "nnef"
+    assert (tmp_path / "other" / "graph.nnef").is_file()
+    assert codes(told("convert", net, tmp_path / "net.xyz", code=1)) == ["IO0003"]
+    assert codes(told("convert", net, tmp_path / "net.onnx", "--to", "xyz", code=1)) == ["IO0003"]
+
+
+def test_convert_tells_all_that_cannot_be_expressed_and_writes_nothing(strange, tmp_path):
+    target = tmp_path / "strange.nnef.tgz"
+    result = run("convert", strange, target)
+    assert result.exit_code == 1
+    assert "nnef cannot express, so nothing is written:" in result.stdout
+    assert ["com.example.Foo", "1"] in [line.split() for line in result.stdout.splitlines()]
+    document = told("convert", strange, target, code=1)
+    assert document["unsupported"] == {"com.example.Foo": 1}
+    assert "LEG0002" in codes(document)
+    assert not target.exists()
+
+
+def test_convert_that_must_be_verified_and_cannot_is_refused(strange, tmp_path):
+    document = told("convert", strange, tmp_path / "copy.onnx", "--verify", code=1)
+    assert codes(document) == ["RUN0010"]
+    assert told("convert", strange, tmp_path / "copy.onnx")["skipped"] == "no backend runs com.example.Foo"
+
+
+def test_convert_that_changes_numbers_ends_with_1(small, tmp_path, monkeypatch):
+    run_model = api.run
+
+    def shifted(given, *arguments, **options):
+        found = run_model(given, *arguments, **options)
+        return found if given.format == "nnef" else {name: array + 1 for name, array in found.items()}
+
+    monkeypatch.setattr(api, "run", shifted)
+    result = run("convert", small, tmp_path / "small.onnx")
+    assert result.exit_code == 1
+    assert "verification failed: the outputs differ" in result.stdout
+    assert told("convert", small, tmp_path / "small.onnx", code=1)["verify"]["passed"] is False
+
+
+# run
+
+
+def test_run_writes_outputs_by_name(net, tmp_path):
+    np.savez(tmp_path / "in.npz", x=X)
+    result = run("run", net, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert result.exit_code == 0
+    assert ["y", "float32", "2×3"] in [line.split()[:3] for line in result.stdout.splitlines()]
+    found = np.load(tmp_path / "out.npz")
+    assert found.files == ["y"]
+    np.testing.assert_allclose(found["y"].sum(axis=1), [1, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["auto", "onnxruntime", "reference"])
+def test_run_on_every_backend(net, tmp_path, backend):
+    np.savez(tmp_path / "in.npz", x=X)
+    arguments = ["--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", "--backend", backend]
+    document = told("run", net, *arguments)
+    assert document == {"outputs": {"y": {"dtype": "float32", "shape": [2, 3]}}, "file": str(tmp_path / "out.npz")}
+
+
+def test_run_makes_inputs_up(net):
+    assert told("run", net) == {"outputs": {"y": {"dtype": "float32", "shape": [1, 3]}}, "file": None}
+    assert told("run", net, "--input", "x=5x4")["outputs"]["y"]["shape"] == [5, 3]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, ["RUN0006"], id="missing"),
+        pytest.param({"x": X, "z": X}, ["RUN0006"], id="unknown"),
+        pytest.param({"x": X.astype(np.float64) / 3}, ["RUN0007"], id="another type"),
+        pytest.param({"x": X[:, :3]}, ["RUN0008"], id="another shape"),
+    ],
+)
+def test_run_tells_inputs_that_do_not_fit(net, tmp_path, given, expected):
+    np.savez(tmp_path / "in.npz", **given)
+    assert codes(told("run", net, "--inputs", tmp_path / "in.npz", code=1)) == expected
+
+
+def test_run_tells_a_malformed_file(net, tmp_path):
+    (tmp_path / "in.npz").write_bytes(b"PK\x03\x04 not really")
+    assert codes(told("run", net, "--inputs", tmp_path / "in.npz", code=1)) == ["IO0005"]
+
+
+def test_run_tells_a_file_that_is_not_there(net, tmp_path):
+    document = told("run", net, "--inputs", tmp_path / "in.npz", code=1)
+    assert codes(document) == ["IO0004"]
+    assert document["diagnostics"][0]["file"] == str(tmp_path / "in.npz")
+    assert document["diagnostics"][0]["message"] == "the system says: No such file or directory"
+
+
+def test_run_tells_a_place_that_cannot_be_written(net, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert codes(told("run", net, "--outputs", tmp_path / "file" / "out.npz", code=1)) == ["IO0004"]
+
+
+def test_run_tells_an_unknown_backend(net):
+    document = told("run", net, "--backend", "abacus", code=1)
+    assert codes(document) == ["RUN0001"]
+    assert document["diagnostics"][0]["help"] == "backends: auto, onnxruntime, reference"
+
+
+def test_run_needs_weights(tmp_path):
+    path = tmp_path / "text.nnef"
+    path.write_text(NNEF)
+    assert codes(told("run", path, code=1)) == ["RUN0004"]
+
+
+def test_run_takes_and_gives_lists(tmp_path):
+    info = onnx.helper.make_tensor_sequence_value_info
+    nodes = [node("SequenceInsert", ["s", "x"], ["t"])]
+    proto = model(nodes, [info("s", 1, None), ("x", [2])], [info("t", 1, None)])
+    path = write_onnx(tmp_path / "net.onnx", proto)
+    arrays.write(tmp_path / "in.npz", {"s": [np.zeros(2, np.float32)], "x": np.ones(2, np.float32)})
+    document = told("run", path, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert document["outputs"] == {"t": {"sequence": 2}}
+    assert np.load(tmp_path / "out.npz").files == ["t.0", "t.1"]
+    assert told("compare", path, path, "--inputs", tmp_path / "in.npz")["passed"]
+
+
+# compare
+
+
+def test_compare_of_equal_models(net, tmp_path):
+    api.save(api.load(net), tmp_path / "copy.onnx")
+    result = run("compare", net, tmp_path / "copy.onnx")
+    assert result.exit_code == 0
+    assert "equal within tolerance" in result.stdout
+    document = told("compare", net, tmp_path / "copy.onnx", "--all")
+    assert document["passed"]
+    assert document["first"] is None
+    assert {value["name"] for value in document["values"]} == {"hidden", "active", "scores", "y"}
+
+
+def test_compare_of_different_models_names_the_first_value_that_differs(tmp_path):
+    a = write_nnef(tmp_path / "a")
+    b = write_nnef(tmp_path / "b", scale=1.5)
+    result = run("compare", a, b, "--all")
+    assert result.exit_code == 1
+    assert "the first value that differs is h" in result.stdout
+    assert "the outputs differ" in result.stdout
+    document = told("compare", a, b, code=1)
+    assert document["passed"] is False
+    assert document["outputs"][0]["max_abs"] > 0.1
+
+
+def test_compare_uses_the_inputs_of_a_file(net, tmp_path):
+    np.savez(tmp_path / "in.npz", x=X)
+    assert told("compare", net, net, "--inputs", tmp_path / "in.npz")["passed"]
+    np.savez(tmp_path / "in.npz", z=X)
+    assert codes(told("compare", net, net, "--inputs", tmp_path / "in.npz", code=1)) == ["RUN0006", "RUN0006"]
+
+
+# formats, ops
+
+
+def test_formats(net):
+    document = told("formats")
+    assert {found["name"] for found in document["formats"]} >= {"nnef", "onnx"}
+    onnx_format = next(found for found in document["formats"] if found["name"] == "onnx")
+    assert onnx_format == {"name": "onnx", "title": "ONNX", "endings": [".onnx"], "read": True, "write": True}
+    assert run("formats").stdout.splitlines()[0].split() == ["format", "title", "endings", "read", "write"]
+
+
+def test_ops_lists_every_page_by_format_and_direction():
+    document = told("ops")
+    assert document["opset"] == 26
+    by_name = {found["name"]: found for found in document["operators"]}
+    assert list(by_name) == sorted(by_name)
+    assert by_name["Relu"]["formats"]["nnef"] == {"read": ["relu"], "write": True}
+    assert by_name["If"]["formats"]["nnef"] == {"read": [], "write": False}
+    assert by_name["If"]["formats"]["onnx"] == {"read": ["If"], "write": True}
+    lines = [line.split("  ") for line in run("ops").stdout.splitlines()]
+    assert lines[0][0] == "operator"
+    assert any(line[0] == "Relu" for line in lines)
+
+
+def test_ops_shows_a_page():
+    shown = run("ops", "LeakyRelu").stdout
+    assert "LeakyRelu(x: T, *, alpha: float = 0.01) → y: T" in shown
+    assert "Source: ONNX LeakyRelu-16." in shown
+    assert "bfloat16, float16, float32, float64" in shown
+    assert "leaky_relu(x, alpha=alpha)" in shown
+    document = told("ops", "LeakyRelu")
+    assert document["signature"] == "LeakyRelu(x: T, *, alpha: float = 0.01) → y: T"
+    assert document["types"] == {"T": ["bfloat16", "float16", "float32", "float64"]}
+
+
+def test_ops_explains_the_word_of_a_format():
+    assert run("ops", "leaky_relu").stdout == "leaky_relu of nnef is read as LeakyRelu\n"
+    assert told("ops", "Upsample") == {"word": "Upsample", "formats": {"onnx": ["Resize"]}}
+
+
+def test_ops_tells_what_is_meant_by_an_unknown_name():
+    document = told("ops", "LeakyReLU", code=1)
+    assert codes(document) == ["LEG0003"]
+    assert document["diagnostics"][0]["help"].startswith("did you mean LeakyRelu")
+    assert told("ops", "qqqq", code=1)["diagnostics"][0]["help"] == "graphport ops lists them all"
+
+
+# demo
+
+
+def test_demo_takes_the_tour():
+    result = run("demo")
+    assert result.exit_code == 0
+    for part in ("valid NNEF 1.0", "Conv", "test images recognized", "verified: both compute the same", "Try next"):
+        assert part in result.stdout
+    document = told("demo")
+    assert document["valid"]
+    assert document["verify"]["passed"]
+    assert document["right"] / document["images"] > 0.95
+
+
+# Bugs of ours are not findings
+
+
+def test_a_bug_is_no_finding(net, monkeypatch):
+    def fail(*_arguments: object, **_options: object):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(api, "load", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        run("shapes", net)
+
+
+def test_warnings_alone_end_with_0(net, monkeypatch):
+    def warned(*_arguments: object, **_options: object) -> Sequence[Diagnostic]:
+        return [Diagnostic("IO0001", "careful", severity=Severity.WARNING)]
+
+    monkeypatch.setattr(api, "check", warned)
+    assert told("check", net)["valid"]

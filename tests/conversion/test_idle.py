@@ -1,0 +1,24 @@
+"""Constants that nobody reads do not come along."""
+
+from __future__ import annotations
+
+from graphport.conversion.idle import without_idle
+from graphport.conversion.legalize import legalize
+from graphport.formats import FORMATS
+from graphport.formats.onnx import from_proto
+from tests.models import perceptron, write_nnef
+
+
+def test_a_graph_whose_constants_are_all_read_is_returned_itself():
+    graph, _ = legalize(from_proto(perceptron()))
+    assert without_idle(graph) is graph
+
+
+def test_what_a_reshaped_view_replaces_goes_from_a_copy(tmp_path):
+    raw, _ = FORMATS["nnef"].read(write_nnef(tmp_path / "small"))
+    graph, _ = legalize(raw)
+    before = [str(value.fact) for value in graph.constants]
+    after = [str(value.fact) for value in without_idle(graph).constants]
+    assert before == ["float32[3, 2, 3, 3]", "float32[1, 3]", "float32[3]"]
+    assert after == ["float32[3, 2, 3, 3]", "float32[3]"]
+    assert len(graph.constants) == 3

@@ -1,0 +1,175 @@
+"""Dialects in canonical words: names, facts, what stays, and what is said about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from graphport.backends import reference
+from graphport.conversion.legalize import is_canonical, legalize
+from graphport.core.diagnostics import Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats import FORMATS
+from graphport.formats.onnx import from_proto, to_proto
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.text import to_text
+from graphport.ir.verify import verify
+from graphport.ops.activation import Relu
+from graphport.ops.declare import LOWERINGS, OPSET, Rule, ShapeError, UnsupportedError
+from tests.models import model, node, perceptron, typed, write_nnef
+
+FACT = TensorFact(DType.FLOAT32, (2, 3))
+
+
+@pytest.fixture
+def speak(monkeypatch):
+    """Let a word of a made-up dialect be said by a function."""
+
+    def rule(word, function):
+        monkeypatch.setitem(LOWERINGS, ("madeup", word), [Rule("madeup", word, function)])
+
+    return rule
+
+
+def one_word(word: str, results: int = 1) -> Graph:
+    graph = Graph()
+    x = graph.add_input("x", FACT)
+    said = graph.append(Node(word, [x], [Value(f"y{i}") for i in range(results)], dialect="madeup"))
+    graph.set_outputs(said.results)
+    return graph
+
+
+def test_a_canonical_graph_is_returned_itself():
+    graph, _ = legalize(from_proto(perceptron()))
+    again, findings = legalize(graph)
+    assert again is graph
+    assert findings == []
+
+
+def test_the_argument_is_not_changed():
+    graph = from_proto(perceptron(opset=9))
+    before = to_text(graph)
+    legalize(graph)
+    assert to_text(graph) == before
+
+
+def test_an_old_opset_becomes_the_pinned_one():
+    graph, findings = legalize(from_proto(perceptron(opset=9)))
+    verify(graph)
+    assert findings == []
+    assert is_canonical(graph)
+    assert graph.opsets == {"": OPSET}
+
+
+def test_values_of_nnef_keep_name_type_and_shape(tmp_path):
+    raw, _ = FORMATS["nnef"].read(write_nnef(tmp_path / "small"))
+    graph, findings = legalize(raw)
+    verify(graph)
+    assert findings == []
+    facts = {value.name: str(value.fact) for value in graph.values()}
+    assert {name: facts[name] for name in ("x", "w", "b", "h", "y")} == {
+        "x": "float32[1, 2, 4, 4]",
+        "w": "float32[3, 2, 3, 3]",
+        "b": "float32[1, 3]",
+        "h": "float32[1, 3, 4, 4]",
+        "y": "float32[1, 3, 4, 4]",
+    }
+    assert [value.name for value in graph.outputs] == ["y"]
+
+
+def test_a_word_without_rule_stays_with_a_warning_at_its_place():
+    proto = model(
+        [node("Foo", ["x"], ["h"], domain="com.example", name="first"), node("Relu", ["h"], ["y"])],
+        [("x", [2, 3])],
+        [("y", [2, 3])],
+        domains={"com.example": 1},
+    )
+    graph, findings = legalize(from_proto(proto))
+    assert [node.op for node in graph] == ["com.example.Foo", "Relu"]
+    assert [(finding.code, finding.severity) for finding in findings] == [("LEG0001", Severity.WARNING)]
+    assert "com.example.Foo stays as it is" in findings[0].message
+    assert 'graph.node[0] "first"' in str(findings[0].span)
+    assert graph.opsets == {"": OPSET, "com.example": 1}
+
+
+def test_an_unknown_operator_of_onnx_keeps_its_opset_and_can_be_written_again():
+    proto = model([node("Madeup", ["x"], ["h"]), node("Relu", ["h"], ["y"])], [("x", [2, 3])], [("y", [2, 3])])
+    graph, _ = legalize(from_proto(proto))
+    assert graph.opsets["onnx"] == 17
+    written = to_proto(graph)
+    assert [said.op_type for said in written.graph.node] == ["Madeup", "Relu"]
+    assert written.opset_import[0].version == 17
+
+
+@pytest.mark.parametrize("error", [UnsupportedError("it turns left"), UnsupportedError()], ids=["reason", "none"])
+def test_a_lowering_that_gives_up_leaves_nothing_behind(speak, error):
+    def turn(b, x):
+        b(Relu, x)
+        raise error
+
+    speak("turn", turn)
+    graph, findings = legalize(one_word("turn"))
+    assert [said.op for said in graph] == ["madeup.turn"]
+    assert findings[0].code == "LEG0001"
+    assert str(error) in findings[0].message
+
+
+def test_a_lowering_that_finds_the_node_wrong_is_an_error(speak):
+    def turn(b, x):
+        raise ShapeError("x lies on its side", "set it up")
+
+    speak("turn", turn)
+    _, findings = legalize(one_word("turn"))
+    assert [(finding.code, finding.message, finding.help) for finding in findings] == [
+        ("SHAPE0001", "madeup.turn: x lies on its side", "set it up")
+    ]
+
+
+def test_one_value_as_two_results_has_both_names(speak):
+    def double(b, x):
+        y = b(Relu, x)
+        return y, y
+
+    speak("double", double)
+    graph, _ = legalize(one_word("double", results=2))
+    verify(graph)
+    assert [value.name for value in graph.outputs] == ["y0", "y1"]
+    x = np.array([[-1, 2, 3], [4, -5, 6]], np.float32)
+    found = reference.prepare(graph).run({"x": x})
+    np.testing.assert_array_equal(found["y0"], found["y1"])
+
+
+def test_an_operand_as_result_keeps_both_names(speak):
+    speak("same", lambda b, x: x)
+    graph, _ = legalize(one_word("same"))
+    verify(graph)
+    assert [value.name for value in graph.inputs] == ["x"]
+    assert [value.name for value in graph.outputs] == ["y0"]
+
+
+def test_a_declared_shape_that_cannot_be_is_told():
+    proto = model([node("Relu", ["x"], ["y"])], [("x", [2, 3])], [("y", [3, 2])])
+    graph, findings = legalize(from_proto(proto))
+    assert [finding.code for finding in findings] == ["SHAPE0002"]
+    assert "declares its shape as float32[3, 2], it is float32[2, 3]" in findings[0].message
+    assert str(graph.outputs[0].fact) == "float32[2, 3]"
+
+
+def test_bodies_are_legalized_with_what_surrounds_them():
+    branch = [helper.make_graph([node("Softmax", ["x"], [name])], name, [], [typed(name, [2, 3])]) for name in "ab"]
+    proto = model(
+        [node("If", ["c"], ["y"], then_branch=branch[0], else_branch=branch[1])],
+        [("x", [2, 3]), typed("c", [], TensorProto.BOOL)],
+        [("y", [2, 3])],
+        opset=11,
+    )
+    graph, findings = legalize(from_proto(proto))
+    verify(graph)
+    assert findings == []
+    assert is_canonical(graph)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = reference.prepare(graph).run({"x": x, "c": np.array(True)})["y"]
+    # Softmax-1 made x a matrix at axis 1 first; along the last axis that is the same here.
+    np.testing.assert_allclose(found.sum(axis=1), [1, 1], rtol=1e-6)

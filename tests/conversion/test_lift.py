@@ -1,0 +1,111 @@
+"""Canonical graphs in words of a dialect: all that cannot be said at once, names, and nothing that is not needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphport.backends import reference
+from graphport.conversion.legalize import legalize
+from graphport.conversion.lift import lift, unsupported
+from graphport.formats.onnx import from_proto
+from graphport.ir.text import to_text
+from graphport.ir.verify import verify
+from graphport.ops.declare import LIFTINGS, Rule
+from tests.models import model, node, perceptron
+
+
+@pytest.fixture
+def say(monkeypatch):
+    """Let an operator be said by a function in a made-up dialect."""
+
+    def rule(name, function):
+        monkeypatch.setitem(LIFTINGS, ("madeup", name), [Rule("madeup", name, function)])
+
+    return rule
+
+
+def graph_of(nodes, outputs, inputs=(("x", [2, 3]),), constants=None):
+    return legalize(from_proto(model(nodes, inputs, outputs, constants)))[0]
+
+
+def test_all_that_cannot_be_said_is_told_at_once_with_counts():
+    nodes = [node("Hardmax", ["x"], ["a"]), node("Hardmax", ["a"], ["b"]), node("Relu", ["b"], ["c"])]
+    nodes += [node("NonZero", ["c"], ["d"]), node("Foo", ["c"], ["e"], domain="com.example")]
+    proto = model(nodes, [("x", [2, 3])], [("e", [2, 3])], domains={"com.example": 1})
+    proto.graph.output.append(model([], [], [("d", None)]).graph.output[0])
+    graph, _ = legalize(from_proto(proto))
+    _, findings = lift(graph, "madeup")
+    assert unsupported(graph, "madeup") == {"Hardmax": 2, "Relu": 1, "NonZero": 1, "com.example.Foo": 1}
+    assert [finding.code for finding in findings] == ["LEG0002"] * 4
+    assert findings[0].message.startswith("madeup cannot say Hardmax (2)")
+    assert "graph.node[0]" in str(findings[0].span)
+    assert findings[3].message.endswith("it is a word of com.example")
+
+
+def test_the_argument_is_not_changed():
+    graph, _ = legalize(from_proto(perceptron(1)))
+    before = to_text(graph)
+    lift(graph, "nnef")
+    unsupported(graph, "nnef")
+    assert to_text(graph) == before
+
+
+def test_what_no_output_depends_on_need_not_be_said():
+    graph = graph_of([node("Relu", ["x"], ["y"]), node("NonZero", ["x"], ["unread"])], [("y", [2, 3])])
+    lifted, findings = lift(graph, "nnef")
+    assert findings == []
+    assert [said.op for said in lifted] == ["nnef.relu"]
+    assert unsupported(graph, "nnef") == {}
+
+
+def test_public_names_stay():
+    graph = graph_of([node("Relu", ["x"], ["y"]), node("Sigmoid", ["y"], ["z"])], [("z", [2, 3]), ("y", [2, 3])])
+    lifted, _ = lift(graph, "nnef")
+    verify(lifted)
+    assert [value.name for value in lifted.inputs] == ["x"]
+    assert [value.name for value in lifted.outputs] == ["z", "y"]
+
+
+def test_an_output_that_is_said_by_its_operand_keeps_its_name(say):
+    say("Relu", lambda b, x: (x,))
+    say("Identity", lambda b, input: b.word("copy", input))
+    graph = graph_of([node("Relu", ["x"], ["y"])], [("y", [2, 3])])
+    lifted, findings = lift(graph, "madeup")
+    verify(lifted)
+    assert findings == []
+    assert [said.op for said in lifted] == ["madeup.copy"]
+    assert [value.name for value in lifted.outputs] == ["y"]
+
+
+def test_an_inner_value_that_is_said_by_its_operand_goes(say):
+    say("Relu", lambda b, x: (x,))
+    say("Sigmoid", lambda b, x: b.word("sigmoid", x))
+    graph = graph_of([node("Relu", ["x"], ["h"]), node("Sigmoid", ["h"], ["y"])], [("y", [2, 3])])
+    lifted, _ = lift(graph, "madeup")
+    verify(lifted)
+    assert [str(said) for said in lifted] == ["%y = madeup.sigmoid(%x)"]
+
+
+def test_a_lifting_that_gives_up_leaves_nothing_behind(say):
+    def try_it(b, x):
+        b.word("tried", x)
+
+    say("Relu", try_it)
+    graph = graph_of([node("Relu", ["x"], ["y"])], [("y", [2, 3])])
+    lifted, findings = lift(graph, "madeup")
+    assert [said.op for said in lifted] == ["Relu"]
+    assert len(findings) == 1
+
+
+def test_lifting_and_legalizing_keeps_the_meaning():
+    graph, _ = legalize(from_proto(perceptron(2)))
+    lifted, findings = lift(graph, "nnef")
+    assert findings == []
+    assert {said.dialect for said in lifted} == {"nnef"}
+    again, findings = legalize(lifted)
+    assert findings == []
+    verify(again)
+    x = np.random.default_rng(3).normal(size=(2, 4)).astype(np.float32)
+    expected = reference.prepare(graph).run({"x": x})["y"]
+    np.testing.assert_allclose(reference.prepare(again).run({"x": x})["y"], expected, rtol=1e-6)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+import pytest
+
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import (
+    MOST_ELEMENTS,
+    MOST_REALS,
+    OPEN,
+    UNKNOWN,
+    OptionalFact,
+    SequenceFact,
+    TensorFact,
+    Unknown,
+    named,
+    number,
+)
+from graphport.core.storage import Storage, storage_of
+
+N = Symbol("N")
+FLOAT = TensorFact(DType.FLOAT32, (N, 3))
+
+
+def test_facts_are_equal_by_content():
+    assert TensorFact(DType.FLOAT32, (Symbol("N"), 3)) == FLOAT
+    assert hash(TensorFact(DType.FLOAT32, (Symbol("N"), 3))) == hash(FLOAT)
+    assert TensorFact(DType.FLOAT32, (N, 4)) != FLOAT
+    assert SequenceFact(FLOAT) == SequenceFact(FLOAT) != OptionalFact(FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("fact", "text"),
+    [
+        (FLOAT, "float32[N, 3]"),
+        (UNKNOWN, "?[...]"),
+        (TensorFact(DType.BOOL, ()), "bool[]"),
+        (SequenceFact(OptionalFact(FLOAT)), "sequence(optional(float32[N, 3]))"),
+    ],
+)
+def test_facts_look_like_this(fact, text):
+    assert str(fact) == text
+
+
+def test_what_is_not_known_is_said_to_be_unknown():
+    assert (FLOAT.dims, FLOAT.rank) == ((N, 3), 2)
+    for ask in ("dims", "rank", "known", "numbers"):
+        with pytest.raises(Unknown):
+            getattr(UNKNOWN, ask)
+    fact = TensorFact(DType.INT64, (2,), (N, 1))
+    assert fact.known == (N, 1)
+    with pytest.raises(Unknown):
+        _ = fact.numbers
+    assert TensorFact(DType.INT64, (2,), (4, 1)).numbers == (4, 1)
+    assert number(3) == 3
+    with pytest.raises(Unknown):
+        number(N)
+
+
+def test_a_fact_is_static_where_every_dim_is_a_number():
+    assert TensorFact(None, (1, 2)).is_static
+    assert TensorFact(None, ()).is_static
+    assert not FLOAT.is_static
+    assert not UNKNOWN.is_static
+
+
+def test_a_change_forgets_what_no_longer_holds():
+    fact = TensorFact(DType.INT64, (2,), (N, 1))
+    assert fact.with_shape([2, 1]) == TensorFact(DType.INT64, (2, 1))
+    assert fact.with_shape(None) == TensorFact(DType.INT64, None)
+    assert fact.with_dtype(DType.INT32) == TensorFact(DType.INT32, (2,))
+    assert fact.with_elements([3, 4]) == TensorFact(DType.INT64, (2,), (3, 4))
+    assert fact.with_elements(None) == TensorFact(DType.INT64, (2,))
+    assert fact.with_elements([1] * MOST_ELEMENTS).elements is not None
+    assert fact.with_elements([1] * (MOST_ELEMENTS + 1)).elements is None
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        pytest.param(np.int64(5), TensorFact(DType.INT64, (), (5,)), id="an integer"),
+        pytest.param([1, 2], TensorFact(DType.INT64, (2,), (1, 2)), id="integers"),
+        pytest.param([True, False], TensorFact(DType.BOOL, (2,), (1, 0)), id="bools"),
+        pytest.param([[1]], TensorFact(DType.INT64, (1, 1)), id="a table"),
+        pytest.param([0.5, -1.0], TensorFact(DType.FLOAT64, (2,), None, (0.5, -1.0)), id="floats"),
+        pytest.param([[0.5]], TensorFact(DType.FLOAT64, (1, 1)), id="a table of floats"),
+        pytest.param([0.5] * (MOST_REALS + 1), TensorFact(DType.FLOAT64, (MOST_REALS + 1,)), id="many floats"),
+        pytest.param([1j], TensorFact(DType.COMPLEX128, (1,)), id="complex numbers"),
+        pytest.param(["a"], TensorFact(DType.STRING, (1,)), id="texts"),
+        pytest.param([1] * (MOST_ELEMENTS + 1), TensorFact(DType.INT64, (MOST_ELEMENTS + 1,)), id="many integers"),
+    ],
+)
+def test_short_constants_are_looked_into(data, expected):
+    fact = TensorFact.of(storage_of(data))
+    assert fact == expected
+    assert all(type(element) is int for element in fact.elements or ())
+
+
+def test_elements_of_half_a_byte_are_integers():
+    assert TensorFact.of(storage_of([-8, 7], DType.INT4)).elements == (-8, 7)
+
+
+def test_facts_with_nan_are_equal():
+    storage = storage_of([nan, 1.0], DType.FLOAT32)
+    assert TensorFact.of(storage) == TensorFact.of(storage) == TensorFact(DType.FLOAT32, (2,), None, (nan, 1.0))
+    assert hash(TensorFact.of(storage)) == hash(TensorFact.of(storage))
+
+
+def test_large_constants_are_not_read():
+    class Unread(Storage):
+        def numpy(self):
+            raise RuntimeError
+
+        def chunks(self, limit=0):
+            raise RuntimeError
+
+    for dtype, shape in ((DType.INT64, (MOST_ELEMENTS + 1,)), (DType.INT64, (1, 1)), (DType.FLOAT32, (1 << 30,))):
+        assert TensorFact.of(Unread(dtype, shape)) == TensorFact(dtype, shape)
+
+
+def test_dims_that_only_a_run_can_tell_are_named_after_the_value():
+    fact = TensorFact(DType.INT64, (2, OPEN, OPEN + N))
+    assert named(fact, "y") == TensorFact(DType.INT64, (2, Symbol("y.1"), Symbol("y.2") + N))
+    assert named(OptionalFact(fact), "y") == OptionalFact(named(fact, "y"))
+    assert named(SequenceFact(fact), "y") == SequenceFact(fact)
+    for same in (FLOAT, UNKNOWN):
+        assert named(same, "y") is same

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphport.core.names import identifier, unique
+
+
+def test_a_free_name_stays():
+    assert unique("x", {"y"}) == "x"
+
+
+def test_a_taken_name_gets_the_first_free_number():
+    assert unique("x", {"x", "x_1", "x_3"}) == "x_2"
+
+
+def test_a_reserved_name_gets_a_number_too():
+    assert unique("x", set(), reserved={"x", "x_1"}) == "x_2"
+
+
+def test_numbers_go_on_where_they_were():
+    taken, counters = {"x"}, {}
+    for number in range(1, 4):
+        assert unique("x", taken, counters) == f"x_{number}"
+        taken.add(f"x_{number}")
+    taken.discard("x_2")
+    assert unique("x", taken, counters) == "x_4"
+    assert counters == {"x": 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param("conv1", "conv1", id="identifier"),
+        pytest.param("_x", "_x", id="underscore"),
+        pytest.param("layer1/conv.0", "layer1_conv_0", id="other characters"),
+        pytest.param("a//b", "a_b", id="several at once"),
+        pytest.param("1x", "_1x", id="digit first"),
+        pytest.param("größe", "gr_e", id="letters that are not ASCII"),
+        pytest.param("٣", "_", id="digits that are not ASCII"),
+        pytest.param("", "_", id="nothing"),
+        pytest.param("for", "_for", id="reserved"),
+        pytest.param("if", "_if_1", id="reserved with an underscore too"),
+        pytest.param("x\n", "x_", id="line end"),
+        pytest.param("taken", "taken_1", id="taken"),
+    ],
+)
+def test_names_are_bent_into_identifiers(name, expected):
+    assert identifier(name, {"taken"}, {"for", "if", "_if"}) == expected
+
+
+def test_many_names_that_look_alike_once_they_are_bent_are_quick():
+    taken: set[str] = set()
+    counters: dict[str, int] = {}
+    begin = time.process_time()
+    for number in range(50_000):
+        taken.add(identifier("层" * (number % 7 + 1), taken, (), counters))
+    assert len(taken) == 50_000
+    # Without counters it takes minutes.
+    assert time.process_time() - begin < 10
+
+
+@given(st.text(), st.sets(st.text("ab_1", max_size=4)), st.sets(st.text("ab_1", max_size=4)))
+def test_an_identifier_is_one_and_is_neither_taken_nor_reserved(name, taken, reserved):
+    found = identifier(name, taken, reserved)
+    assert found.isidentifier()
+    assert found.isascii()
+    assert found not in taken | reserved
+    assert identifier(found, taken, reserved) == found

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import gc
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import (
+    CHUNK,
+    ArrayStorage,
+    Bytes,
+    FileStorage,
+    MappedFile,
+    Packing,
+    Storage,
+    View,
+    pack,
+    storage_of,
+    unpack,
+)
+
+NARROW = [dtype for dtype in DType if 0 < dtype.bits < 8]
+WIDE = [dtype for dtype in DType if dtype.bits >= 8]
+
+
+def bytes_of(storage: Storage, limit: int = CHUNK) -> bytes:
+    return b"".join(bytes(piece) for piece in storage.chunks(limit))
+
+
+# --- bytes and files --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["bytes", "file"])
+def source(request, tmp_path):
+    """Ten bytes, 0 to 9, in memory and in a file."""
+    if request.param == "bytes":
+        return Bytes(bytes(range(10)))
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(range(10)))
+    return MappedFile(path)
+
+
+def test_a_piece_is_seen_without_being_copied(source):
+    assert source.size == 10
+    assert bytes(source.view(2, 3)) == b"\2\3\4"
+    assert bytes(source.view(10, 0)) == b""
+    assert source.view(0, 10).readonly
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4, 100])
+def test_bytes_come_in_pieces(source, limit):
+    # A piece is valid until the next is asked for.
+    pieces = [bytes(piece) for piece in source.chunks(1, 8, limit)]
+    assert b"".join(pieces) == bytes(range(1, 9))
+    assert all(len(piece) == limit for piece in pieces[:-1])
+    assert list(source.chunks(5, 0, limit)) == []
+
+
+def test_bytes_are_those_of_any_memory():
+    assert bytes(Bytes(np.array([1, 2], "<u2").data).view(0, 4)) == b"\1\0\2\0"
+    assert Bytes(b"").size == 0
+
+
+def test_an_empty_file_is_no_trouble(tmp_path):
+    path = tmp_path / "empty"
+    path.touch()
+    file = MappedFile(path)
+    assert (file.size, bytes(file.view(0, 0)), list(file.chunks(0, 0))) == (0, b"", [])
+
+
+def test_a_file_is_found_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(b"abc")
+    file = MappedFile("weights.bin")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert bytes(file.view(0, 3)) == b"abc"
+    assert b"".join(map(bytes, file.chunks(0, 3))) == b"abc"
+
+
+def test_a_file_that_is_not_there_is_noticed_at_once(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        MappedFile(tmp_path / "nothing")
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(range(10)))
+    os.utime(path, (1, 1))
+    return path
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put another file in the place of the one at `path`."""
+    beside = path.with_suffix(".new")
+    beside.write_bytes(data)
+    beside.replace(path)
+
+
+CHANGED = r"weights\.bin was changed or replaced after it was opened"
+
+
+def test_a_file_that_is_written_into_is_noticed(weights):
+    file = MappedFile(weights)
+    os.truncate(weights, 5)
+    with pytest.raises(OSError, match=CHANGED):
+        list(file.chunks(0, 5))
+    with pytest.raises(OSError, match=CHANGED):
+        file.view(0, 5)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_noticed(weights):
+    file = MappedFile(weights)
+    pieces = file.chunks(0, 10, 4)
+    assert bytes(next(pieces)) == b"\0\1\2\3"
+    os.truncate(weights, 5)
+    assert bytes(next(pieces)) == b"\4"
+    with pytest.raises(OSError, match=r"weights\.bin became shorter while it was read"):
+        next(pieces)
+
+
+def test_nobody_looks_past_the_end(weights):
+    with pytest.raises(OSError, match=r"weights\.bin became shorter while it was read"):
+        MappedFile(weights).view(5, 6)
+
+
+@pytest.mark.parametrize("change", [lambda path: replace(path, b"other"), Path.unlink], ids=["replaced", "removed"])
+def test_a_mapped_file_stays_what_it_was(weights, change):
+    file = MappedFile(weights)
+    assert bytes(file.view(0, 1)) == b"\0"
+    change(weights)
+    assert bytes(file.view(2, 3)) == b"\2\3\4"
+    assert b"".join(map(bytes, file.chunks(2, 5, 2))) == b"\2\3\4\5\6"
+
+
+def test_a_file_that_is_replaced_before_it_is_mapped_is_noticed(weights):
+    file = MappedFile(weights)
+    replace(weights, bytes(10))
+    with pytest.raises(OSError, match=CHANGED):
+        list(file.chunks(0, 10))
+    with pytest.raises(OSError, match=CHANGED):
+        file.view(0, 10)
+
+
+def test_files_are_closed_again(tmp_path):
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(10))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        file = MappedFile(path)
+        file.view(0, 1)
+        list(file.chunks(0, 10, 3))
+        del file
+        gc.collect()
+
+
+# --- storages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", WIDE, ids=str)
+def test_numbers_in_a_file_are_those_that_were_written(dtype, tmp_path):
+    array = (np.arange(6) % 2).astype(dtype.numpy).reshape(2, 3)
+    stored = ArrayStorage(array)
+    path = tmp_path / "weights.bin"
+    path.write_bytes(b"x" + bytes_of(stored))
+    storage = FileStorage(MappedFile(path), 1, dtype, [2, 3])
+    assert (storage.dtype, storage.shape, storage.count, storage.nbytes) == (dtype, (2, 3), 6, array.nbytes)
+    assert storage.numpy().dtype == dtype.numpy
+    assert storage.numpy().tobytes() == array.tobytes()
+    assert bytes_of(storage) == bytes_of(storage, 5) == array.tobytes()
+
+
+@pytest.mark.parametrize("packing", Packing)
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@given(data=st.data())
+def test_narrow_numbers_are_unpacked_and_packed(dtype, packing, data):
+    raw = data.draw(st.binary(max_size=9))
+    count = len(raw) * 8 // dtype.bits
+    shape = data.draw(st.sampled_from([(count,), (count, 1), (1, count, 1)]))
+    storage = FileStorage(Bytes(raw), 0, dtype, shape, packing)
+    digits = [f"{byte:08b}" for byte in raw]
+    width = dtype.bits
+    if packing is Packing.LOW_FIRST:
+        fields = [digit[8 - start - width : 8 - start] for digit in digits for start in range(0, 8, width)]
+    else:
+        fields = [digit[start : start + width] for digit in digits for start in range(0, 8, width)]
+    numbers = [int(field, 2) for field in fields]
+    if dtype.kind == "i":
+        numbers = [number - (1 << width) if number >> (width - 1) else number for number in numbers]
+    expected = np.array(numbers, np.int64).astype(dtype.numpy)
+    if dtype.kind == "f":
+        expected = np.array(numbers, np.uint8).view(dtype.numpy)
+    assert storage.numpy().shape == shape
+    assert storage.numpy().dtype == dtype.numpy
+    assert storage.numpy().tobytes() == expected.tobytes()
+    # Wherever they come from, they go out from the least significant bit on.
+    again = unpack(np.frombuffer(bytes_of(storage, 2), np.uint8), dtype, shape)
+    assert again.tobytes() == expected.tobytes()
+    assert bytes_of(ArrayStorage(expected)) == bytes_of(storage) == pack(expected, width)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "raw", "low", "high"),
+    [
+        pytest.param(DType.INT4, b"\x81\x0f", [1, -8, -1], [-8, 1, 0], id="int4"),
+        pytest.param(DType.UINT4, b"\x81\x0f", [1, 8, 15], [8, 1, 0], id="uint4"),
+        pytest.param(DType.INT2, b"\x1b", [-1, -2, 1], [0, 1, -2], id="int2"),
+        pytest.param(DType.FLOAT4E2M1, b"\x29\x07", [-0.5, 1.0, 6.0], [1.0, -0.5, 0.0], id="float4"),
+    ],
+)
+def test_bits_lie_in_two_orders(dtype, raw, low, high):
+    for packing, expected in ((Packing.LOW_FIRST, low), (Packing.HIGH_FIRST, high)):
+        found = FileStorage(Bytes(raw), 0, dtype, (3,), packing).numpy()
+        assert found.astype(np.float64).tolist() == expected
+
+
+def test_bits_that_are_left_over_are_zero():
+    assert pack(np.array([-1, -1, -1], DType.INT4.numpy), 4) == b"\xff\x0f"
+    assert pack(np.array([300, 1], np.int64), 4) == b"\x1c"
+    assert pack(np.array([], np.uint8), 2) == b""
+
+
+def test_a_bool_is_whatever_is_not_zero():
+    storage = FileStorage(Bytes(b"\0\1\2\xff"), 0, DType.BOOL, (4,))
+    assert storage.numpy().view(np.uint8).tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3), ()])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT4, DType.BOOL, DType.BFLOAT16])
+def test_tensors_without_elements_or_axes_are_no_trouble(dtype, shape):
+    storage = ArrayStorage(np.zeros(shape, dtype.numpy))
+    raw = bytes_of(storage)
+    assert len(raw) == storage.nbytes == dtype.size(storage.count)
+    read = FileStorage(Bytes(raw), 0, dtype, shape)
+    assert (read.numpy().shape, bytes_of(read)) == (shape, raw)
+
+
+def test_arrays_are_not_copied_and_not_to_be_written():
+    array = np.arange(4.0)
+    storage = ArrayStorage(array)
+    assert np.shares_memory(storage.numpy(), array)
+    assert array.flags.writeable
+    raw = Bytes(bytes(16))
+    for found in (
+        storage.numpy(),
+        FileStorage(raw, 0, DType.FLOAT32, (4,)).numpy(),
+        FileStorage(raw, 0, DType.INT4, (4,)).numpy(),
+        FileStorage(raw, 0, DType.BOOL, (4,)).numpy(),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            found[0] = 1
+
+
+def test_any_layout_in_memory_is_written_in_one():
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    for same in (array, np.asfortranarray(array), array.astype(">i2"), np.repeat(array, 2, axis=1)[:, ::2]):
+        storage = ArrayStorage(same)
+        assert (storage.dtype, storage.numpy().dtype) == (DType.INT16, np.dtype(np.int16))
+        assert bytes_of(storage) == bytes([0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0])
+        assert bytes_of(storage, 5) == bytes_of(storage)
+
+
+def test_an_array_holds_what_is_said():
+    with pytest.raises(ValueError, match="an array of float64 does not hold float32"):
+        ArrayStorage(np.zeros(2), DType.FLOAT32)
+    with pytest.raises(ValueError, match="an array of uint8 does not hold int4"):
+        ArrayStorage(np.zeros(2, np.uint8), DType.INT4)
+
+
+def test_texts_are_objects_and_have_no_bytes():
+    for data in (["a", "bc"], np.array(["a", "bc"]), np.array(["a", "bc"], object)):
+        storage = storage_of(data)
+        assert (storage.dtype, storage.nbytes, storage.numpy().dtype) == (DType.STRING, 0, np.dtype(object))
+        assert storage.numpy().tolist() == ["a", "bc"]
+        assert bytes_of(storage) == b""
+    assert storage_of([b"a"]).numpy().tolist() == [b"a"]
+
+
+def test_storages_are_made_of_numbers_and_lists():
+    assert (storage_of(1).dtype, storage_of(1).shape) == (DType.INT64, ())
+    assert storage_of([[1.5]]).dtype is DType.FLOAT64
+    assert storage_of([1, 2], DType.INT4).numpy().dtype == DType.INT4.numpy
+    assert storage_of(["a"], DType.STRING).numpy().tolist() == ["a"]
+
+
+def test_the_same_numbers_are_seen_in_another_shape():
+    array = np.arange(6, dtype=np.float32)
+    storage = ArrayStorage(array).reshaped((2, 3)).reshaped([3, 2])
+    assert (storage.dtype, storage.shape, storage.numpy().tolist()) == (DType.FLOAT32, (3, 2), [[0, 1], [2, 3], [4, 5]])
+    assert np.shares_memory(storage.numpy(), array)
+    assert bytes_of(storage, 5) == array.tobytes()
+    with pytest.raises(ValueError, match=r"6 elements do not fill the shape \(4,\)"):
+        storage.reshaped((4,))
+
+
+def test_reshaping_again_and_again_stays_quick():
+    storage: Storage = ArrayStorage(np.arange(6))
+    for _ in range(5_000):
+        storage = storage.reshaped((6,))
+    assert storage.numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert isinstance(storage, View)
+    assert isinstance(storage.of, ArrayStorage)

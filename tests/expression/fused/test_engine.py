@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+import numpy as np
+import pytest
+
+from graphport.expression.expression import Expression
+from graphport.expression.fused import engine
+
+pytest.importorskip("llvmlite")
+
+TEXT = "define i64 @answer{0}() {{ ret i64 {0} }}"
+
+
+def load(number):
+    return engine.load(TEXT.format(number), [f"answer{number}"])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHPORT_KERNELS", str(tmp_path / "kernels"))
+    return tmp_path / "kernels"
+
+
+def test_what_was_compiled_is_kept_and_read_again(folder):
+    load(101)
+    (file,) = folder.iterdir()
+    written = file.stat().st_mtime_ns
+    assert load(101).addresses.keys() == {"answer101"}
+    assert [path.stat().st_mtime_ns for path in folder.iterdir()] == [written]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 or sys.platform == "win32"
+
+
+@pytest.mark.parametrize("damage", [lambda raw: raw[:-1], lambda raw: b"", lambda raw: raw[:40] + b"\0" + raw[41:]])
+def test_a_damaged_file_is_compiled_anew(folder, damage):
+    code = load(102)
+    del code
+    (file,) = folder.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    load(102)
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of POSIX")
+def test_a_folder_that_others_may_write_to_is_not_used(folder):
+    folder.mkdir()
+    folder.chmod(0o777)
+    load(103)
+    assert not list(folder.iterdir())
+
+
+def test_nothing_is_kept_if_the_user_wants_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("GRAPHPORT_KERNELS", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert engine.cache_folder() is None
+    load(104)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="where Linux keeps such things")
+def test_kernels_are_kept_in_the_cache_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.delenv("GRAPHPORT_KERNELS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert engine.cache_folder() == tmp_path / "graphport" / "kernels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert str(engine.cache_folder()) == "/home/someone/.cache/graphport/kernels"
+
+
+def test_old_kernels_make_room(folder, monkeypatch):
+    monkeypatch.setattr(engine, "_MOST_FILES", 4)
+    for number in range(110, 120):
+        load(number)
+    assert len(list(folder.iterdir())) <= 4
+
+
+def test_a_folder_that_cannot_be_made_costs_nothing_but_time(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GRAPHPORT_KERNELS", str(tmp_path / "file" / "kernels"))
+    x = np.ones(3, np.float32)
+    assert Expression("add(@0,1.0625)", tier="fused")(x).tolist() == [2.0625] * 3

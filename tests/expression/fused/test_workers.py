@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from graphport.expression.fused.workers import processors, share
+
+
+@pytest.mark.parametrize("parts", [0, 1, 2, 17])
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_every_part_is_done_once(parts, threads):
+    done = []
+    share(done.append, parts, threads)
+    assert sorted(done) == list(range(parts))
+
+
+def test_others_that_do_not_come_are_not_waited_for():
+    """The pool is kept busy by somebody else; the caller does everything itself."""
+    hold = threading.Event()
+    blocker = threading.Thread(target=share, args=(lambda _: hold.wait(10), processors() + 1, processors() + 1))
+    blocker.start()
+    time.sleep(0.05)
+    done = []
+    share(done.append, 5, 4)
+    assert sorted(done) == list(range(5))
+    hold.set()
+    blocker.join()
+
+
+def test_what_goes_wrong_in_a_part_is_raised():
+    def fail(part):
+        if part == 3:
+            message = "part 3"
+            raise RuntimeError(message)
+
+    with pytest.raises(RuntimeError, match="part 3"):
+        share(fail, 8, 2)

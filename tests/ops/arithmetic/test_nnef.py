@@ -1,0 +1,218 @@
+"""Arithmetic in NNEF: what its words mean, and that saying a page in it keeps the meaning."""
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops import registry
+from graphport.ops.arithmetic import Cast, CastLike, Mean, Mul, Pow, Round, Sum
+from graphport.ops.declare import ShapeError, UnsupportedError
+from tests.ops.oracle import compare, run_word, there_and_back
+
+PAGES = registry.pages()
+
+
+def numbers(*shape, seed=0):
+    return np.asarray(np.random.default_rng([seed, *shape]).normal(size=shape), np.float32) * np.float32(3)
+
+
+X = numbers(2, 3, 4)
+SMALL = (X / 20).astype(np.float32)
+LARGE = np.abs(X) + np.float32(1.5)
+UNARY = [
+    ("abs", X, np.abs(X)),
+    ("neg", X, -X),
+    ("rcp", LARGE, 1 / LARGE),
+    ("exp", X, np.exp(X)),
+    ("log", LARGE, np.log(LARGE)),
+    ("sin", X, np.sin(X)),
+    ("cos", X, np.cos(X)),
+    ("tan", SMALL, np.tan(SMALL)),
+    ("sinh", SMALL, np.sinh(SMALL)),
+    ("cosh", SMALL, np.cosh(SMALL)),
+    ("tanh", X, np.tanh(X)),
+    ("asin", SMALL, np.arcsin(SMALL)),
+    ("acos", SMALL, np.arccos(SMALL)),
+    ("atan", X, np.arctan(X)),
+    ("asinh", X, np.arcsinh(X)),
+    ("acosh", LARGE, np.arccosh(LARGE)),
+    ("atanh", SMALL, np.arctanh(SMALL)),
+    ("sign", X, np.sign(X)),
+    ("floor", X, np.floor(X)),
+    ("ceil", X, np.ceil(X)),
+    ("sqr", X, X * X),
+    ("sqrt", LARGE, np.sqrt(LARGE)),
+    ("rsqr", LARGE, 1 / (LARGE * LARGE)),
+    ("rsqrt", LARGE, 1 / np.sqrt(LARGE)),
+    ("log2", LARGE, np.log2(LARGE)),
+    ("copy", X, X),
+]
+
+
+@pytest.mark.parametrize(("word", "x", "expected"), UNARY, ids=[case[0] for case in UNARY])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_unary_word_is_its_function(word, x, expected, symbolic):
+    compare(run_word("nnef", word, [x], symbolic=symbolic)[0], expected, tolerance=1e-6)
+
+
+def test_round_takes_halves_upwards_and_is_exact():
+    below_half = np.nextafter(np.float32(0.5), np.float32(0))
+    x = np.float32([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, below_half, -below_half, 8388609, -8388609, 1e30, 2.4, -2.4])
+    expected = np.floor(x.astype(np.float64) + 0.5).astype(np.float32)
+    compare(run_word("nnef", "round", [x])[0], expected, tolerance=0)
+
+
+BINARY = [("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide), ("min", np.minimum), ("max", np.maximum)]
+
+
+@pytest.mark.parametrize(("word", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else "")
+@pytest.mark.parametrize("shape", [(), (2,), (1,), (2, 3), (1, 3), (2, 1, 4), (2, 3, 4), (2, 3, 4, 5)])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_binary_word_aligns_at_the_first_axis(word, function, shape, symbolic):
+    x, y = np.abs(X) + 1, np.abs(numbers(*shape, seed=1)) + np.float32(0.5)
+    wide = x.reshape(x.shape + (1,) * (len(shape) - 3)), y.reshape(shape + (1,) * (3 - len(shape)) if shape else ())
+    compare(run_word("nnef", word, [x, y], symbolic=symbolic)[0], function(*wide), tolerance=1e-5)
+    compare(run_word("nnef", word, [y, x], symbolic=symbolic)[0], function(*wide[::-1]), tolerance=1e-5)
+
+
+def test_constants_are_reshaped_rather_than_computed():
+    from graphport.ir.graph import Graph
+    from graphport.ops.builder import Builder
+    from graphport.ops.infer import Inference
+
+    graph = Graph("one")
+    storage = TensorFact(DType.FLOAT32, (3,))
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (3, 4)))
+    from graphport.core.storage import storage_of
+
+    c = graph.add_constant("c", storage, storage_of(numbers(3)))
+    registry.lowering("nnef", "add")(Builder(Inference(), graph), x, c)
+    assert [node.op for node in graph] == ["Add"]
+
+
+def test_add_n_sums_and_copy_n_repeats():
+    y = numbers(2, seed=1)
+    compare(run_word("nnef", "add_n", [X, y, X])[0], X + y[:, None, None] + X, tolerance=1e-6)
+    with pytest.raises(UnsupportedError, match="the sum of no tensor"):
+        run_word("nnef", "add_n", [])
+    found = run_word("nnef", "copy_n", [X], outputs=3, times=3)
+    assert len(found) == 3
+    assert all((each == X).all() for each in found)
+    with pytest.raises(ShapeError, match="times is 0"):
+        run_word("nnef", "copy_n", [X], times=0)
+
+
+def test_casts_are_those_of_the_specification():
+    x = np.float32([0, 0.6, 2.9, -2.9])
+    assert run_word("nnef", "cast", [x], dtype=DType.INT64)[0].tolist() == [0, 0, 2, -2]
+    assert run_word("nnef", "cast", [x], dtype=DType.BOOL)[0].tolist() == [False, True, True, True]
+    assert run_word("nnef", "cast", [np.array([True, False])], dtype=DType.FLOAT32)[0].tolist() == [1, 0]
+
+
+# Lifting
+
+NAMES = {
+    "Abs": X, "Neg": X, "Reciprocal": LARGE, "Sqrt": LARGE, "Exp": X, "Log": LARGE, "Sin": X, "Cos": X, "Tan": SMALL,
+    "Asin": SMALL, "Acos": SMALL, "Atan": X, "Sinh": SMALL, "Cosh": SMALL, "Asinh": X, "Acosh": LARGE, "Atanh": SMALL,
+    "Sign": X, "Floor": X, "Ceil": X, "Identity": X,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saying_a_function_keeps_its_meaning(name):
+    words = there_and_back(PAGES[name], [NAMES[name]], symbolic=True, tolerance=1e-6)
+    assert words is not None
+    assert len(words) == 1
+
+
+@pytest.mark.parametrize("name", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"])
+@pytest.mark.parametrize("shapes", [((2, 3, 4), (4,)), ((3, 1), (2, 3, 4)), ((2, 3), ()), ((), (2, 3)), ((5,), (1,)), ((3,), (3,))])
+@pytest.mark.parametrize("constants", [(), (1,), (0,)])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_saying_a_binary_operator_keeps_its_meaning(name, shapes, constants, symbolic):
+    a, b = (np.abs(numbers(*shape, seed=seed)) + np.float32(0.5) for seed, shape in enumerate(shapes))
+    assert there_and_back(PAGES[name], [np.asarray(a), np.asarray(b)], constants=constants, symbolic=symbolic, tolerance=1e-6)
+
+
+def test_a_number_is_said_as_a_literal():
+    from graphport.conversion.lift import lift
+    from graphport.core.storage import storage_of
+    from graphport.ir.graph import Graph
+    from graphport.ops.builder import Builder
+    from graphport.ops.infer import Inference
+
+    graph = Graph("one")
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
+    c = graph.add_constant("c", TensorFact(DType.FLOAT32, (1, 1)), storage_of(np.float32([[2]])))
+    graph.add_output(Builder(Inference(), graph)(Mul, x, c))
+    said, findings = lift(graph, "nnef")
+    assert not findings
+    (node,) = list(said)
+    assert node.inputs[1].storage.shape == ()
+
+
+@pytest.mark.parametrize("name", ["Sum", "Mean", "Max", "Min"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_saying_variadic_arithmetic_keeps_its_meaning(name, count):
+    xs = [numbers(2, 3, 4), numbers(4, seed=1), numbers(3, 1, seed=2)][:count]
+    words = there_and_back(PAGES[name], xs, tolerance=1e-6)
+    assert words is not None
+    assert words.count("add") in (0, count - 1)
+
+
+def test_saying_a_square_is_one_word():
+    assert there_and_back(Pow, [X, np.float32(2)], constants=(1,), tolerance=1e-6) == ["sqr"]
+    assert there_and_back(Pow, [X, np.array([2])], constants=(1,), tolerance=1e-6) == ["sqr"]
+    assert there_and_back(Pow, [X, np.array(3)], constants=(1,), tolerance=1e-5) == ["pow"]
+    assert there_and_back(Pow, [LARGE, np.array([1, 2, 3, 4])], tolerance=1e-5) is not None
+    assert there_and_back(Pow, [np.array([2, 3]), np.array([2, 2])]) is None
+
+
+def test_saying_round_takes_halves_to_the_even_neighbour():
+    x = np.float32([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 8388609, -8388609, 1e30, 2.4, -2.6, 0])
+    assert there_and_back(Round, [x], tolerance=0) is not None
+
+
+def test_saying_the_error_function_is_right_to_single_precision():
+    assert there_and_back(PAGES["Erf"], [np.linspace(-5, 5, 501, dtype=np.float32)], tolerance=3e-7) is not None
+
+
+CASTS = [
+    (np.float32, DType.INT64, "cast"),
+    (np.float32, DType.INT32, "cast"),
+    (np.int64, DType.FLOAT32, "cast"),
+    (np.float32, DType.BOOL, "cast"),
+    (np.bool_, DType.FLOAT32, "cast"),
+    (np.bool_, DType.INT64, "cast"),
+    (np.int64, DType.BOOL, "cast"),
+    (np.float32, DType.FLOAT32, "copy"),
+    (np.int32, DType.INT64, "copy"),
+    (np.uint8, DType.INT64, "copy"),
+    (np.int64, DType.INT32, None),
+    (np.float32, DType.FLOAT16, None),
+    (np.float32, DType.INT8, None),
+]
+
+
+@pytest.mark.parametrize(("of", "to", "word"), CASTS)
+def test_saying_a_cast(of, to, word):
+    from graphport.conversion.lift import lift
+    from graphport.ir.graph import Graph
+    from graphport.ops.builder import Builder
+    from graphport.ops.infer import Inference
+
+    for page in (Cast, CastLike):
+        graph = Graph("one")
+        x = graph.add_input("x", TensorFact(DType.of(np.dtype(of)), (2, 3)))
+        like = graph.add_input("like", TensorFact(to, (1,)))
+        b = Builder(Inference(), graph)
+        graph.add_output(b(page, x, to=to) if page is Cast else b(page, x, like))
+        said, findings = lift(graph, "nnef")
+        assert [node.word for node in said if node.dialect] == ([] if word is None else [word])
+        assert bool(findings) == (word is None)
+
+
+def test_mean_of_one_is_itself():
+    assert there_and_back(Mean, [X]) == ["copy", "div"]
+    assert there_and_back(Sum, [X]) == ["copy"]

@@ -1,0 +1,103 @@
+"""Reductions in NNEF: what its words mean, and that saying a page in it keeps the meaning."""
+
+import numpy as np
+import pytest
+
+from graphport.ops import registry
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.reduction import ArgMax, ReduceLogSumExp, ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from tests.ops.oracle import compare, run_word, there_and_back
+
+PAGES = registry.pages()
+X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32) * 3
+L = np.random.default_rng(1).integers(0, 2, (2, 3, 4)).astype(bool)
+AXES = [(0,), (1,), (2,), (0, 2), (2, 0), (0, 1, 2), ()]
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(
+    ("word", "function"), [("mean_reduce", np.mean), ("max_reduce", np.max), ("min_reduce", np.min), ("sum_reduce", np.sum)]
+)
+def test_reduction_keeps_its_axes(word, function, axes, symbolic):
+    attributes = {"normalize": False} if word == "sum_reduce" else {}
+    found = run_word("nnef", word, [X], symbolic=symbolic, axes=axes, **attributes)[0]
+    compare(found, np.asarray(function(X, axis=axes, keepdims=True)), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("axes", AXES)
+def test_normalized_sum_is_the_mean(axes):
+    found = run_word("nnef", "sum_reduce", [X], axes=axes, normalize=True)[0]
+    compare(found, np.mean(X, axis=axes, keepdims=True), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("axes", AXES)
+def test_logical_reductions(axes):
+    compare(run_word("nnef", "all_reduce", [L], axes=axes)[0], np.all(L, axis=axes, keepdims=True))
+    compare(run_word("nnef", "any_reduce", [L], axes=axes)[0], np.any(L, axis=axes, keepdims=True))
+
+
+@pytest.mark.parametrize("axes", AXES)
+def test_moments_are_mean_and_variance(axes):
+    mean, variance = run_word("nnef", "moments", [X], outputs=2, axes=axes)
+    compare(mean, np.mean(X, axis=axes, keepdims=True), tolerance=1e-5)
+    compare(variance, np.var(X, axis=axes, keepdims=True), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("axes", [axes for axes in AXES if axes])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_place_over_several_axes_counts_in_row_major_order(axes, symbolic):
+    order = sorted(axes)
+    moved = np.moveaxis(X, order, range(-len(order), 0))
+    flat = moved.reshape(*moved.shape[: 3 - len(order)], -1)
+    for word, function in (("argmax_reduce", np.argmax), ("argmin_reduce", np.argmin)):
+        found = run_word("nnef", word, [X], symbolic=symbolic, axes=axes)[0]
+        compare(found, np.expand_dims(function(flat, axis=-1), tuple(order)))
+
+
+def test_place_over_no_axis_is_refused():
+    with pytest.raises(UnsupportedError, match="argmax_reduce over no axis"):
+        run_word("nnef", "argmax_reduce", [X], axes=())
+
+
+SAID = {
+    "ReduceSum": "sum_reduce", "ReduceMean": "mean_reduce", "ReduceMax": "max_reduce", "ReduceMin": "min_reduce",
+    "ReduceL1": "sum_reduce", "ReduceL2": "sum_reduce", "ReduceLogSum": "sum_reduce", "ReduceLogSumExp": "sum_reduce",
+    "ReduceSumSquare": "sum_reduce",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("axes", [None, (1,), (-1, 0), ()])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("noop", [0, 1])
+def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
+    x = np.abs(X) + 1
+    operands = [x, None if axes is None else np.array(axes, np.int64)]
+    words = there_and_back(
+        PAGES[name], operands, constants=(1,), keepdims=keepdims, noop_with_empty_axes=noop, symbolic=True, tolerance=1e-5
+    )
+    assert words is not None
+    assert SAID[name] in words
+
+
+def test_saying_log_sum_exp_does_not_overflow():
+    assert there_and_back(ReduceLogSumExp, [np.float32([[500, 501], [-500, -501]]), np.array([1])], constants=(1,))
+
+
+def test_saying_logical_extremes():
+    for page, word in ((ReduceMax, "any_reduce"), (ReduceMin, "all_reduce")):
+        assert there_and_back(page, [L, np.array([1])], constants=(1,)) == [word]
+
+
+def test_axes_that_are_computed_cannot_be_said():
+    assert there_and_back(ReduceSum, [X, np.array([1])]) is None
+    assert there_and_back(ReduceProd, [X, np.array([1])], constants=(1,)) is None
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_saying_the_place_of_an_extreme_keeps_its_meaning(keepdims, axis):
+    assert there_and_back(ArgMax, [X], axis=axis, keepdims=keepdims, symbolic=True)
+    assert there_and_back(PAGES["ArgMin"], [X], axis=axis, keepdims=keepdims)
+    assert there_and_back(ArgMax, [X], axis=axis, select_last_index=1) is None
