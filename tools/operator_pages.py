@@ -58,8 +58,8 @@ def _index(families: dict[str, list[Page]]) -> str:
     ]
     rows.sort(key=lambda row: row[0].lower())
     intro = (
-        f"{len(rows)} operators, named and defined as in ONNX opset {OPSET}. Every format is read into them and written from "
-        "them; `graphport ops` prints this table, `graphport ops Conv` what is known of one."
+        f"{len(rows)} operators, named and defined as in ONNX opset {OPSET}. Every format is read into them and "
+        "written from them; `graphport ops` prints this table, `graphport ops Conv` what is known of one."
     )
     return "\n".join(["# Operators", "", intro, "", *_table(["operator", *FORMATS, "meaning"], rows), ""])
 

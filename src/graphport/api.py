@@ -346,9 +346,10 @@ def from_onnx(model: Any) -> Model:
     kind = formats.FORMATS["onnx"]
     findings: list[Diagnostic] = []
     make = kind.module.from_ir if type(model).__module__.startswith("onnx_ir") else kind.module.from_proto
-    graph, found = legalize(make(model, findings=findings))
+    raw = make(model, findings=findings)
+    graph, found = legalize(raw)
     raise_errors(found)
-    return Model(graph, "onnx", None, [*findings, *found])
+    return Model(graph, "onnx", None, [*findings, *found], kind.versions(raw))
 
 
 def to_onnx(model: Model) -> Any:

@@ -161,14 +161,16 @@ def test_lists_are_gathered_and_written_item_by_item(tmp_path):
 def test_what_npy_has_no_type_for_is_widened(tmp_path, dtype, stored):
     x = np.array([0, 1], np.float32).astype(dtype.numpy)
     arrays.write(tmp_path / "out.npz", {"x": x})
-    found = np.load(tmp_path / "out.npz")["x"]
+    with np.load(tmp_path / "out.npz") as file:
+        found = file["x"]
     assert found.dtype == stored
     np.testing.assert_array_equal(found.astype(np.complex128), [0, 1])
 
 
 def test_texts_are_stored_with_a_fixed_width(tmp_path):
     arrays.write(tmp_path / "out.npz", {"x": np.array(["a", "bc"], object)})
-    assert np.load(tmp_path / "out.npz")["x"].tolist() == ["a", "bc"]
+    with np.load(tmp_path / "out.npz") as file:
+        assert file["x"].tolist() == ["a", "bc"]
 
 
 def test_writing_that_fails_leaves_the_old_file(tmp_path, monkeypatch):

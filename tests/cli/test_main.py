@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -98,20 +99,20 @@ def test_ctrl_c_is_130_without_traceback(tmp_path):
 
 def _wait_until_asleep(pid: int) -> None:
     """Wait until the process is at the pipe: it has loaded NumPy and sleeps."""
+    where = Path(f"/proc/{pid}/wchan")
     for _ in range(600):
-        state = Path(f"/proc/{pid}/wchan")
-        if state.exists() and state.read_text() == "wait_for_partner":
+        if not where.exists():
+            time.sleep(5)  # the system does not tell
+            return
+        if where.read_text() == "wait_for_partner":
             return
         time.sleep(0.05)
-        if not state.exists():
-            time.sleep(5)
-            return
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes as POSIX has them")
 def test_a_reader_that_leaves_is_no_traceback(tmp_path):
     names = ["x", *(f"value number {number}" for number in range(5000))]
-    nodes = [node("Relu", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [node("Relu", [a], [b]) for a, b in pairwise(names)]
     net = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [1])], [(names[-1], [1])]))
     process = subprocess.Popen([*COMMAND, "shapes", str(net)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.memory import LIMIT, MIB, large_model, peaks
+from tests.memory import LIMIT, large_model, peaks
 
 pytestmark = [
     pytest.mark.conformance,
@@ -20,7 +20,6 @@ def test_a_tensor_file_of_1_gb_becomes_onnx_within_200_mb(tmp_path, options):
     try:
         model = large_model(tmp_path / "large", 16384, 16384)
         found = peaks(model, tmp_path / "large.onnx", **options)
-        print(f"anonymous {found.anonymous // MIB} MiB, resident {found.resident // MIB} MiB")
         assert found.anonymous < LIMIT
         assert found.resident < LIMIT
         assert found.shapes["w"] == "float32[16384, 16384]"

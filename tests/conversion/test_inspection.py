@@ -11,10 +11,11 @@ from onnx import TensorProto, helper
 
 from graphport.conversion.inspection import inspect
 from graphport.conversion.legalize import legalize
+from graphport.formats import FORMATS
 from graphport.formats.onnx import from_proto
 from graphport.ir.verify import verify
 from graphport.ops import registry
-from tests.models import model, node, perceptron, typed
+from tests.models import NNEF, model, node, perceptron, typed, write_nnef
 
 
 def inspected(proto):
@@ -122,6 +123,31 @@ def test_multiply_accumulates_of_integers():
     }
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes", "expected"),
+    [
+        ("bij,bjk->bik", [[5, 2, 3], [5, 3, 4]], 5 * 2 * 3 * 4),
+        ("...ij,jk", [[7, 2, 3], [3, 4]], 7 * 2 * 3 * 4),
+        ("ii->i", [[3, 3]], 0),
+        ("ij,jk,kl->il", [[2, 3], [3, 4], [4, 5]], None),
+    ],
+)
+def test_multiply_accumulates_of_einsum(equation, shapes, expected):
+    names = [f"x{i}" for i in range(len(shapes))]
+    inputs = list(zip(names, shapes, strict=True))
+    found = inspected(model([node("Einsum", names, ["y"], equation=equation)], inputs, [("y", None)]))
+    if expected is None:
+        assert found.macs_unknown == {"Einsum": 1}
+    else:
+        assert found.macs == expected
+
+
+def test_multiply_accumulates_of_attention():
+    inputs = [("q", [2, 4, 5, 8]), ("k", [2, 2, 7, 8]), ("v", [2, 2, 7, 6])]
+    proto = model([node("Attention", ["q", "k", "v"], ["y"])], inputs, [("y", None)], opset=23)
+    assert inspected(proto).macs == 2 * 4 * 5 * 7 * (8 + 6)
+
+
 def test_every_formula_takes_what_its_page_takes():
     for page in registry.pages().values():
         if page.macs is not None:
@@ -171,6 +197,32 @@ def test_narrow_numbers_are_counted_as_they_are_packed():
     proto.graph.initializer.append(helper.make_tensor("w", TensorProto.INT4, [5], [1, 2, 3, 4, 5]))
     found = inspected(proto)
     assert (found.parameters, found.weight_bytes) == (6, 3 + 4)
+
+
+def test_shapes_and_axes_are_no_parameters():
+    nodes = [node("Reshape", ["x", "s"], ["h"]), node("Add", ["h", "b"], ["y"])]
+    constants = {"s": np.array([3, 2]), "b": np.array([1, 2], np.float32)}
+    found = inspected(model(nodes, [("x", [2, 3])], [("y", None)], constants))
+    assert (found.parameters, found.weight_bytes) == (2, 8)
+
+
+def test_parameters_whose_numbers_are_not_there_are_counted_as_declared(tmp_path):
+    path = tmp_path / "text.nnef"
+    path.write_text(NNEF)
+    graph, _ = legalize(FORMATS["nnef"].read(path)[0])
+    found = inspect(graph, "nnef", {"edition": "final"})
+    assert (found.parameters, found.weight_bytes) == (57, 228)
+    assert (found.format, found.versions) == ("nnef", {"edition": "final"})
+
+
+def test_parameters_that_are_shared_count_once(tmp_path):
+    text = NNEF.replace(
+        "y = relu(h);", "w2 = variable(shape = [3, 2, 3, 3], label = 'conv/w');\n    y = conv(x, w2, b);"
+    )
+    graph, _ = legalize(FORMATS["nnef"].read(write_nnef(tmp_path / "small", text))[0])
+    found = inspect(graph)
+    assert found.operators["Conv"] == 2
+    assert found.weight_bytes <= (3 * 2 * 9 + 2 * 3) * 4
 
 
 def test_opaque_operators_have_their_own_name():

@@ -173,3 +173,11 @@ def test_bodies_are_legalized_with_what_surrounds_them():
     found = reference.prepare(graph).run({"x": x, "c": np.array(True)})["y"]
     # Softmax-1 made x a matrix at axis 1 first; along the last axis that is the same here.
     np.testing.assert_allclose(found.sum(axis=1), [1, 1], rtol=1e-6)
+
+
+def test_what_the_file_declares_behind_an_opaque_node_stays_however_often_it_is_legalized():
+    nodes = [node("Foo", ["x"], ["h"], domain="com.example"), node("Relu", ["h"], ["y"])]
+    proto = model(nodes, [("x", [2])], [typed("y", ["R", "K"], TensorProto.FLOAT)], domains={"com.example": 1})
+    graph, _ = legalize(from_proto(proto))
+    again, _ = legalize(graph)
+    assert [str(one.outputs[0].fact) for one in (graph, again)] == ["float32[R, K]"] * 2

@@ -33,11 +33,14 @@ class Backend(NamedTuple):
     package: str
     module: str
     extra: str | None = None
+    is_automatic: bool = True
+    """Whether `auto` may choose it."""
 
 
 BACKENDS: dict[str, Backend] = {
     "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime"),
     "reference": Backend("numpy", "graphport.backends.reference"),
+    "tract": Backend("tract", "graphport.backends.tract", "tract", is_automatic=False),
 }
 """By name, in the order in which `auto` prefers them."""
 
@@ -73,7 +76,7 @@ def prepare(graph: Graph, backend: str = "auto") -> Session:
 
 
 def _first(graph: Graph) -> Session:
-    *others, last = [name for name in BACKENDS if is_installed(name)]
+    *others, last = [name for name, backend in BACKENDS.items() if backend.is_automatic and is_installed(name)]
     for name in others:
         try:
             return prepare(graph, name)

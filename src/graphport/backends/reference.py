@@ -31,7 +31,7 @@ def prepare(graph: Graph) -> ReferenceSession:
     if unknown:
         listed = ", ".join(f"{op} ({count})" for op, count in unknown.items())
         raise DiagnosticError(
-            Diagnostic("RUN0003", f"the reference cannot run {listed}", None, "unsupported operators")
+            Diagnostic("RUN0003", f"the reference cannot run {listed}", None, "graphport ops lists what it can run")
         )
     return ReferenceSession(graph)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from graphport.conversion.coverage import coverage
 from graphport.core.dims import product
-from graphport.core.facts import UNKNOWN, TensorFact, Unknown
-from graphport.ir.graph import walk
+from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
+from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 
 if TYPE_CHECKING:
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Graph, Use, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """What a model holds; operators are canonical where they can be, and bodies count once.
 
-    `versions` are those of the file (of operator sets, or the edition). `weight_bytes` are those of all constants that
-    somebody reads, `parameters` their elements; what several constants share counts once. `macs` are the
+    `versions` are those of the file (of operator sets, or the edition). `parameters` are the elements of all constants
+    that somebody reads otherwise than as a shape, axes or positions, `weight_bytes` their bytes; what several constants
+    share counts once. `macs` are the
     multiply-accumulates of one run, symbolic where extents are, by operator in `macs_by_operator`; nodes of which they
     are not known, since shapes are not, are counted in `macs_unknown`. `unsupported` has for each format the operators
     that it cannot say, with their numbers.
@@ -77,20 +78,32 @@ def _by_number(counts: Counter[str]) -> dict[str, int]:
 
 
 def _weights(graph: Graph) -> tuple[int, int]:
-    """Elements and bytes of the constants that somebody reads."""
+    """Elements and bytes of the parameters."""
     elements, size = 0, 0
     seen: set[Storage] = set()
-    for value in (value for inner in walk(graph) for value in inner.constants if value.uses):
+    for value in (value for inner in walk(graph) for value in inner.constants if any(map(_weighs, value.uses))):
         if value.storage is not None:
-            if value.storage not in seen:
-                elements += value.storage.count
-                size += value.storage.nbytes
+            if value.storage in seen:
+                continue
             seen.add(value.storage)
-        elif isinstance(value.fact, TensorFact) and value.fact.is_static:
-            # Its numbers are not at hand; the file says how many they would be.
-            count = product(value.fact.dims)
-            elements += count if isinstance(count, int) else 0
+            dtype, count = value.storage.dtype, value.storage.count
+        elif isinstance(value.fact, TensorFact) and value.fact.dtype is not None and value.fact.is_static:
+            # Its numbers are not at hand, and the file says how many they would be.
+            dtype, count = value.fact.dtype, number(product(value.fact.dims))
+        else:
+            continue
+        elements += count
+        size += dtype.size(count)
     return elements, size
+
+
+def _weighs(use: Use) -> bool:
+    """Whether a constant is read here for its numbers, and not to say what shape something has."""
+    if not isinstance(use.user, Node) or use.user.dialect:
+        return True
+    page = registry.pages().get(use.user.word)
+    operand = None if page is None else page.signature.operand(use.index)
+    return page is None or operand is None or operand.name not in page.index_operands
 
 
 def _macs(nodes: list[Node]) -> tuple[dict[str, Dim], Counter[str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.conversion.dialects import before_legalizing
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, Severity
-from graphport.core.facts import Unknown
+from graphport.core.facts import TensorFact, Unknown
 from graphport.ir import rewrite
 from graphport.ir.graph import Value, walk
 from graphport.ops import registry
@@ -58,15 +58,23 @@ class _Legalizer:
             if node.dialect:
                 self._node(graph, node)
             else:
-                self.inference.settle(node, check_declared=False)
+                self._settle(node)
+
+    def _settle(self, node: Node) -> None:
+        """Infer the facts of a canonical node; behind an opaque one, what the file declared is all that is known."""
+        claims = [(value, value.fact) for value in node.results]
+        self.inference.settle(node, check_declared=False)
+        for value, claim in claims:
+            if isinstance(claim, TensorFact) and isinstance(value.fact, TensorFact) and value.fact.shape is None:
+                value.fact = TensorFact(value.fact.dtype or claim.dtype, claim.shape)
 
     def _node(self, graph: Graph, node: Node) -> None:
         version = registry.version(node)
         if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
+            node.dialect = ""
             # Bodies are legalized knowing what they are given, which the fact of their node tells them.
             self.inference.settle(node, check_declared=self.check_declared)
             self._bodies(node)
-            node.dialect = ""
             return
         rule = registry.lowering(node.dialect, node.word, version)
         if rule is None:

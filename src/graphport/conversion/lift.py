@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from graphport.conversion.dialects import before_lifting
+from graphport.conversion.dialects import after_lifting, before_lifting
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.facts import Unknown
@@ -55,7 +55,9 @@ def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[tuple[Node, str]]]:
         before_lifting(result, dialect)
         tried = [(node, _lift(result, node, dialect)) for node in result if node.dialect != dialect]
         rewrite.remove_dead(result)
-    return result, [(node, reason) for node, reason in tried if reason is not None]
+        after_lifting(result, dialect)
+    # Shape arithmetic that ended up in attributes has no reader any more.
+    return result, [(node, reason) for node, reason in tried if reason is not None and node.graph is result]
 
 
 def _lift(graph: Graph, node: Node, dialect: str) -> str | None:
@@ -99,5 +101,7 @@ def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> No
             new = graph.insert_after(node, copy).output
         rewrite.swap_names(old, new)
         new.fact = old.fact
+        if old.has_notes:
+            new.notes.update(old.notes)
         old.replace_uses(new)
     graph.remove(node)

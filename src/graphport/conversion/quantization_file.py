@@ -95,18 +95,19 @@ def _stored_grid(stored: Decoded) -> _Grid | None:
 
 def _quantize(graph: Graph, value: Value, quantization: Quantization, edition: Edition) -> None:
     result = Value(graph.fresh(value.name), value.fact, origin=value.origin)
-    nodes = _steps(graph, value, _grid_of(quantization), result)
-    readers = [use for use in value.uses if isinstance(use.user, Node)]
-    outputs = [index for index, output in enumerate(graph.outputs) if output is value]
+    readers = list(value.uses)
     place = value
-    for node in nodes or [_word(graph, value, quantization, edition, result)]:
+    for node in _steps(graph, value, _grid_of(quantization), result) or [
+        _word(graph, value, quantization, edition, result)
+    ]:
         _insert(graph, place, node)
         place = node.output
     for user, index in readers:
-        cast("Node", user).set_input(index, result)
+        if isinstance(user, Node):
+            user.set_input(index, result)
+        elif not value.is_input:
+            user.set_output(index, result)
     if not value.is_input:
-        for index in outputs:
-            graph.set_output(index, result)
         rewrite.swap_names(value, result)
 
 

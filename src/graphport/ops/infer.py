@@ -125,7 +125,9 @@ class Inference:
         remembered = self._dialect.get(key)
         if remembered is not None:
             return remembered
-        builder = Builder(self, count=count, version=version, origin=node.origin, dialect=node.dialect)
+        # Open dims are called after a result: those of two nodes are not the same.
+        stem = node.results[0].name if node.results else node.word
+        builder = Builder(self, count=count, version=version, origin=node.origin, dialect=node.dialect, stem=stem)
         values = [_stand_in(value) for value in node.inputs]
         results = registry.results(rule(builder, *values, **node.attributes))
         facts = tuple(UNKNOWN if value is None else value.fact for value in results[:count])

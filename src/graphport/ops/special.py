@@ -25,8 +25,8 @@ def logistic(x: Tensor) -> Tensor:
 def erf(x: Tensor) -> Tensor:
     """The error function, in double precision within a few units in the last place.
 
-    Near 0 it is 2 / √π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!, whose terms do not cancel; beyond 3 one minus the continued
-    fraction of its complement.
+    Near 0 it is 2 / √π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!, whose terms do not cancel; beyond 3 one minus the
+    continued fraction of its complement.
     """
     wide = x.astype(np.float64)
     magnitude = np.abs(wide)

@@ -34,7 +34,9 @@ def provisional(*statements: str, before="", inputs="x", outputs="y", shape="[1,
     return f"version 1.0\n{before}graph main( {inputs} ) -> ( {outputs} )\n{{\n{body}}}\n"
 
 
-def fragment(body: str, *, parameters="x: tensor<scalar>", results="y: tensor<scalar>", name="f", extensions=BOTH) -> str:
+def fragment(
+    body: str, *, parameters="x: tensor<scalar>", results="y: tensor<scalar>", name="f", extensions=BOTH
+) -> str:
     """A final fragment, and the extensions that it needs."""
     return f"{extensions}fragment {name}( {parameters} ) -> ( {results} )\n{{\n    {body}\n}}\n"
 

@@ -33,23 +33,33 @@ def with_fragment(signature, body="y = relu(x);", call="y = relu(x);"):
 
 
 RULES = [
-    pytest.param(final(Y, before=fragment(Y) + fragment(Y, extensions="")), "NNEF0301", id="fragments have unique names"),
+    pytest.param(
+        final(Y, before=fragment(Y) + fragment(Y, extensions="")), "NNEF0301", id="fragments have unique names"
+    ),
     pytest.param(final(Y, before=fragment(Y, name="sqrt")), "NNEF0301", id="standard operations count as declared"),
     pytest.param(final("a = relu(b);", "b = relu(x);", "y = relu(a);"), "NNEF0302", id="assigned before use"),
     pytest.param(final("y = relu(z);"), "NNEF0303", id="a name that is not there"),
-    pytest.param(with_fragment("( x: tensor<scalar> ) -> ( y: tensor<scalar> )", "y = x + z;"), "NNEF0303", id="in a fragment"),
+    pytest.param(
+        with_fragment("( x: tensor<scalar> ) -> ( y: tensor<scalar> )", "y = x + z;"), "NNEF0303", id="in a fragment"
+    ),
     pytest.param(final(Y, Y), "NNEF0304", id="assigned once"),
     pytest.param(final("x = relu(x);", Y), "NNEF0304", id="an input is assigned once"),
     pytest.param(final("z = relu(x);"), "NNEF0305", id="every output is assigned"),
     pytest.param(
-        with_fragment("( x: tensor<scalar> ) -> ( y: tensor<scalar> )", "z = relu(x);"), "NNEF0305", id="every result is"
+        with_fragment("( x: tensor<scalar> ) -> ( y: tensor<scalar> )", "z = relu(x);"),
+        "NNEF0305",
+        id="every result is",
     ),
     pytest.param(
         with_fragment("( x: tensor<scalar>, n: integer ) -> ( y: tensor<scalar> )", "n = 2; y = relu(x);"),
         "NNEF0306",
         id="parameters are not assigned",
     ),
-    pytest.param("version 1.0;\ngraph g( x ) -> ( y )\n{ y = constant(shape = [1], value = [1.0]); }", "NNEF0307", id="no external"),
+    pytest.param(
+        "version 1.0;\ngraph g( x ) -> ( y )\n{ y = constant(shape = [1], value = [1.0]); }",
+        "NNEF0307",
+        id="no external",
+    ),
     pytest.param(
         "version 1.0;\ngraph g( x ) -> ( y )\n{ x = constant(shape = [1], value = [1.0]); y = relu(x); }",
         "NNEF0307",
@@ -80,7 +90,9 @@ RULES = [
         id="no variables in fragments",
     ),
     pytest.param(
-        with_fragment("( x: tensor<scalar> ) -> ( y: tensor<scalar> )", "y = update(x, x);"), "NNEF0310", id="nor updates"
+        with_fragment("( x: tensor<scalar> ) -> ( y: tensor<scalar> )", "y = update(x, x);"),
+        "NNEF0310",
+        id="nor updates",
     ),
     pytest.param(final("y = update(x, x);"), "NNEF0311", id="what is updated is a variable"),
     pytest.param(
@@ -99,7 +111,11 @@ RULES = [
         id="results have unique names",
     ),
     pytest.param(final(Y, outputs="y, y"), "NNEF0314", id="outputs have unique names"),
-    pytest.param("version 1.0;\ngraph g( x, x ) -> ( y )\n{ x = external(shape = [1]); y = relu(x); }", "NNEF0313", id="inputs too"),
+    pytest.param(
+        "version 1.0;\ngraph g( x, x ) -> ( y )\n{ x = external(shape = [1]); y = relu(x); }",
+        "NNEF0313",
+        id="inputs too",
+    ),
     pytest.param(final(Y, outputs="x, y"), "NNEF0315", id="an input is no output"),
     pytest.param(
         with_fragment("( n: integer, x: tensor<scalar> ) -> ( y: tensor<scalar> )"), "NNEF0316", id="tensors come first"
@@ -110,13 +126,17 @@ RULES = [
         id="results are tensors",
     ),
     pytest.param(
-        with_fragment("( x: tensor<?> ) -> ( y: tensor<?> )", "y = copy(x);"), "NNEF0318", id="'?' makes a fragment generic"
+        with_fragment("( x: tensor<?> ) -> ( y: tensor<?> )", "y = copy(x);"),
+        "NNEF0318",
+        id="'?' makes a fragment generic",
     ),
     pytest.param(
         with_fragment("<?>( x: tensor<scalar> ) -> ( y: tensor<scalar> )"), "NNEF0319", id="a generic fragment uses '?'"
     ),
     pytest.param(
-        final(Y, before=f"{BOTH}fragment f( x: tensor<> ) -> ( y: tensor<> );\n"), "NNEF0320", id="results are of a data-type"
+        final(Y, before=f"{BOTH}fragment f( x: tensor<> ) -> ( y: tensor<> );\n"),
+        "NNEF0320",
+        id="results are of a data-type",
     ),
     pytest.param(
         with_fragment("( x: tensor<scalar>, t: (tensor<scalar>, integer) ) -> ( y: tensor<scalar> )"),
@@ -135,7 +155,9 @@ RULES = [
     pytest.param(final("y = relu<scalar>(x);"), "NNEF0331", id="only generic operations take a type"),
     pytest.param(final("y = copy<?>(x);"), "NNEF0332", id="'?' is a type in generic fragments only"),
     pytest.param(
-        final("i = argmax_reduce(x, axes = [1]);", "y = select(true, x, i);"), "NNEF0333", id="a generic type is one type"
+        final("i = argmax_reduce(x, axes = [1]);", "y = select(true, x, i);"),
+        "NNEF0333",
+        id="a generic type is one type",
     ),
     pytest.param(final(Y, before=fragment(Y, extensions="")), "NNEF0334", id="fragments need their extension"),
     pytest.param(final("y = x + x;"), "NNEF0335", id="operators need their extension"),
@@ -145,7 +167,9 @@ RULES = [
     pytest.param(final(Y, before=fragment("y = x * x;", extensions=FRAGMENTS)), "NNEF0335", id="in fragments, too"),
     pytest.param(provisional("y = x + x"), "NNEF0336", id="a provisional graph is flat"),
     pytest.param(provisional("y = leaky_relu(x, alpha = -0.5)"), "NNEF0336", id="and has no negative numbers"),
-    pytest.param(final(Y, before="extension KHR_enable_wonders;\n"), "NNEF0337", id="extensions of the standard are known"),
+    pytest.param(
+        final(Y, before="extension KHR_enable_wonders;\n"), "NNEF0337", id="extensions of the standard are known"
+    ),
     pytest.param(final("[a, y] = relu(x);"), "NNEF0346", id="an array on the left takes an array"),
     pytest.param(final("a, y = relu(x);"), "NNEF0346", id="a tuple on the left takes a tuple"),
     pytest.param(final("a, b, y = moments(x, axes = [0]);"), "NNEF0346", id="of as many items"),
@@ -161,18 +185,62 @@ def test_a_rule_that_is_broken_is_the_only_finding(text, code):
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(final("g = f(x);", "y = relu(g);", before=fragment("y = g(x);") + fragment("y = x;", name="g", extensions="")), id="fragments in any order"),
-        pytest.param(final("y = f<integer>(i);", "i2 = copy(x);", before=fragment("y = copy<?>(x);", parameters="x: tensor<?>", results="y: tensor<?>", name="f<?>"), shape="[1]").replace("y = f<integer>(i);", "i = argmax_reduce(x, axes = [0]); y = f<integer>(i);"), id="generics through fragments"),
+        pytest.param(
+            final(
+                "g = f(x);", "y = relu(g);", before=fragment("y = g(x);") + fragment("y = x;", name="g", extensions="")
+            ),
+            id="fragments in any order",
+        ),
+        pytest.param(
+            final(
+                "y = f<integer>(i);",
+                "i2 = copy(x);",
+                before=fragment("y = copy<?>(x);", parameters="x: tensor<?>", results="y: tensor<?>", name="f<?>"),
+                shape="[1]",
+            ).replace("y = f<integer>(i);", "i = argmax_reduce(x, axes = [0]); y = f<integer>(i);"),
+            id="generics through fragments",
+        ),
         pytest.param(final("y = copy_n(x, times = 3)[1];", before=OPERATORS), id="an item of an array result"),
-        pytest.param(final("y = f(x);", before=fragment("t = split(x, axis = 1, ratios = [1, 2]); y = t[0];")), id="an array in one name"),
-        pytest.param(final("y = f(x);", before=f"{FRAGMENTS}fragment f( x: tensor<> ) -> ( y: tensor<scalar> );\n"), id="a fragment without a body"),
-        pytest.param(final("y = f(x, n = 1);", before=fragment("y = f(x, n = n - 1) if n > 0 else x;", parameters="x: tensor<scalar>, n: integer")), id="recursion"),
-        pytest.param(final("v = variable<integer>(shape = [3], label = 'v');", "y = gather(x, v);"), id="a variable of integers"),
+        pytest.param(
+            final("y = f(x);", before=fragment("t = split(x, axis = 1, ratios = [1, 2]); y = t[0];")),
+            id="an array in one name",
+        ),
+        pytest.param(
+            final("y = f(x);", before=f"{FRAGMENTS}fragment f( x: tensor<> ) -> ( y: tensor<scalar> );\n"),
+            id="a fragment without a body",
+        ),
+        pytest.param(
+            final(
+                "y = f(x, n = 1);",
+                before=fragment("y = f(x, n = n - 1) if n > 0 else x;", parameters="x: tensor<scalar>, n: integer"),
+            ),
+            id="recursion",
+        ),
+        pytest.param(
+            final("v = variable<integer>(shape = [3], label = 'v');", "y = gather(x, v);"), id="a variable of integers"
+        ),
         pytest.param(final("v = variable(shape = [1], label = 'v');", "y = update(v, x);"), id="an update"),
         pytest.param(provisional("a, b = moments(x, axes = [0])", "y = add(a, b)"), id="provisional: two results"),
-        pytest.param(provisional("y = f(n = 2, x = x)", before="fragment f( n: extent, x: tensor ) -> ( y: tensor ) { y = x }\n"), id="provisional: parameters in any order"),
-        pytest.param(provisional("y = f(x)", before="fragment f( x: tensor ) -> ( y: tensor ) { y = update(variable(shape = [1], label = 'a'), x) }\n"), id="provisional: variables in fragments"),
-        pytest.param(provisional("y = g(x)", before="fragment f( n: extent[] ) -> ( m: extent[] ) { m = n + [1] }\nfragment g( x: tensor ) -> ( y: tensor ) { y = reshape(x, shape = f(n = [3])) }\n"), id="provisional: results that are attributes"),
+        pytest.param(
+            provisional(
+                "y = f(n = 2, x = x)", before="fragment f( n: extent, x: tensor ) -> ( y: tensor ) { y = x }\n"
+            ),
+            id="provisional: parameters in any order",
+        ),
+        pytest.param(
+            provisional(
+                "y = f(x)",
+                before="fragment f( x: tensor ) -> ( y: tensor ) { y = update(variable(shape = [1], label = 'a'), x) }\n",
+            ),
+            id="provisional: variables in fragments",
+        ),
+        pytest.param(
+            provisional(
+                "y = g(x)",
+                before="fragment f( n: extent[] ) -> ( m: extent[] ) { m = n + [1] }\nfragment g( x: tensor ) -> ( y: tensor ) { y = reshape(x, shape = f(n = [3])) }\n",
+            ),
+            id="provisional: results that are attributes",
+        ),
     ],
 )
 def test_what_is_right_has_no_findings(text):
@@ -198,9 +266,13 @@ def test_an_undefined_name_is_reported_once():
 
 
 def test_what_could_not_be_read_is_not_blamed_again():
-    parsed = read(final("a, b = split(x;", "y = add(a, b);", before=FRAGMENTS + "fragment f( x ) -> ( y: tensor<> );\n"))
+    parsed = read(
+        final("a, b = split(x;", "y = add(a, b);", before=FRAGMENTS + "fragment f( x ) -> ( y: tensor<> );\n")
+    )
     assert check(parsed.document).diagnostics == []
-    assert codes(read(final("y = f(x);", before=FRAGMENTS + "fragment f( x ) -> ( y: tensor<> );\n")).diagnostics) == ["NNEF0201"]
+    assert codes(read(final("y = f(x);", before=FRAGMENTS + "fragment f( x ) -> ( y: tensor<> );\n")).diagnostics) == [
+        "NNEF0201"
+    ]
     assert broken(final("y = f(x);", before=FRAGMENTS + "fragment f( x ) -> ( y: tensor<> );\n")) == []
 
 
@@ -211,11 +283,16 @@ def test_a_result_stays_of_its_type_even_where_its_call_is_wrong():
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        pytest.param(final("y = f(x);", before=fragment("y = reshape(x, shape = shape_of(x));")), "NNEF0344", id="shape_of"),
+        pytest.param(
+            final("y = f(x);", before=fragment("y = reshape(x, shape = shape_of(x));")), "NNEF0344", id="shape_of"
+        ),
         pytest.param(final("y = add(x = x, y = x);"), "NNEF0345", id="tensors by name"),
         pytest.param(final(Y, before="extension tract_registry tract_core;\n"), "NNEF0338", id="vendors' extensions"),
         pytest.param(
-            provisional("y = g(x)", before="fragment f( n: extent ) -> ( m: extent ) { m = n }\nfragment g( x: tensor ) -> ( y: tensor ) { y = reshape(x, shape = [f(2)]) }\n"),
+            provisional(
+                "y = g(x)",
+                before="fragment f( n: extent ) -> ( m: extent ) { m = n }\nfragment g( x: tensor ) -> ( y: tensor ) { y = reshape(x, shape = [f(2)]) }\n",
+            ),
             "NNEF0347",
             id="provisional: an attribute by position to a fragment without tensors",
         ),
@@ -246,7 +323,9 @@ def test_operations_of_a_vendors_extension_are_opaque():
 
 
 def test_symbols_of_a_vendors_extension_are_integers():
-    text = "version 1.0;\nextension tract_symbol S;\ngraph g( x ) -> ( y )\n{ x = external(shape = [S, 3]); y = relu(x); }"
+    text = (
+        "version 1.0;\nextension tract_symbol S;\ngraph g( x ) -> ( y )\n{ x = external(shape = [S, 3]); y = relu(x); }"
+    )
     assert broken(text) == []
     assert checked(text).symbols == ("S",)
 

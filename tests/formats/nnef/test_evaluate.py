@@ -102,7 +102,13 @@ def test_unary_operators():
 @pytest.mark.parametrize(
     ("name", "value", "result"),
     [
-        *[("integer", True, 1), ("integer", "42", 42), ("integer", "-3", -3), ("integer", 2.7, 2), ("integer", -1.5, -2)],
+        *[
+            ("integer", True, 1),
+            ("integer", "42", 42),
+            ("integer", "-3", -3),
+            ("integer", 2.7, 2),
+            ("integer", -1.5, -2),
+        ],
         *[("scalar", False, 0.0), ("scalar", "1.5e2", 150.0), ("scalar", "3", 3.0), ("scalar", 7, 7.0)],
         *[("logical", 0, False), ("logical", 0.5, True), ("logical", "", False), ("logical", "false", True)],
         *[("string", True, "true"), ("string", 1, "1"), ("string", 0.1, "0.1"), ("string", "abc", "abc")],

@@ -22,8 +22,8 @@ from tests.formats.nnef.documents import (
     final,
     fragment,
     operations,
-    provisional,
     probed,
+    provisional,
 )
 
 
@@ -64,9 +64,13 @@ def faults(text: str, shapes=None, *, limits=None, edition=None) -> list[str]:
         pytest.param("[for i in [1, 2, 3, 4] if i > 1 && i < 4 yield i]", [2, 3], id="a condition"),
         pytest.param("[for i in [1, 2], j in [10, 20] yield i + j]", [11, 22], id="parallel iterators"),
         pytest.param("[for i in [[1, 2], [3]] yield length_of(i)]", [2, 1], id="items that are arrays"),
-        pytest.param("[for i in [2, 3] yield [for i in [10] yield i][0] + i]", [12, 13], id="an inner iterator of one name"),
+        pytest.param(
+            "[for i in [2, 3] yield [for i in [10] yield i][0] + i]", [12, 13], id="an inner iterator of one name"
+        ),
         pytest.param("[(4, 5.0)[0], [(1, 2), (3, 4)][1][0]]", [4, 3], id="tuples"),
-        pytest.param("[length_of([for i in [1] if i == 2 && 1 / 0 == 1 yield i])]", [0], id="and stops at the first false"),
+        pytest.param(
+            "[length_of([for i in [1] if i == 2 && 1 / 0 == 1 yield i])]", [0], id="and stops at the first false"
+        ),
         pytest.param("[1 if true || 1 / 0 == 1 else 2]", [1], id="or stops at the first true"),
     ],
 )
@@ -109,7 +113,11 @@ def test_a_cast_that_others_round_differently_is_a_warning():
 
 def test_every_faulty_statement_is_a_finding_and_its_uses_are_not():
     text = final(
-        "a = reshape(x, shape = [1 / 0]);", "b = relu(a);", "c = reshape(x, shape = [[1][7]]);", "y = add(b, c);", before=OPERATORS
+        "a = reshape(x, shape = [1 / 0]);",
+        "b = relu(a);",
+        "c = reshape(x, shape = [[1][7]]);",
+        "y = add(b, c);",
+        before=OPERATORS,
     )
     assert faults(text) == ["NNEF0501", "NNEF0503"]
 
@@ -121,7 +129,12 @@ def test_fragments_become_the_operations_of_their_bodies():
     text = final(
         "m, d = stats(x, axes = [1]);",
         "y = relu(d);",
-        before=fragment("m = mean_reduce(x, axes = axes); d = x - m;", name="stats", parameters="x: tensor<scalar>, axes: integer[]", results="m: tensor<scalar>, d: tensor<scalar>"),
+        before=fragment(
+            "m = mean_reduce(x, axes = axes); d = x - m;",
+            name="stats",
+            parameters="x: tensor<scalar>, axes: integer[]",
+            results="m: tensor<scalar>, d: tensor<scalar>",
+        ),
     )
     expansion = evaluated(text)
     assert operations(expansion) == ["external", "mean_reduce", "sub", "relu"]
@@ -129,12 +142,20 @@ def test_fragments_become_the_operations_of_their_bodies():
 
 
 def test_recursion_ends_by_a_selection():
-    text = fragment("y = f(x, s = s[1:], acc = acc + s[0]) if length_of(s) > 0 else reshape(x, shape = [acc]);", parameters="x: tensor<scalar>, s: integer[], acc: integer = 0")
+    text = fragment(
+        "y = f(x, s = s[1:], acc = acc + s[0]) if length_of(s) > 0 else reshape(x, shape = [acc]);",
+        parameters="x: tensor<scalar>, s: integer[], acc: integer = 0",
+    )
     assert evaluated(final("y = f(x, s = [2, 3, 4]);", before=text)).operations[-1].attributes["shape"] == (9,)
 
 
 def test_recursion_may_return_an_array_of_tensors():
-    text = fragment("h = relu(x); y = [h] + chain(h, n = n - 1) if n > 1 else [h];", name="chain", parameters="x: tensor<scalar>, n: integer", results="y: tensor<scalar>[]")
+    text = fragment(
+        "h = relu(x); y = [h] + chain(h, n = n - 1) if n > 1 else [h];",
+        name="chain",
+        parameters="x: tensor<scalar>, n: integer",
+        results="y: tensor<scalar>[]",
+    )
     expansion = evaluated(final("[a, b, c] = chain(x, n = 3);", "y = concat([a, b, c], axis = 0);", before=text))
     assert operations(expansion) == ["external", "relu", "relu", "relu", "concat"]
     assert {"a", "b", "c"} < {*expansion.tensors}
@@ -161,7 +182,12 @@ def test_a_fragments_own_defaults_are_filled_in():
     ("expression", "expected"),
     [
         *[("x + x", ["add"]), ("x - 1.0", ["sub"]), ("2.0 * x", ["mul"]), ("x / x", ["div"]), ("x ^ 2.0", ["pow"])],
-        *[("-x", ["neg"]), ("+x", ["copy"]), ("select(x < x, x, x)", ["lt", "select"]), ("select(!(x >= x), x, x)", ["ge", "not", "select"])],
+        *[
+            ("-x", ["neg"]),
+            ("+x", ["copy"]),
+            ("select(x < x, x, x)", ["lt", "select"]),
+            ("select(!(x >= x), x, x)", ["ge", "not", "select"]),
+        ],
         *[("select(x == x && x != x, x, x)", ["eq", "ne", "and", "select"]), ("x * (2.0 * 3.0 + 1.0)", ["mul"])],
         *[("select(x <= x || x > x, x, x)", ["le", "gt", "or", "select"]), ("relu(relu(x))", ["relu", "relu"])],
     ],
@@ -210,7 +236,8 @@ def test_an_array_result_of_unknown_length_must_be_unpacked():
 
 
 @pytest.mark.parametrize(
-    ("call", "count"), [("split(x, axis = 1, ratios = [1, 1, 1])", 3), ("copy_n(x, times = 2)", 2), ("unstack(x, axis = 1)", 3)]
+    ("call", "count"),
+    [("split(x, axis = 1, ratios = [1, 1, 1])", 3), ("copy_n(x, times = 2)", 2), ("unstack(x, axis = 1)", 3)],
 )
 def test_array_results_have_the_length_that_follows_from_their_arguments(call, count):
     names = ", ".join("abc"[:count])
@@ -219,15 +246,28 @@ def test_array_results_have_the_length_that_follows_from_their_arguments(call, c
 
 
 def test_generic_fragments_know_their_type():
-    before = fragment("y = cast<?>(z);", name="f<?>", parameters="x: tensor<?>, z: tensor<scalar>", results="y: tensor<?>")
-    text = final("i = argmax_reduce(x, axes = [1]);", "j = f(i, x);", "k = f<logical>(lt(x, x), x);", "y = relu(x);", before=before)
+    before = fragment(
+        "y = cast<?>(z);", name="f<?>", parameters="x: tensor<?>, z: tensor<scalar>", results="y: tensor<?>"
+    )
+    text = final(
+        "i = argmax_reduce(x, axes = [1]);",
+        "j = f(i, x);",
+        "k = f<logical>(lt(x, x), x);",
+        "y = relu(x);",
+        before=before,
+    )
     expansion = evaluated(text)
     assert [expansion.tensors[name].data for name in ("i", "j", "k")] == ["integer", "integer", "logical"]
     assert [each.generic for each in expansion.operations if each.name == "cast"] == ["integer", "logical"]
 
 
 def test_operations_of_vendors_are_taken_as_they_are():
-    text = final("a = tract_core_cast(x, to = 'f32', at = [1, 2]);", "b, [c] = tract_x(a);", "y = relu(a);", before="extension tract_core;\n")
+    text = final(
+        "a = tract_core_cast(x, to = 'f32', at = [1, 2]);",
+        "b, [c] = tract_x(a);",
+        "y = relu(a);",
+        before="extension tract_core;\n",
+    )
     first, second = evaluated(text).operations[1:3]
     assert (first.declaration, first.operands["0"].name, first.attributes) == (None, "x", {"to": "f32", "at": (1, 2)})
     assert [tensor.name for tensor in second.outputs()] == ["b", "c"]
@@ -255,26 +295,36 @@ def test_every_operation_knows_the_calls_that_led_to_it():
     before = fragment("y = relu(x);", name="inner") + fragment("y = inner(x);", name="outer", extensions="")
     operation = evaluated(final("y = outer(x);", before=before)).operations[-1]
     assert [span.line for span in operation.origin.spans()] == [6, 10, 15]
-    assert operation.origin.route() == "in fragment 'inner', called from line 10, in fragment 'outer', called from line 15"
+    assert (
+        operation.origin.route() == "in fragment 'inner', called from line 10, in fragment 'outer', called from line 15"
+    )
 
 
 def test_findings_in_fragments_name_the_calls():
     before = fragment("y = reshape(x, shape = [s[0] / s[1]]);", parameters="x: tensor<scalar>, s: integer[]")
-    expansion = evaluated(final("a = f(x, s = [6, 0]);", "b = f(x, s = [6]);", "c = f(x, s = [4, 0]);", "y = relu(x);", before=before))
+    expansion = evaluated(
+        final("a = f(x, s = [6, 0]);", "b = f(x, s = [6]);", "c = f(x, s = [4, 0]);", "y = relu(x);", before=before)
+    )
     assert [(each.code, each.span.line) for each in expansion.diagnostics] == [("NNEF0501", 6), ("NNEF0503", 6)]
     assert expansion.diagnostics[0].help.endswith("in fragment 'f', called from line 11")
 
 
 def test_an_argument_has_a_place():
     operation = evaluated(final("y = softmax(x, axes = [1]);")).operations[-1]
-    assert (operation.place("axes").column, operation.place("x").column, operation.place("nothing").column) == (27, 17, 9)
+    assert (operation.place("axes").column, operation.place("x").column, operation.place("nothing").column) == (
+        27,
+        17,
+        9,
+    )
 
 
 # ── shapes ──
 
 
 def test_shape_of_asks_for_the_shape():
-    expansion = evaluated(final("y = f(x);", before=fragment("y = reshape(x, shape = shape_of(relu(x)));"), shape="[5, 7]"))
+    expansion = evaluated(
+        final("y = f(x);", before=fragment("y = reshape(x, shape = shape_of(relu(x)));"), shape="[5, 7]")
+    )
     assert expansion.operations[-1].attributes["shape"] == (5, 7)
 
 
@@ -282,7 +332,11 @@ def test_shape_of_asks_for_the_shape():
     ("shape", "expected"), [("[6]", (6, 1)), ("[6, 2]", (6, 2)), ("[6, 2, 3]", (6, 2, 3))], ids=["one", "two", "three"]
 )
 def test_a_provisional_shape_has_two_extents_at_least(shape, expected):
-    text = provisional("y = f(x)", before="fragment f( x: tensor ) -> ( y: tensor ) { y = reshape(x, shape = shape_of(x)) }\n", shape=shape)
+    text = provisional(
+        "y = f(x)",
+        before="fragment f( x: tensor ) -> ( y: tensor ) { y = reshape(x, shape = shape_of(x)) }\n",
+        shape=shape,
+    )
     assert evaluated(text).operations[-1].attributes["shape"] == expected
 
 
@@ -291,7 +345,9 @@ def test_the_shape_of_a_number(edition):
     build = final if edition is Edition.FINAL else provisional
     end = ";" if edition is Edition.FINAL else ""
     kind, extensions = ("tensor<scalar>", BOTH) if edition is Edition.FINAL else ("tensor", "")
-    before = f"{extensions}fragment f( x: {kind} ) -> ( y: {kind} ) {{ y = reshape(x, shape = shape_of(1.0) + [7]){end} }}\n"
+    before = (
+        f"{extensions}fragment f( x: {kind} ) -> ( y: {kind} ) {{ y = reshape(x, shape = shape_of(1.0) + [7]){end} }}\n"
+    )
     shape = evaluated(build(f"y = f(x){end}", before=before)).operations[-1].attributes["shape"]
     assert shape == ((7,) if edition is Edition.FINAL else (1, 1, 7))
 
@@ -302,7 +358,9 @@ def test_a_shape_that_nobody_knows_is_a_finding():
 
 
 def test_what_a_page_refuses_is_a_finding_and_what_depends_on_it_is_not():
-    text = final("a = softplus(x);", "b = relu(a);", "y = f(b);", before=fragment("y = reshape(x, shape = shape_of(x));"))
+    text = final(
+        "a = softplus(x);", "b = relu(a);", "y = f(b);", before=fragment("y = reshape(x, shape = shape_of(x));")
+    )
     assert codes(each for each in evaluated(text).diagnostics if each.is_error) == ["SHAPE0001"]
 
 
@@ -331,7 +389,10 @@ def test_shapes_bind_open_extents_before_anything_is_evaluated():
     expansion = opened("reshape(x, shape = [shape_of(x)[0] * 3, 1] if shape_of(x)[0] > 3 else [1])", {"x": (5, 3)})
     assert expansion.operations[-1].attributes["shape"] == (15, 1)
     symbol = Symbol("batch", 1)
-    assert opened("reshape(x, shape = shape_of(x))", {"x": (symbol, 3)}).operations[-1].attributes["shape"] == (symbol, 3)
+    assert opened("reshape(x, shape = shape_of(x))", {"x": (symbol, 3)}).operations[-1].attributes["shape"] == (
+        symbol,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -377,7 +438,9 @@ def test_shapes_given_for_final_inputs_must_agree():
 
 
 def test_symbols_of_an_extension_are_open_extents():
-    text = "version 1.0;\nextension tract_symbol S;\ngraph g( x ) -> ( y )\n{ x = external(shape = [S, 3]); y = relu(x); }"
+    text = (
+        "version 1.0;\nextension tract_symbol S;\ngraph g( x ) -> ( y )\n{ x = external(shape = [S, 3]); y = relu(x); }"
+    )
     (symbol, _) = evaluated(text).operations[0].attributes["shape"]
     assert set(symbols(symbol)) == {"S"}
 
@@ -391,10 +454,26 @@ def test_symbols_of_an_extension_are_open_extents():
         pytest.param(["v = variable(shape = [1], label = '');"], "NNEF0340", id="an empty label"),
         pytest.param(["v = variable(shape = [1], label = 'a b');"], "NNEF0341", id="a label with a space"),
         pytest.param(["v = variable(shape = [1], label = 'a:b');"], "NNEF0341", id="a label with a colon"),
-        pytest.param(["v = variable(shape = [1], label = 'w');", "w = variable(shape = [1], label = 'W');"], "NNEF0342", id="labels that differ in case"),
-        pytest.param(["v = variable(shape = [1], label = 'w');", "w = variable(shape = [2], label = 'w');"], "NNEF0343", id="a shared label of two shapes"),
-        pytest.param(["v = variable(shape = [1], label = 'w');", "w = variable<integer>(shape = [1], label = 'w');"], "NNEF0343", id="a shared label of two types"),
-        pytest.param(["v = variable(shape = [1], label = 'w');", "w = variable(shape = [1], label = 'w');"], None, id="a shared label"),
+        pytest.param(
+            ["v = variable(shape = [1], label = 'w');", "w = variable(shape = [1], label = 'W');"],
+            "NNEF0342",
+            id="labels that differ in case",
+        ),
+        pytest.param(
+            ["v = variable(shape = [1], label = 'w');", "w = variable(shape = [2], label = 'w');"],
+            "NNEF0343",
+            id="a shared label of two shapes",
+        ),
+        pytest.param(
+            ["v = variable(shape = [1], label = 'w');", "w = variable<integer>(shape = [1], label = 'w');"],
+            "NNEF0343",
+            id="a shared label of two types",
+        ),
+        pytest.param(
+            ["v = variable(shape = [1], label = 'w');", "w = variable(shape = [1], label = 'w');"],
+            None,
+            id="a shared label",
+        ),
         pytest.param([r"v = variable(shape = [1], label = 'a/b-c_d.e\\f');"], None, id="all that a label may hold"),
     ],
 )
@@ -410,7 +489,9 @@ def test_provisional_labels_hold_anything():
     ("body", "code"),
     [
         pytest.param("y = update(x, x)", "NNEF0311", id="no variable"),
-        pytest.param("v = variable(shape = [1], label = 'v'); a = update(v, x); y = update(v, a)", "NNEF0312", id="twice"),
+        pytest.param(
+            "v = variable(shape = [1], label = 'v'); a = update(v, x); y = update(v, a)", "NNEF0312", id="twice"
+        ),
         pytest.param("v = variable(shape = [1], label = 'v'); y = update(v, x)", None, id="once"),
     ],
 )
@@ -443,7 +524,6 @@ def doubling(end):
     return fragment(body, parameters="x: tensor<scalar>, n: integer")
 
 
-
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -466,7 +546,10 @@ def test_limits_are_settings():
     text = final("y = f(x, n = 5);", before=doubling("relu(x)"))
     assert faults(text) == []
     assert faults(text, limits=Limits(depth=4)) == ["NNEF0506"]
-    long = final("y = f(x, n = 30);", before=fragment("y = f(relu(x), n = n - 1) if n > 0 else x;", parameters="x: tensor<scalar>, n: integer"))
+    long = final(
+        "y = f(x, n = 30);",
+        before=fragment("y = f(relu(x), n = n - 1) if n > 0 else x;", parameters="x: tensor<scalar>, n: integer"),
+    )
     assert faults(long, limits=Limits(operations=-len(long) + 30)) == ["NNEF0507"]
     assert faults(long, limits=Limits(steps=-10 * len(long) + 30)) == ["NNEF0508"]
     assert faults(probed("[1] * 100"), limits=Limits(items=50)) == ["NNEF0510"]
@@ -475,7 +558,10 @@ def test_limits_are_settings():
 def test_what_is_large_but_honest_passes():
     assert len(evaluated(final("y = " + "x" + " + x" * 50_000 + ";", before=OPERATORS)).operations) == 50_001
     assert items("[" + "1 + " * 50_000 + "1]") == [50_001]
-    assert len(evaluated(final("y = " + "relu(" * 10_000 + "x" + ")" * 10_000 + ";", before=OPERATORS)).operations) == 10_001
+    assert (
+        len(evaluated(final("y = " + "relu(" * 10_000 + "x" + ")" * 10_000 + ";", before=OPERATORS)).operations)
+        == 10_001
+    )
     text = fragment("y = f(relu(x), n = n - 1) if n > 0 else x;", parameters="x: tensor<scalar>, n: integer")
     assert len(evaluated(final("y = f(x, n = 5000);", before=text)).operations) == 5_001
 

@@ -69,7 +69,9 @@ def test_parallel_iterators_are_separated_by_commas():
     assert to_text(value("[for i in a, j in b, k in [1, 2] if c yield (i, j, k)]")).count(" in ") == 3
 
 
-@pytest.mark.parametrize("text", ["a[0]", "a[0][1]", "a[:]", "a[1:]", "a[:2]", "a[1:2][0]", "f(x)[1]", "'abc'[0]", "[1, 2][0]"])
+@pytest.mark.parametrize(
+    "text", ["a[0]", "a[0][1]", "a[:]", "a[1:]", "a[:2]", "a[1:2][0]", "f(x)[1]", "'abc'[0]", "[1, 2][0]"]
+)
 def test_subscripts_and_ranges_follow_any_operand(text):
     assert to_text(value(text)) == text
 

@@ -102,13 +102,52 @@ def test_a_rule_that_is_broken_is_the_only_finding(expression, code):
 @pytest.mark.parametrize(
     "expression",
     [
-        *("1 + 2", "1.0 + 2.0", "n ^ n", "a / 2.0", "-n", "+a", "- - n", "'a' + s", "s * 3", "ns + [1]", "ns + []", "[] + ns"),
-        *("ns * 2", "1 < n", "a >= 1.0", "1 == n", "s != 'a'", "c == true", "!c && true || c", "n in ns", "(1, 2.0) in [t]"),
+        *(
+            "1 + 2",
+            "1.0 + 2.0",
+            "n ^ n",
+            "a / 2.0",
+            "-n",
+            "+a",
+            "- - n",
+            "'a' + s",
+            "s * 3",
+            "ns + [1]",
+            "ns + []",
+            "[] + ns",
+        ),
+        *(
+            "ns * 2",
+            "1 < n",
+            "a >= 1.0",
+            "1 == n",
+            "s != 'a'",
+            "c == true",
+            "!c && true || c",
+            "n in ns",
+            "(1, 2.0) in [t]",
+        ),
         *("x + x", "x + 1.0", "1.0 - x", "x ^ 2.0", "-x", "+x", "+l", "+i", "x < 0.0", "l && true", "!l", "x == x"),
-        *("[x, 1.0]", "[1.0, x]", "xs + [x]", "xs[0] + x", "ns[0]", "ns[n:]", "ns[:]", "s[0]", "s[1:2]", "t[0] + 1", "t[1] + 1.0"),
+        *(
+            "[x, 1.0]",
+            "[1.0, x]",
+            "xs + [x]",
+            "xs[0] + x",
+            "ns[0]",
+            "ns[n:]",
+            "ns[:]",
+            "s[0]",
+            "s[1:2]",
+            "t[0] + 1",
+            "t[1] + 1.0",
+        ),
         *("x if c else 1.0", "1 if c else 2", "[] if c else ns", "length_of(ns)", "length_of(s)", "range_of(xs)"),
         *("integer('1') + 1", "scalar(n) + 1.0", "logical(s) && c", "string(n) + s", "string(c) + s", "integer(c) + 1"),
-        *("[for k in ns yield k + 1]", "[for k in ns, z in xs if k > 1 yield relu(z)]", "[for k in ns yield [for m in ns yield k * m]]"),
+        *(
+            "[for k in ns yield k + 1]",
+            "[for k in ns, z in xs if k > 1 yield relu(z)]",
+            "[for k in ns yield [for m in ns yield k * m]]",
+        ),
         *("split(x, axis = 0, ratios = [1])[0] + x", "concat(copy_n(x, times = 2), axis = 0)", "shape_of(1.0)[0]"),
         *("[for k in [] yield k]", "cast<integer>(x)", "cast<scalar>(1.0)", "select(l, 1.0, x)", "select(true, i, 1)"),
     ],
@@ -169,7 +208,9 @@ def test_a_result_is_of_its_declared_type(statement, code):
 
 def test_tensors_of_a_provisional_fragment_are_of_any_data():
     before = "fragment f( x: tensor, c: tensor ) -> ( y: tensor ) { y = select(c, x, 0.0) + x }\n"
-    assert found(provisional("y = f(x, lt(x, 0.0))".replace("lt(x, 0.0)", "c"), "c = lt(x, 0.0)", before=before)) == ["NNEF0302"]
+    assert found(provisional("y = f(x, lt(x, 0.0))".replace("lt(x, 0.0)", "c"), "c = lt(x, 0.0)", before=before)) == [
+        "NNEF0302"
+    ]
     assert found(provisional("c = lt(x, 0.0)", "y = f(x, c)", before=before)) == []
 
 

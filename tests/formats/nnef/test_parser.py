@@ -107,14 +107,20 @@ def test_findings_beyond_the_limit_are_counted():
         pytest.param("version 1.0;\n", "NNEF0205", id="no graph"),
         pytest.param("version 1.0;\n" + BODY + BODY, "NNEF0205", id="two graphs"),
         pytest.param("version 1.0;\n" + BODY + "more", "NNEF0205", id="something behind the graph"),
-        pytest.param("version 1.0;\n" + BODY + "fragment f( x: tensor<> );", "NNEF0205", id="a fragment behind the graph"),
-        pytest.param("version 1.0;\n" + fragment("y = relu(x);", extensions="") + BOTH + BODY, "NNEF0212", id="late extension"),
+        pytest.param(
+            "version 1.0;\n" + BODY + "fragment f( x: tensor<> );", "NNEF0205", id="a fragment behind the graph"
+        ),
+        pytest.param(
+            "version 1.0;\n" + fragment("y = relu(x);", extensions="") + BOTH + BODY, "NNEF0212", id="late extension"
+        ),
         pytest.param("version 1.0;\ngraph g( ) -> ( y )\n{ y = f(x); }", "NNEF0206", id="no inputs"),
         pytest.param("version 1.0;\ngraph g( x ) -> ( )\n{ y = f(x); }", "NNEF0206", id="no outputs"),
         pytest.param("version 1.0;\ngraph g( x ) -> ( y )\n{ }", "NNEF0206", id="an empty body"),
         pytest.param("version 1.0;\ngraph g( x ) ( y )\n{ y = f(x); }", "NNEF0201", id="no arrow"),
         pytest.param("version 1.0;\ngraph g( x ) - > ( y )\n{ y = f(x); }", "NNEF0201", id="an arrow in two parts"),
-        pytest.param("version 1.0;\ngraph g( x: tensor<scalar> ) -> ( y )\n{ y = f(x); }", "NNEF0201", id="a typed input"),
+        pytest.param(
+            "version 1.0;\ngraph g( x: tensor<scalar> ) -> ( y )\n{ y = f(x); }", "NNEF0201", id="a typed input"
+        ),
         pytest.param("version 1.0;\ngraph g( x ) -> ( y )\n{ y = f(x);", "NNEF0201", id="an open body"),
         pytest.param("version 1.0;\nextension ;\n" + BODY, "NNEF0201", id="an extension without a name"),
     ],
@@ -207,7 +213,9 @@ def test_provisional_tuples_need_no_parentheses():
 
 
 def test_without_semicolons_a_bracket_on_a_new_line_begins_a_statement():
-    before = "fragment f( x: tensor ) -> ( y: tensor )\n{\n    t = split(x)\n    [a, b] = t\n    (c, d) = t\n    y = a\n}\n"
+    before = (
+        "fragment f( x: tensor ) -> ( y: tensor )\n{\n    t = split(x)\n    [a, b] = t\n    (c, d) = t\n    y = a\n}\n"
+    )
     (definition,) = tree(provisional("y = f(x)", before=before)).fragments
     assert definition.body is not None
     assert len(definition.body) == 4
@@ -223,7 +231,9 @@ def test_nesting_has_a_limit_that_is_a_setting():
     text = final("y = " + "(" * 50 + "x" + ")" * 50 + ";")
     assert codes(read(text, limits=Limits(nesting=50)).diagnostics) == []
     assert codes(read(text, limits=Limits(nesting=49)).diagnostics) == ["NNEF0207"]
-    assert codes(read(final("y = x" + " + (x" * 60 + ")" * 60 + ";"), limits=Limits(nesting=49)).diagnostics) == ["NNEF0207"]
+    assert codes(read(final("y = x" + " + (x" * 60 + ")" * 60 + ";"), limits=Limits(nesting=49)).diagnostics) == [
+        "NNEF0207"
+    ]
 
 
 def test_types_nest_as_deep_as_their_setting():

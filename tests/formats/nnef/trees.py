@@ -133,7 +133,12 @@ def documents(draw, flat=False):
         extensions = tuples_of(st.builds(Extension, tuples_of(names)), 0, 2)
         fragment_body = body | st.none()
     fragments = st.builds(
-        Fragment, names, generic, tuples_of(parameter), tuples_of(st.builds(Result, names, types(edition))), fragment_body
+        Fragment,
+        names,
+        generic,
+        tuples_of(parameter),
+        tuples_of(st.builds(Result, names, types(edition))),
+        fragment_body,
     )
     graph = st.builds(Graph, names, tuples_of(names), tuples_of(names), body)
     return draw(

@@ -90,7 +90,9 @@ def test_activation_takes_infinite_and_huge_numbers(name):
     assert np.isnan(run_page(registry.pages()[name], [SPECIAL])[0][-1])
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _, dtypes in CASES if np.float32 in dtypes} - {"Celu", "Shrink"}))
+@pytest.mark.parametrize(
+    "name", sorted({name for name, _, dtypes in CASES if np.float32 in dtypes} - {"Celu", "Shrink"})
+)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 def test_every_floating_type_rounds_the_number_that_float32_gives(name, dtype):
     page = registry.pages()[name]
@@ -108,7 +110,7 @@ def test_every_floating_type_rounds_the_number_that_float32_gives(name, dtype):
 def test_line_functions_are_those_of_onnx_runtime(page, data):
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
-    dtype = data.draw(st.sampled_from([np.float32, np.float64] if page is Hardmax else [np.float32, np.float64]))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
     if page is Hardmax and dtype is np.float64:
         check_by_standard(page, [numbers(shape, dtype)], axis=axis)
     else:
@@ -142,7 +144,9 @@ def test_prelu_refuses_a_slope_that_is_larger():
     refuse(PRelu, [f32(3), f32(2, 3)], "slope must broadcast to x")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.uint64]
+)
 @pytest.mark.parametrize("bounds", [(None, None), (1, None), (None, 1), (1, 2), (2, 1)])
 def test_clip_is_that_of_onnx_runtime(dtype, bounds):
     low, high = (None if bound is None else np.array(bound, dtype) for bound in bounds)

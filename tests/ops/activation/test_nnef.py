@@ -125,7 +125,7 @@ def test_saying_prelu_keeps_its_meaning(slope):
 def test_saying_clip_keeps_its_meaning(bounds, constants):
     operands = [None if bound is None else np.float32(bound) for bound in bounds]
     given = tuple(place for place in constants if operands[place - 1] is not None)
-    said = there_and_back(Clip, [X, *map(lambda x: x if x is None else np.asarray(x), operands)], constants=given)
+    said = there_and_back(Clip, [X, *(x if x is None else np.asarray(x) for x in operands)], constants=given)
     assert said is not None
     assert ("clamp" in said) == (bounds == (-1, 1) and bool(constants))
 

@@ -97,7 +97,9 @@ def test_power_is_that_of_onnx_runtime(base, exponent):
 def test_power_of_integers_is_exact_and_wraps():
     assert Pow(np.array([3, 2, -2]), np.array([39, 62, 63])).tolist() == [3**39, 2**62, -(2**63)]
     assert Pow(np.array([2, -1, -1, 1, 0], np.int32), np.array([-1, -3, -2, -5, 0])).tolist() == [0, -1, 1, 1, 1]
-    assert Pow(np.array([3], np.int32), np.array([300], np.int64)).tolist() == [np.int64(pow(3, 300, 2**32)).astype(np.int32)]
+    assert Pow(np.array([3], np.int32), np.array([300], np.int64)).tolist() == [
+        np.int64(pow(3, 300, 2**32)).astype(np.int32)
+    ]
 
 
 UNARY = {
@@ -269,7 +271,9 @@ def test_older_arithmetic_broadcasts_from_an_axis(name, b, axis):
 
 def test_older_broadcasting_refuses_axes_that_do_not_fit():
     with pytest.raises(ShapeError, match="do not fit into rank 2"):
-        run_word("onnx", "Add", [numbers((2, 3), np.float32), numbers((3, 2), np.float32)], opset=6, broadcast=1, axis=1)
+        run_word(
+            "onnx", "Add", [numbers((2, 3), np.float32), numbers((3, 2), np.float32)], opset=6, broadcast=1, axis=1
+        )
 
 
 @pytest.mark.parametrize("name", ["Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Sqrt"])

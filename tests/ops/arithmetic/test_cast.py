@@ -188,7 +188,10 @@ def test_short_constants_keep_their_numbers():
 
 
 def test_unknown_modes_and_types_are_refused():
-    for attributes, match in (({"to": DType.FLOAT32, "round_mode": "sideways"}, "round_mode"), ({"to": DType.COMPLEX64}, "complex64")):
+    for attributes, match in (
+        ({"to": DType.FLOAT32, "round_mode": "sideways"}, "round_mode"),
+        ({"to": DType.COMPLEX64}, "complex64"),
+    ):
         with pytest.raises(ShapeError, match=match):
             Inference().page(Cast, [TensorFact(DType.FLOAT32, (1,))], attributes, 1)
     with pytest.raises(ShapeError, match="the attribute to is missing"):
@@ -200,7 +203,9 @@ def test_unchanged_forms_are_those_of_onnx_runtime(opset):
     old_opset("Cast", opset, [np.float32([0, 1.5, -2.5])], to=DType.INT32)
 
 
-@pytest.mark.parametrize(("text", "dtype"), [("FLOAT", np.float32), ("DOUBLE", np.float64), ("INT64", np.int64), ("BOOL", bool)])
+@pytest.mark.parametrize(
+    ("text", "dtype"), [("FLOAT", np.float32), ("DOUBLE", np.float64), ("INT64", np.int64), ("BOOL", bool)]
+)
 def test_oldest_form_spells_the_type_out(text, dtype):
     assert run_word("onnx", "Cast", [np.array([1, 2], np.int32)], opset=1, to=text)[0].dtype == dtype
 

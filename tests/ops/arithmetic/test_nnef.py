@@ -63,10 +63,19 @@ def test_round_takes_halves_upwards_and_is_exact():
     compare(run_word("nnef", "round", [x])[0], expected, tolerance=0)
 
 
-BINARY = [("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide), ("min", np.minimum), ("max", np.maximum)]
+BINARY = [
+    ("add", np.add),
+    ("sub", np.subtract),
+    ("mul", np.multiply),
+    ("div", np.divide),
+    ("min", np.minimum),
+    ("max", np.maximum),
+]
 
 
-@pytest.mark.parametrize(("word", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else "")
+@pytest.mark.parametrize(
+    ("word", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else ""
+)
 @pytest.mark.parametrize("shape", [(), (2,), (1,), (2, 3), (1, 3), (2, 1, 4), (2, 3, 4), (2, 3, 4, 5)])
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_binary_word_aligns_at_the_first_axis(word, function, shape, symbolic):
@@ -127,12 +136,16 @@ def test_saying_a_function_keeps_its_meaning(name):
 
 
 @pytest.mark.parametrize("name", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"])
-@pytest.mark.parametrize("shapes", [((2, 3, 4), (4,)), ((3, 1), (2, 3, 4)), ((2, 3), ()), ((), (2, 3)), ((5,), (1,)), ((3,), (3,))])
+@pytest.mark.parametrize(
+    "shapes", [((2, 3, 4), (4,)), ((3, 1), (2, 3, 4)), ((2, 3), ()), ((), (2, 3)), ((5,), (1,)), ((3,), (3,))]
+)
 @pytest.mark.parametrize("constants", [(), (1,), (0,)])
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_saying_a_binary_operator_keeps_its_meaning(name, shapes, constants, symbolic):
     a, b = (np.abs(numbers(*shape, seed=seed)) + np.float32(0.5) for seed, shape in enumerate(shapes))
-    assert there_and_back(PAGES[name], [np.asarray(a), np.asarray(b)], constants=constants, symbolic=symbolic, tolerance=1e-6)
+    assert there_and_back(
+        PAGES[name], [np.asarray(a), np.asarray(b)], constants=constants, symbolic=symbolic, tolerance=1e-6
+    )
 
 
 def test_a_number_is_said_as_a_literal():

@@ -32,7 +32,9 @@ def test_comparison_is_that_of_onnx_runtime(name, dtype, shapes):
 
 
 @pytest.mark.parametrize("name", [*ORDER, "Equal"])
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, np.float16, ml_dtypes.bfloat16]
+)
 def test_comparison_knows_every_type(name, dtype):
     check_by_standard(PAGES[name], [numbers((3, 4), dtype), numbers((4,), dtype, 1)])
 
@@ -64,7 +66,9 @@ def test_what_is_no_number_is_found(dtype):
     check_page(IsNaN, [x])
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz])
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz]
+)
 def test_what_is_no_number_is_found_in_every_type(dtype):
     x = SPECIAL[[0, 3, 4]].astype(dtype)
     assert run_page(IsNaN, [x])[0].tolist() == [True, False, False]
@@ -174,7 +178,9 @@ def test_logic_word_aligns_at_the_first_axis(word, function):
 def test_select_aligns_at_the_first_axis(shapes):
     condition, x, y = (numbers(shape, np.float32, seed) for seed, shape in enumerate(shapes))
     rank = max(map(len, shapes))
-    c, a, b = (each.reshape(each.shape + (1,) * (rank - each.ndim) if each.ndim else ()) for each in (condition > 1, x, y))
+    c, a, b = (
+        each.reshape(each.shape + (1,) * (rank - each.ndim) if each.ndim else ()) for each in (condition > 1, x, y)
+    )
     for symbolic in (False, True):
         compare(run_word("nnef", "select", [condition > 1, x, y], symbolic=symbolic)[0], np.where(c, a, b))
 

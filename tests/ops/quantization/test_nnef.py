@@ -60,6 +60,22 @@ def test_powers_of_two():
     compare(found, (np.sign(x) * 2.0**q).astype(np.float32), tolerance=1e-5)
 
 
+@pytest.mark.parametrize("exponent", [*range(-30, 31, 5), 13, 26, -15])
+def test_a_power_of_two_is_its_own_limit(exponent):
+    limit = np.asarray(np.float32(2.0**exponent))
+    x = np.float32([2.0**exponent, 2.0 ** (exponent + 1), 0.0])
+    (found,) = run_word("nnef", "logarithmic_quantize", [x, limit], literals=(1,), bits=3)
+    compare(found, np.float32([limit, limit, 0]), tolerance=0)
+
+
+def test_powers_of_two_of_the_provisional_edition():
+    x, most, bits = random(3, 4), np.asarray(np.float32(5.0)), 3
+    (found,) = run_word("nnef", "provisional.logarithmic_quantize", [x, most], literals=(1,), bits=bits)
+    top = 2.0 ** np.ceil(np.log2(5.0))
+    least = 2.0 ** (np.log2(top) - bits)
+    compare(found, np.exp2(half_up(np.log2(np.clip(x, least, top) / least))).astype(np.float32), tolerance=1e-5)
+
+
 def test_bits_are_counted():
     with pytest.raises(ShapeError, match="bits is 0"):
         run_word("nnef", "linear_quantize", [random(2), random(2), random(2)], bits=0)

@@ -42,7 +42,12 @@ CASES = [
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
 def test_einsum_is_that_of_onnx_runtime(case, dtype):
     equation, *shapes = case
-    check_page(Einsum, [numbers(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)], equation=equation, tolerance=1e-4)
+    check_page(
+        Einsum,
+        [numbers(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)],
+        equation=equation,
+        tolerance=1e-4,
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64])

@@ -17,7 +17,8 @@ AXES = [(0,), (1,), (2,), (0, 2), (2, 0), (0, 1, 2), ()]
 @pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(
-    ("word", "function"), [("mean_reduce", np.mean), ("max_reduce", np.max), ("min_reduce", np.min), ("sum_reduce", np.sum)]
+    ("word", "function"),
+    [("mean_reduce", np.mean), ("max_reduce", np.max), ("min_reduce", np.min), ("sum_reduce", np.sum)],
 )
 def test_reduction_keeps_its_axes(word, function, axes, symbolic):
     attributes = {"normalize": False} if word == "sum_reduce" else {}
@@ -75,7 +76,13 @@ def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
     x = np.abs(X) + 1
     operands = [x, None if axes is None else np.array(axes, np.int64)]
     words = there_and_back(
-        PAGES[name], operands, constants=(1,), keepdims=keepdims, noop_with_empty_axes=noop, symbolic=True, tolerance=1e-5
+        PAGES[name],
+        operands,
+        constants=(1,),
+        keepdims=keepdims,
+        noop_with_empty_axes=noop,
+        symbolic=True,
+        tolerance=1e-5,
     )
     assert words is not None
     assert SAID[name] in words

@@ -54,7 +54,12 @@ def reductions(draw):
     shape = tuple(draw(st.lists(st.integers(1, 4), max_size=4)))
     chosen = draw(st.lists(st.sampled_from(range(len(shape))), unique=True)) if shape else []
     axes = np.array([axis - len(shape) * draw(st.booleans()) for axis in chosen], np.int64)
-    return shape, draw(st.sampled_from([None, axes])) if not chosen else axes, draw(st.integers(0, 1)), draw(st.integers(0, 1))
+    return (
+        shape,
+        draw(st.sampled_from([None, axes])) if not chosen else axes,
+        draw(st.integers(0, 1)),
+        draw(st.integers(0, 1)),
+    )
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -129,7 +134,8 @@ N = Symbol("N", 1)
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("ReduceSum", "N+7"), ("ReduceProd", "12*N"), ("ReduceMax", "max(N,4)"), ("ReduceMin", "min(N,3)")]
+    ("name", "expected"),
+    [("ReduceSum", "N+7"), ("ReduceProd", "12*N"), ("ReduceMax", "max(N,4)"), ("ReduceMin", "min(N,3)")],
 )
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_dims_are_reduced(name, expected, keepdims):
@@ -155,7 +161,9 @@ def test_place_of_an_extreme_is_that_of_onnx_runtime(page, data):
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     dtype = data.draw(st.sampled_from([np.float32, np.int32, np.int8, np.uint8, np.float64]))
     x = np.random.default_rng(0).integers(0, 3, shape).astype(dtype)
-    check_page(page, [x], axis=axis, keepdims=data.draw(st.integers(0, 1)), select_last_index=data.draw(st.integers(0, 1)))
+    check_page(
+        page, [x], axis=axis, keepdims=data.draw(st.integers(0, 1)), select_last_index=data.draw(st.integers(0, 1))
+    )
 
 
 @pytest.mark.parametrize("page", [ArgMax, ArgMin], ids=lambda page: page.name)
@@ -199,7 +207,9 @@ def test_number_of_largest_may_be_a_dim():
 @given(st.data())
 def test_running_sum_is_that_of_onnx_runtime(data):
     shape = tuple(data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3)))
-    axis = np.array(data.draw(st.integers(-len(shape), len(shape) - 1)), data.draw(st.sampled_from([np.int32, np.int64])))
+    axis = np.array(
+        data.draw(st.integers(-len(shape), len(shape) - 1)), data.draw(st.sampled_from([np.int32, np.int64]))
+    )
     dtype = data.draw(st.sampled_from([np.float32, np.float64, np.int32, np.int64]))
     x = numbers(shape, dtype)
     check_page(CumSum, [x, axis], exclusive=data.draw(st.integers(0, 1)), reverse=data.draw(st.integers(0, 1)))

@@ -1,6 +1,7 @@
 """What a dialect does differently in a whole graph, not in a word: one module each.
 
-Its hooks are `before(graph)`, ahead of legalizing, and `before_lifting(graph)`, ahead of the way back.
+Its hooks are `before(graph)`, ahead of legalizing, and on the way back `before_lifting(graph)` and
+`after_lifting(graph)`, as far as it needs them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ def before_lifting(graph: Graph, dialect: str) -> None:
     module = _module(dialect)
     if module is not None and hasattr(module, "before_lifting"):
         module.before_lifting(graph)
+
+
+def after_lifting(graph: Graph, dialect: str) -> None:
+    """Let `dialect` add to a graph in its words what no operator stands for."""
+    module = _module(dialect)
+    if module is not None and hasattr(module, "after_lifting"):
+        module.after_lifting(graph)
 
 
 def _module(dialect: str) -> ModuleType | None:

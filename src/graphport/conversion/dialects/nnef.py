@@ -32,8 +32,12 @@ def before(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """The other way round: quantizing nodes become notes of tensors, states variables that are updated."""
+    """Make notes of tensors of the nodes that quantize them."""
     quantization_file.note(graph)
+
+
+def after_lifting(graph: Graph) -> None:
+    """Make inputs that came from variables such again, which are updated."""
     _hide_states(graph)
 
 

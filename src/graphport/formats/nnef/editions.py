@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.operation import Operation, Tensor
@@ -39,7 +40,10 @@ _WINDOWS = ("size", "stride", "dilation")
 def final_words(operation: Operation) -> tuple[str, dict[str, Attribute]]:
     """The word and attributes of the final edition for an operation of the provisional one.
 
-    What depends on a rank or an extent that is not known stays as it is written.
+    Arrays of operations on tensors of which nothing is known stay as they are written.
+
+    Raises:
+        DiagnosticError: NNEF0632 paddings that are left out depend on an open extent.
     """
     names = _PARAMETERS.get(operation.name, {})
     attributes = {names.get(name, name): value for name, value in operation.attributes.items()}
@@ -116,7 +120,9 @@ def _padding(operation: Operation, shape: tuple[Dim, ...]) -> tuple[Pair, ...]:
     for numbers in [*zip(extents, sizes, *steps, strict=False)][len(given) :]:
         pair = _automatic(*numbers, is_reverse=is_reverse)
         if pair is None:
-            return given
+            message = f"the padding that '{operation.name}' leaves out depends on an open extent"
+            remedy = "bind the shape of the input, or write a padding for each axis"
+            raise DiagnosticError(Diagnostic("NNEF0632", message, operation.place("padding"), remedy))
         found.append(pair)
     return tuple(found)
 

@@ -6,7 +6,7 @@ It works on the words of the text, not on the tree, so that nothing is lost; the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Source, raise_errors
@@ -24,6 +24,7 @@ WIDTH = 120
 _INDENT = " " * 4
 _LINE_END = re.compile(r"\r\n|[\n\r]")
 _WORDS_BEFORE_OPERANDS = frozenset(("if", "else", "in", "yield", "for"))
+_HEADERS = frozenset(("header", "declaration"))
 _OPENING = frozenset("([")
 _CLOSING = frozenset(")]")
 _TIGHT = _CLOSING | frozenset(",;")
@@ -111,7 +112,7 @@ def _words(text: str) -> Iterator[tuple[_Word, int]]:
 
 
 def _append(line: _Line, word: _Word) -> None:
-    if line.kind == "header" and word.text == ">=":
+    if line.kind in _HEADERS and word.text == ">=":
         line.words += [_Word(">", word.gap), _Word("=")]
     else:
         line.words.append(word)
@@ -124,7 +125,8 @@ def _beginnings(document: Document) -> Iterator[tuple[int, tuple[str, int]]]:
             yield statement.start, ("directive", statement.stop)
     for definition in (*document.fragments, document.graph):
         if definition is not None:
-            yield definition.start, ("header", _header_end(document, definition))
+            kind = "declaration" if definition.body is None else "header"
+            yield definition.start, (kind, _header_end(document, definition))
             for statement in definition.body or ():
                 yield statement.start, ("statement", statement.stop)
 
@@ -158,7 +160,9 @@ def _is_parted(previous: _Line, line: _Line, depth: int) -> bool:
         return False
     if not depth and previous.kind == "}":
         return True
-    if line.kind == "header" and previous.kind == "directive":
+    if previous.kind == "directive" and line.kind in _HEADERS:
+        return True
+    if previous.kind == "declaration" and line.kind == "header":
         return True
     return line.is_apart
 
@@ -169,10 +173,10 @@ def _printed(line: _Line, indent: str) -> Iterator[str]:
         return
     rows = [indent]
     pieces = _pieces(line)
-    if line.kind == "header" and len(indent) + _width(pieces) > WIDTH:
+    if line.kind in _HEADERS and len(indent) + _width(pieces) > WIDTH:
         rows = _header_rows(pieces)
     else:
-        for piece in pieces:
+        for piece in _chunks(pieces):
             _place(rows, piece, indent + _INDENT)
     if line.comment is not None:
         rows[-1] += f"  {line.comment}"
@@ -189,6 +193,24 @@ class _Piece:
     is_comment: bool = False
     is_alone: bool = False
     depth: int = 0
+
+
+def _chunks(pieces: list[_Piece]) -> Iterator[_Piece]:
+    """The pieces joined where no line may end."""
+    joined: list[str] = []
+    first: _Piece | None = None
+    for piece in pieces:
+        if first is not None and (piece.may_begin or piece.is_comment):
+            yield replace(first, text="".join(joined))
+            first = None
+        if piece.is_comment:
+            yield piece
+        elif first is None:
+            first, joined = piece, [piece.text]
+        else:
+            joined.append(f" {piece.text}" if piece.spaced else piece.text)
+    if first is not None:
+        yield replace(first, text="".join(joined))
 
 
 def _width(pieces: list[_Piece]) -> int:
@@ -253,7 +275,7 @@ def _piece(kind: str, words: list[_Word], at: int, generic: set[int], depth: int
     text = words[at].text
     is_prefix = text in _PREFIXES and _wants_operand(words, at)
     may_begin = before == "," or (text in PRECEDENCE and not is_prefix and at not in generic)
-    if kind == "header" and ((text == ")" and depth == 0) or (before == "(" and depth == 1)):
+    if kind in _HEADERS and ((text == ")" and depth == 0) or (before == "(" and depth == 1)):
         spaced = True
     elif at in generic or at - 1 in generic:
         # After the `>` of a type, a default's `=` stands apart again.
@@ -268,7 +290,7 @@ def _is_tight(kind: str, words: list[_Word], at: int, before: str) -> bool:
     text = words[at].text
     if before in _OPENING or text in _TIGHT or (before in _PREFIXES and _wants_operand(words, at - 1)):
         return True
-    if text == ":" or (before == ":" and kind != "header"):
+    if text == ":" or (before == ":" and kind not in _HEADERS):
         return True
     return text in _OPENING and _is_operand(before)
 
@@ -288,7 +310,7 @@ def _wants_operand(words: list[_Word], at: int) -> bool:
 def _generic_marks(line: _Line, words: list[_Word]) -> set[int]:
     """Positions of the `<` and `>` that enclose types."""
     texts = [word.text for word in words]
-    if line.kind == "header":
+    if line.kind in _HEADERS:
         return {index for index, text in enumerate(texts) if text in ("<", ">")}
     types = {"?"}.union(*PRIMITIVES.values())
     found: set[int] = set()

@@ -404,7 +404,7 @@ class _Parser:
             items.append(self._expressions.parse())
         if len(items) > 1:
             value = Tuple(tuple(items), value.start, words.last)
-        if culprit := _first_not_literal(value, allows_minus=words.is_final):
+        if culprit := first_not_literal(value, allows_minus=words.is_final):
             span = self._span(culprit)
             raise Fault(
                 Diagnostic("NNEF0209", "a default value is made of literals", span, "numbers, strings, true and false")
@@ -515,7 +515,8 @@ class _Parser:
                 return
 
 
-def _first_not_literal(value: Expression, *, allows_minus: bool) -> Expression | None:
+def first_not_literal(value: Expression, *, allows_minus: bool) -> Expression | None:
+    """The first part of `value` that is no literal and not made of literals."""
     waiting = [value]
     while waiting:
         node = waiting.pop()

@@ -14,8 +14,9 @@ from graphport.formats.nnef.findings import Findings
 from graphport.formats.nnef.inference import Inference, Scope
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.limits import DEFAULT, Limits
+from graphport.formats.nnef.parser import first_not_literal
 from graphport.formats.nnef.syntax import Array, Call, Edition, Expression, Logical, Number, String, Unary
-from graphport.formats.nnef.types import SCALAR, ArrayOf, TensorOf, Type, castable, spelled
+from graphport.formats.nnef.types import SCALAR, UNKNOWN, ArrayOf, TensorOf, Type, castable, spelled
 from graphport.formats.nnef.validity import shape_of, shown
 from graphport.formats.nnef.words import Fault, Words
 
@@ -217,7 +218,14 @@ class _Checker:
         return values if is_right and self._has_values(call, values) else None
 
     def _fits(self, node: Expression, kind: Type, what: str) -> bool:
+        culprit = first_not_literal(node, allows_minus=True)
+        if culprit is not None:
+            message = f"{what} is not made of literals"
+            self._findings.error("NNEF0807", message, culprit, "numbers, true and false, and nested arrays of them")
+            return False
         given = self._inference.type_of(node, Scope((), is_graph=True))
+        if given is UNKNOWN:
+            return False
         if isinstance(kind, TensorOf) and self._parsed.edition is Edition.FINAL:
             inner = given
             while isinstance(inner, ArrayOf) and inner.item is not None:

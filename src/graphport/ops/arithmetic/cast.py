@@ -53,9 +53,10 @@ def _truncated(fact: TensorFact, reals: tuple[float, ...] | None) -> TensorFact:
 def Cast(input: T1, *, round_mode: str = "up", saturate: int = 1, to: DType) -> T2:
     """`input` in the element type `to`.
 
-    Floating to integer truncates, to a narrower floating type rounds to even, to bool asks whether it is not 0; integers
-    wrap. What is too large for an eight-bit floating type becomes its largest number if `saturate`, else infinity or
-    NaN. `round_mode` (`up`, `down`, `nearest`) is for float8_e8m0fnu alone. Text is read and written as decimal
+    Floating to integer truncates, to a narrower floating type rounds to even, to bool asks whether it is not 0;
+    integers wrap. What is too large for an eight-bit floating type becomes its largest number if `saturate`, else
+    infinity or NaN.
+    `round_mode` (`up`, `down`, `nearest`) is for float8_e8m0fnu alone. Text is read and written as decimal
     literals, the shortest that are read back as the same number.
 
     Shapes: input [*s] → [*s].

@@ -172,7 +172,9 @@ _DATA = {DType.FLOAT32: "f", DType.INT64: "iu", DType.INT32: "iu", DType.BOOL: "
 
 
 @Cast.lift("nnef")
-def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> tuple[Value, ...] | None:
+def lift_cast(
+    b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType
+) -> tuple[Value, ...] | None:
     """NNEF has reals, integers and logical values; their width is a matter of storage."""
     del round_mode, saturate
     dtype = input.fact.dtype if isinstance(input.fact, TensorFact) else None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
-from graphport.core.dims import Dim
+from graphport.core.dims import Dim, decide_less, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
-from graphport.ops.shapes import broadcast, same_dim
+from graphport.ops.shapes import broadcast, decided_equal_shapes, same_dim
 from graphport.ops.special import widened
 from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types
 
@@ -128,7 +128,19 @@ def _check_mask(mask: TensorFact | None, scores: _Shape) -> None:
         message = f"attn_mask has rank {mask.rank}"
         raise ShapeError(message, "it broadcasts to (batch, heads, length of Q, length of K)")
     # The last axis may be shorter than the keys.
-    broadcast(mask.dims[:-1], scores[:-1])
+    found = broadcast(mask.dims[:-1], scores[:-1])
+    decided_equal_shapes(found, scores[:-1], "attn_mask does not broadcast to the scores")
+    if decide_less(scores[-1], mask.dims[-1]):
+        message = f"attn_mask has {mask.dims[-1]} columns for {scores[-1]} keys"
+        raise ShapeError(message)
+
+
+def _attention_macs(
+    _y: TensorFact, q: TensorFact, k: TensorFact, v: TensorFact, *operands: TensorFact | None, **attributes: Any
+) -> Dim:
+    """Both products of each head: of queries and keys, of shares and values."""
+    _, keys, values, scores = _attention_shape(q, k, v, *operands, **attributes)
+    return product(scores.dims) * (keys.dims[3] + values.dims[3])
 
 
 @op(
@@ -138,6 +150,7 @@ def _check_mask(mask: TensorFact | None, scores: _Shape) -> None:
     exactness="accumulation",
     role="pointwise",
     index_operands=("nonpad_kv_seqlen",),
+    macs=_attention_macs,
 )
 def Attention(
     q: T1,

@@ -58,7 +58,7 @@ def _empty_shape(*, dtype: DType | None = None) -> SequenceFact:
 
 @op(shape=_empty_shape, since=11, outputs=("output",), exactness="exact")
 def SequenceEmpty(*, dtype: DType | None = None) -> S:
-    """A sequence of no tensors, of float32 or of `dtype`.  Shapes: none → no element.  Source: ONNX SequenceEmpty-11."""
+    """A sequence of no tensors, of float32 or `dtype`.  Shapes: none → no element.  Source: ONNX SequenceEmpty-11."""
     return []
 
 

@@ -60,7 +60,7 @@ def NonMaxSuppression(
     *,
     center_point_box: int = 0,
 ) -> Count:
-    """Boxes worth keeping, one row of batch, class and box each: the best first, without those that overlap a better one.
+    """Boxes worth keeping, a row of batch, class and box each: the best first, without those that overlap a better one.
 
     Overlap is the area that two boxes share over the area that they cover; more than `iou_threshold` (default 0) is too
     much. A box counts if its score is above `score_threshold`. Of each class at most `max_output_boxes_per_class` are

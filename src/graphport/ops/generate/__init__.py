@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import numpy as np
 
-from graphport.core.dims import Dim, Symbolic, ceil_div, maximum
+from graphport.core.dims import Dim, Symbolic, ceil_div, decide_less, maximum, product
 from graphport.core.dtypes import DType
-from graphport.core.facts import OPEN, TensorFact
+from graphport.core.facts import MOST_ELEMENTS, OPEN, TensorFact, number
 from graphport.core.storage import Storage, storage_of
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.types import ALL_13, BOOL, FLOATS, INT64, INTEGERS, Tensor, Types
@@ -27,7 +28,7 @@ def constant_value(attributes: dict[str, Any]) -> Storage:
     """The storage that one of the attributes of `Constant` gives.
 
     Raises:
-        ShapeError: none or several are there, or the one that is there is sparse.
+        ShapeError: none or several are there.
     """
     given = {name: value for name, value in attributes.items() if value is not None}
     if len(given) != 1:
@@ -35,17 +36,14 @@ def constant_value(attributes: dict[str, Any]) -> Storage:
         raise ShapeError(message, "exactly one of value, value_float, value_ints, … must be there")
     ((name, value),) = given.items()
     match name:
-        case "value":
+        case "value" | "sparse_value":
             return value
         case "value_float" | "value_floats":
             return storage_of(value, DType.FLOAT32)
         case "value_int" | "value_ints":
             return storage_of(value, DType.INT64)
-        case "value_string" | "value_strings":
-            return storage_of(np.array(value, object), DType.STRING)
         case _:
-            message = f"the value is given as {name}"
-            raise ShapeError(message)
+            return storage_of(np.array(value, object), DType.STRING)
 
 
 def _constant_shape(**attributes: Any) -> TensorFact:
@@ -64,11 +62,16 @@ def Constant(
     value_string: str | None = None,
     value_strings: tuple[str, ...] | None = None,
 ) -> T:
-    """The tensor that the one attribute says.  Shapes: that of `value`, [] or [n].  Source: ONNX Constant-25."""
-    if value is not None:
-        return value
+    """The tensor that the one attribute says.  Shapes: that of `value`, [] or [n].
+
+    Raises:
+        ShapeError: there is not exactly one attribute.
+
+    Source: ONNX Constant-25.
+    """
+    dense = sparse_value if value is None else value
     given = {
-        "sparse_value": sparse_value,
+        "value": None if dense is None else storage_of(dense),
         "value_float": value_float,
         "value_floats": value_floats,
         "value_int": value_int,
@@ -80,38 +83,36 @@ def Constant(
 
 
 def _constant_of_shape(input: TensorFact, *, value: Storage | None = None) -> TensorFact:
+    if value is not None and value.count != 1:
+        message = f"value has {value.count} elements"
+        raise ShapeError(message, "one, which fills the tensor")
     dtype = DType.FLOAT32 if value is None else value.dtype
     if input.elements is None:
         length = input.dims[0]
         return TensorFact(dtype, None if isinstance(length, Symbolic) else (OPEN,) * length)
-    if any(isinstance(dim, int) and dim < 0 for dim in input.known):
-        message = f"the shape {list(input.known)} has a negative dim"
+    if any(decide_less(dim, 0) for dim in input.elements):
+        message = f"the shape {list(map(str, input.elements))} has a negative dim"
         raise ShapeError(message)
-    fact = TensorFact(dtype, input.known)
-    length = input.known[0] if len(input.known) == 1 else 1
-    if (
-        value is None
-        or not isinstance(length, int)
-        or len(input.known) > 1
-        or not (dtype.is_integer or dtype.kind == "b")
-    ):
+    fact = TensorFact(dtype, input.elements)
+    count = product(input.elements)
+    is_short = isinstance(count, int) and count <= MOST_ELEMENTS and len(input.elements) <= 1
+    if value is None or not is_short or not (dtype.is_integer or dtype.kind == "b"):
         return fact
-    return fact.with_elements([int(value.numpy().reshape(-1)[0])] * length) if length <= 256 else fact
+    return fact.with_elements([int(value.numpy().reshape(-1)[0])] * number(count))
 
 
 @op(
     shape=_constant_of_shape,
     since=9,
     outputs=("output",),
-    moves_data=False,
     exactness="exact",
     index_operands=("input",),
 )
 def ConstantOfShape(input: T1, *, value: Tensor | None = None) -> T2:
-    """A tensor of shape `input` filled with `value`, 0.0 by default.  Shapes: input [r] → rank r.
+    """A tensor of shape `input` filled with `value`, 0.0 by default.  Shapes: input [r], value [1] → rank r.
 
     Raises:
-        ShapeError: a dim is negative.
+        ShapeError: a dim is negative, or `value` is not one number.
 
     Source: ONNX ConstantOfShape-25.
     """
@@ -120,20 +121,34 @@ def ConstantOfShape(input: T1, *, value: Tensor | None = None) -> T2:
 
 
 def _range_shape(start: TensorFact, limit: TensorFact, delta: TensorFact) -> TensorFact:
-    given = (start.elements, limit.elements, delta.elements)
-    if None in given:
+    facts = (start, limit, delta)
+    reals = [fact.reals[0] for fact in facts if fact.reals]
+    if len(reals) == len(facts):
+        return TensorFact(start.dtype, (_steps(*reals),))
+    given = [fact.elements[0] for fact in facts if fact.elements]
+    if len(given) < len(facts) or isinstance(given[2], Symbolic):
         return TensorFact(start.dtype, (OPEN,))
-    begin, end, step = (elements[0] for elements in given if elements is not None)
-    if isinstance(step, Symbolic):
-        return TensorFact(start.dtype, (OPEN,))
+    begin, end, step = given[0], given[1], given[2]
     if step == 0:
-        message = "a delta of 0 never arrives"
-        raise ShapeError(message)
+        raise ShapeError(_NEVER)
     length: Dim = maximum(ceil_div(end - begin, step) if step > 0 else ceil_div(begin - end, -step), 0)
     fact = TensorFact(start.dtype, (length,))
-    if isinstance(length, int) and length <= 256:
+    if isinstance(length, int) and length <= MOST_ELEMENTS:
         return fact.with_elements([begin + i * step for i in range(length)])
     return fact
+
+
+_NEVER = "a delta of 0 never arrives"
+
+
+def _steps(first: float, last: float, step: float) -> int:
+    if step == 0:
+        raise ShapeError(_NEVER)
+    steps = (last - first) / step
+    if not math.isfinite(steps):
+        message = f"there is no last number from {first:g} to {last:g} by {step:g}"
+        raise ShapeError(message)
+    return max(math.ceil(steps), 0)
 
 
 @op(
@@ -148,23 +163,21 @@ def Range(start: R, limit: R, delta: R) -> R:
     """`start`, `start + delta`, … before `limit`.  Shapes: three [] → [max(ceil((limit - start) / delta), 0)].
 
     Raises:
-        ShapeError: `delta` is 0.
+        ShapeError: `delta` is 0, or a number is infinite.
 
     Source: ONNX Range-11.
     """
     first, last, step = (x.reshape(-1)[0] for x in (start, limit, delta))
-    if step == 0:
-        message = "a delta of 0 never arrives"
-        raise ShapeError(message)
     if start.dtype.kind == "f":
-        length = max(int(np.ceil((np.float64(last) - np.float64(first)) / np.float64(step))), 0)
-    else:
+        length = _steps(float(first), float(last), float(step))
+    elif step:
         length = max(-((int(first) - int(last)) // int(step)), 0)
+    else:
+        raise ShapeError(_NEVER)
     return (first + np.arange(length).astype(start.dtype) * step).astype(start.dtype)
 
 
 def _eye_shape(input: TensorFact, *, dtype: DType | None = None, k: int = 0) -> TensorFact:
-    del k
     if input.rank != 2:
         message = f"input has rank {input.rank}, 2 is needed"
         raise ShapeError(message)

@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from graphport.core.dims import Dim
-from graphport.core.facts import TensorFact
+from graphport.core.dims import Dim, product
+from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import broadcast
 from graphport.ops.special import widened
@@ -61,6 +61,14 @@ def _einsum_shape(*inputs: TensorFact, equation: str) -> TensorFact:
     if len(said.operands) != len(inputs):
         message = f"the equation {equation!r} has {len(said.operands)} operands, the node {len(inputs)}"
         raise ShapeError(message)
+    dims, rest = _lengths(said, inputs)
+    first, dots, last = said.result.partition("...")
+    shape = [*(dims[letter] for letter in first), *(rest if dots else ()), *(dims[letter] for letter in last)]
+    return inputs[0].with_shape(shape)
+
+
+def _lengths(said: Equation, inputs: Sequence[TensorFact]) -> tuple[dict[str, Dim], tuple[Dim, ...]]:
+    """The dim of every letter, and those of the axes without one."""
     dims: dict[str, Dim] = {}
     rest: tuple[Dim, ...] = ()
     for number, (term, fact) in enumerate(zip(said.operands, inputs, strict=True)):
@@ -68,9 +76,7 @@ def _einsum_shape(*inputs: TensorFact, equation: str) -> TensorFact:
         rest = broadcast(rest, found)
         for letter, dim in [*before, *after]:
             dims[letter] = broadcast((dims.get(letter, 1),), (dim,))[0]
-    first, dots, last = said.result.partition("...")
-    shape = [*(dims[letter] for letter in first), *(rest if dots else ()), *(dims[letter] for letter in last)]
-    return inputs[0].with_shape(shape)
+    return dims, rest
 
 
 def _assigned(
@@ -87,7 +93,23 @@ def _assigned(
     return list(before), fact.dims[len(first) : stop], list(after)
 
 
-@op(shape=_einsum_shape, since=12, outputs=("output",), exactness="accumulation", role="pointwise")
+def _einsum_macs(_output: TensorFact, *inputs: TensorFact, equation: str) -> Dim:
+    if len(inputs) == 1:
+        return 0
+    if len(inputs) > 2:
+        raise Unknown  # it depends on which two are multiplied first
+    dims, rest = _lengths(Equation.parse(equation), inputs)
+    return product([*dims.values(), *rest])
+
+
+@op(
+    shape=_einsum_shape,
+    since=12,
+    outputs=("output",),
+    exactness="accumulation",
+    role="pointwise",
+    macs=_einsum_macs,
+)
 def Einsum(*inputs: T, equation: str) -> T:
     """Products of operands' elements, summed over the axes that the result does not name.
 

@@ -189,7 +189,9 @@ def _end(x: Tensor, *, is_top: bool) -> Any:
 
 @_others
 def ReduceL1(data: T, axes: Axes | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> T:
-    """The sum of magnitudes along `axes` (see `ReduceSum`).  Shapes: data [*s], axes [k] → [*s], 1 or nothing at `axes`.
+    """The sum of magnitudes along `axes` (see `ReduceSum`).
+
+    Shapes: data [*s], axes [k] → [*s], 1 or nothing at `axes`.
 
     Source: ONNX ReduceL1-18.
     """

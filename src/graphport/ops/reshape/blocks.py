@@ -36,7 +36,7 @@ def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR
 
 @op(shape=_depth_to_space_shape, since=11, outputs=("output",), moves_data=True, exactness="exact", role="passive")
 def DepthToSpace(input: T, *, blocksize: int, mode: str = "DCR") -> T:
-    """Channels spread over blocks of the image: `DCR` takes the block's place from the front of the channels, `CRD` back.
+    """Channels spread over blocks of the image: their first part says the place (`DCR`), or the last (`CRD`).
 
     Shapes: input [N, C, H, W] → [N, C/blocksize², H*blocksize, W*blocksize].
 
@@ -64,7 +64,9 @@ def _space_to_depth_shape(input: TensorFact, *, blocksize: int) -> TensorFact:
 
 @op(shape=_space_to_depth_shape, since=1, outputs=("output",), moves_data=True, exactness="exact", role="passive")
 def SpaceToDepth(input: T, *, blocksize: int) -> T:
-    """Blocks of the image gathered into channels.  Shapes: input [N, C, H, W] → [N, C*blocksize², H/blocksize, W/blocksize].
+    """Blocks of the image gathered into channels.
+
+    Shapes: input [N, C, H, W] → [N, C*blocksize², H/blocksize, W/blocksize].
 
     Raises:
         ShapeError: the image does not part into blocks.

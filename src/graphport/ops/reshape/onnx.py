@@ -48,14 +48,10 @@ def unsqueeze_1(b: Builder, data: Value, *, axes: tuple[int, ...]) -> Value:
 
 @Split.lower("onnx", until=1)
 def split_1(
-    b: Builder, input: Value, split: Value | None = None, **attributes: int | tuple[int, ...]
+    b: Builder, input: Value, *lengths: Value, axis: int = 0, split: tuple[int, ...] | None = None
 ) -> tuple[Value, ...]:
     """The lengths were an operand or an attribute."""
-    lengths = attributes.get("split")
-    axis = attributes.get("axis", 0)
-    if split is None and isinstance(lengths, tuple):
-        split = _int64(b, lengths)
-    return _split(b, input, split, axis if isinstance(axis, int) else 0)
+    return _split(b, input, lengths[0] if lengths else _int64(b, split), axis)
 
 
 @Split.lower("onnx", until=12)

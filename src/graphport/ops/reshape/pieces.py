@@ -29,11 +29,11 @@ def _concat_shape(*inputs: TensorFact, axis: int) -> TensorFact:
     place = axis_index(axis, rank)
     dims: list[Dim | None] = [None] * rank
     total: Dim = 0
-    for number, shape in enumerate(shapes):
+    for index, shape in enumerate(shapes):
         total = total + (OPEN if shape is None else shape[place])
         for i, dim in enumerate(shape or ()):
             known = dims[i]
-            dims[i] = dim if known is None or i == place else same_dim(known, dim, f"axis {i} of operand {number}")
+            dims[i] = dim if known is None or i == place else same_dim(known, dim, f"axis {i} of operand {index}")
     dims[place] = OPEN if None in shapes else total
     return inputs[0].with_shape([OPEN if dim is None else dim for dim in dims])
 

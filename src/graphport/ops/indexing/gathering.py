@@ -1,0 +1,164 @@
+"""Elements picked by their places."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim, Symbolic, decide_less
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import axis_index, same_dim
+from graphport.ops.types import ALL_4, BOOL, CLASSIC, INDICES, INT64, Tensor, Types
+
+T = Annotated[Tensor, Types("T", ALL_4)]
+Old = Annotated[Tensor, Types("T", CLASSIC)]
+Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Condition = Annotated[Tensor, Types("T1", BOOL)]
+Tind = Annotated[Tensor, Types("Tind", INDICES)]
+
+
+def _gather_shape(data: TensorFact, indices: TensorFact, *, axis: int = 0) -> TensorFact:
+    place = axis_index(axis, data.rank)
+    _check_places(indices, data.dims[place], place)
+    return data.with_shape([*data.dims[:place], *indices.dims, *data.dims[place + 1 :]])
+
+
+def _check_places(indices: TensorFact, length: Dim, axis: int) -> None:
+    for index in indices.elements or ():
+        if isinstance(index, int) and isinstance(length, int) and not -length <= index < length:
+            message = f"index {index} is outside of axis {axis} with {length} entries"
+            raise ShapeError(message)
+
+
+@op(
+    shape=_gather_shape,
+    since=1,
+    outputs=("output",),
+    symbolic=True,
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+    index_operands=("indices",),
+)
+def Gather(data: T, indices: Tind, *, axis: int = 0) -> T:
+    """Entries of `data` along `axis`, picked by `indices`; negative ones count from the end.
+
+    Shapes: data [*s], indices [*i] → [*s[:axis], *i, *s[axis+1:]].
+
+    Raises:
+        ShapeError: the axis is outside of the tensor, or an index that is known outside of the axis.
+        IndexError: an index is outside of the axis.
+
+    Source: ONNX Gather-13.
+    """
+    return np.take(data, indices, axis)
+
+
+def _gather_elements_shape(data: TensorFact, indices: TensorFact, *, axis: int = 0) -> TensorFact:
+    if data.shape is None or indices.shape is None:
+        known = data.shape or indices.shape
+        return data.with_shape(indices.shape or (None if known is None else [OPEN] * len(known)))
+    place = axis_index(axis, data.rank)
+    if indices.rank != data.rank:
+        message = f"indices has rank {indices.rank}, data {data.rank}"
+        raise ShapeError(message, "they must agree")
+    for number, (own, wanted) in enumerate(zip(data.dims, indices.dims, strict=True)):
+        if number != place and decide_less(own, wanted):
+            message = f"axis {number} of indices has {wanted} entries, of data {own}"
+            raise ShapeError(message)
+    _check_places(indices, data.dims[place], place)
+    return data.with_shape(indices.shape)
+
+
+@op(
+    shape=_gather_elements_shape,
+    since=11,
+    outputs=("output",),
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+    index_operands=("indices",),
+)
+def GatherElements(data: T, indices: Tind, *, axis: int = 0) -> T:
+    """One element of `data` for each of `indices`, which says its place along `axis`; the other places are its own.
+
+    Shapes: data [*s], indices [*i] of the same rank → [*i].
+
+    Raises:
+        ShapeError: the ranks differ, or `indices` is longer than `data` along another axis.
+        IndexError: an index is outside of the axis.
+
+    Source: ONNX GatherElements-13.
+    """
+    places = list(np.indices(indices.shape, sparse=True))
+    places[axis] = indices
+    return data[tuple(places)]
+
+
+def _gather_nd_shape(data: TensorFact, indices: TensorFact, *, batch_dims: int = 0) -> TensorFact:
+    if indices.rank < 1 or not 0 <= batch_dims < min(indices.rank, data.rank):
+        message = f"batch_dims is {batch_dims}, the ranks are {data.rank} and {indices.rank}"
+        raise ShapeError(message, "below both ranks")
+    for axis in range(batch_dims):
+        same_dim(data.dims[axis], indices.dims[axis], f"axis {axis} of data and indices")
+    last = indices.dims[-1]
+    if isinstance(last, Symbolic):
+        return TensorFact(data.dtype, None)
+    if not 1 <= last <= data.rank - batch_dims:
+        message = f"indices name {last} axes of a tensor of rank {data.rank} behind {batch_dims}"
+        raise ShapeError(message)
+    return data.with_shape([*indices.dims[:-1], *data.dims[batch_dims + last :]])
+
+
+@op(
+    shape=_gather_nd_shape,
+    since=11,
+    outputs=("output",),
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+    index_operands=("indices",),
+)
+def GatherND(data: T, indices: Places, *, batch_dims: int = 0) -> T:
+    """Slices of `data`, each named by a vector along the last axis of `indices`, within equal `batch_dims` first axes.
+
+    Shapes: data [*s], indices [*i, k] → [*i, *s[batch_dims + k:]].
+
+    Raises:
+        ShapeError: the vectors are longer than the rank, or the first axes differ.
+        IndexError: an index is outside of its axis.
+
+    Source: ONNX GatherND-13.
+    """
+    batch = np.indices(indices.shape[:batch_dims], sparse=True)
+    rest = indices.ndim - 1 - batch_dims
+    lead = [place.reshape(*place.shape, *[1] * rest) for place in batch]
+    return data[(*lead, *np.moveaxis(indices, -1, 0))]
+
+
+def _compress_shape(input: TensorFact, condition: TensorFact, *, axis: int | None = None) -> TensorFact:
+    if condition.shape is not None and condition.rank != 1:
+        message = f"condition has rank {condition.rank}"
+        raise ShapeError(message, "it is a vector")
+    count: Dim = OPEN if condition.elements is None else sum(condition.numbers)
+    if axis is None:
+        return input.with_shape((count,))
+    place = axis_index(axis, input.rank)
+    return input.with_shape([*input.dims[:place], count, *input.dims[place + 1 :]])
+
+
+@op(shape=_compress_shape, since=9, outputs=("output",), moves_data=True, exactness="exact", role="passive")
+def Compress(input: Old, condition: Condition, *, axis: int | None = None) -> Old:
+    """Entries along `axis` (of the flattened tensor without it) where `condition` holds.
+
+    Shapes: input [*s], condition [k] with k up to the length → [*s] with n at `axis`, or [n].
+
+    Raises:
+        ShapeError: `condition` is no vector.
+        IndexError: it holds behind the last entry.
+
+    Source: ONNX Compress-11.
+    """
+    return np.compress(condition, input, axis)

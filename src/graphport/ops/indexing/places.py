@@ -1,0 +1,117 @@
+"""Where elements are, which there are, and elements that say a place."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim, product
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import axis_index, same_dim
+from graphport.ops.types import ALL_4, CLASSIC, IEEE, INT64, INTEGERS, Tensor, Types
+
+T = Annotated[Tensor, Types("T", ALL_4)]
+Old = Annotated[Tensor, Types("T", CLASSIC)]
+Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Numbers1 = Annotated[Tensor, Types("T1", IEEE | INTEGERS)]
+Numbers2 = Annotated[Tensor, Types("T2", IEEE | INTEGERS)]
+Filler = Annotated[Tensor, Types("T3", CLASSIC)]
+
+
+def _one_hot_shape(indices: TensorFact, depth: TensorFact, values: TensorFact, *, axis: int = -1) -> TensorFact:
+    if values.shape is not None and values.rank != 1:
+        message = f"values has rank {values.rank}"
+        raise ShapeError(message, "two numbers: off and on")
+    if values.shape is not None:
+        same_dim(2, values.dims[0], "numbers in values")
+    place = axis_index(axis, indices.rank + 1)
+    return values.with_shape([*indices.dims[:place], _depth(depth), *indices.dims[place:]])
+
+
+def _depth(fact: TensorFact) -> Dim:
+    if fact.elements:
+        return fact.elements[0]
+    return int(fact.reals[0]) if fact.reals else OPEN
+
+
+@op(shape=_one_hot_shape, since=9, outputs=("output",), exactness="exact", index_operands=("indices", "depth"))
+def OneHot(indices: Numbers1, depth: Numbers2, values: Filler, *, axis: int = -1) -> Filler:
+    """`values[1]` at the place that each index says along a new axis of length `depth`, `values[0]` elsewhere.
+
+    Negative indices count from the end; those outside of [-depth, depth) set nothing. Fractions are dropped.
+
+    Shapes: indices [*i], depth [] or [1], values [2] → [*i] with depth at `axis`.
+
+    Raises:
+        ShapeError: the axis is outside of the result, or values are not two.
+
+    Source: ONNX OneHot-11.
+    """
+    count = int(depth.reshape(-1)[0])
+    # Unsigned numbers beyond int64 would turn negative.
+    wanted = (np.minimum(indices, 2**62) if indices.dtype == np.uint64 else indices).astype(np.int64)
+    wanted = np.where(wanted < 0, wanted + count, wanted)
+    place = axis % (indices.ndim + 1)
+    steps = np.arange(count).reshape([-1 if i == place else 1 for i in range(indices.ndim + 1)])
+    return np.where(np.expand_dims(wanted, place) == steps, values[1], values[0])
+
+
+def _non_zero_shape(x: TensorFact) -> TensorFact:
+    return TensorFact(DType.INT64, (OPEN if x.shape is None else x.rank, OPEN))
+
+
+@op(shape=_non_zero_shape, since=9, exactness="exact", role="index")
+def NonZero(x: T) -> Places:
+    """Places of the elements that are not zero, in row-major order, one column each.
+
+    Shapes: x [*s] → [rank, n].
+
+    Source: ONNX NonZero-13.
+    """
+    if not x.ndim:
+        return np.zeros((0, int(np.count_nonzero(x))), np.int64)
+    return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)
+
+
+def _unique_shape(x: TensorFact, *, axis: int | None = None, sorted: int = 1) -> tuple[TensorFact, ...]:
+    count = TensorFact(DType.INT64, (OPEN,))
+    if axis is None:
+        length = OPEN if x.shape is None else product(x.dims)
+        return x.with_shape((OPEN,)), count, TensorFact(DType.INT64, (length,)), count
+    place = axis_index(axis, x.rank)
+    inverse = TensorFact(DType.INT64, (x.dims[place],))
+    return x.with_shape([*x.dims[:place], OPEN, *x.dims[place + 1 :]]), count, inverse, count
+
+
+@op(
+    shape=_unique_shape,
+    since=11,
+    outputs=("y", "indices", "inverse_indices", "counts"),
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+)
+def Unique(x: Old, *, axis: int | None = None, sorted: int = 1) -> tuple[Old, Places, Places, Places]:
+    """The different elements (or slices along `axis`), ascending, or in order of first appearance unless `sorted`.
+
+    Also: where each appears first, which of them each element is, how often each appears.
+
+    Shapes: x [*s] → [n] (or [*s] with n at `axis`), [n], the number of elements (or entries), [n].
+
+    Raises:
+        ShapeError: the axis is outside of the tensor.
+
+    Source: ONNX Unique-11.
+    """
+    values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+    inverse = inverse.reshape(-1)
+    if not sorted:
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
+        inverse = rank[inverse]
+    return values, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)

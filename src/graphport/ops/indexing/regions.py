@@ -1,0 +1,86 @@
+"""Parts of a tensor that depend on where they are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import check_rank, same_dim
+from graphport.ops.types import ALL_4, CLASSIC, INT64, Tensor, Types
+
+T = Annotated[Tensor, Types("T", ALL_4)]
+Old = Annotated[Tensor, Types("T", CLASSIC)]
+Places = Annotated[Tensor, Types("tensor(int64)", INT64)]
+
+
+def _reverse_shape(
+    input: TensorFact, sequence_lens: TensorFact, *, batch_axis: int = 1, time_axis: int = 0
+) -> TensorFact:
+    if {batch_axis, time_axis} != {0, 1}:
+        message = f"batch_axis {batch_axis} and time_axis {time_axis}"
+        raise ShapeError(message, "one is 0 and the other 1")
+    if sequence_lens.shape is not None and sequence_lens.rank != 1:
+        message = f"sequence_lens has rank {sequence_lens.rank}"
+        raise ShapeError(message, "one length for each sample")
+    if input.shape is not None:
+        check_rank(input, 2, "input")
+        if sequence_lens.shape is not None:
+            same_dim(input.dims[batch_axis], sequence_lens.dims[0], "samples and lengths")
+    return TensorFact(input.dtype, input.shape)
+
+
+@op(
+    shape=_reverse_shape,
+    since=10,
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+    index_operands=("sequence_lens",),
+)
+def ReverseSequence(input: Old, sequence_lens: Places, *, batch_axis: int = 1, time_axis: int = 0) -> Old:
+    """Each sample with its first `sequence_lens[i]` steps reversed.
+
+    Shapes: input [*s] of rank >= 2, sequence_lens [s[batch_axis]] → [*s].
+
+    Raises:
+        ShapeError: axes that are not 0 and 1, or not one length for each sample.
+        IndexError: a length is longer than the axis.
+
+    Source: ONNX ReverseSequence-10.
+    """
+    x = input if batch_axis == 0 else np.swapaxes(input, 0, 1)
+    steps = np.arange(x.shape[1])
+    lengths = sequence_lens.reshape(-1, 1)
+    order = np.where(steps < lengths, lengths - 1 - steps, steps)
+    result = x[np.arange(x.shape[0])[:, None], order]
+    return result if batch_axis == 0 else np.swapaxes(result, 0, 1)
+
+
+def _trilu_shape(input: TensorFact, k: TensorFact | None = None, *, upper: int = 1) -> TensorFact:
+    if input.shape is not None:
+        check_rank(input, 2, "input")
+    if k is not None and k.shape is not None and k.rank > 1:
+        message = f"k has rank {k.rank}"
+        raise ShapeError(message, "it is one number")
+    return TensorFact(input.dtype, input.shape)
+
+
+@op(shape=_trilu_shape, since=14, outputs=("output",), exactness="exact", role="passive", index_operands=("k",))
+def Trilu(input: T, k: Places | None = None, *, upper: int = 1) -> T:
+    """The upper (or lower) triangle of each matrix, from diagonal `k` on; 0 elsewhere.
+
+    Shapes: input [*s], k [] → [*s].
+
+    Raises:
+        ShapeError: the rank is below 2.
+
+    Source: ONNX Trilu-14.
+    """
+    diagonal = 0 if k is None else int(k.reshape(-1)[0])
+    rows, columns = np.ogrid[: input.shape[-2], : input.shape[-1]]
+    kept = columns - rows >= diagonal if upper else columns - rows <= diagonal
+    nothing = np.array("", object) if input.dtype == object else np.zeros((), input.dtype)
+    return np.where(kept, input, nothing)

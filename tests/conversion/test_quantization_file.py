@@ -1,0 +1,219 @@
+"""Tensors that a file of quantizations names, as nodes; and pairs of nodes, as such a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.core.storage import storage_of
+from graphport.formats.nnef.container import write_container
+from graphport.formats.nnef.tensors import Payload, tensor_file
+
+TEXT = """version 1.0;
+
+graph net( x ) -> ( y )
+{
+    x = external(shape = [2, 3]);
+    w = variable(shape = [3, 4], label = 'w');
+    h = matmul(x, w);
+    y = relu(h);
+}
+"""
+X = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+W = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+CODES = np.random.default_rng(2).integers(-127, 128, (3, 4)).astype(np.int8)
+
+
+def payload(text: str) -> Payload:
+    return Payload(len(text), lambda: iter([text.encode()]))
+
+
+def model(folder: Path, *lines: str, w: Any = W, text=TEXT, is_quantized=False) -> Path:
+    files = {"graph.nnef": payload(text), "graph.quant": payload("\n".join(lines) + "\n")}
+    files["w.dat"] = tensor_file(w if not isinstance(w, np.ndarray) else storage_of(w), "w", is_quantized=is_quantized)
+    write_container(folder / "model", files)
+    return folder / "model"
+
+
+def ops(graph):
+    return [node.op for node in graph]
+
+
+def half_up(x):
+    return np.floor(x + 0.5)
+
+
+def zero_point(x, shift, scale, bits, signed, symmetric):
+    largest = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+    smallest = 0 if not signed else -largest if symmetric else -largest - 1
+    return (np.clip(half_up(x / scale) + shift, smallest, largest) - shift) * scale
+
+
+def min_max(x, low, high, bits, signed=False, symmetric=False):
+    r = 2**bits - 1 - (signed and symmetric)
+    return half_up((np.clip(x, low, high) - low) / (high - low) * r) / r * (high - low) + low
+
+
+QDQ = ["QuantizeLinear", "DequantizeLinear"]
+
+
+@pytest.mark.parametrize(
+    ("line", "formula", "nodes"),
+    [
+        pytest.param(
+            '"h": zero_point_linear_quantize(zero_point = 3, scale = 0.05, bits = 8, signed = true, symmetric = false);',
+            lambda h: zero_point(h, 3, 0.05, 8, True, False),
+            QDQ,
+            id="whole steps",
+        ),
+        pytest.param(
+            '"h": zero_point_linear_quantize(zero_point = 0, scale = 0.3, bits = 4, signed = true, symmetric = true);',
+            lambda h: zero_point(h, 0, 0.3, 4, True, True),
+            ["Max", *QDQ],
+            id="one code less",
+        ),
+        pytest.param(
+            '"h": zero_point_linear_quantize(zero_point = 1, scale = 0.3, bits = 5, signed = false, symmetric = false);',
+            lambda h: zero_point(h, 1, 0.3, 5, False, False),
+            None,
+            id="a width that no type has",
+        ),
+        pytest.param(
+            '"h": min_max_linear_quantize(min = -1.28, max = 1.27, bits = 8, signed = true, symmetric = false);',
+            lambda h: min_max(h, -1.28, 1.27, 8, True, False),
+            QDQ,
+            id="a range with zero on a step",
+        ),
+        pytest.param(
+            '"h": linear_quantize(min = -1.0, max = 1.5, bits = 3);',
+            lambda h: min_max(h, -1, 1.5, 3),
+            None,
+            id="a range without",
+        ),
+        pytest.param(
+            '"h": logarithmic_quantize(max = 2.0, bits = 3);',
+            lambda h: np.sign(h) * 2.0 ** half_up(np.clip(np.log2(np.abs(h)), 1 - 7, 1)),
+            None,
+            id="powers of two",
+        ),
+    ],
+)
+@pytest.mark.parametrize("backend", ["reference", "onnxruntime"])
+def test_a_computed_tensor_is_quantized(tmp_path, line, formula, nodes, backend):
+    loaded = gp.load(model(tmp_path, line))
+    h = formula((X @ W).astype(np.float64))
+    found = gp.run(loaded, {"x": X}, backend=backend)
+    np.testing.assert_allclose(found["y"], np.maximum(h, 0), rtol=1e-5, atol=1e-6)
+    if nodes is not None:
+        assert ops(loaded.graph) == ["MatMul", *nodes, "Relu"]
+    else:
+        assert "QuantizeLinear" not in ops(loaded.graph)
+
+
+def test_an_input_is_quantized_for_all_who_read_it(tmp_path):
+    line = '"x": zero_point_linear_quantize(zero_point = 0, scale = 0.5, bits = 8, signed = true, symmetric = false);'
+    loaded = gp.load(model(tmp_path, line))
+    assert list(loaded.inputs) == ["x"]
+    found = gp.run(loaded, {"x": X})["y"]
+    np.testing.assert_allclose(found, np.maximum(half_up(X / 0.5) * 0.5 @ W, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_an_output_keeps_its_name(tmp_path):
+    line = '"y": zero_point_linear_quantize(zero_point = 0, scale = 0.5, bits = 8, signed = true, symmetric = false);'
+    loaded = gp.load(model(tmp_path, line))
+    assert list(loaded.outputs) == ["y"]
+    np.testing.assert_allclose(gp.run(loaded, {"x": X})["y"], half_up(np.maximum(X @ W, 0) / 0.5) * 0.5, atol=1e-6)
+
+
+SCALES = np.array([0.01, 0.02, 0.04])
+PER_ROW = (
+    "zero_point_linear_quantize(zero_point = [[0], [1], [2]], scale = [[0.01], [0.02], [0.04]], "
+    "bits = 8, signed = true, symmetric = false);"
+)
+
+
+def test_codes_are_dequantized_by_row(tmp_path):
+    path = model(tmp_path, f'"w": {PER_ROW}', w=CODES, is_quantized=True)
+    w = (CODES - np.arange(3)[:, None]) * SCALES[:, None]
+    raw = gp.load(path, raw=True)
+    (stored,) = [value.storage for value in raw.graph.constants]
+    assert stored is not None
+    assert stored.dtype is DType.FLOAT32
+    np.testing.assert_allclose(stored.numpy(), w, rtol=1e-6)
+    np.testing.assert_array_equal(b"".join(stored.chunks(64)), stored.numpy().tobytes())
+    loaded = gp.load(path)
+    assert ops(loaded.graph) == ["DequantizeLinear", "MatMul", "Relu"]
+    assert loaded.graph.first is not None
+    assert loaded.graph.first.attributes["axis"] == 0
+    np.testing.assert_allclose(gp.run(loaded, {"x": X})["y"], np.maximum(X @ w, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_the_label_names_the_variable_too(tmp_path):
+    text = TEXT.replace("w = variable", "filter = variable").replace("(x, w)", "(x, filter)")
+    loaded = gp.load(model(tmp_path, f'"w": {PER_ROW}', w=CODES, is_quantized=True, text=text))
+    assert ops(loaded.graph) == ["DequantizeLinear", "MatMul", "Relu"]
+
+
+def test_codes_off_any_grid_are_decoded(tmp_path):
+    line = '"w": linear_quantize(min = -1.0, max = 1.6, bits = 8);'
+    path = model(tmp_path, line, w=CODES.view(np.uint8), is_quantized=True)
+    w = CODES.view(np.uint8) / 255 * 2.6 - 1
+    loaded = gp.load(path)
+    assert ops(loaded.graph) == ["MatMul", "Relu"]
+    np.testing.assert_allclose(gp.run(loaded, {"x": X})["y"], np.maximum(X @ w, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_real_numbers_of_a_variable_are_quantized_by_row(tmp_path):
+    path = model(tmp_path, f'"w": {PER_ROW.replace("symmetric = false", "symmetric = true")}')
+    w = zero_point(W, np.arange(3)[:, None], SCALES[:, None], 8, True, True)
+    found = gp.run(gp.load(path), {"x": X})["y"]
+    np.testing.assert_allclose(found, np.maximum(X @ w, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_nobody_changed_is_written_as_it_was(tmp_path):
+    path = model(tmp_path, f'"w": {PER_ROW}', w=CODES, is_quantized=True)
+    gp.save(gp.load(path, raw=True), tmp_path / "again")
+    for name in ("graph.nnef", "graph.quant", "w.dat"):
+        assert (tmp_path / "again" / name).read_bytes() == (path / name).read_bytes()
+
+
+def test_quantized_tensors_come_back_as_a_file(tmp_path):
+    line = '"h": zero_point_linear_quantize(zero_point = 3, scale = 0.05, bits = 8, signed = true, symmetric = false);'
+    path = model(tmp_path, f'"w": {PER_ROW}', line, w=CODES, is_quantized=True)
+    loaded = gp.load(path)
+    gp.save(loaded, tmp_path / "again")
+    assert "quantize" not in (tmp_path / "again" / "graph.nnef").read_text()
+    raw = gp.load(tmp_path / "again", raw=True)
+    assert ops(raw.graph) == ["nnef.matmul", "nnef.relu"]
+    again = gp.load(tmp_path / "again")
+    assert ops(again.graph) == ops(loaded.graph)
+    for name, array in gp.run(loaded, {"x": X}).items():
+        np.testing.assert_array_equal(gp.run(again, {"x": X})[name], array)
+    assert (tmp_path / "again" / "w.dat").read_bytes() == (path / "w.dat").read_bytes()
+
+
+@pytest.mark.parametrize("reads_before", [False, True])
+def test_what_is_read_before_it_is_quantized_is_copied(tmp_path, reads_before):
+    from onnx import TensorProto, helper, numpy_helper
+
+    constants = {"s": np.float32(0.1), "z": np.int8(2)}
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"]),
+        helper.make_node("QuantizeLinear", ["h", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("Add", ["d", "h"] if reads_before else ["d", "d"], ["y"]),
+    ]
+    typed = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "y")]
+    numbers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", typed[:1], typed[1:], numbers)
+    first = gp.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    gp.save(first, tmp_path / "model")
+    second = gp.load(tmp_path / "model")
+    np.testing.assert_array_equal(gp.run(second, {"x": X})["y"], gp.run(first, {"x": X})["y"])
+    words = ops(gp.load(tmp_path / "model", raw=True).graph)
+    assert words == (["nnef.relu", "nnef.copy", "nnef.add"] if reads_before else ["nnef.relu", "nnef.add"])

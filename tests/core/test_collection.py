@@ -1,0 +1,52 @@
+"""Rests Python's cycle collector, and leaves it as it was."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from graphport.core.collection import paused_collection
+
+
+@pytest.fixture(autouse=True)
+def _enabled():
+    gc.enable()
+    yield
+    gc.enable()
+
+
+def test_nothing_is_collected_inside():
+    with paused_collection():
+        assert not gc.isenabled()
+        with paused_collection():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_what_was_off_stays_off():
+    gc.disable()
+    with paused_collection():
+        pass
+    assert not gc.isenabled()
+
+
+def test_an_error_leaves_it_on():
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"), paused_collection():
+        fail()
+    assert gc.isenabled()
+
+
+def test_what_somebody_froze_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with paused_collection():
+            pass
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()

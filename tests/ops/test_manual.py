@@ -1,0 +1,92 @@
+"""Op pages as a person reads them, all of it taken from the pages themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphport.ops import manual, registry
+from graphport.ops.declare import LOWERINGS
+
+PAGES = registry.pages()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Relu", "Relu(x: T) → y: T"),
+        ("LeakyRelu", "LeakyRelu(x: T, *, alpha: float = 0.01) → y: T"),
+        ("Concat", "Concat(*inputs: T, *, axis: int) → concat_result: T"),
+        ("If", "If(cond: B, *, then_branch: Body, else_branch: Body) → *outputs: V"),
+        ("Clip", "Clip(input: T, min: T | None = None, max: T | None = None) → output: T"),
+    ],
+)
+def test_signatures(name, expected):
+    assert manual.signature(PAGES[name]) == expected
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_signature_names_everything_once(name):
+    page = PAGES[name]
+    said = manual.signature(page, width=40)
+    for argument in [*(operand.name for operand in page.signature.operands), *page.signature.keywords]:
+        assert f"    {argument}: " in said or f"    *{argument}: " in said or "\n" not in said
+    assert "<class" not in said
+    assert "graphport." not in said
+    assert said.endswith(f"→ {said.rpartition('→ ')[2]}")
+
+
+def test_a_long_signature_takes_a_line_for_each_argument():
+    page = PAGES["Gemm"]
+    assert manual.signature(page, width=40).splitlines()[:3] == ["Gemm(", "    a: T,", "    b: T,"]
+    assert "\n" not in manual.signature(page, width=4000)
+
+
+def test_element_types_are_by_variable():
+    assert manual.element_types(PAGES["Relu"])["T"] == sorted(
+        ["bfloat16", "float16", "float32", "float64", "int16", "int32", "int64", "int8"]
+    )
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_every_page_is_in_a_family_with_a_title(name):
+    family = manual.family(PAGES[name])
+    assert f"graphport.ops.{family}" in registry.families()
+    assert manual.family_title(family)
+    assert PAGES[name] in manual.by_family()[family]
+
+
+def test_versions_tell_what_is_read_by_a_rule():
+    assert manual.older_forms(PAGES["Softmax"]) == (12,)
+    assert manual.versions(PAGES["Softmax"]) == "Unchanged since opset 13; forms up to opset 12 are read by rules."
+    assert manual.versions(PAGES["Abs"]).startswith("Unchanged since opset ")
+
+
+@pytest.mark.parametrize("dialect", ["nnef", "onnx"])
+def test_every_word_that_is_read_is_listed(dialect):
+    words = manual.spoken(dialect)
+    registry.load(dialect)
+    assert {word for spoken, word in LOWERINGS if spoken == dialect} <= set(words)
+    assert set(registry.patterns(dialect)) <= set(words)
+    assert {name for names in words.values() for name in names} <= set(PAGES)
+
+
+def test_words_that_functions_say_name_their_operators():
+    spoken = manual.spoken("nnef")
+    assert spoken["relu"] == ("Relu",)
+    assert spoken["sqr"] == ("Mul",)
+    assert "ConvTranspose" in spoken["deconv"]
+    assert manual.spoken("onnx")["Upsample"] == ("Resize",)
+    assert manual.spoken("onnx")["Relu"] == ("Relu",)
+
+
+def test_spellings_of_an_operator():
+    relu, branch = manual.spellings("nnef")["Relu"], manual.spellings("nnef")["If"]
+    assert (relu.reads, relu.writes, relu.patterns, relu.direction) == (
+        ("relu",),
+        True,
+        ("relu(x)",),
+        "read, write",
+    )
+    assert (branch.reads, branch.writes, branch.patterns, branch.direction) == ((), False, (), "")
+    assert "separable_conv" in manual.spellings("nnef")["Conv"].reads
+    assert all(spelling.writes and spelling.reads for spelling in manual.spellings("onnx").values())

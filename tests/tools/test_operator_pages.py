@@ -1,0 +1,66 @@
+"""The pages of operators in the documentation are made from the op pages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from graphport.formats import FORMATS
+from graphport.ops import manual, registry
+from tools import operator_pages
+
+PAGES = operator_pages.pages()
+
+
+def test_there_is_a_page_for_each_family_and_an_index():
+    assert list(PAGES) == ["index", *manual.by_family()]
+
+
+@pytest.mark.parametrize("name", sorted(registry.pages()))
+def test_every_operator_has_a_section_and_a_line(name):
+    page = registry.pages()[name]
+    text = PAGES[manual.family(page)]
+    assert len(re.findall(rf"^## {name}$", text, re.MULTILINE)) == 1
+    assert f"[{name}]({manual.family(page)}.md#{name.lower()})" in PAGES["index"]
+    assert manual.signature(page, 90) in text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_rows_of_tables_have_as_many_cells_as_their_heading(name):
+    width = 0
+    for line in PAGES[name].splitlines():
+        if not line.startswith("|"):
+            width = 0
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", line))
+        width = width or cells
+        assert cells == width, line
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x [*s]", r"x \[\*s\]"),
+        ("`x * y` and *z*", r"`x * y` and \*z\*"),
+        ("`a | b` | c", r"`a \| b` \| c"),
+        ("<T> under_score", r"\<T\> under\_score"),
+    ],
+)
+def test_what_markdown_takes_for_markup_is_escaped(text, expected):
+    assert operator_pages.escaped(text) == expected
+
+
+def test_what_is_raised_is_a_list():
+    assert "Raises:\n\n- ShapeError: " in PAGES["convolution"]
+
+
+def test_formats_are_the_columns():
+    assert f"| operator | {' | '.join(FORMATS)} | meaning |" in PAGES["index"]
+
+
+def test_they_are_written_into_a_folder(tmp_path, capsys):
+    assert operator_pages.main([str(tmp_path / "pages")]) == 0
+    assert {path.stem for path in (tmp_path / "pages").iterdir()} == set(PAGES)
+    assert operator_pages.main([]) == 2
+    assert "FOLDER" in capsys.readouterr().err
