@@ -113,11 +113,6 @@ def test_a_misspelled_tensor_has_a_suggestion():
     assert finding.help == "did you mean 'conv/w'?"
 
 
-def test_deep_arrays_are_a_finding():
-    text = f'"w": logarithmic_quantize(max = {"[" * 20_000}1.0{"]" * 20_000}, bits = 8);'
-    assert codes(quantized(text)[1]) == ["NNEF0415"]
-
-
 names = st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=8)
 reals = st.floats(allow_nan=False, allow_infinity=False)
 values = st.one_of(
