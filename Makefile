@@ -28,7 +28,7 @@ lint: .venv/check
 	$(BIN)/ruff format --check .
 
 types: .venv/product
-	@echo skipped
+	$(BIN)/pyright
 
 storeys: .venv/check
 	$(BIN)/lint-imports --no-logo

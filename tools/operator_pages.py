@@ -124,7 +124,7 @@ def escaped(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the pages into the folder that is named."""
-    if len(arguments) != 1:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2
     folder = Path(arguments[0])

@@ -182,6 +182,7 @@ def test_every_small_float_comes_back(dtype):
         pytest.param(float("nan"), "nan", id="nan"),
         pytest.param(1 - 0.5j, "complex(1.0, -0.5)", id="complex"),
         pytest.param('a"b\\c\n\t\rd\x00é\x85', '"a\\"b\\\\c\\n\\t\\rd\\u0000é\\u0085"', id="str"),
+        pytest.param("a\\b", '"a\\\\b"', id="backslash"),
         pytest.param("\U000e0001", '"\\U000e0001"', id="a character that is not seen"),
         pytest.param(b'a"\\\x00\n~\x7f\xff', 'b"a\\"\\\\\\x00\\n~\\x7f\\xff"', id="bytes"),
         pytest.param(DType.FLOAT8E4M3FN, "float8_e4m3fn", id="dtype"),
@@ -201,6 +202,10 @@ def test_every_small_float_comes_back(dtype):
         pytest.param(storage_of(1.5, DType.FLOAT16), "float16[](1.5)", id="scalar"),
         pytest.param(storage_of([[0.1, 1e20]], DType.FLOAT32), "float32[1, 2](0.1, 1e+20)", id="floats"),
         pytest.param(storage_of([-8, 7], DType.INT4), "int4[2](-8, 7)", id="small integers"),
+        pytest.param(
+            storage_of([1 << 63, (1 << 64) - 1], DType.UINT64), f"uint64[2]({1 << 63}, {(1 << 64) - 1})", id="uint64"
+        ),
+        pytest.param(storage_of([-1 << 63], DType.INT64), f"int64[1]({-1 << 63})", id="int64"),
         pytest.param(storage_of([True, False]), "bool[2](true, false)", id="bools"),
         pytest.param(storage_of([1 - 2j], DType.COMPLEX64), "complex64[1](1.0, -2.0)", id="complex tensor"),
         pytest.param(storage_of(np.array(["a", b"\x00"], object)), 'string[2]("a", b"\\x00")', id="texts"),
@@ -214,7 +219,9 @@ def test_every_small_float_comes_back(dtype):
 )
 def test_attributes_look_like_this(attribute, text):
     assert text_of(attribute) == text
-    if attribute is not None and not isinstance(attribute, Storage):
+    if isinstance(attribute, Storage):
+        assert_same_attribute(attribute, attribute_of(text), {})
+    elif attribute is not None:
         assert attribute_of(text) == attribute or text == "nan"
         assert isinstance(attribute, type(attribute_of(text)))
 
@@ -696,6 +703,31 @@ def test_a_place_names_the_source_and_ends_with_the_word():
     assert source.text is not None
     assert source.text[finding.span.start : finding.span.stop] == "%abc"
     assert finding.help is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        pytest.param("graph g() oops  # why", "oops", id="word"),
+        pytest.param('graph g() {() = X() {a = "b\\q"', "\\q", id="escape"),
+        pytest.param(f"graph g() {{() = X() {{a = {'1' * (MOST_DIGITS + 1)} ", "1" * (MOST_DIGITS + 1), id="digits"),
+    ],
+)
+def test_the_last_finding_spans_what_is_out_of_place(text, place):
+    with pytest.raises(DiagnosticError) as caught:
+        from_text(text)
+    span = caught.value.diagnostics[-1].span
+    assert span is not None
+    assert text[span.start : span.stop] == place
+
+
+def test_integers_may_be_as_long_as_the_limit():
+    assert attribute_of("1" * MOST_DIGITS) == int("1" * MOST_DIGITS)
+
+
+def test_a_binary_source_is_no_text():
+    with pytest.raises(DiagnosticError, match="found the end of the text"):
+        from_text(Source("model.bin"))
 
 
 def test_attributes_of_other_kinds_are_not_written():

@@ -64,3 +64,11 @@ def test_they_are_written_into_a_folder(tmp_path, capsys):
     assert {path.stem for path in (tmp_path / "pages").iterdir()} == set(PAGES)
     assert operator_pages.main([]) == 2
     assert "FOLDER" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["one", "two"]])
+def test_anything_but_one_folder_prints_the_usage_and_writes_nothing(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert operator_pages.main(arguments) == 2
+    assert "FOLDER" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -172,8 +172,10 @@ class Node:
         self._outputs: tuple[Value | None, ...] = _trim(outputs)
         self._produce()
         self.inputs = inputs
-        for key, attribute in (attributes or {}).items():
-            self.set_attribute(key, attribute)
+        if attributes:
+            self.attributes.update(attributes)
+            for body in self.bodies():
+                body.parent = self
 
     def _produce(self) -> None:
         results = self.results
@@ -323,7 +325,7 @@ class Node:
     def bodies(self) -> Iterator[Graph]:
         """The graphs among the attributes, in their order."""
         for attribute in self.attributes.values():
-            if isinstance(attribute, Graph | tuple):
+            if type(attribute) not in _PLAIN:
                 yield from _graphs(attribute)
 
     def __repr__(self) -> str:
@@ -646,8 +648,10 @@ class Graph:
             message = f"{node!r} is in graph {node.graph.name} already"
             raise ValueError(message)
         self._chain(node, previous, following)
+        taken = self._names.taken
         for value in node.results:
-            self._adopt(value)
+            value.graph = self
+            taken.add(value.name)
         for body in node.bodies():
             self.share_names(body)
         return node
@@ -687,7 +691,13 @@ def _trim(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
     return tuple(values[:stop])
 
 
+_PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
+"""What most attributes are, and what has no graphs in it."""
+
+
 def _graphs(attribute: Attribute) -> Iterator[Graph]:
+    if type(attribute) in _PLAIN or (type(attribute) is tuple and _PLAIN.issuperset(map(type, attribute))):
+        return
     # Without recursion: tuples are nested as deep as a file nests them.
     pending = [attribute]
     while pending:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page, Rule
 
 Lower = Callable[..., Any]
+_parsed = cache(pattern.parse)
 
 
 @cache
@@ -43,7 +44,7 @@ def patterns(dialect: str) -> Mapping[str, list[tuple[Page, pattern.Pattern]]]:
     found: dict[str, list[tuple[Page, pattern.Pattern]]] = {}
     for page in pages().values():
         for text in page.spellings.get(dialect, ()):
-            parsed = pattern.parse(text)
+            parsed = _parsed(text)
             pattern.check(page, parsed)
             found.setdefault(parsed.word, []).append((page, parsed))
     return found
@@ -100,18 +101,8 @@ def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[V
     """Ways to say a node of `page` in `dialect`, to be tried in order."""
     load(dialect)
     functions = [partial(_by_function, rule) for rule in LIFTINGS.get((dialect, page.name), ())]
-    said = [pattern.parse(text) for text in page.spellings.get(dialect, ())]
+    said = [_parsed(text) for text in page.spellings.get(dialect, ())]
     return [*functions, *(partial(pattern.lifted, page, parsed) for parsed in said)]
-
-
-def words(dialect: str) -> dict[str, list[str]]:
-    """Every word of a dialect that has a way to the canonical one, with the pages that its patterns name."""
-    load(dialect)
-    found = {word: [page.name for page, _ in said] for word, said in patterns(dialect).items()}
-    for spoken, word in LOWERINGS:
-        if spoken == dialect:
-            found.setdefault(word, [])
-    return found
 
 
 def results(answer: Any) -> Sequence[Value | None]:

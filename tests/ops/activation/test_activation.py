@@ -13,9 +13,8 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.activation import Clip, Dropout, Gelu, Hardmax, LogSoftmax, PRelu, Relu, Softmax, Swish
-from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
 from graphport.ops.special import erf
+from tests.ops.facts import f32, facts_of, refuse, single
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_ort, run_page, run_word
 from tests.ops.standard import check_by_standard
 
@@ -50,15 +49,6 @@ CASES = [
 def numbers(shape, dtype, seed=0, scale=3.0):
     x = np.random.default_rng([seed, *shape]).normal(size=shape) * scale
     return np.asarray(np.abs(x) if np.dtype(dtype).kind == "u" else x, dtype=dtype)
-
-
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, len(page.outputs))
-
-
-def f32(*shape):
-    return TensorFact(DType.FLOAT32, shape)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +113,13 @@ def test_line_functions_refuse_an_axis_outside(page):
 
 
 def test_softmax_of_equal_infinities_is_not_a_number_and_of_one_side_is():
-    assert Softmax(np.float32([-np.inf, 0, 1])).sum() == pytest.approx(1)
+    assert Softmax(single([-np.inf, 0, 1])).sum() == pytest.approx(1)
     with np.errstate(invalid="ignore"):
-        assert np.isnan(Softmax(np.float32([-np.inf, -np.inf]))).all()
+        assert np.isnan(Softmax(single([-np.inf, -np.inf]))).all()
 
 
 def test_hardmax_takes_the_first_of_equal_numbers():
-    assert Hardmax(np.float32([[1, 3, 3], [2, 2, 2]])).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert Hardmax(single([[1, 3, 3], [2, 2, 2]])).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
 @pytest.mark.parametrize("slope", [(2, 3, 4), (3, 1), (1,), (4,), (1, 3, 1), ()])
@@ -157,7 +147,7 @@ def test_clip_computes_with_dims():
     n = Symbol("N", 1)
     shape = TensorFact(DType.INT64, (2,)).with_elements([n, 7])
     low, high = (TensorFact(DType.INT64, (), (bound,)) for bound in (1, 5))
-    (fact,) = Inference().page(Clip, [shape, low, high], {}, 1)
+    (fact,) = facts_of(Clip, [shape, low, high], {}, 1)
     assert [str(dim) for dim in fact.elements] == ["min(N,5)", "5"]
 
 
@@ -195,10 +185,10 @@ def test_dropout_without_training_changes_nothing(dtype):
 
 def test_dropout_in_training_keeps_the_mean_and_scales_what_is_left():
     x = np.ones((400, 50), np.float32)
-    y, mask = Dropout(x, np.float32(0.25), np.array(True), seed=3)
+    y, mask = Dropout(x, single(0.25), np.array(True), seed=3)
     assert abs(mask.mean() - 0.75) < 0.02
-    np.testing.assert_allclose(y, mask / np.float32(0.75), rtol=1e-6)
-    again, _ = Dropout(x, np.float32(0.25), np.array(True), seed=3)
+    np.testing.assert_allclose(y, mask / single(0.75), rtol=1e-6)
+    again, _ = Dropout(x, single(0.25), np.array(True), seed=3)
     np.testing.assert_array_equal(y, again)
 
 
@@ -210,8 +200,8 @@ def test_dropout_draws_as_the_standard_does():
 
 def test_dropout_takes_any_seed():
     x = np.ones(8, np.float32)
-    assert Dropout(x, np.float32(0.5), np.array(True), seed=-1)[1].shape == (8,)
-    assert Dropout(x, np.float32(0.5), np.array(True))[1].shape == (8,)
+    assert Dropout(x, single(0.5), np.array(True), seed=-1)[1].shape == (8,)
+    assert Dropout(x, single(0.5), np.array(True))[1].shape == (8,)
 
 
 def test_dropout_refuses_a_ratio_that_is_no_share():

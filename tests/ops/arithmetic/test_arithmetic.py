@@ -1,6 +1,7 @@
 """Arithmetic against ONNX Runtime, and what its shape rules refuse."""
 
 import warnings
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +15,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.arithmetic import BitShift, Div, Max, Min, Mod, Mul, Pow, Sub
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
+from tests.ops.facts import facts_of, refuse, single
 from tests.ops.oracle import check_page, check_shapes, old_opset, run_page, run_word
 from tests.ops.standard import check_by_standard
 
@@ -35,11 +36,6 @@ def numbers(shape, dtype, seed=0, scale=3.0):
     if kind in "iu":
         return np.asarray(rng.integers(-5 if kind == "i" else 0, 9, shape), dtype)
     return np.asarray(rng.normal(size=shape) * scale, np.float64).astype(dtype)
-
-
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, len(page.outputs))
 
 
 def fact(dtype, *shape):
@@ -83,7 +79,7 @@ def test_remainder_of_integers_is_that_of_onnx_runtime(dtype, fmod):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_remainder_of_reals_has_the_sign_of_the_dividend(dtype):
     check_page(Mod, [numbers((3, 5), dtype), numbers((5,), dtype, seed=1)], fmod=1)
-    assert Mod(np.float32(-5.5), np.float32(2), fmod=1) == -1.5
+    assert Mod(single(-5.5), single(2), fmod=1) == -1.5
 
 
 @pytest.mark.parametrize("base", [np.float32, np.float64, np.int32, np.int64])
@@ -142,7 +138,7 @@ def test_unary_arithmetic_is_that_of_onnx_runtime(name, dtype):
 
 @pytest.mark.parametrize("name", ["Floor", "Ceil", "Round", "Sqrt", "Exp", "Abs", "Neg", "Sign", "Reciprocal", "Tanh"])
 def test_unary_arithmetic_takes_infinite_numbers(name):
-    x = np.float32([-np.inf, np.inf, -0.0, 0.0, 0.5, 1.5, 2.5, -0.5, 3e38, 1e-40])
+    x = single([-np.inf, np.inf, -0.0, 0.0, 0.5, 1.5, 2.5, -0.5, 3e38, 1e-40])
     check_page(PAGES[name], [x])
 
 
@@ -181,7 +177,7 @@ def test_extremes_know_every_type(dtype):
 
 
 def test_extremes_are_no_number_where_an_operand_is_none():
-    a, b = np.float32([np.nan, 1]), np.float32([1, np.nan])
+    a, b = single([np.nan, 1]), single([1, np.nan])
     assert np.isnan(Max(a, b)).all()
     assert np.isnan(Min(a, b)).all()
 
@@ -224,9 +220,9 @@ def test_attributes_are_checked():
 N = Symbol("N", 1)
 
 
-def elements(page, *operands, **attributes):
+def elements(page, *operands, **attributes) -> Any:
     facts = [TensorFact(DType.INT64, (len(x),)).with_elements(x) for x in operands]
-    (found,) = Inference().page(page, facts, attributes, 1)
+    (found,) = facts_of(page, facts, attributes, 1)
     return None if found.elements is None else [str(dim) for dim in found.elements]
 
 
@@ -260,7 +256,7 @@ def test_dims_divide_as_integers_do(a, b):
 @pytest.mark.parametrize(("b", "axis"), [((3, 4), 1), ((3,), 1), ((2,), 0), ((5,), None), ((4, 5), -2), ((1, 1), 2)])
 def test_older_arithmetic_broadcasts_from_an_axis(name, b, axis):
     x, y = numbers((2, 3, 4, 5), np.float32), np.abs(numbers(b, np.float32, seed=1)) + 1
-    attributes = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
+    attributes: dict[str, Any] = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
     start = 4 - len(b) if axis is None else axis % 4
     wide = np.broadcast_to(y.reshape(y.shape + (1,) * (4 - start - len(b))), x.shape)
     found = run_word("onnx", name, [x, y], opset=6, **attributes)[0]

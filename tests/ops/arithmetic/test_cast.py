@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.arithmetic.cast import Cast, CastLike
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
+from tests.ops.facts import facts_of, single
 from tests.ops.oracle import check_page, check_shapes, old_opset, run_word
 from tests.ops.standard import check_by_standard
 
@@ -71,7 +71,7 @@ def test_cast_from_a_type_that_numpy_lacks_goes_by_its_value(of, to):
 @pytest.mark.parametrize("to", EXOTIC[1:5], ids=str)
 @pytest.mark.parametrize("saturate", [0, 1])
 def test_eight_bit_floats_saturate_or_not(to, saturate):
-    x = np.float32([1e6, -1e6, np.inf, -np.inf, np.nan, 0.0, 1.0, 1e-9])
+    x = single([1e6, -1e6, np.inf, -np.inf, np.nan, 0.0, 1.0, 1e-9])
     found = Cast(x, to=to, saturate=saturate).astype(np.float32)
     largest = float(ml_dtypes.finfo(to.numpy).max)
     beyond = largest if saturate else np.inf if to is DType.FLOAT8E5M2 else np.nan
@@ -98,28 +98,28 @@ def test_eight_bit_floats_saturate_or_not(to, saturate):
     ],
 )
 def test_powers_of_two_follow_the_table(number, mode, saturate, expected):
-    found = Cast(np.float32([number]), to=DType.FLOAT8E8M0, round_mode=mode, saturate=saturate)
+    found = Cast(single([number]), to=DType.FLOAT8E8M0, round_mode=mode, saturate=saturate)
     np.testing.assert_array_equal(found.astype(np.float64), [expected])
 
 
 def test_nibbles_wrap():
     assert Cast(np.array([7, 8, -9, 17]), to=DType.INT4).astype(int).tolist() == [7, -8, 7, 1]
-    assert Cast(np.float32([1.9, 5.2]), to=DType.UINT2).astype(int).tolist() == [1, 1]
+    assert Cast(single([1.9, 5.2]), to=DType.UINT2).astype(int).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
     ("number", "text"),
     [
-        (np.float32(0.1), "0.1"),
-        (np.float32(16777216), "16777216"),
-        (np.float32(-0.0), "-0"),
-        (np.float32(1e-5), "1e-05"),
-        (np.float32(3.4e38), "3.4e+38"),
+        (single(0.1), "0.1"),
+        (single(16777216), "16777216"),
+        (single(-0.0), "-0"),
+        (single(1e-5), "1e-05"),
+        (single(3.4e38), "3.4e+38"),
         (np.float64(1 / 3), "0.3333333333333333"),
         (np.float16(0.1), "0.099975586"),
-        (np.float32(np.nan), "NaN"),
-        (np.float32(np.inf), "INF"),
-        (np.float32(-np.inf), "-INF"),
+        (single(np.nan), "NaN"),
+        (single(np.inf), "INF"),
+        (single(-np.inf), "-INF"),
         (np.int64(-(2**63)), str(-(2**63))),
         (np.bool_(True), "1"),
     ],
@@ -155,13 +155,13 @@ def test_text_stays_text():
 
 @pytest.mark.parametrize("to", [np.float16, np.int64, np.bool_, object])
 def test_cast_like_takes_the_type_of_its_second_operand(to):
-    x = np.float32([0, 1, 2])
+    x = single([0, 1, 2])
     found = CastLike(x, np.zeros(2, to))
     np.testing.assert_array_equal(found, Cast(x, to=DType.of(np.dtype(to))))
     target = TensorFact(DType.of(np.dtype(to)), (2,))
-    (fact,) = Inference().page(CastLike, [TensorFact(DType.FLOAT32, (3,)), target], {}, 1)
+    (fact,) = facts_of(CastLike, [TensorFact(DType.FLOAT32, (3,)), target], {}, 1)
     assert fact == TensorFact(DType.of(np.dtype(to)), (3,))
-    (fact,) = Inference().page(CastLike, [TensorFact(DType.FLOAT32, (3,)), TensorFact(None, None)], {}, 1)
+    (fact,) = facts_of(CastLike, [TensorFact(DType.FLOAT32, (3,)), TensorFact(None, None)], {}, 1)
     assert fact == TensorFact(None, (3,))
 
 
@@ -169,7 +169,7 @@ N = Symbol("N", 1)
 
 
 def cast_fact(fact, to):
-    return Inference().page(Cast, [fact], {"to": to}, 1)[0]
+    return facts_of(Cast, [fact], {"to": to}, 1)[0]
 
 
 def test_dims_stay_dims_in_wide_integers():
@@ -193,14 +193,14 @@ def test_unknown_modes_and_types_are_refused():
         ({"to": DType.COMPLEX64}, "complex64"),
     ):
         with pytest.raises(ShapeError, match=match):
-            Inference().page(Cast, [TensorFact(DType.FLOAT32, (1,))], attributes, 1)
+            facts_of(Cast, [TensorFact(DType.FLOAT32, (1,))], attributes, 1)
     with pytest.raises(ShapeError, match="the attribute to is missing"):
-        Inference().page(Cast, [TensorFact(DType.FLOAT32, (1,))], {}, 1)
+        facts_of(Cast, [TensorFact(DType.FLOAT32, (1,))], {}, 1)
 
 
 @pytest.mark.parametrize("opset", [6, 9, 13, 19, 21])
 def test_unchanged_forms_are_those_of_onnx_runtime(opset):
-    old_opset("Cast", opset, [np.float32([0, 1.5, -2.5])], to=DType.INT32)
+    old_opset("Cast", opset, [single([0, 1.5, -2.5])], to=DType.INT32)
 
 
 @pytest.mark.parametrize(

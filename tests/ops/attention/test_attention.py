@@ -1,5 +1,7 @@
 """Attention, rotary positions and caches against ONNX Runtime and the standard."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,11 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.ops.attention import Attention, RotaryEmbedding, TensorScatter
-from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
+from tests.ops.facts import f32, facts_of, i64, refuse
 from tests.ops.oracle import check_page
 from tests.ops.standard import check_by_standard
 
@@ -22,21 +21,8 @@ def random(*shape, seed=0, dtype=np.float32):
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
 
 
-def f32(*shape):
-    return TensorFact(DType.FLOAT32, shape)
-
-
-def i64(*shape):
-    return TensorFact(DType.INT64, shape)
-
-
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, len(page.outputs))
-
-
 def shapes(page, *facts, **attributes):
-    return [fact.shape for fact in Inference().page(page, list(facts), attributes, len(page.outputs))]
+    return [fact.shape for fact in facts_of(page, list(facts), attributes, len(page.outputs))]
 
 
 @st.composite
@@ -51,7 +37,7 @@ def attentions(draw):
     cache = [random(batch, keys, past, n, seed=3) if past else None for n in (size, width)]
     kind = draw(st.sampled_from(["none", "float", "bool"]))
     mask_shape = draw(st.sampled_from([(length, total), (batch, 1, length, total), (batch, keys * per, length, total)]))
-    mask = None if kind == "none" else random(*mask_shape, seed=4)
+    mask: Any = None if kind == "none" else random(*mask_shape, seed=4)
     if kind == "bool":
         mask = mask > -0.5
         mask[..., 0] = True  # ONNX Runtime gives rows that see nothing other numbers

@@ -1,5 +1,7 @@
 """Comparison and logic against ONNX Runtime, in NNEF, and over dims."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.comparison import And, Equal, IsInf, IsNaN, Less, Not, Where
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
+from tests.ops.facts import facts_of, single
 from tests.ops.oracle import check_page, compare, old_opset, run_page, run_word, there_and_back
 from tests.ops.standard import check_by_standard
 
@@ -45,7 +47,7 @@ def test_text_and_logical_values_are_equal_or_not():
 
 
 def test_nan_is_neither_equal_nor_less():
-    x = np.float32([np.nan, 1])
+    x = single([np.nan, 1])
     assert Equal(x, x).tolist() == [False, True]
     check_page(Less, [x, x[::-1].copy()])
 
@@ -56,7 +58,7 @@ def test_logic_is_that_of_onnx_runtime(name):
     check_page(Not, [numbers((2, 3), bool)])
 
 
-SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0, 1, 3e38])
+SPECIAL = single([np.nan, np.inf, -np.inf, 0, 1, 3e38])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
@@ -97,11 +99,11 @@ def test_choice_knows_every_type(dtype):
 def test_operands_that_do_not_broadcast_are_refused():
     b, f = (TensorFact(dtype, (3,)) for dtype in (DType.BOOL, DType.FLOAT32))
     with pytest.raises(ShapeError, match="3 and 4 do not broadcast"):
-        Inference().page(Where, [b, f, TensorFact(DType.FLOAT32, (4,))], {}, 1)
+        facts_of(Where, [b, f, TensorFact(DType.FLOAT32, (4,))], {}, 1)
     with pytest.raises(ShapeError, match="y is float64, another operand float32"):
-        Inference().page(Where, [b, f, TensorFact(DType.FLOAT64, (3,))], {}, 1)
+        facts_of(Where, [b, f, TensorFact(DType.FLOAT64, (3,))], {}, 1)
     with pytest.raises(ShapeError, match="a is float32"):
-        Inference().page(And, [f, b], {}, 1)
+        facts_of(And, [f, b], {}, 1)
 
 
 N = Symbol("N", 1)
@@ -109,7 +111,7 @@ N = Symbol("N", 1)
 
 def elements(page, *operands):
     facts = [TensorFact(dtype, (len(x),)).with_elements(x) for dtype, x in operands]
-    return Inference().page(page, facts, {}, 1)[0].elements
+    return facts_of(page, facts, {}, 1)[0].elements
 
 
 def test_dims_are_compared_and_chosen():
@@ -130,7 +132,7 @@ def test_older_comparison_broadcasts_from_an_axis(name, shape, axis):
     x, y = numbers((2, 3, 4), np.float32), numbers(shape, np.float32, 1)
     start = 3 - len(shape) if axis is None else axis
     wide = np.broadcast_to(y.reshape(shape + (1,) * (3 - start - len(shape))), x.shape)
-    attributes = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
+    attributes: dict[str, Any] = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
     compare(run_word("onnx", name, [x, y], opset=6, **attributes)[0], run_page(PAGES[name], [x, wide])[0])
 
 

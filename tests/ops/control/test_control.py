@@ -1,5 +1,7 @@
 """Control flow, sequences and optionals: models in text against ONNX Runtime, and what is known before they run."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx.parser
@@ -27,24 +29,32 @@ from graphport.ops.control import (
     SequenceLength,
     SequenceMap,
     SplitToSequence,
+    joins,
 )
-from graphport.ops.control.joins import join
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
+from tests.ops.facts import f32, fact_of, facts_of, i64, rule, single
 
 
 def parsed(text, opset=21):
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{text}')
 
 
-def ort(proto, inputs):
+def shapes_of(model) -> dict[str, Any]:
+    return model.shapes()
+
+
+def join_of(a, b) -> Any:
+    return joins.join(a, b)
+
+
+def ort(proto, inputs) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-    return session.run(None, inputs)
+    return list(session.run(None, inputs))
 
 
-def check(text, opset=21, /, **inputs):
+def check(text, opset=21, /, **inputs) -> list[Any]:
     """Hold the reference, and what we write for ONNX Runtime, against ONNX Runtime on the original; return the results."""
     proto = parsed(text, opset)
     expected = ort(proto, inputs)
@@ -53,7 +63,7 @@ def check(text, opset=21, /, **inputs):
         found = list(gp.run(model, inputs, backend=backend).values())
         for a, b in zip(found, expected, strict=True):
             _same(a, b)
-    known = model.shapes()
+    known = shapes_of(model)
     for name, value in zip((o.name for o in proto.graph.output), expected, strict=True):
         _fits(known[name], value)
     return expected
@@ -103,7 +113,7 @@ def test_a_branch_that_is_known_is_the_only_one_that_counts():
         "two =", "c = Constant <value = bool {1}> ()\n two ="
     )
     model = gp.from_onnx(parsed(text))
-    assert model.shapes()["y"].shape == (3, 4)
+    assert shapes_of(model)["y"].shape == (3, 4)
     found = gp.run(model, {"x": X, "unused": np.array(False)}, backend="reference")["y"]
     np.testing.assert_array_equal(found, 2 * X)
 
@@ -120,7 +130,7 @@ def test_branches_within_branches():
                 else_branch = f () => (float[N] s) { s = Identity (x) }
             >
         }""",
-        x=np.float32([-1, 2]),
+        x=single([-1, 2]),
         c=np.array(True),
         d=np.array(False),
     )
@@ -140,34 +150,26 @@ class Facts:
         return self.answer(*given) if callable(self.answer) else self.answer
 
 
-def f32(*shape):
-    return TensorFact(DType.FLOAT32, shape)
-
-
-def i64(*shape):
-    return TensorFact(DType.INT64, shape)
-
-
 N = Symbol("N", 1)
 BOOL = TensorFact(DType.BOOL, ())
 
 
 def test_results_of_branches_are_joined():
-    (found,) = If.shape(BOOL, then_branch=Facts([f32(2, N)]), else_branch=Facts([f32(3, N)]))
+    (found,) = rule(If)(BOOL, then_branch=Facts([f32(2, N)]), else_branch=Facts([f32(3, N)]))
     assert found.shape[1] == N
     assert isinstance(found.shape[0], type(N))
     with pytest.raises(ShapeError, match="then_branch returns 1 values, else_branch 2"):
-        If.shape(BOOL, then_branch=Facts([f32(2)]), else_branch=Facts([f32(2), f32(2)]))
+        rule(If)(BOOL, then_branch=Facts([f32(2)]), else_branch=Facts([f32(2), f32(2)]))
     with pytest.raises(ShapeError, match="result 0 is float32 in then_branch and int64 in else_branch"):
-        If.shape(BOOL, then_branch=Facts([f32(2)]), else_branch=Facts([i64(2)]))
+        rule(If)(BOOL, then_branch=Facts([f32(2)]), else_branch=Facts([i64(2)]))
 
 
 def test_joining_keeps_what_both_sides_say():
-    assert join(i64(2).with_elements([1, 2]), i64(2).with_elements([1, 2])).elements == (1, 2)
-    assert join(i64(1).with_elements([1]), i64(1).with_elements([2])).elements is None
-    assert join(SequenceFact(f32(2)), SequenceFact(f32(2))) == SequenceFact(f32(2))
-    assert join(OptionalFact(f32(2)), OptionalFact(f32(2, 3))) == OptionalFact(TensorFact(DType.FLOAT32, None))
-    assert join(SequenceFact(f32(2)), f32(2)) == UNKNOWN
+    assert join_of(i64(2).with_elements([1, 2]), i64(2).with_elements([1, 2])).elements == (1, 2)
+    assert join_of(i64(1).with_elements([1]), i64(1).with_elements([2])).elements is None
+    assert join_of(SequenceFact(f32(2)), SequenceFact(f32(2))) == SequenceFact(f32(2))
+    assert join_of(OptionalFact(f32(2)), OptionalFact(f32(2, 3))) == OptionalFact(TensorFact(DType.FLOAT32, None))
+    assert join_of(SequenceFact(f32(2)), f32(2)) == UNKNOWN
 
 
 # Loop
@@ -189,11 +191,11 @@ agraph (int64 m, bool c, float[2] x) => (float[2] last, float[k, 2] all) {
 @pytest.mark.parametrize("rounds", [0, 1, 3, 100])
 @pytest.mark.parametrize("condition", [True, False])
 def test_a_loop_ends_by_its_number_or_its_condition(rounds, condition):
-    check(LOOP, m=np.array(rounds), c=np.array(condition), x=np.float32([0, 1]))
+    check(LOOP, m=np.array(rounds), c=np.array(condition), x=single([0, 1]))
 
 
 def test_a_loop_without_rounds_stacks_nothing_of_the_right_shape():
-    _, scanned = check(LOOP, m=np.array(0), c=np.array(True), x=np.float32([0, 1]))
+    _, scanned = check(LOOP, m=np.array(0), c=np.array(True), x=single([0, 1]))
     assert scanned.shape == (0, 2)
 
 
@@ -205,8 +207,8 @@ def test_a_loop_may_carry_what_grows():
             w = Concat <axis = 0> (v, v)
         }>
     }"""
-    check(text, m=np.array(3), x=np.float32([1, 2]))
-    fact = gp.from_onnx(parsed(text)).shapes()["last"]
+    check(text, m=np.array(3), x=single([1, 2]))
+    fact = shapes_of(gp.from_onnx(parsed(text)))["last"]
     assert fact.dtype is DType.FLOAT32
     assert not isinstance(fact.shape[0], int)
 
@@ -228,12 +230,12 @@ def test_a_loop_may_carry_values_of_several_types_and_sequences():
                 }>
         }""",
         m=np.array(3),
-        x=np.float32([1, 2]),
+        x=single([1, 2]),
     )
 
 
 def carried(body, *initial, m=None, cond=None):
-    return Loop.shape(m, cond, *initial, body=Facts(body))
+    return rule(Loop)(m, cond, *initial, body=Facts(body))
 
 
 def test_what_a_loop_carries_is_settled():
@@ -262,7 +264,7 @@ def test_what_a_loop_carries_is_settled():
 
 def test_a_loop_of_types_has_no_rule_about_them():
     body = Facts(lambda i, c, a, b: [c, a, b])
-    answer = Inference().page(Loop, [None, None, f32(2), i64(3)], {"body": body}, 2)
+    answer = facts_of(Loop, [None, None, f32(2), i64(3)], {"body": body}, 2)
     assert answer == (f32(2), i64(3))
 
 
@@ -278,8 +280,8 @@ def test_a_scan_carries_and_stacks():
                 y = Mul (t, x)
             }> (start, xs)
         }""",
-        start=np.float32([1, 2]),
-        xs=np.float32([[1, 2], [3, 4], [5, 6]]),
+        start=single([1, 2]),
+        xs=single([[1, 2], [3, 4], [5, 6]]),
     )
 
 
@@ -298,7 +300,7 @@ def test_a_scan_has_axes_and_directions(direction, axis, out):
                     y = Identity (t)
                 }}> (start, xs)
         }}""",
-        start=np.float32([1, 2]),
+        start=single([1, 2]),
         xs=np.arange(6, dtype=np.float32).reshape(shape),
     )
 
@@ -310,16 +312,16 @@ def test_a_scan_of_nothing_stacks_nothing():
             body = step (float[2] s, float[2] x) => (float[2] t, float[2] y) { t = Add (s, x) y = Identity (t) }> (start, xs)
     }"""
     model = gp.from_onnx(parsed(text))
-    found = gp.run(model, {"start": np.float32([1, 2]), "xs": np.zeros((0, 2), np.float32)}, backend="reference")
+    found = gp.run(model, {"start": single([1, 2]), "xs": np.zeros((0, 2), np.float32)}, backend="reference")
     assert found["all"].shape == (2, 0)
-    assert model.shapes()["all"].shape[0] == 2
+    assert shapes_of(model)["all"].shape[0] == 2
 
 
 def test_a_scan_refuses_what_does_not_fit():
     same = Facts(lambda s, x: [s, x])
 
     def scan(*operands, body=same, **attributes):
-        return Scan.shape(*operands, body=body, **({"num_scan_inputs": 1} | attributes))
+        return rule(Scan)(*operands, body=body, **({"num_scan_inputs": 1} | attributes))
 
     assert scan(f32(2), f32(N, 3)) == [f32(2), f32(N, 3)]
     assert scan(f32(2), UNKNOWN)[0] == f32(2)
@@ -373,8 +375,8 @@ def test_sequences_are_built_and_read():
             n = SequenceLength (all)
             fewer = SequenceErase (all, i)
         }""",
-        x=np.float32([1, 2]),
-        y=np.float32([3, 4, 5]),
+        x=single([1, 2]),
+        y=single([3, 4, 5]),
         i=np.array(-1),
     )
 
@@ -422,19 +424,15 @@ def test_a_body_maps_sequences():
                 h = Neg (f)
             }>
         }""",
-        x=np.float32([1, 2]),
-        y=np.float32([3, 4, 5]),
-        z=np.float32([10]),
+        x=single([1, 2]),
+        y=single([3, 4, 5]),
+        z=single([10]),
     )
 
 
-def element(fact):
+def element(fact) -> Any:
     assert isinstance(fact, SequenceFact)
     return fact.element
-
-
-def fact_of(page, *facts, **attributes):
-    return Inference().page(page, list(facts), attributes, 1)[0]
 
 
 def test_elements_of_a_sequence_share_what_they_share():
@@ -459,7 +457,7 @@ def test_two_elements_of_open_length_are_not_taken_for_equal():
             p = SequenceAt (s, i)
             q = SequenceAt (s, j)
         }""")
-    known = gp.from_onnx(proto).shapes()
+    known = shapes_of(gp.from_onnx(proto))
     assert known["p"].shape != known["q"].shape
 
 
@@ -495,7 +493,7 @@ def test_joined_elements_are_open_along_the_axis():
 
 def test_what_a_body_maps_to_depends_on_the_element():
     s = SequenceFact(f32(2, N))
-    found = SequenceMap.shape(s, f32(5), body=Facts(lambda e, w: [e, f32(Symbol("local"), 5)]))
+    found = rule(SequenceMap)(s, f32(5), body=Facts(lambda e, w: [e, f32(Symbol("local"), 5)]))
     assert element(found[0]).shape == (2, N)
     assert not isinstance(element(found[1]).shape[0], int)
     assert element(found[1]).shape[0] != Symbol("local")
@@ -515,24 +513,24 @@ def test_what_a_body_maps_to_depends_on_the_element():
 )
 def test_sequences_refuse_what_does_not_fit(page, facts, match):
     with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, {}, 1)
+        facts_of(page, facts, {}, 1)
 
 
 @pytest.mark.parametrize("page", [SequenceAt, SequenceErase, SequenceInsert], ids=lambda page: page.name)
 def test_positions_outside_are_refused(page):
-    s = [np.float32([1]), np.float32([2])]
-    extra = [np.float32([3])] if page is SequenceInsert else []
+    s = [single([1]), single([2])]
+    extra = [single([3])] if page is SequenceInsert else []
     for position in (3, -3):
         with pytest.raises(IndexError, match="there is no position"):
             page(s, *extra, np.array(position))
     with pytest.raises(IndexError, match="there is no position"):
         SequenceErase([])
-    assert [x.tolist() for x in SequenceInsert(s, np.float32([3]), np.array(-2))] == [[3], [1], [2]]
+    assert [x.tolist() for x in SequenceInsert(s, single([3]), np.array(-2))] == [[3], [1], [2]]
 
 
 def test_pages_of_sequences_do_not_change_them():
-    s = [np.float32([1])]
-    SequenceInsert(s, np.float32([2]))
+    s = [single([1])]
+    SequenceInsert(s, single([2]))
     SequenceErase(s)
     assert len(s) == 1
 
@@ -575,7 +573,7 @@ def test_an_empty_optional_ends_a_run_with_a_finding():
         "agraph (float[2] x) => (float[2] y) { o = Optional <type = float[2]> () y = OptionalGetElement (o) }", 18
     )
     with pytest.raises(DiagnosticError, match="the optional is empty"):
-        gp.run(gp.from_onnx(proto), {"x": np.float32([1, 2])}, backend="reference")
+        gp.run(gp.from_onnx(proto), {"x": single([1, 2])}, backend="reference")
 
 
 # Older forms
@@ -592,4 +590,4 @@ def test_unchanged_forms_are_those_of_onnx_runtime(opset):
         c=np.array(True),
     )
     loop = LOOP.replace("value_float = 5.0", "value = float {5.0}")
-    check(loop, opset, m=np.array(2), c=np.array(True), x=np.float32([0, 1]))
+    check(loop, opset, m=np.array(2), c=np.array(True), x=single([0, 1]))

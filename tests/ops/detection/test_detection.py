@@ -9,23 +9,9 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import ShapeError
 from graphport.ops.detection import NonMaxSuppression, RoiAlign
-from graphport.ops.infer import Inference
+from tests.ops.facts import f32, facts_of, i64, refuse, single
 from tests.ops.oracle import check_page, old_opset
-
-
-def f32(*shape):
-    return TensorFact(DType.FLOAT32, shape)
-
-
-def i64(*shape):
-    return TensorFact(DType.INT64, shape)
-
-
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, 1)
 
 
 def boxes(rng, batch, count, *, centred):
@@ -40,13 +26,13 @@ def test_suppression_is_that_of_onnx_runtime(seed, batch, classes, count, centre
     given_boxes = boxes(rng, batch, count, centred=bool(centred))
     scores = rng.random((batch, classes, count)).astype(np.float32)
     if data.draw(st.booleans()):
-        scores = np.round(scores * 3) / np.float32(3)  # equal scores: the first comes first
+        scores = np.round(scores * 3) / single(3)  # equal scores: the first comes first
     operands = [
         given_boxes,
         scores,
         np.array([data.draw(st.integers(0, 5))]),
         np.array([data.draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))], np.float32),
-        data.draw(st.sampled_from([None, np.float32([0.3])])),
+        data.draw(st.sampled_from([None, single([0.3])])),
     ]
     check_page(NonMaxSuppression, operands, center_point_box=centred)
 
@@ -57,14 +43,14 @@ def test_suppression_keeps_nothing_by_default():
 
 
 def test_suppression_takes_corners_in_any_order():
-    box = np.float32([[[0, 0, 1, 1], [1, 1, 0, 0.05]]])
-    scores = np.float32([[[0.5, 0.9]]])
-    check_page(NonMaxSuppression, [box, scores, np.array([5]), np.float32([0.5])])
+    box = single([[[0, 0, 1, 1], [1, 1, 0, 0.05]]])
+    scores = single([[[0.5, 0.9]]])
+    check_page(NonMaxSuppression, [box, scores, np.array([5]), single([0.5])])
 
 
 def test_suppression_knows_what_follows():
     n = Symbol("N", 1)
-    (fact,) = Inference().page(NonMaxSuppression, [f32(1, n, 4), f32(1, 80, n)], {}, 1)
+    (fact,) = facts_of(NonMaxSuppression, [f32(1, n, 4), f32(1, 80, n)], {}, 1)
     assert fact.rank == 2
     assert fact.shape[1] == 3
 
@@ -108,7 +94,7 @@ def test_aligned_regions_are_those_of_onnx_runtime(seed, mode, data):
 
 
 def test_a_region_without_extent_is_empty_or_one_pixel():
-    x, roi, batch = np.ones((1, 1, 4, 4), np.float32), np.float32([[2, 2, 2, 2]]), np.array([0])
+    x, roi, batch = np.ones((1, 1, 4, 4), np.float32), single([[2, 2, 2, 2]]), np.array([0])
     check_page(RoiAlign, [x, roi, batch], opset=16)
     check_page(RoiAlign, [x, roi, batch], coordinate_transformation_mode="output_half_pixel", opset=16)
 
@@ -127,9 +113,9 @@ def test_aligned_regions_know_what_follows():
     r = Symbol("R", 1)
     unknown = TensorFact(DType.FLOAT32, None)
     for rois, batch in ((f32(r, 4), i64(r)), (unknown, i64(r)), (f32(r, 4), TensorFact(DType.INT64, None))):
-        (fact,) = Inference().page(RoiAlign, [f32(1, 8, 9, 9), rois, batch], {"output_height": 2, "output_width": 3}, 1)
+        (fact,) = facts_of(RoiAlign, [f32(1, 8, 9, 9), rois, batch], {"output_height": 2, "output_width": 3}, 1)
         assert fact.shape == (r, 8, 2, 3)
-    (fact,) = Inference().page(RoiAlign, [unknown, f32(r, 4), i64(r)], {}, 1)
+    (fact,) = facts_of(RoiAlign, [unknown, f32(r, 4), i64(r)], {}, 1)
     assert fact.rank == 4
 
 
@@ -154,7 +140,7 @@ def test_aligned_regions_refuse_what_does_not_fit(facts, attributes, match):
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_older_regions_have_pixels_at_whole_numbers(opset, mode):
     rng = np.random.default_rng(0)
-    x, rois = rng.normal(size=(1, 2, 5, 5)).astype(np.float32), np.float32([[0, 1, 3.5, 4], [1, 1, 2, 2]])
+    x, rois = rng.normal(size=(1, 2, 5, 5)).astype(np.float32), single([[0, 1, 3.5, 4], [1, 1, 2, 2]])
     old_opset(
         "RoiAlign", opset, [x, rois, np.array([0, 0])], mode=mode, output_height=2, sampling_ratio=2, tolerance=1e-5
     )
@@ -167,6 +153,6 @@ def test_unchanged_suppression_is_that_of_onnx_runtime(opset):
         boxes(rng, 1, 6, centred=False),
         rng.random((1, 2, 6)).astype(np.float32),
         np.array([3]),
-        np.float32([0.2]),
+        single([0.2]),
     ]
     old_opset("NonMaxSuppression", opset, operands)

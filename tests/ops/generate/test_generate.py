@@ -1,5 +1,7 @@
 """Tensors made of parameters, against ONNX Runtime and over dims."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -12,34 +14,21 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import ShapeError
 from graphport.ops.generate import Constant, ConstantOfShape, EyeLike, Range
-from graphport.ops.infer import Inference
+from tests.ops.facts import fact_of, ints, refuse, single
 from tests.ops.oracle import check_page, old_opset, run_ort, run_page
 from tests.ops.standard import check_by_standard
 
 N = Symbol("N", 1)
 
 
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, 1)
-
-
-def ints(*elements):
-    return TensorFact(DType.INT64, (len(elements),)).with_elements(elements)
-
-
 def scalar(element, dtype=DType.INT64):
     return TensorFact(dtype, (), (element,))
-
-
-def fact_of(page, *facts, **attributes):
-    return Inference().page(page, list(facts), attributes, 1)[0]
 
 
 @pytest.mark.parametrize(
     "attributes",
     [
-        {"value": np.float32([[1, 2]])},
+        {"value": single([[1, 2]])},
         {"value_float": 1.5},
         {"value_floats": (1.5, 2.5)},
         {"value_int": -7},
@@ -51,7 +40,7 @@ def fact_of(page, *facts, **attributes):
 )
 def test_constant_is_what_its_attribute_says(attributes):
     found = run_page(Constant, [], **attributes)[0]
-    stored = {name: storage_of(x) if isinstance(x, np.ndarray) else x for name, x in attributes.items()}
+    stored: dict[str, Any] = {name: storage_of(x) if isinstance(x, np.ndarray) else x for name, x in attributes.items()}
     np.testing.assert_array_equal(found, run_ort("Constant", [], stored)[0])
     fact = fact_of(Constant, **stored)
     assert fact == TensorFact.of(storage_of(found, DType.of(found.dtype)))
@@ -61,7 +50,7 @@ def test_constant_takes_any_element_type_and_dense_numbers_of_a_sparse_one():
     for dtype in (ml_dtypes.bfloat16, ml_dtypes.int4, ml_dtypes.float8_e5m2, np.bool_):
         x = np.array([0, 1]).astype(dtype)
         assert run_page(Constant, [], value=x)[0].dtype == dtype
-    assert run_page(Constant, [], sparse_value=np.float32([0, 3]))[0].tolist() == [0, 3]
+    assert run_page(Constant, [], sparse_value=single([0, 3]))[0].tolist() == [0, 3]
 
 
 def test_constant_refuses_none_or_several_attributes():
@@ -145,6 +134,6 @@ def test_identity_matrix_has_rank_2():
 def test_unchanged_forms_are_those_of_onnx_runtime(opset):
     old_opset("ConstantOfShape", opset, [np.array([2, 3])])
     old_opset("EyeLike", opset, [np.zeros((2, 3), np.float32)])
-    old_opset("Constant", opset, [], value=storage_of(np.float32([1, 2])))
+    old_opset("Constant", opset, [], value=storage_of(single([1, 2])))
     if opset >= 11:
         old_opset("Range", opset, [np.array(number) for number in (1, 9, 2)])

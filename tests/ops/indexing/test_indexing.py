@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol, evaluate
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import ShapeError
 from graphport.ops.indexing import (
     Compress,
     Gather,
@@ -24,7 +23,7 @@ from graphport.ops.indexing import (
     Trilu,
     Unique,
 )
-from graphport.ops.infer import Inference
+from tests.ops.facts import f32, fact_of, facts_of, i64, ints, refuse, single
 from tests.ops.oracle import check_page, old_opset
 from tests.ops.standard import check_by_standard
 
@@ -42,28 +41,6 @@ def places(shape, length, seed=1, dtype=np.int64):
     return np.asarray(np.random.default_rng([seed, *shape]).integers(-length, length, shape), dtype)
 
 
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, len(page.outputs))
-
-
-def f32(*shape):
-    return TensorFact(DType.FLOAT32, shape)
-
-
-def i64(*shape):
-    return TensorFact(DType.INT64, shape)
-
-
-def ints(*elements):
-    return TensorFact(DType.INT64, (len(elements),)).with_elements(elements)
-
-
-def fact_of(page, *facts, count=1, **attributes):
-    found = Inference().page(page, list(facts), attributes, count)
-    return found[0] if count == 1 else found
-
-
 # Gathering
 
 
@@ -74,9 +51,14 @@ def test_gather_is_that_of_onnx_runtime(data):
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     wanted = tuple(data.draw(st.lists(st.integers(0, 3), max_size=2)))
     index = data.draw(st.sampled_from([np.int32, np.int64]))
-    # Of a slice of strings, ONNX Runtime gathers the first one only.
-    dtype = data.draw(st.sampled_from([dtype for dtype in TYPES if dtype is not object]))
+    # ONNX Runtime 1.31 loses all but the first of several words that stand together.
+    dtype = data.draw(st.sampled_from(TYPES[:-1]))
     check_page(Gather, [numbers(shape, dtype), places(wanted, shape[axis], dtype=index)], axis=axis)
+
+
+def test_gather_picks_words():
+    words = np.array([["a", "b"], ["c", "d"]], object)
+    assert Gather(words, np.array([1])).tolist() == [["c", "d"]]
 
 
 def test_gather_knows_what_follows():
@@ -158,7 +140,7 @@ def test_slice_is_that_of_onnx_runtime_and_its_length_that_of_dims(data):
         end = 7  # ONNX Runtime reads it as "to the front"
     operands = [np.array([number], np.int64) for number in (start, end, 1, step)]
     check_page(Slice, [numbers((2, n)), *operands])
-    shape = Inference().page(Slice, [f32(2, Symbol("N")), *(ints(int(x[0])) for x in operands)], {}, 1)[0].shape
+    shape = facts_of(Slice, [f32(2, Symbol("N")), *(ints(int(x[0])) for x in operands)], {}, 1)[0].shape
     expected = Slice(numbers((2, n)), *operands).shape[1]
     assert str(shape[1]).startswith("value") or "open" in str(shape[1]) or evaluate(shape[1], {"N": n}) == expected
 
@@ -231,7 +213,7 @@ def test_scattering_knows_every_type(dtype):
 def test_scattering_changes_a_copy():
     x = numbers((3,))
     before = x.copy()
-    ScatterND(x, np.array([[0]]), np.float32([7]))
+    ScatterND(x, np.array([[0]]), single([7]))
     np.testing.assert_array_equal(x, before)
 
 
@@ -288,8 +270,8 @@ def test_non_zero_is_that_of_onnx_runtime(shape, dtype):
 
 
 def test_non_zero_of_a_number_has_no_rows():
-    assert NonZero(np.float32(3)).shape == (0, 1)
-    assert NonZero(np.float32(0)).shape == (0, 0)
+    assert NonZero(single(3)).shape == (0, 1)
+    assert NonZero(single(0)).shape == (0, 0)
     assert fact_of(NonZero, UNKNOWN).rank == 2
 
 
@@ -369,4 +351,4 @@ def test_unchanged_forms_are_those_of_onnx_runtime(opset):
     old_opset("ScatterND", opset, [x, np.array([[1]]), numbers((1, 4), seed=1)])
     old_opset("Slice", opset, [x, np.array([1]), np.array([3])])
     old_opset("NonZero", opset, [x])
-    old_opset("OneHot", opset, [np.array([0, 2]), np.array(3), np.float32([0, 1])])
+    old_opset("OneHot", opset, [np.array([0, 2]), np.array(3), single([0, 1])])

@@ -7,8 +7,8 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
 from graphport.ops.reduction import Einsum
+from tests.ops.facts import facts_of
 from tests.ops.oracle import check_page, check_shapes
 
 
@@ -79,7 +79,7 @@ def test_axes_of_1_broadcast():
 def test_dims_go_by_their_letters():
     n, m = Symbol("N", 1), Symbol("M", 1)
     facts = [TensorFact(DType.FLOAT32, (2, n, 8)), TensorFact(DType.FLOAT32, (2, m, 8))]
-    assert Inference().page(Einsum, facts, {"equation": "bid,bjd->bij"}, 1)[0].shape == (2, n, m)
+    assert facts_of(Einsum, facts, {"equation": "bid,bjd->bij"}, 1)[0].shape == (2, n, m)
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_dims_go_by_their_letters():
 )
 def test_equations_that_make_no_sense_are_refused(equation, shapes, match):
     with pytest.raises(ShapeError, match=match):
-        Inference().page(Einsum, [TensorFact(DType.FLOAT32, shape) for shape in shapes], {"equation": equation}, 1)
+        facts_of(Einsum, [TensorFact(DType.FLOAT32, shape) for shape in shapes], {"equation": equation}, 1)

@@ -1,11 +1,14 @@
 """Reductions in NNEF: what its words mean, and that saying a page in it keeps the meaning."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.reduction import ArgMax, ReduceLogSumExp, ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
 PAGES = registry.pages()
@@ -21,7 +24,7 @@ AXES = [(0,), (1,), (2,), (0, 2), (2, 0), (0, 1, 2), ()]
     [("mean_reduce", np.mean), ("max_reduce", np.max), ("min_reduce", np.min), ("sum_reduce", np.sum)],
 )
 def test_reduction_keeps_its_axes(word, function, axes, symbolic):
-    attributes = {"normalize": False} if word == "sum_reduce" else {}
+    attributes: dict[str, Any] = {"normalize": False} if word == "sum_reduce" else {}
     found = run_word("nnef", word, [X], symbolic=symbolic, axes=axes, **attributes)[0]
     compare(found, np.asarray(function(X, axis=axes, keepdims=True)), tolerance=1e-5)
 
@@ -89,7 +92,7 @@ def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
 
 
 def test_saying_log_sum_exp_does_not_overflow():
-    assert there_and_back(ReduceLogSumExp, [np.float32([[500, 501], [-500, -501]]), np.array([1])], constants=(1,))
+    assert there_and_back(ReduceLogSumExp, [single([[500, 501], [-500, -501]]), np.array([1])], constants=(1,))
 
 
 def test_saying_logical_extremes():

@@ -10,9 +10,8 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
 from graphport.ops.reduction import ArgMax, ArgMin, CumProd, CumSum, ReduceMax, ReduceMean, ReduceProd, ReduceSum, TopK
+from tests.ops.facts import f32, facts_of, ints, refuse
 from tests.ops.oracle import check_page, compare, old_opset, run_page, run_word
 from tests.ops.standard import check_by_standard
 
@@ -34,19 +33,6 @@ def numbers(shape, dtype=np.float32, seed=0):
     if np.dtype(dtype).kind in "ub":
         x = np.abs(x)
     return np.asarray(x, np.float64).astype(dtype)
-
-
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, len(page.outputs))
-
-
-def f32(*shape):
-    return TensorFact(DType.FLOAT32, shape)
-
-
-def ints(*elements):
-    return TensorFact(DType.INT64, (len(elements),)).with_elements(elements)
 
 
 @st.composite
@@ -118,16 +104,16 @@ def test_axes_are_checked():
 
 def test_axes_of_unknown_place_leave_what_follows_from_their_number():
     two = TensorFact(DType.INT64, (1,))
-    (kept,) = Inference().page(ReduceSum, [f32(2, 3), two], {}, 1)
+    (kept,) = facts_of(ReduceSum, [f32(2, 3), two], {}, 1)
     assert kept.rank == 2
-    (fewer,) = Inference().page(ReduceSum, [f32(2, 3, 4), two], {"keepdims": 0}, 1)
+    (fewer,) = facts_of(ReduceSum, [f32(2, 3, 4), two], {"keepdims": 0}, 1)
     assert fewer.rank == 2
     many = TensorFact(DType.INT64, (Symbol("K"),))
-    assert Inference().page(ReduceSum, [f32(2, 3), many], {"keepdims": 0}, 1)[0].shape is None
+    assert facts_of(ReduceSum, [f32(2, 3), many], {"keepdims": 0}, 1)[0].shape is None
     none = TensorFact(DType.INT64, (0,))
-    assert Inference().page(ReduceSum, [f32(2, 3), none], {"keepdims": 0}, 1)[0].shape == ()
+    assert facts_of(ReduceSum, [f32(2, 3), none], {"keepdims": 0}, 1)[0].shape == ()
     noop = {"keepdims": 0, "noop_with_empty_axes": 1}
-    assert Inference().page(ReduceSum, [f32(2, 3), none], noop, 1)[0].shape == (2, 3)
+    assert facts_of(ReduceSum, [f32(2, 3), none], noop, 1)[0].shape == (2, 3)
 
 
 N = Symbol("N", 1)
@@ -139,15 +125,15 @@ N = Symbol("N", 1)
 )
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_dims_are_reduced(name, expected, keepdims):
-    (fact,) = Inference().page(PAGES[name], [ints(N, 3, 4)], {"keepdims": keepdims}, 1)
+    (fact,) = facts_of(PAGES[name], [ints(N, 3, 4)], {"keepdims": keepdims}, 1)
     assert [str(dim) for dim in fact.elements] == [expected]
     assert fact.shape == ((1,) if keepdims else ())
 
 
 def test_product_of_a_shape_is_its_size():
-    (fact,) = Inference().page(ReduceProd, [ints(2, 3), ints(0)], {"keepdims": 0}, 1)
+    (fact,) = facts_of(ReduceProd, [ints(2, 3), ints(0)], {"keepdims": 0}, 1)
     assert fact == TensorFact(DType.INT64, (), (6,))
-    (fact,) = Inference().page(ReduceMax, [ints(N, 3), ints()], {"noop_with_empty_axes": 1}, 1)
+    (fact,) = facts_of(ReduceMax, [ints(N, 3), ints()], {"noop_with_empty_axes": 1}, 1)
     assert fact.elements == (N, 3)
 
 
@@ -197,7 +183,7 @@ def test_more_than_there_are_is_refused():
 
 
 def test_number_of_largest_may_be_a_dim():
-    values, places = Inference().page(TopK, [TensorFact(DType.FLOAT32, (2, 100)), ints(N)], {}, 2)
+    values, places = facts_of(TopK, [TensorFact(DType.FLOAT32, (2, 100)), ints(N)], {}, 2)
     assert values.shape == places.shape == (2, N)
 
 

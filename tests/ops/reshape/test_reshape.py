@@ -1,5 +1,7 @@
 """Shapes and orders against ONNX Runtime, over dims, and what the shape rules refuse."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,8 +12,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 from graphport.ops import registry
-from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.infer import Inference
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.reshape import (
     Concat,
     DepthToSpace,
@@ -28,6 +29,7 @@ from graphport.ops.reshape import (
     Transpose,
     Unsqueeze,
 )
+from tests.ops.facts import f32, fact_of, ints, refuse
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_word
 
 PAGES = registry.pages()
@@ -38,24 +40,6 @@ N, M = Symbol("N", 1), Symbol("M", 1)
 def numbers(shape, dtype=np.float32, seed=0):
     x = np.random.default_rng([seed, *shape]).integers(0, 100, shape)
     return np.asarray(x).astype(str).astype(object) if dtype is object else np.asarray(x).astype(dtype)
-
-
-def refuse(page, facts, match, **attributes):
-    with pytest.raises(ShapeError, match=match):
-        Inference().page(page, facts, attributes, max(1, len(page.outputs)))
-
-
-def f32(*shape):
-    return TensorFact(DType.FLOAT32, shape)
-
-
-def ints(*elements):
-    return TensorFact(DType.INT64, (len(elements),)).with_elements(elements)
-
-
-def fact_of(page, *facts, count=1, **attributes):
-    found = Inference().page(page, list(facts), attributes, count)
-    return found[0] if count == 1 else found
 
 
 def text(fact):
@@ -341,11 +325,8 @@ def test_older_split_takes_as_many_parts_as_there_are_results(opset):
 
 def test_oldest_split_takes_lengths_either_way():
     x = numbers((6, 2))
-    for operands, attributes in (
-        ([x, np.array([4, 2])], {}),
-        ([x], {"split": (4, 2)}),
-        ([x], {"axis": 0, "split": (4, 2)}),
-    ):
+    cases: list[Any] = [([x, np.array([4, 2])], {}), ([x], {"split": (4, 2)}), ([x], {"axis": 0, "split": (4, 2)})]
+    for operands, attributes in cases:
         first, second = run_word("onnx", "Split", operands, opset=1, outputs=2, **attributes)
         compare(first, x[:4])
         compare(second, x[4:])

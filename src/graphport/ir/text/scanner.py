@@ -149,7 +149,7 @@ class Scanner:
         letter, digits = escape[1][0], escape[1][1:]
         if digits and (number := int(digits, 16)) <= 0x10FFFF:
             return chr(number)
-        if letter not in ESCAPES or digits:
+        if letter not in ESCAPES:
             span = self.span(start + escape.start(), start + escape.end())
             self.stop(Diagnostic("IO0101", f"{escape[0]} is no escape", span, REMEDY))
         return ESCAPES[letter]

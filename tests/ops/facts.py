@@ -1,0 +1,55 @@
+"""Facts in a word or two, and what pages say of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import Page, ShapeError
+from graphport.ops.infer import Inference
+
+
+def f32(*shape: Any) -> TensorFact:
+    """Real numbers of this shape."""
+    return TensorFact(DType.FLOAT32, shape)
+
+
+def i64(*shape: Any) -> TensorFact:
+    """Integers of this shape."""
+    return TensorFact(DType.INT64, shape)
+
+
+def ints(*elements: Any) -> TensorFact:
+    """A vector whose elements are known."""
+    return i64(len(elements)).with_elements(elements)
+
+
+def single(data: Any) -> Any:
+    """An array of single floats."""
+    return np.array(data, np.float32)
+
+
+def facts_of(page: Page, operands: Any, attributes: dict[str, Any], count: int) -> Any:
+    """What is known of the first `count` results of a page."""
+    return Inference().page(page, operands, attributes, count)
+
+
+def rule(page: Page) -> Any:
+    """The shape rule of a page by itself."""
+    return page.shape
+
+
+def fact_of(page: Page, *operands: Any, count: int = 1, **attributes: Any) -> Any:
+    """What is known of a page's result, or a tuple for the first `count` of them."""
+    found = facts_of(page, operands, attributes, count)
+    return found[0] if count == 1 else found
+
+
+def refuse(page: Page, operands: Any, match: str, **attributes: Any) -> None:
+    """The page's shape rule refuses these operands and attributes with such a sentence."""
+    with pytest.raises(ShapeError, match=match):
+        facts_of(page, operands, attributes, max(1, len(page.outputs)))
