@@ -12,8 +12,12 @@ import pytest
 import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
 from tests.memory import large_model
 from tests.models import NNEF, model, node, perceptron, typed, write_nnef, write_onnx
 
@@ -405,3 +409,23 @@ def test_words_of_nnef_have_no_place_in_a_message(tmp_path):
         if said.op == "Relu":
             said.dialect, said.word = "nnef", "stranger"
     assert codes(gp.to_onnx, loaded) == ["ONNX0601"]
+
+
+def test_expressions_are_written_as_operators(tmp_path):
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
+    page = registry.pages()["graphport.Expression"]
+    graph.add_output(Builder(Inference(), graph)(page, x, expression="maximum(add(@0,1),0)"))
+    fused = gp.Model(graph)
+    for name in ("m.onnx", "m.nnef"):
+        gp.save(fused, tmp_path / name)
+        assert gp.compare(fused, gp.load(tmp_path / name)).passed
+    assert [each.op_type for each in gp.to_onnx(fused).graph.node] == ["Add", "Max"]
+
+
+def test_a_writer_is_told_what_it_knows_alone(tmp_path):
+    fused = gp.from_onnx(perceptron())
+    with pytest.raises(gp.DiagnosticError) as caught:
+        gp.save(fused, tmp_path / "m.onnx", colour="blue")
+    assert [finding.code for finding in caught.value.diagnostics] == ["IO0008"]
+    assert list(tmp_path.iterdir()) == []

@@ -162,7 +162,7 @@ def _texts(tree: ast.AST) -> dict[str, list[ast.expr]]:
     """Names that a module or function gives to texts, parameters with a default among them."""
     found: dict[str, list[ast.expr]] = {}
     if isinstance(tree, ast.FunctionDef):
-        given = tree.args.args
+        given = [*tree.args.posonlyargs, *tree.args.args]
         for parameter, default in zip(given[len(given) - len(tree.args.defaults) :], tree.args.defaults, strict=True):
             found.setdefault(parameter.arg, []).append(default)
     for node in _within(tree):

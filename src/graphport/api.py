@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,30 @@ from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, raise_errors
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
+from graphport.passes import driver
+from graphport.passes.fuse_expressions import without_expressions
+from graphport.passes.upgrade import upgraded
+from graphport.quantization.dispatch import dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphport.core.facts import Fact
-    from graphport.ir.graph import Graph, Value
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.passes.driver import Outcome, PassList
+    from graphport.quantization.dispatch import Decision
+    from graphport.quantization.quantize import Quantized
+    from graphport.quantization.report import QuantizationReport
+    from graphport.quantization.samples import Progress
+    from graphport.quantization.settings import Settings
 
     Shapes = Mapping[str, Sequence[int | str]]
 
@@ -92,6 +106,33 @@ class ConversionReport:
         return not self.unsupported and (self.verification is None or self.verification.passed)
 
 
+@dataclass(frozen=True)
+class RewriteReport:
+    """What `prepare` or `simplify` did: what each pass changed and what it left alone, and whether the outputs agree.
+
+    `verification` is `None` where it was skipped, and `skipped` says why.
+    """
+
+    passes: tuple[Outcome, ...]
+    nodes_before: int
+    nodes_after: int
+    decisions: dict[Node, Decision] = field(default_factory=dict["Node", "Decision"])
+    """Where each node of the result would be computed, were it quantized now."""
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    verification: Comparison | None = None
+    skipped: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether no verification failed."""
+        return self.verification is None or self.verification.passed
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """How many places each pass changed, by its name."""
+        return {outcome.name: outcome.changes for outcome in self.passes}
+
+
 def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, edition: str | None = None) -> Model:
     """Read a model.
 
@@ -103,11 +144,12 @@ def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, e
 
     Returns:
         A model that nobody else holds, in canonical words where possible; what has no canonical form stays opaque.
+        What other tools are known to write against a format's rules is a warning here, and an error for `check`.
 
     Raises:
         DiagnosticError: all errors of the first stage that found any.
     """
-    model, findings = _read(path, raw=raw, shapes=shapes, edition=edition)
+    model, findings = _read(path, raw=raw, shapes=shapes, edition=edition, tolerant=True)
     raise_errors(findings)
     return model
 
@@ -115,23 +157,26 @@ def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, e
 def check(path: str | Path, *, edition: str | None = None, shapes: Shapes | None = None) -> list[Diagnostic]:
     """All findings on a model: grammar, names, types, shapes. Empty where there is nothing to say."""
     try:
-        return _read(path, raw=False, shapes=shapes, edition=edition)[1]
+        return _read(path, raw=False, shapes=shapes, edition=edition, tolerant=False)[1]
     except DiagnosticError as error:
         return error.diagnostics
 
 
-def _read(path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | None) -> tuple[Model, list[Diagnostic]]:
+def _read(
+    path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | None, tolerant: bool
+) -> tuple[Model, list[Diagnostic]]:
     kind = formats.recognize(path)
-    graph, findings = kind.read(path, edition=edition, shapes=shapes)
+    graph, findings = kind.read(path, edition=edition, shapes=shapes, tolerant=tolerant)
     versions = kind.versions(graph)
     if shapes:
         bind_inputs(graph, shapes)
     if raw:
         inference = Inference()
-        inference.graph(graph, check_declared=True)
+        with paused_collection():
+            inference.graph(graph, check_declared=True)
         found = inference.findings
     else:
-        graph, found = legalize(graph)
+        graph, found = legalize(graph, in_place=True)
     findings = list(dict.fromkeys([*findings, *found]))
     return Model(graph, kind.name, Path(path), findings, versions), findings
 
@@ -143,19 +188,26 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
         DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
     """
     kind = formats.by_name(path, format)
+    if isinstance(model, QuantizedModel) and model.beside is not None and kind.name == "ncnn":
+        kind.write(_said_in(replace(model, graph=model.beside.graph), kind), path, **options)
+        kind.module.write_table(Path(path).with_suffix(".table"), model.beside.table)
+        return
     graph = model.graph
     if model.is_raw and model.format == kind.name:
         kind.write(graph, path, **options)
         return
-    kind.write(_said_in(model, kind), path, **options)
+    kind.write(_said_in(model, kind, is_whole=not options.get("allow_fragments")), path, **options)
 
 
-def _said_in(model: Model, kind: formats.Format) -> Graph:
+def _said_in(model: Model, kind: formats.Format, *, is_whole: bool = True) -> Graph:
+    """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
     graph, findings = legalize(model.graph)
     raise_errors(findings)
+    graph = without_expressions(graph)
     if kind.dialect:
         graph, findings = lift(graph, kind.dialect)
-        raise_errors(findings)
+        if is_whole:
+            raise_errors(findings)
     return without_idle(graph)
 
 
@@ -197,21 +249,221 @@ def convert(
         DiagnosticError: `source` is at fault, or verification was demanded and cannot be done.
     """
     kind = formats.by_name(target, format)
+    kind.check_choices(options)
     model = load(source, shapes=shapes, edition=edition)
     report: dict[str, Any] = {"source": str(source), "target": str(target), "format": kind.name}
-    if kind.name == model.format and not shapes and not options:
+    if kind.name == model.format and not shapes and options.keys() <= set(kind.faithful_choices):
         raw = load(source, raw=True, edition=edition)
-        kind.write(raw.graph, target)
+        kind.write(raw.graph, target, **options)
     else:
-        missing = unsaid(model.graph, kind)
+        is_whole = not options.get("allow_fragments")
+        missing = unsaid(model.graph, kind) if is_whole else {}
         if missing:
             _, findings = lift(model.graph, kind.dialect)
             return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
-        kind.write(_said_in(model, kind), target, **options)
+        given = kind.provenance(str(source), model.format, dict(model.versions)) | options
+        kind.write(_said_in(model, kind, is_whole=is_whole), target, **given)
     comparison, skipped = None, _reason_to_skip(model, verify_limit, verify=verify)
     if skipped is None:
         comparison, skipped = _verified(model, target, inputs, is_demanded=bool(verify))
     return ConversionReport(**report, findings=model.findings, verification=comparison, skipped=skipped)
+
+
+def prepare(
+    model: Model,
+    *,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    verify: bool | None = None,
+    verify_limit: int = VERIFY_LIMIT,
+    inputs: Mapping[str, Any] | None = None,
+) -> tuple[Model, RewriteReport]:
+    """`model` made ready for quantization, and what was done to it.
+
+    Args:
+        model: not changed; a raw one is legalized first.
+        only: names of the passes to run, all if empty; see `graphport.passes.prepare.PREPARE`.
+        skip: names of passes to leave out.
+        verify: run both and compare; `None` does so where a backend and all weights are there and these are under
+            `verify_limit` bytes.
+        verify_limit: see `verify`.
+        inputs: what to verify with; made up if `None`.
+
+    Raises:
+        DiagnosticError: `model` has errors, or verification was demanded and cannot be done.
+        ValueError: there is no such pass.
+    """
+    from graphport.passes.prepare import PREPARE
+
+    passes = driver.select(PREPARE, only, skip)
+    return _checked(model, passes, inputs, verify=verify, verify_limit=verify_limit)
+
+
+def simplify(
+    model: Model,
+    *,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    verify: bool | None = None,
+    verify_limit: int = VERIFY_LIMIT,
+    inputs: Mapping[str, Any] | None = None,
+) -> tuple[Model, RewriteReport]:
+    """A smaller model that computes the same, and what was done to it.
+
+    Arguments and errors are those of `prepare`, the passes those of `graphport.passes.simplify.SIMPLIFY`.
+    """
+    from graphport.passes.simplify import SIMPLIFY
+
+    passes = driver.select(SIMPLIFY, only, skip)
+    return _checked(model, passes, inputs, verify=verify, verify_limit=verify_limit)
+
+
+def _checked(
+    model: Model, passes: PassList, inputs: Mapping[str, Any] | None, *, verify: bool | None, verify_limit: int
+) -> tuple[Model, RewriteReport]:
+    source, result, report = _rewritten(model, passes)
+    reason = _reason_to_skip(source, verify_limit, verify=verify)
+    if reason is not None:
+        return result, replace(report, skipped=reason)
+    comparison, reason = _verified(source, result, inputs, is_demanded=bool(verify))
+    return result, replace(report, verification=comparison, skipped=reason)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedModel(Model):
+    """A quantized model, and the report on how it became one.
+
+    `beside` is what is written for a target that reads a real model with a table of scales beside it.
+    """
+
+    report: QuantizationReport | None = None
+    beside: Quantized | None = None
+
+
+def quantize(
+    model: Model,
+    calibration: object,
+    target: str | None = None,
+    *,
+    settings: Settings | Mapping[str, Any] | str | None = None,
+    told: Progress | None = None,
+    statistics: str | Path | None = None,
+    **changes: Any,
+) -> QuantizedModel:
+    """`model` on grids that its target computes with integers; `.report` says what was done and how good it is.
+
+    Args:
+        model: not changed; a raw one is legalized first.
+        calibration: samples stacked along axis 0 by input name (a mapping, a `.npz`, a folder of `.npy`), or an
+            iterable of such mappings, or a function that gives one.
+        target: `onnxruntime`, `openvino`, `tensorrt`, `ncnn` or `nnef`; that of `settings` if `None`.
+        settings: see `graphport.quantization.settings.Settings`; also as JSON.
+        told: hears a stage, how much of it is done, and how much there is.
+        statistics: a file where what was seen of the samples is kept, and read from if it is there.
+        **changes: settings by name.
+
+    Raises:
+        DiagnosticError: QUANT0001 to QUANT0003 the samples are at fault, QUANT0004 and QUANT0005 the settings,
+            QUANT0006 the model is quantized already, QUANT0007 nothing of it can be quantized, QUANT0009 the statistics
+            are of another model.
+    """
+    from graphport.quantization.quantize import quantize as quantize_graph
+    from graphport.quantization.settings import Settings
+
+    chosen = settings if isinstance(settings, Settings) else Settings.from_json(_plain(settings))
+    chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
+    graph = prepare(model, verify=False)[0].graph if chosen.prepare else _runnable(model)
+    found, report, beside = quantize_graph(
+        graph, calibration, chosen, told=told, statistics=None if statistics is None else Path(statistics)
+    )
+    return QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, beside)
+
+
+def _plain(settings: Mapping[str, Any] | str | None) -> str | dict[str, Any]:
+    return {} if settings is None else settings if isinstance(settings, str) else dict(settings)
+
+
+def rewrite_file(
+    source: str | Path,
+    target: str | Path,
+    passes: PassList,
+    *,
+    format: str | None = None,
+    verify: bool | None = None,
+    verify_limit: int = VERIFY_LIMIT,
+    shapes: Shapes | None = None,
+    edition: str | None = None,
+    **options: Any,
+) -> RewriteReport:
+    """Read `source`, run `passes` over it, write `target`, then run both and hold them against each other.
+
+    Passes are those of `graphport.passes.driver.select`; the other arguments, and the errors, those of `convert`.
+    """
+    kind = formats.by_name(target, format)
+    kind.check_choices(options)
+    origin = formats.recognize(source)
+    raw, findings = origin.read(source, edition=edition, shapes=shapes, tolerant=True)
+    versions = origin.versions(raw)
+    if shapes:
+        bind_inputs(raw, shapes)
+    model, result, report = _rewritten(
+        Model(raw, origin.name, Path(source), findings, versions), passes, is_bound=bool(shapes)
+    )
+    reason = _reason_to_skip(model, verify_limit, verify=verify)
+    kind.write(_said_in(result, kind) if kind.dialect else without_idle(result.graph), target, **options)
+    if reason is not None:
+        return replace(report, skipped=reason)
+    comparison, reason = _verified(model, target, None, is_demanded=bool(verify))
+    return replace(report, verification=comparison, skipped=reason)
+
+
+def _rewritten(model: Model, passes: PassList, *, is_bound: bool = False) -> tuple[Model, Model, RewriteReport]:
+    """`model` in canonical words, a rewritten copy, and what was done."""
+    before, upgrade = driver.count_nodes(model.graph), upgraded(model.graph)
+    legal, found = legalize(model.graph)
+    findings = list(dict.fromkeys([*model.findings, *found]))
+    raise_errors(findings)
+    foreign = _foreign(model.graph)
+    graph = legalize(model.graph, keep=foreign)[0] if foreign else legal
+    graph = rewrite.copy(graph) if graph in (legal, model.graph) else graph
+    outcomes = (upgrade, *driver.run(graph, passes))
+    if not is_bound:
+        _keep_symbols(model.graph, graph)
+    if not passes.keeps_old_forms:
+        _say_today(graph)
+    source = replace(model, graph=legal, findings=findings)
+    report = RewriteReport(outcomes, before, driver.count_nodes(graph), dispatch(graph), findings)
+    return source, replace(source, graph=graph), report
+
+
+def _foreign(graph: Graph) -> set[str]:
+    """Domains of ONNX besides the default one: who uses their operators knows why, so they stay as they are."""
+    kind = formats.FORMATS["onnx"]
+    spoken = {node.dialect for inner in walk(graph) for node in inner}
+    return {dialect for dialect in spoken if dialect not in ("", kind.spoken) and kind.keeps(dialect)}
+
+
+def _say_today(graph: Graph) -> None:
+    """Let ONNX be written at an opset that has all nodes of `graph` as they are, not in forms of its source."""
+    from graphport.formats.onnx import opsets
+    from graphport.formats.onnx.findings import Findings
+    from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+
+    version = opsets.choose(graph, opsets.words(walk(graph)), None, Findings(Source(graph.name)))
+    notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
+    graph.notes[MODEL] = replace(notes, opset=version)
+
+
+def _keep_symbols(source: Graph, result: Graph) -> None:
+    """Let outputs have the free axes that the source declares, also where the numbers turn out to be known."""
+    for before, after in zip(source.outputs, result.outputs, strict=True):
+        old, new = before.fact, after.fact
+        if not isinstance(old, TensorFact) or not isinstance(new, TensorFact) or after.is_input or after.is_constant:
+            continue
+        if old.shape is None or new.shape is None or len(old.shape) != len(new.shape):
+            continue
+        dims = [a if isinstance(a, Symbolic) else b for a, b in zip(old.shape, new.shape, strict=True)]
+        after.fact = new.with_shape(dims)
 
 
 def _reason_to_skip(model: Model, limit: int, *, verify: bool | None) -> str | None:
@@ -236,9 +488,9 @@ def _reason_to_skip(model: Model, limit: int, *, verify: bool | None) -> str | N
 
 
 def _verified(
-    model: Model, target: str | Path, inputs: Mapping[str, Any] | None, *, is_demanded: bool
+    model: Model, target: Model | str | Path, inputs: Mapping[str, Any] | None, *, is_demanded: bool
 ) -> tuple[Comparison | None, str | None]:
-    """The comparison of `model` with what was written, or why there is none: nothing can be run to compare with."""
+    """The comparison of `model` with what it became, or why there is none: nothing can be run to compare with."""
     try:
         given = made_up(model.graph) if inputs is None else dict(inputs)
         expected = run(model, given)
@@ -246,7 +498,8 @@ def _verified(
         if is_demanded or inputs is not None:
             raise
         return None, error.diagnostics[0].message
-    return _compared(model, expected, load(target), given, "auto"), None
+    other = target if isinstance(target, Model) else load(target)
+    return _compared(model, expected, other, given, "auto"), None
 
 
 def run(model: Model, inputs: Mapping[str, Any], *, backend: str = "auto", every_value: bool = False) -> dict[str, Any]:
@@ -255,7 +508,7 @@ def run(model: Model, inputs: Mapping[str, Any], *, backend: str = "auto", every
     Args:
         model: raw ones are legalized first.
         inputs: converted to the declared element types where that loses nothing.
-        backend: `auto`, `onnxruntime` or `reference`.
+        backend: `auto` or one of `graphport.backends.BACKENDS`.
         every_value: all values that are computed, not the outputs alone.
 
     Raises:

@@ -51,7 +51,7 @@ def test_a_backend_that_is_not_installed_is_told_with_what_to_install(monkeypatc
 
 def test_auto_takes_the_first_that_is_installed(monkeypatch):
     monkeypatch.setattr(backends, "is_installed", lambda name: name == "reference")
-    assert type(prepare(graph_of(perceptron()))).__name__ == "ReferenceSession"
+    assert type(prepare(graph_of(perceptron()))).__name__ == "PagesSession"
 
 
 def test_auto_goes_on_where_a_backend_does_not_load_the_model():

@@ -84,7 +84,8 @@ def test_a_change_forgets_what_no_longer_holds():
         pytest.param(np.int64(5), TensorFact(DType.INT64, (), (5,)), id="an integer"),
         pytest.param([1, 2], TensorFact(DType.INT64, (2,), (1, 2)), id="integers"),
         pytest.param([True, False], TensorFact(DType.BOOL, (2,), (1, 0)), id="bools"),
-        pytest.param([[1]], TensorFact(DType.INT64, (1, 1)), id="a table"),
+        pytest.param([[1, 2], [3, 4]], TensorFact(DType.INT64, (2, 2), (1, 2, 3, 4)), id="a table"),
+        pytest.param([[[1]]], TensorFact(DType.INT64, (1, 1, 1)), id="a stack of tables"),
         pytest.param([0.5, -1.0], TensorFact(DType.FLOAT64, (2,), None, (0.5, -1.0)), id="floats"),
         pytest.param([[0.5]], TensorFact(DType.FLOAT64, (1, 1)), id="a table of floats"),
         pytest.param([0.5] * (MOST_REALS + 1), TensorFact(DType.FLOAT64, (MOST_REALS + 1,)), id="many floats"),
@@ -117,7 +118,7 @@ def test_large_constants_are_not_read():
         def chunks(self, limit=0):
             raise RuntimeError
 
-    for dtype, shape in ((DType.INT64, (MOST_ELEMENTS + 1,)), (DType.INT64, (1, 1)), (DType.FLOAT32, (1 << 30,))):
+    for dtype, shape in ((DType.INT64, (MOST_ELEMENTS + 1,)), (DType.INT64, (1, 1, 1)), (DType.FLOAT32, (1 << 30,))):
         assert TensorFact.of(Unread(dtype, shape)) == TensorFact(dtype, shape)
 
 

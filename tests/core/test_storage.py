@@ -14,6 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import (
     CHUNK,
     ArrayStorage,
+    Bits,
     Bytes,
     FileStorage,
     MappedFile,
@@ -307,3 +308,25 @@ def test_reshaping_again_and_again_stays_quick():
     assert storage.numpy().tolist() == [0, 1, 2, 3, 4, 5]
     assert isinstance(storage, View)
     assert isinstance(storage.of, ArrayStorage)
+
+
+@pytest.mark.parametrize(
+    ("source", "dtype", "shape", "expected"),
+    [
+        pytest.param(np.array([[0x21, 0x43]], np.uint8), DType.UINT4, (4,), [1, 2, 3, 4], id="nibbles"),
+        pytest.param(np.array([0xF1], np.uint8), DType.INT4, (1, 2), [[1, -1]], id="signed nibbles"),
+        pytest.param(np.array([0x3F800000], np.int32), DType.FLOAT32, (1,), [1.0], id="floats"),
+        pytest.param(np.array([0xE4], np.uint8), DType.UINT2, (4,), [0, 1, 2, 3], id="two bits"),
+    ],
+)
+def test_bytes_may_be_read_as_another_type(source, dtype, shape, expected):
+    bits = Bits(storage_of(source), dtype, shape)
+    assert bits.numpy().astype(np.float64).tolist() == expected
+    assert (bits.dtype, bits.shape, bits.nbytes) == (dtype, shape, source.nbytes)
+    assert b"".join(map(bytes, bits.chunks(1))) == source.tobytes()
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [(DType.UINT4, (5,)), (DType.STRING, ())], ids=["other length", "text"])
+def test_bytes_of_another_number_are_no_such_tensor(dtype, shape):
+    with pytest.raises(ValueError, match="the 2 bytes of uint8"):
+        Bits(storage_of(np.zeros(2, np.uint8)), dtype, shape)

@@ -44,7 +44,7 @@ def played(transcript: str) -> str:
 def folder(tmp_path, monkeypatch):
     """A folder with all inputs, ONNX texts made into files, that commands stand in."""
     for path in HERE.rglob("*"):
-        if path.suffix == ".nnef":
+        if path.suffix in (".nnef", ".prototxt"):
             shutil.copy(path, tmp_path)
         elif path.name.endswith(".onnx.text"):
             proto = onnx.parser.parse_model(path.read_text(encoding="utf-8"))

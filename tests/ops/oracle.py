@@ -79,7 +79,7 @@ def one_node(
         [onnx.ValueInfoProto(name=name) for name in results],
         [numpy_helper.from_array(x, name) for name, x in given.items() if name not in feeds],
     )
-    imports = [helper.make_opsetid("", opset)]
+    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
     return helper.make_model(
         graph, opset_imports=imports, ir_version=min(11, helper.OP_SET_ID_VERSION_MAP.get(("", opset), 11))
     ), feeds

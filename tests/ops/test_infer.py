@@ -85,6 +85,15 @@ def test_integers_wrap_as_they_do_at_run_time():
     assert fact.elements == (-(2**63),)
 
 
+def test_pads_that_are_turned_around_as_a_matrix_are_known():
+    # PyTorch counts pads from the last axis on; its exporter turns them around for ONNX at run time.
+    (matrix,) = page("Reshape", ints(1, 2, N, 0), ints(-1, 2))
+    assert matrix == TensorFact(INT, (2, 2), (1, 2, N, 0))
+    (turned,) = page("Slice", matrix, ints(-1), ints(-(2**63) + 1), ints(0), ints(-1))
+    (begins,) = Inference().page(registry.pages()["Transpose"], [turned], {"perm": (1, 0)}, 1)
+    assert page("Reshape", begins, ints(-1))[0] == TensorFact(INT, (4,), (N, 1, 0, 2))
+
+
 def test_division_by_zero_leaves_the_elements_open():
     assert page("Div", ints(N), ints(0))[0].elements is None
 
@@ -189,3 +198,10 @@ def test_sequences_have_facts():
     (fact,) = page("SequenceConstruct", TensorFact(FLOAT, (2, N)), TensorFact(FLOAT, (3, N)))
     assert isinstance(fact, SequenceFact)
     assert fact.element.shape[1] == N
+
+
+def test_a_symbolic_index_leaves_the_elements_unknown():
+    data = TensorFact(DType.INT64, (3,)).with_elements([4, 5, 6])
+    index = TensorFact(DType.INT64, ()).with_elements([Symbol("N")])
+    (fact,) = Inference().page(registry.pages()["Gather"], [data, index], {}, 1)
+    assert (fact.shape, fact.elements) == ((), None)

@@ -12,7 +12,8 @@ from graphport.core.dtypes import DType
 from graphport.ops import pattern, registry
 from graphport.ops.declare import LIFTINGS, LOWERINGS, OPSET
 
-PAGES = sorted(registry.pages())
+OURS = "graphport"
+PAGES = sorted(name for name, page in registry.pages().items() if page.domain != OURS)
 ONNX_NAMES = {"double": "float64", "float": "float32"}
 FLOAT8 = {
     "float8e4m3fn": "float8_e4m3fn",
@@ -155,3 +156,7 @@ def test_one_word_has_one_way_to_the_canonical(dialect):
 def test_rules_lift_operators_that_have_a_page(dialect):
     registry.load(dialect)
     assert {name for spoken, name in LIFTINGS if spoken == dialect} <= set(PAGES)
+
+
+def test_the_domain_of_our_own_has_one_member():
+    assert [name for name, page in registry.pages().items() if page.domain == OURS] == ["graphport.Expression"]

@@ -35,11 +35,16 @@ class Backend(NamedTuple):
     extra: str | None = None
     is_automatic: bool = True
     """Whether `auto` may choose it."""
+    is_expressive: bool = False
+    """Whether it computes `graphport.Expression` as it is; the others are given canonical operators instead."""
 
 
 BACKENDS: dict[str, Backend] = {
     "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime"),
-    "reference": Backend("numpy", "graphport.backends.reference"),
+    "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True),
+    "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
+    "openvino": Backend("openvino", "graphport.backends.openvino", "openvino", is_automatic=False),
+    "ncnn": Backend("ncnn", "graphport.backends.ncnn", "ncnn", is_automatic=False),
     "tract": Backend("tract", "graphport.backends.tract", "tract", is_automatic=False),
 }
 """By name, in the order in which `auto` prefers them."""
@@ -72,6 +77,10 @@ def prepare(graph: Graph, backend: str = "auto") -> Session:
         wanted = f"graphport[{extra}]" if extra else BACKENDS[backend].package
         message = f"backend {backend} needs the package {BACKENDS[backend].package}"
         raise DiagnosticError(Diagnostic("RUN0002", message, None, f"pip install {wanted}"))
+    if not BACKENDS[backend].is_expressive:
+        from graphport.passes.fuse_expressions import without_expressions
+
+        graph = without_expressions(graph)
     return import_module(BACKENDS[backend].module).prepare(graph)
 
 

@@ -24,29 +24,31 @@ IN_MEMORY = 1 << 30
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 
 
-def prepare(graph: Graph, *, optimize: bool = True) -> OnnxRuntimeSession:
+def prepare(graph: Graph, *, optimize: bool = True, threads: int = 0) -> OnnxRuntimeSession:
     """A session on `graph`; without `optimize` every node is computed as it stands.
+
+    It computes on `threads` threads, by default on as many as ONNX Runtime likes.
 
     Raises:
         DiagnosticError: RUN0003 with ONNX Runtime's words, where it does not load the model.
     """
-    return OnnxRuntimeSession(graph, optimize=optimize)
+    return OnnxRuntimeSession(graph, optimize=optimize, threads=threads)
 
 
 class OnnxRuntimeSession:
     """One inference session, and a second one that returns every value once that is asked for."""
 
-    def __init__(self, graph: Graph, *, optimize: bool = True) -> None:
+    def __init__(self, graph: Graph, *, optimize: bool = True, threads: int = 0) -> None:
         self._graph = graph
-        self._optimize = optimize
-        self._session = _session(graph, (), optimize=optimize)
+        self._options: dict[str, Any] = {"optimize": optimize, "threads": threads}
+        self._session = _session(graph, (), **self._options)
         self._observed: Any = None
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         session, order = self._session, [value.name for value in self._graph.outputs]
         if every_value:
             computed = [value.name for node in self._graph for value in node.results]
-            session = self._observed = self._observed or _session(self._graph, computed, optimize=self._optimize)
+            session = self._observed = self._observed or _session(self._graph, computed, **self._options)
             order = [*computed, *order]
         wanted = [value.name for value in self._graph.inputs]
         names = [output.name for output in session.get_outputs()]
@@ -62,7 +64,7 @@ class OnnxRuntimeSession:
         return {name: found[name] for name in order}
 
 
-def _session(graph: Graph, extra_outputs: Sequence[str], *, optimize: bool) -> Any:
+def _session(graph: Graph, extra_outputs: Sequence[str], *, optimize: bool, threads: int) -> Any:
     import onnxruntime
 
     from graphport.formats.onnx import to_proto, write
@@ -77,6 +79,7 @@ def _session(graph: Graph, extra_outputs: Sequence[str], *, optimize: bool) -> A
     runtime: Any = onnxruntime  # what it gets from its native module is unknown to a type checker
     options = runtime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = threads
     if not optimize:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
@@ -109,11 +112,13 @@ def _plain_outputs(session: Any) -> bool:
 def _ort_value(array: Any) -> Any:
     from onnxruntime import OrtValue
 
+    # A tensor of rank 0 would become one of rank 1 on the way.
     if _speaks_numpy(array):
-        return OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+        return OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array).reshape(np.shape(array)))
     from graphport.formats.onnx.types import CODES
 
-    raw = np.ascontiguousarray(array).view(np.uint16 if array.dtype.itemsize == 2 else np.uint8)
+    flat = np.ascontiguousarray(array).reshape(array.shape)
+    raw = flat.view(np.uint16 if array.dtype.itemsize == 2 else np.uint8)
     return OrtValue.ortvalue_from_numpy_with_onnx_type(raw, CODES[DType.of(array.dtype)])
 
 

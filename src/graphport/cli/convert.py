@@ -9,6 +9,7 @@ import click
 from graphport.cli.options import (
     MODEL,
     bound,
+    chosen,
     color_option,
     edition_option,
     findings_end,
@@ -16,6 +17,7 @@ from graphport.cli.options import (
     json_option,
     print_findings,
     print_json,
+    writer_options,
 )
 from graphport.cli.render import as_json
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Do not verify above so many MiB of weights.",
 )
+@writer_options
 @input_option
 @edition_option
 @color_option
@@ -57,6 +60,7 @@ def verb(
     edition: str | None,
     color: str,
     as_json_: bool,
+    **options: Any,
 ) -> None:
     """Write a model in another format, and prove that nothing changed.
 
@@ -68,11 +72,19 @@ def verb(
       graphport convert model.nnef.tgz net.onnx
       graphport convert net.onnx model --to nnef
       graphport convert net.onnx copy.onnx --no-verify
+      graphport convert net.onnx old.onnx --opset 11
     """
     from graphport import api
 
     report = api.convert(
-        src, dst, format=format, verify=verify, verify_limit=verify_limit << 20, shapes=bound(shapes), edition=edition
+        src,
+        dst,
+        format=format,
+        verify=verify,
+        verify_limit=verify_limit << 20,
+        shapes=bound(shapes),
+        edition=edition,
+        **chosen(options, dst, format),
     )
     if as_json_:
         print_json(_document(report))

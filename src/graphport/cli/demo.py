@@ -12,7 +12,10 @@ import click
 from graphport.cli.options import color_option, findings_end, json_option, print_findings, print_json
 
 if TYPE_CHECKING:
-    from graphport.api import ConversionReport, Model
+    from graphport.api import ConversionReport, Model, QuantizedModel
+
+CALIBRATION = 64
+"""So many of the test images are for calibration; the quantized model is judged by the others."""
 
 
 @click.command(name="demo")
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 @json_option
 @findings_end
 def verb(color: str, as_json_: bool) -> None:
-    """Take the tour: a small trained network in NNEF, checked, run on real images, and converted to ONNX.
+    """Take the tour: a small trained network in NNEF, checked, prepared, quantized, and written in other formats.
 
     It works in a temporary folder and leaves nothing behind.
     """
@@ -38,12 +41,11 @@ def verb(color: str, as_json_: bool) -> None:
 class _Tour:
     def __init__(self, folder: Path, place: Path, color: str) -> None:
         self.folder = folder
-        self.target = place / "digits.onnx"
+        self.place = place
         self.color = color
 
     def told(self) -> dict[str, Any]:
         """Every step with what it found, as a person reads it."""
-        from graphport.cli.compare import HEADINGS, row
         from graphport.cli.table import print_table
 
         click.echo("A classifier of handwritten digits, 8 by 8 pixels, as an NNEF folder with its weights.\n")
@@ -58,29 +60,60 @@ class _Tour:
         print_table(("value", "operator", "type and shape"), rows)
         right, count = self.accuracy(model)
         click.echo(f"\ngraphport run digits: {right} of {count} test images recognized ({right / count:.1%})\n")
-        click.echo("graphport convert digits digits.onnx")
-        report = self.convert()
-        comparison = report.verification
-        if comparison is not None:
-            print_table(HEADINGS, [row(difference) for difference in comparison.outputs])
-        passed = comparison is not None and comparison.passed
-        click.echo(f"  {'verified: both compute the same' if passed else 'verification failed'}\n")
+        click.echo("graphport prepare digits prepared.onnx")
+        changes, passed = self.prepare(model)
+        print_table(("pass", "changes"), [(name, str(count)) for name, count in changes.items() if count])
+        click.echo(f"  {_verdict(is_equal=passed)}\n")
+        quantized = self.quantize(model)
+        right, count = self.accuracy(quantized, CALIBRATION)
+        click.echo(f"graphport quantize digits digits.int8.onnx --calibration {CALIBRATION} of the images")
+        click.echo(
+            f"  {_snr(quantized):.1f} dB; {right} of the {count} other images recognized ({right / count:.1%})\n"
+        )
+        reports = [self.convert(name) for name in ("digits.onnx", "digits.xml")]
+        passed &= self.shown(reports)
         click.echo("Try next:")
         click.echo(f"  graphport shapes {self.folder}")
         click.echo(f"  graphport convert {self.folder} digits.onnx")
-        click.echo("  graphport run digits.onnx --outputs out.npz")
-        click.echo("  graphport compare --help")
+        click.echo("  graphport inspect digits.onnx")
+        click.echo("  graphport quantize --help")
         return {"valid": valid, "verify": {"passed": passed}}
+
+    def shown(self, reports: list[ConversionReport]) -> bool:
+        """Print what conversions came to; whether all are verified."""
+        from graphport.cli.compare import HEADINGS, row
+        from graphport.cli.table import print_table
+
+        for report in reports:
+            click.echo(f"graphport convert digits {Path(report.target).name}")
+            if report.verification is not None:
+                print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
+            click.echo(f"  {_verdict(is_equal=_is_verified(report))}\n")
+        return all(map(_is_verified, reports))
 
     def silent(self) -> dict[str, Any]:
         """The same steps as data."""
         valid = not any(finding.is_error for finding in self.check())
         model = self.load()
         right, count = self.accuracy(model)
-        comparison = self.convert().verification
-        passed = comparison is not None and comparison.passed
-        verify = {"passed": passed, "max_abs": None if comparison is None else comparison.max_abs}
-        return {"valid": valid, "nodes": len(model.graph), "right": right, "images": count, "verify": verify}
+        changes, passed = self.prepare(model)
+        quantized = self.quantize(model)
+        good, judged = self.accuracy(quantized, CALIBRATION)
+        reports = [self.convert(name) for name in ("digits.onnx", "digits.xml")]
+        verified = [report.verification for report in reports if report.verification is not None]
+        largest = [found.max_abs for found in verified if found.max_abs is not None]
+        return {
+            "valid": valid,
+            "nodes": len(model.graph),
+            "right": right,
+            "images": count,
+            "prepare": changes,
+            "quantize": {"snr_db": _snr(quantized), "right": good, "images": judged},
+            "verify": {
+                "passed": passed and all(map(_is_verified, reports)),
+                "max_abs": max(largest) if largest else None,
+            },
+        }
 
     def check(self) -> list[Any]:
         from graphport import api
@@ -92,20 +125,48 @@ class _Tour:
 
         return api.load(self.folder)
 
-    def accuracy(self, model: Model) -> tuple[int, int]:
-        """How many of how many test images get their digit."""
+    def images(self) -> dict[str, Any]:
+        from graphport.cli import arrays
+
+        return arrays.read(self.folder / "test.npz")
+
+    def accuracy(self, model: Model, first: int = 0) -> tuple[int, int]:
+        """How many of how many test images get their digit, from number `first` on."""
         import numpy as np
 
         from graphport.api import session
-        from graphport.cli import arrays
 
-        test = arrays.read(self.folder / "test.npz")
+        test = self.images()
         running = session(model)
-        scores = [running.run({"image": image[None]})["probability"] for image in test["image"]]
-        right = np.argmax(np.concatenate(scores), axis=1) == test["digit"]
+        scores = [running.run({"image": image[None]})["probability"] for image in test["image"][first:]]
+        right = np.argmax(np.concatenate(scores), axis=1) == test["digit"][first:]
         return int(right.sum()), len(right)
 
-    def convert(self) -> ConversionReport:
+    def prepare(self, model: Model) -> tuple[dict[str, int], bool]:
+        """What each pass of the preparation changed, and whether the outputs are the same."""
         from graphport import api
 
-        return api.convert(self.folder, self.target)
+        report = api.prepare(model)[1]
+        return report.changes, report.passed
+
+    def quantize(self, model: Model) -> QuantizedModel:
+        from graphport import api
+
+        return api.quantize(model, {"image": self.images()["image"][:CALIBRATION]}, target="onnxruntime")
+
+    def convert(self, name: str) -> ConversionReport:
+        from graphport import api
+
+        return api.convert(self.folder, self.place / name)
+
+
+def _is_verified(report: ConversionReport) -> bool:
+    return report.verification is not None and report.verification.passed
+
+
+def _verdict(*, is_equal: bool) -> str:
+    return "verified: both compute the same" if is_equal else "verification failed"
+
+
+def _snr(quantized: QuantizedModel) -> float:
+    return 0.0 if quantized.report is None else quantized.report.snr_db

@@ -10,7 +10,22 @@ import click
 
 from graphport import __version__
 
-VERBS = ("check", "shapes", "inspect", "convert", "run", "compare", "expr", "fmt", "formats", "ops", "demo")
+VERBS = (
+    "check",
+    "shapes",
+    "inspect",
+    "convert",
+    "simplify",
+    "prepare",
+    "quantize",
+    "run",
+    "compare",
+    "expr",
+    "fmt",
+    "formats",
+    "ops",
+    "demo",
+)
 """In the order of the help; each is a module beside this one that holds a command `verb`."""
 
 

@@ -65,6 +65,54 @@ input_option = click.option(
 )
 
 
+WRITER = (
+    click.option("--opset", type=click.IntRange(1), metavar="N", help="ONNX: the opset to write."),
+    click.option(
+        "--external-data/--no-external-data",
+        "external_data",
+        default=None,
+        help="ONNX: weights in a file beside the model, or in it (default: as they were, and outside above 2 GiB).",
+    ),
+    click.option("--flatten", is_flag=True, default=None, help="NNEF: fragments expanded, a flat text."),
+    click.option(
+        "--allow-fragments",
+        is_flag=True,
+        default=None,
+        help="NNEF: declare fragments for operators that it has no words for.",
+    ),
+    click.option("--ir-version", type=click.Choice(["10", "11"]), help="OpenVINO IR: the version of the file."),
+    click.option("--ir-opset", type=click.IntRange(1), metavar="N", help="OpenVINO IR: the newest operation set."),
+    click.option("--weights", type=click.Choice(["f32", "f16"]), help="OpenVINO IR: how float32 weights are stored."),
+)
+"""What the writers of formats can be told; each refuses what is for another one."""
+
+
+def writer_options(command: Command) -> Command:
+    """The options of writers; `chosen` picks those that were given."""
+    for option in reversed(WRITER):
+        command = option(command)
+    return command
+
+
+def chosen(options: Mapping[str, Any], target: Path, format: str | None) -> dict[str, Any]:
+    """The options of writers that were given, by the names that writers have for them.
+
+    Raises:
+        UsageError: one is for another format than that of `target`.
+    """
+    from graphport import formats
+
+    found = {name: value for name, value in options.items() if value is not None}
+    kind = formats.by_name(target, format)
+    for name in found:
+        if name not in kind.choices:
+            message = f"--{name.replace('_', '-')} says nothing to {kind.title}"
+            raise click.UsageError(message)
+    if "ir_version" in found:
+        found["ir_version"] = int(found["ir_version"])
+    return found
+
+
 def bound(shapes: Iterable[tuple[str, list[int | str]]]) -> dict[str, list[int | str]] | None:
     """What `--input` gave, by name."""
     return dict(shapes) or None

@@ -13,10 +13,12 @@ from graphport.ir.graph import Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OPSET, ShapeError, UnsupportedError
-from graphport.ops.infer import Inference
+from graphport.ops.infer import Inference, absent_results, is_foreign
 from graphport.ops.reshape import Identity
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from graphport.ir.graph import Graph, Node
 
 
@@ -25,21 +27,25 @@ def is_canonical(graph: Graph) -> bool:
     return all(not node.dialect for inner in walk(graph) for node in inner)
 
 
-def legalize(graph: Graph, *, check_declared: bool = True) -> tuple[Graph, list[Diagnostic]]:
+def legalize(
+    graph: Graph, *, check_declared: bool = True, keep: Collection[str] = (), in_place: bool = False
+) -> tuple[Graph, list[Diagnostic]]:
     """`graph` with every node that has a canonical form in it, facts set, and what was found on the way.
 
     Every value of the dialect keeps its name, element type, rank and layout. A node without canonical form stays as it
     is; the finding (a warning) says why. A graph that is canonical already is returned itself; else a copy.
 
     Args:
-        graph: in any dialect; not changed.
+        graph: in any dialect; not changed unless `in_place`.
         check_declared: facts that the file declares are claims, a contradiction is a finding.
+        keep: dialects whose nodes stay as they are, also where they have a canonical form.
+        in_place: whether `graph` itself, which nobody else holds, becomes the canonical one.
     """
     if is_canonical(graph):
         return graph, []
-    worker = _Legalizer(check_declared=check_declared)
+    worker = _Legalizer(check_declared=check_declared, keep=frozenset(keep))
     with paused_collection():
-        result = rewrite.copy(graph)
+        result = graph if in_place else rewrite.copy(graph)
         before_legalizing(result)
         worker.graph(result)
     spoken = {node.dialect for inner in walk(result) for node in inner}
@@ -48,9 +54,10 @@ def legalize(graph: Graph, *, check_declared: bool = True) -> tuple[Graph, list[
 
 
 class _Legalizer:
-    def __init__(self, *, check_declared: bool) -> None:
+    def __init__(self, *, check_declared: bool, keep: frozenset[str]) -> None:
         self.inference = Inference()
         self.check_declared = check_declared
+        self.keep = keep
 
     def graph(self, graph: Graph) -> None:
         """Legalize the nodes in order; facts of a node's operands are final when it is reached."""
@@ -70,6 +77,10 @@ class _Legalizer:
 
     def _node(self, graph: Graph, node: Node) -> None:
         version = registry.version(node)
+        if node.dialect in self.keep:
+            self.inference.settle(node, check_declared=self.check_declared)
+            self._bodies(node)
+            return
         if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
             node.dialect = ""
             # Bodies are legalized knowing what they are given, which the fact of their node tells them.
@@ -97,6 +108,7 @@ class _Legalizer:
             node,
             dialect=node.dialect,
             count=count,
+            absent=absent_results(node),
             version=version,
             origin=node.origin,
             stem=stem,
@@ -106,7 +118,7 @@ class _Legalizer:
             answer = registry.results(rule(builder, *node.inputs, **node.attributes))
         except (UnsupportedError, Unknown, ShapeError) as error:
             _undo(graph, before, node)
-            if isinstance(error, ShapeError):
+            if isinstance(error, ShapeError) and not is_foreign(error, node.dialect):
                 finding = Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help)
                 self.inference.findings.append(finding)
             else:
@@ -130,11 +142,13 @@ class _Legalizer:
         claim = old.fact
         rewrite.swap_names(old, new)
         new.origin = old.origin
+        if new.producer is not None and not new.producer.name and old.index == 0:
+            new.producer.name = node.name
         if old.has_notes:
             new.notes.update(old.notes)
         old.replace_uses(new)
         if self.check_declared:
-            new.fact = self.inference.reconcile(new, new.fact, claim)
+            new.fact = self.inference.reconcile(new, new.fact, claim, node.dialect)
         return new
 
     def _opaque(self, node: Node, reason: str) -> None:

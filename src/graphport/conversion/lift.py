@@ -53,11 +53,22 @@ def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[tuple[Node, str]]]:
         result = rewrite.copy(graph)
         rewrite.remove_dead(result)
         before_lifting(result, dialect)
-        tried = [(node, _lift(result, node, dialect)) for node in result if node.dialect != dialect]
+        tried = _try(result, dialect)
         rewrite.remove_dead(result)
         after_lifting(result, dialect)
     # Shape arithmetic that ended up in attributes has no reader any more.
-    return result, [(node, reason) for node, reason in tried if reason is not None and node.graph is result]
+    return result, [(node, reason) for node, reason in tried if reason is not None and node.graph is not None]
+
+
+def _try(graph: Graph, dialect: str) -> list[tuple[Node, str | None]]:
+    """Say every node in `dialect`, and then those in the bodies of what could be said."""
+    tried: list[tuple[Node, str | None]] = []
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        tried += [(node, _lift(current, node, dialect)) for node in current if node.dialect != dialect]
+        pending += [body for node in current if node.dialect == dialect for body in node.bodies()]
+    return tried
 
 
 def _lift(graph: Graph, node: Node, dialect: str) -> str | None:
@@ -99,6 +110,8 @@ def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> No
             # Both names are public, or the other one is not ours to change; this node is said when it comes to it.
             copy = Node("Identity", [new], [Value(graph.fresh(old.name), old.fact)], origin=node.origin)
             new = graph.insert_after(node, copy).output
+        if new.producer is not None and not new.producer.name and old.index == 0:
+            new.producer.name = node.name
         rewrite.swap_names(old, new)
         new.fact = old.fact
         if old.has_notes:

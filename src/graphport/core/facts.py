@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 256
 """Longest integer tensor whose elements a fact carries: shapes, axes and pads are shorter, tables are longer."""
 
+MOST_RANK = 2
+"""Highest rank of such a tensor: exporters lay pads out as a matrix of begins and ends, and turn it around."""
+
 MOST_REALS = 8
 """Longest floating constant whose numbers a fact carries: the scales of a resizing, the ends of a range."""
 
@@ -41,14 +44,14 @@ class TensorFact:
 
     @classmethod
     def of(cls, storage: Storage) -> TensorFact:
-        """What is known of a constant; only short tensors of rank 0 or 1 are looked into."""
+        """What is known of a constant; only short tensors are looked into, integers up to rank `MOST_RANK`."""
         fact = cls(storage.dtype, storage.shape)
         if storage.dtype.is_floating and len(storage.shape) <= 1 and storage.count <= MOST_REALS:
             numbers = map(float, storage.numpy().reshape(-1))
             # One and the same NaN: a tuple with it is equal to another with it.
             return replace(fact, reals=tuple(nan if isnan(number) else number for number in numbers))
         countable = storage.dtype.is_integer or storage.dtype.kind == "b"
-        if not countable or len(storage.shape) > 1 or storage.count > MOST_ELEMENTS:
+        if not countable or len(storage.shape) > MOST_RANK or storage.count > MOST_ELEMENTS:
             return fact
         return fact.with_elements([int(element) for element in storage.numpy().reshape(-1)])
 
@@ -134,6 +137,8 @@ _OPEN = "\0open"
 OPEN = Symbol(_OPEN)
 """A dim that only a run can tell (how many elements are not zero); `named` makes a symbol of it."""
 
+_NUMBERS = frozenset((int,))
+
 UNKNOWN = TensorFact(None, None)
 """Nothing is known: what an opaque node yields where its file declares nothing."""
 
@@ -158,7 +163,9 @@ def named(fact: Fact, name: str) -> Fact:
         return fact
     if isinstance(fact, OptionalFact):
         return OptionalFact(named(fact.element, name))
-    if fact.shape is None or not any(isinstance(dim, Symbolic) and _OPEN in symbols(dim) for dim in fact.shape):
+    if fact.shape is None or _NUMBERS.issuperset(map(type, fact.shape)):
+        return fact
+    if not any(isinstance(dim, Symbolic) and _OPEN in symbols(dim) for dim in fact.shape):
         return fact
     dims = [substitute(dim, {_OPEN: Symbol(f"{name}.{axis}")}) for axis, dim in enumerate(fact.shape)]
     return TensorFact(fact.dtype, tuple(dims))

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """A file to write; when the block ends it is `path`, when the block fails nothing has changed.
 
-    Whoever reads `path` meanwhile sees the old file or the new one, whole. Missing folders are made.
+    Whoever reads `path` meanwhile sees the old file or the new one, whole. A link stays one: what it leads to is
+    replaced.
 
     Raises:
-        OSError: the folder cannot be written, or there is no room.
+        OSError: the folder is not there or cannot be written, or there is no room.
     """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target = Path(os.path.realpath(path))
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
         beside = Path(file.name)
         try:

@@ -260,6 +260,25 @@ class View(Storage):
         return self.of.chunks(limit)
 
 
+class Bits(Storage):
+    """The packed bytes of another storage as elements of another type, which take as many."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Storage, dtype: DType, shape: Sequence[int]) -> None:
+        super().__init__(dtype, shape)
+        if self.nbytes != of.nbytes or DType.STRING in (dtype, of.dtype):
+            message = f"the {of.nbytes} bytes of {of.dtype} are not the {self.nbytes} of {dtype}{list(self.shape)}"
+            raise ValueError(message)
+        self.of = of
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        return FileStorage(Bytes(b"".join(self.of.chunks())), 0, self.dtype, self.shape).numpy()
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        return self.of.chunks(limit)
+
+
 def storage_of(data: object, dtype: DType | None = None) -> ArrayStorage:
     """A storage of `data` (a number, a nested list, an array), by default with NumPy's own element type."""
     return ArrayStorage(np.asarray(data, None if dtype is None else dtype.numpy), dtype)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
     from graphport.ir.graph import Graph
@@ -17,6 +18,8 @@ _FINDINGS = "findings"
 
 HEAD = 4096
 """Bytes of a file that a format sees to recognize it."""
+
+_IR_CHOICES = ("ir_opset", "ir_version", "weights")
 
 
 class Format(NamedTuple):
@@ -29,6 +32,10 @@ class Format(NamedTuple):
     """The dialect that its writer takes; the canonical one is empty."""
     options: tuple[str, ...] = ()
     """What its reader can be told besides the path; with `findings`, a list that takes the warnings."""
+    choices: tuple[str, ...] = ()
+    """What its writer can be told besides the path."""
+    faithful_choices: tuple[str, ...] = ()
+    """Those of them with which a model of the same format is written as it was read, not in other words."""
 
     @property
     def module(self) -> ModuleType:
@@ -44,8 +51,34 @@ class Format(NamedTuple):
         return self.module.read(path, findings=findings, **known), findings
 
     def write(self, graph: Graph, path: str | Path, **options: Any) -> None:
-        """Write a graph in the format's own words, whole or not at all."""
+        """Write a graph in the format's own words, whole or not at all.
+
+        Raises:
+            DiagnosticError: IO0008 its writer has no such option; what the writer raises.
+        """
+        self.check_choices(options)
         self.module.write(graph, path, **options)
+
+    def check_choices(self, options: Iterable[str]) -> None:
+        """Refuse what its writer cannot be told.
+
+        Raises:
+            DiagnosticError: IO0008 for each option.
+        """
+        unknown = sorted(set(options) - set(self.choices))
+        if unknown:
+            known = f"options: {', '.join(self.choices)}" if self.choices else "it has none"
+            raise DiagnosticError(
+                *(
+                    Diagnostic("IO0008", f"{self.title} is written without an option {name!r}", None, known)
+                    for name in unknown
+                )
+            )
+
+    def provenance(self, source: str, format: str, versions: dict[str, str]) -> dict[str, Any]:
+        """Options for `write` with which the file says what it was made from, of a format that has room for it."""
+        said = getattr(self.module, "provenance", None)
+        return {} if said is None else said(source, format, versions)
 
     def keeps(self, dialect: str) -> bool:
         """Whether it can write nodes of a dialect that is not its own, as ONNX can those of other domains."""
@@ -68,8 +101,8 @@ class Format(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """The dialect that its reader gives; ONNX's own is canonical at one version of many."""
-        return self.dialect or self.name
+        """The dialect that its reader gives; what is canonical is ONNX at one version of many."""
+        return self.dialect or "onnx"
 
 
 FORMATS: dict[str, Format] = {
@@ -80,9 +113,16 @@ FORMATS: dict[str, Format] = {
             "NNEF 1.0",
             (".nnef", ".nnef.tgz", ".nnef.tar.gz", ".nnef.tar", ".tgz", ".tar.gz", ".tar"),
             "nnef",
-            ("edition", "shapes"),
+            ("edition", "shapes", "tolerant"),
+            ("allow_fragments", "edition", "flatten", "strict"),
+            ("edition", "flatten", "strict"),
         ),
-        Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,)),
+        Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset")),
+        Format("openvino", "OpenVINO IR", (".xml",), "openvino", (), _IR_CHOICES, _IR_CHOICES),
+        Format("pnnx", "PNNX", (".pnnx.param",), "pnnx", ("tolerant",)),
+        Format("ncnn", "ncnn", (".ncnn.param", ".param", ".param.bin"), "ncnn"),
+        Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe"),
+        Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",)),
     )
 }
 

@@ -10,7 +10,7 @@ After    x → a → c → b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias, cast
 
 from graphport.core.facts import UNKNOWN, Fact
 from graphport.core.names import unique
@@ -171,28 +171,34 @@ class Node:
         self._seen: tuple[Value | None, ...] | None = None
         self._outputs: tuple[Value | None, ...] = _trim(outputs)
         self._produce()
-        self.inputs = inputs
+        if inputs:
+            self.inputs = inputs
         if attributes:
             self.attributes.update(attributes)
-            for body in self.bodies():
+            for body in _bodies(self.attributes):
                 body.parent = self
 
     def _produce(self) -> None:
-        results = self.results
-        for value in results:
-            if value.producer is not None:
-                message = f"%{value.name} is computed by {value.producer.op} already"
-                raise ValueError(message)
-            if value.graph is not None:
-                message = f"%{value.name} is an input or constant"
-                raise ValueError(message)
-        if len(set(results)) < len(results):
-            message = f"one value is two results of {self.op}"
-            raise ValueError(message)
         for index, value in enumerate(self._outputs):
             if value is not None:
+                if value.producer is not None or value.graph is not None:
+                    self._refuse(index, value)
                 value.producer = self
                 value.index = index
+
+    def _refuse(self, index: int, value: Value) -> Never:
+        """Let go of the results before the one at `index`, which cannot be one, and say why."""
+        owner = value.producer
+        for other in self._outputs[:index]:
+            if other is not None:
+                other.producer = None
+        if owner is self:
+            message = f"one value is two results of {self.op}"
+        elif owner is not None:
+            message = f"%{value.name} is computed by {owner.op} already"
+        else:
+            message = f"%{value.name} is an input or constant"
+        raise ValueError(message)
 
     @property
     def op(self) -> str:
@@ -224,7 +230,10 @@ class Node:
         for index, value in enumerate(self._inputs):
             if value is not None:
                 del value.uses[Use(self, index)]
-        self._inputs = list(_trim(values))
+        inputs = list(values)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        self._inputs = inputs
         self._seen = None
         for index, value in enumerate(self._inputs):
             if value is not None:
@@ -324,9 +333,7 @@ class Node:
 
     def bodies(self) -> Iterator[Graph]:
         """The graphs among the attributes, in their order."""
-        for attribute in self.attributes.values():
-            if type(attribute) not in _PLAIN:
-                yield from _graphs(attribute)
+        return iter(_bodies(self.attributes))
 
     def __repr__(self) -> str:
         results = ", ".join("_" if value is None else f"%{value.name}" for value in self._outputs)
@@ -649,10 +656,11 @@ class Graph:
             raise ValueError(message)
         self._chain(node, previous, following)
         taken = self._names.taken
-        for value in node.results:
-            value.graph = self
-            taken.add(value.name)
-        for body in node.bodies():
+        for value in node.outputs:
+            if value is not None:
+                value.graph = self
+                taken.add(value.name)
+        for body in _bodies(node.attributes):
             self.share_names(body)
         return node
 
@@ -685,6 +693,8 @@ def walk(graph: Graph) -> Iterator[Graph]:
 
 
 def _trim(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    if not values or values[-1] is not None:
+        return tuple(values)
     stop = len(values)
     while stop and values[stop - 1] is None:
         stop -= 1
@@ -693,6 +703,18 @@ def _trim(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
 
 _PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
 """What most attributes are, and what has no graphs in it."""
+
+
+def _bodies(attributes: Mapping[str, Attribute]) -> Sequence[Graph]:
+    """The graphs among attributes; of most nodes none, which is found without a generator."""
+    found: Sequence[Graph] = ()
+    for attribute in attributes.values():
+        kind = type(attribute)
+        if kind is tuple and _PLAIN.issuperset(map(type, cast("tuple[Any, ...]", attribute))):
+            continue
+        if kind not in _PLAIN:
+            found = [*found, *_graphs(attribute)]
+    return found
 
 
 def _graphs(attribute: Attribute) -> Iterator[Graph]:

@@ -35,6 +35,7 @@ class Builder:
         *,
         dialect: str = "",
         count: int = 1,
+        absent: frozenset[int] = frozenset(),
         version: int | None = None,
         origin: Span | None = None,
         stem: str = "value",
@@ -48,6 +49,7 @@ class Builder:
             dialect: the dialect that `word` speaks.
             version: of the dialect that is being rewritten, where dialects have one.
             count: number of results that the node has which is being rewritten.
+            absent: those of them, by place, that nobody wants.
             origin: the place in the source that new nodes come from.
             stem: what new values are called.
         """
@@ -56,6 +58,7 @@ class Builder:
         self.before = before
         self.dialect = dialect
         self.count = count
+        self.absent = absent
         self.version = version
         self.origin = origin
         self.stem = stem
@@ -77,6 +80,10 @@ class Builder:
     ) -> tuple[Value, ...]:
         """The results of a word of the builder's dialect, one for each of `facts`."""
         return self._node(word, self.dialect, operands, attributes, facts)
+
+    def wants(self, place: int) -> bool:
+        """Whether the node that is being rewritten has a result at `place`."""
+        return place < self.count and place not in self.absent
 
     def constant(self, data: object, dtype: DType | None = None, name: str | None = None) -> Value:
         """A constant of the graph; `data` is a storage, an array, a number or a nested list."""

@@ -55,6 +55,10 @@ class UnsupportedError(Exception):
     """A lowering or lifting cannot say this node in the other language; the reason is its text."""
 
 
+class ElementTypeError(ShapeError):
+    """An operand has an element type that ONNX does not compute the operator in; another language may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One positional parameter of a page."""
@@ -116,6 +120,7 @@ class Page:
     role: Role = "none"
     index_operands: tuple[str, ...] = ()
     macs: MacRule | None = None
+    is_random: bool = False
     spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @cached_property
@@ -175,6 +180,7 @@ def op(
     role: Role = "none",
     index_operands: Sequence[str] = (),
     macs: MacRule | None = None,
+    is_random: bool = False,
     **spellings: str | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Page]:
     """Declare the page of an operator; the function below is its meaning.
@@ -191,6 +197,7 @@ def op(
         role: how a quantizer treats it.
         index_operands: operands that are shapes, axes, positions or counts.
         macs: how many multiply-accumulates it takes, where that is what it takes time for.
+        is_random: two nodes, or two runs, that say the same need not agree: nothing is folded or merged.
         **spellings: call patterns by dialect.
     """
 
@@ -208,6 +215,7 @@ def op(
             role=role,
             index_operands=tuple(index_operands),
             macs=macs,
+            is_random=is_random,
             spellings={dialect: (said,) if isinstance(said, str) else said for dialect, said in spellings.items()},
         )
         if page.name in PAGES:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Symbolic, Undecided, dim_of, element
-from graphport.core.facts import MOST_ELEMENTS, UNKNOWN, OptionalFact, SequenceFact, TensorFact, Unknown, named
+from graphport.core.facts import (
+    MOST_ELEMENTS,
+    MOST_RANK,
+    UNKNOWN,
+    OptionalFact,
+    SequenceFact,
+    TensorFact,
+    Unknown,
+    named,
+)
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -28,12 +38,26 @@ if TYPE_CHECKING:
     from graphport.ops.types import Types
 
 
+_INFERRED_ANEW = frozenset({"openvino"})
+"""Dialects whose own runtime ignores the element types that a file declares."""
+
+
+_MOST_REMEMBERED = 1 << 14
+"""So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
+
+
+def is_foreign(error: ShapeError, dialect: str) -> bool:
+    """Whether what ONNX forbids is a type that `dialect` has the operator in, so that its node stays as it is."""
+    return dialect in _INFERRED_ANEW and isinstance(error, ElementTypeError)
+
+
 class Inference:
     """Facts of operations, remembered by operator, operands' facts and attributes; findings are collected."""
 
     def __init__(self) -> None:
         self.findings: list[Diagnostic] = []
         self._dialect: dict[Any, tuple[Fact, ...]] = {}
+        self._pages: dict[Any, tuple[Fact, ...]] = {}
 
     @contextmanager
     def in_body(self) -> Generator[None]:
@@ -61,8 +85,8 @@ class Inference:
             if value is None:
                 continue
             claim, value.fact = value.fact, named(fact, value.name)
-            if check_declared or value.fact == UNKNOWN:
-                value.fact = self.reconcile(value, value.fact, claim)
+            if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
+                value.fact = self.reconcile(value, value.fact, claim, node.dialect)
 
     def node(self, node: Node) -> tuple[Fact, ...]:
         """The facts of a node's results; unknown ones where it breaks a rule, which is a finding."""
@@ -71,15 +95,31 @@ class Inference:
         try:
             if not node.dialect:
                 page = registry.pages().get(node.word)
-                return (UNKNOWN,) * count if page is None else self.page(page, operands, node.attributes, count)
+                return (UNKNOWN,) * count if page is None else self._canonical(page, node, operands, count)
+            # Most nodes of a file are what they are called today: no graph of one node is made to find that out.
+            if node.dialect == "onnx" and registry.is_verbatim(node.word, registry.version(node)):
+                return self._canonical(registry.pages()[node.word], node, operands, count)
             return self._word(node, operands, count)
         except ShapeError as error:
-            self.findings.append(Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help))
+            if not is_foreign(error, node.dialect):
+                self.findings.append(Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help))
         except (UnsupportedError, Unknown):
             pass
         return (UNKNOWN,) * count
 
     # Canonical operators
+
+    def _canonical(self, page: Page, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
+        """The facts of a canonical node's results, remembered from one with the same operands and attributes."""
+        if any(type(attribute) is Graph for attribute in node.attributes.values()):
+            return self.page(page, operands, node.attributes, count)
+        key = (page.name, count, tuple(operands), _frozen(node.attributes))
+        found = self._pages.get(key)
+        if found is None:
+            if len(self._pages) >= _MOST_REMEMBERED:
+                self._pages.clear()
+            found = self._pages[key] = self.page(page, operands, node.attributes, count)
+        return found
 
     def page(
         self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
@@ -121,13 +161,16 @@ class Inference:
         if rule is None:
             return (UNKNOWN,) * count
         literals = tuple(map(_literal, node.inputs))
-        key = (node.dialect, node.word, version, count, tuple(operands), literals, _frozen(node.attributes))
+        absent = absent_results(node)
+        key = (node.dialect, node.word, version, count, absent, tuple(operands), literals, _frozen(node.attributes))
         remembered = self._dialect.get(key)
         if remembered is not None:
             return remembered
         # Open dims are called after a result: those of two nodes are not the same.
         stem = node.results[0].name if node.results else node.word
-        builder = Builder(self, count=count, version=version, origin=node.origin, dialect=node.dialect, stem=stem)
+        builder = Builder(
+            self, count=count, absent=absent, version=version, origin=node.origin, dialect=node.dialect, stem=stem
+        )
         values = [_stand_in(value) for value in node.inputs]
         results = registry.results(rule(builder, *values, **node.attributes))
         facts = tuple(UNKNOWN if value is None else value.fact for value in results[:count])
@@ -138,13 +181,14 @@ class Inference:
 
     # Claims
 
-    def reconcile(self, value: Value, fact: Fact, claim: Fact) -> Fact:
-        """`fact`, completed by what the file claims of `value`; a contradiction is a finding."""
+    def reconcile(self, value: Value, fact: Fact, claim: Fact, dialect: str = "") -> Fact:
+        """`fact`, completed by what the file claims of `value` in `dialect`; a contradiction is a finding."""
         if not isinstance(fact, TensorFact) or not isinstance(claim, TensorFact):
             return claim if fact == UNKNOWN else fact
         dtype = claim.dtype if fact.dtype is None else fact.dtype
         if claim.dtype not in (None, dtype):
-            self._contradiction(value, f"the file declares it as {claim.dtype}, it is {dtype}", Severity.ERROR)
+            severity = Severity.WARNING if dialect in _INFERRED_ANEW else Severity.ERROR
+            self._contradiction(value, f"the file declares it as {claim.dtype}, it is {dtype}", severity)
         if fact.shape is None:
             return TensorFact(dtype, claim.shape)
         if claim.shape is not None and not _may_equal(fact.shape, claim.shape):
@@ -182,6 +226,11 @@ class BodyFacts:
         with self._inference.in_body():
             self._inference.graph(self._graph)
         return self.facts
+
+
+def absent_results(node: Node) -> frozenset[int]:
+    """Places of the results that a node does not have although it has later ones."""
+    return frozenset(place for place, value in enumerate(node.outputs) if value is None)
 
 
 def infer(graph: Graph) -> list[Diagnostic]:
@@ -225,7 +274,7 @@ def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> 
         return
     if fact.dtype not in types.dtypes:
         message = f"{name} is {fact.dtype}"
-        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}")
+        raise ElementTypeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}")
     if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
         message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
         raise ShapeError(message, "both must have one element type; cast one of them")
@@ -268,7 +317,8 @@ def _propagate(
     try:
         with np.errstate(all="ignore"):
             answer = page.function(*arrays, **numbers)
-    except (Undecided, ArithmeticError, IndexError, ValueError):
+    except (Undecided, ArithmeticError, IndexError, TypeError, ValueError):
+        # NumPy says TypeError where a symbolic dim stands for a number that it needs, an index for instance.
         return facts
     results: Any = answer if is_sequence(answer) else (answer,)
     for index in wanted:
@@ -280,18 +330,25 @@ def _propagate(
 def _takes_elements(fact: Fact | None) -> bool:
     if not isinstance(fact, TensorFact) or fact.elements is not None or fact.dtype is None or fact.shape is None:
         return False
-    if not (fact.dtype.is_integer or fact.dtype.kind == "b") or len(fact.shape) > 1:
+    if not (fact.dtype.is_integer or fact.dtype.kind == "b") or len(fact.shape) > MOST_RANK:
         return False
-    return not fact.shape or (isinstance(fact.shape[0], int) and fact.shape[0] <= MOST_ELEMENTS)
+    lengths = [n for n in fact.shape if isinstance(n, int)]
+    return len(lengths) == len(fact.shape) and prod(lengths) <= MOST_ELEMENTS
 
 
 def _array(fact: TensorFact) -> np.ndarray[Any, Any]:
     elements, dtype = fact.known, fact.dtype
     if dtype is not None and not any(isinstance(dim, Symbolic) for dim in elements):
-        return np.array(elements, dtype.numpy).reshape(() if fact.shape == () else (-1,))
+        return np.array(elements, dtype.numpy).reshape(_lengths(fact))
     array = np.empty(len(elements), object)
     array[:] = [element(dim) for dim in elements]
-    return array.reshape(()) if fact.shape == () else array
+    return array.reshape(_lengths(fact))
+
+
+def _lengths(fact: TensorFact) -> tuple[int, ...]:
+    """The shape of an array of all elements; of one axis it is as many as there are."""
+    lengths = tuple(n for n in fact.dims if isinstance(n, int))
+    return lengths if len(lengths) == fact.rank else (-1,)
 
 
 def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:
@@ -318,4 +375,4 @@ def _literal(value: Value | None) -> object:
 
 
 def _frozen(attributes: Mapping[str, Attribute]) -> tuple[Any, ...]:
-    return tuple(sorted(attributes.items(), key=lambda item: item[0]))
+    return tuple(sorted(attributes.items())) if len(attributes) > 1 else tuple(attributes.items())

@@ -81,6 +81,7 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
     return None if said is None else partial(_by_pattern, said)
 
 
+@cache
 def is_verbatim(word: str, opset: int | None) -> bool:
     """Whether an ONNX node of `opset` is canonical as it stands."""
     page = pages().get(word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dims import Dim
@@ -92,6 +93,23 @@ def codes(found: Iterable[Diagnostic], *, warnings=True) -> list[str]:
     return list(dict.fromkeys(each.code for each in found if warnings or each.is_error))
 
 
+def line(finding: Diagnostic) -> int | None:
+    return None if finding.span is None else finding.span.line
+
+
+def column(finding: Diagnostic) -> int | None:
+    return None if finding.span is None else finding.span.column
+
+
+def remedy(finding: Diagnostic) -> str:
+    return finding.help or ""
+
+
+def attributes(expansion: Expansion, index: int = -1) -> dict[str, Any]:
+    """The attributes of one operation, the last one unless told otherwise."""
+    return {**expansion.operations[index].attributes}
+
+
 def operations(expansion: Expansion) -> list[str]:
     return [operation.name for operation in expansion.operations]
 
@@ -99,9 +117,8 @@ def operations(expansion: Expansion) -> list[str]:
 def infer(operation: Operation) -> list[TensorFact | None]:
     """Shapes good enough for these tests: what is declared, and elementwise operations."""
     outputs = [*operation.outputs()]
-    declared = operation.attributes.get("shape")
+    declared: Any = operation.attributes.get("shape")
     if operation.name in ("external", "variable", "constant", "reshape"):
-        assert isinstance(declared, tuple)
         shape = declared
     elif operation.name == "softplus":
         raise DiagnosticError(Diagnostic("SHAPE0001", "this page refuses", operation.origin.span))
@@ -109,7 +126,7 @@ def infer(operation: Operation) -> list[TensorFact | None]:
         return [None] * len(outputs)
     else:
         shape = max((_shape(each) for each in operation.inputs()), key=len, default=())
-    return [TensorFact(DType.FLOAT32, tuple(shape))] * len(outputs)
+    return [TensorFact(DType.FLOAT32, tuple(shape)) for _ in outputs]
 
 
 def _shape(tensor: Tensor) -> tuple[Dim, ...]:

@@ -14,11 +14,15 @@ from tests.formats.nnef.documents import (
     OPERATORS,
     checked,
     codes,
+    column,
     final,
     findings,
     fragment,
+    line,
+    probed,
     provisional,
     read,
+    remedy,
 )
 
 Y = "y = relu(x);"
@@ -250,15 +254,15 @@ def test_what_is_right_has_no_findings(text):
 
 def test_a_finding_says_where_and_what_to_do():
     (found,) = checked(final("hidden = relu(x);", "y = relu(hiden);")).diagnostics
-    assert (found.span.line, found.span.column, found.help) == (6, 14, "did you mean 'hidden'?")
+    assert (line(found), column(found), remedy(found)) == (6, 14, "did you mean 'hidden'?")
     (found,) = checked(final("y = relu(a);", "a = relu(x);")).diagnostics
-    assert "line 6" in found.help
+    assert "line 6" in remedy(found)
     (found,) = checked(final("y = rleu(x);")).diagnostics
-    assert found.help == "did you mean 'relu'?"
+    assert remedy(found) == "did you mean 'relu'?"
     (found,) = checked(final("y = softmax(x, axis = [1]);")).diagnostics
-    assert found.help == "did you mean 'axes'?"
+    assert remedy(found) == "did you mean 'axes'?"
     (found,) = checked(final(Y, Y)).diagnostics
-    assert "line 5" in found.help
+    assert "line 5" in remedy(found)
 
 
 def test_an_undefined_name_is_reported_once():
@@ -335,12 +339,12 @@ def test_tolerance_makes_warnings_of_what_other_tools_write():
         assert broken(text) == ["NNEF0334", "NNEF0301", "NNEF0335"]
         found = checked(text, tolerant=True)
         assert not any(each.is_error for each in found.diagnostics)
-        assert found.operations.find("gelu").is_expanded
+        assert found.operations.find("gelu") is found.operations.own["gelu"]
 
 
 def test_findings_stand_in_the_order_of_the_text():
     found = checked(final("a = f(x);", "b = relu(c);", "y = x;")).diagnostics
-    assert [each.span.line for each in found] == [5, 6, 7]
+    assert [line(each) for each in found] == [5, 6, 7]
 
 
 def test_findings_beyond_the_limit_are_counted():
@@ -356,3 +360,19 @@ def test_only_a_document_with_a_source_is_checked():
 def test_large_documents_with_a_mistake_in_every_line_are_checked_quickly():
     text = final(*[f"a{index} = relu(b{index});" for index in range(20_000)], Y)
     assert len(findings(text)) == 101
+
+
+@pytest.mark.parametrize("value", ["relu((x))", "(relu(x))", "leaky_relu(x, alpha = (0.5))", "add(x, -(1.0))"])
+def test_a_flat_statement_has_no_parentheses_around_one_expression(value):
+    assert codes(findings(final(f"y = {value};"))) == ["NNEF0335"]
+    assert codes(findings(final(f"y = {value};", before=OPERATORS))) == []
+
+
+@pytest.mark.parametrize("target", ["(y)", "[(y)]", "(y), z", "((y, z))"])
+def test_parentheses_on_the_left_hold_several_names(target):
+    assert codes(findings(final(f"{target} = relu(x);"))) == ["NNEF0208"]
+
+
+def test_iterators_of_one_comprehension_have_names_of_their_own():
+    (finding,) = findings(probed("[for i in [1], i in [2] yield i]"))
+    assert (finding.code, column(finding)) == ("NNEF0304", 42)

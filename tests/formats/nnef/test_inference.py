@@ -7,9 +7,11 @@ import pytest
 from graphport.formats.nnef.limits import Limits
 from tests.formats.nnef.documents import checked, codes, final, fragment, probed, provisional, read
 
-PARAMETERS = "x: tensor<scalar>, l: tensor<logical>, i: tensor<integer>, xs: tensor<scalar>[] = [1.0], n: integer = 1, "
-PARAMETERS += "a: scalar = 1.0, s: string = 'a', c: logical = true, ns: integer[] = [1], ss: scalar[] = [1.0], "
-PARAMETERS += "t: (integer, scalar) = (1, 1.0)"
+PARAMETERS = (
+    "x: tensor<scalar>, l: tensor<logical>, i: tensor<integer>, xs: tensor<scalar>[] = [1.0], n: integer = 1, "
+    "a: scalar = 1.0, s: string = 'a', c: logical = true, ns: integer[] = [1], ss: scalar[] = [1.0], "
+    "t: (integer, scalar) = (1, 1.0)"
+)
 
 
 def body(statement: str) -> str:

@@ -12,7 +12,7 @@ from graphport.formats.nnef.lexer import (
     string_value,
     tokenize,
 )
-from tests.formats.nnef.documents import codes, final, findings
+from tests.formats.nnef.documents import codes, column, final, findings, line
 
 
 def faulty(statement: str) -> list[str]:
@@ -104,7 +104,7 @@ def test_an_escape_that_is_none_is_a_warning_only():
     (found,) = findings(final("a = variable(shape = [1], label = 'a\\b');", "y = relu(x);"))
     assert not found.is_error
     assert found.span is not None
-    assert (found.span.line, found.span.column) == (5, 41)
+    assert (line(found), column(found)) == (5, 41)
 
 
 def test_the_smallest_integer_needs_its_minus():

@@ -5,8 +5,8 @@ import pytest
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.formats.nnef.limits import Limits
 from graphport.formats.nnef.parser import edition_of, parse_fragments
-from graphport.formats.nnef.syntax import Edition, Missing
-from tests.formats.nnef.documents import BOTH, FRAGMENTS, codes, final, fragment, provisional, read, tree
+from graphport.formats.nnef.syntax import Edition, Missing, Name, Tuple
+from tests.formats.nnef.documents import BOTH, FRAGMENTS, codes, column, final, fragment, line, provisional, read, tree
 
 BODY = "graph g( x ) -> ( y )\n{\n    x = external(shape = [1]);\n    y = relu(x);\n}\n"
 
@@ -59,7 +59,7 @@ def test_final_keywords_are_names_in_the_provisional_edition():
 def test_all_mistakes_are_found_in_one_run_each_at_its_place():
     text = final("a = relu(x", "b = relu(x;", "c = relu(a) relu(b);", "d = f(,);", "y = relu(c);")
     parsed = read(text)
-    places = [(each.span.line, each.span.column) for each in parsed.diagnostics if each.span]
+    places = [(line(each), column(each)) for each in parsed.diagnostics if each.span]
     assert places == [(6, 5), (6, 15), (7, 17), (8, 11)]
     graph = parsed.document.graph
     assert graph is not None
@@ -70,19 +70,19 @@ def test_a_statement_that_cannot_be_read_still_assigns_its_names():
     graph = read(final("a, b = split(x;", "y = relu(a);")).document.graph
     assert graph is not None
     assert isinstance(graph.body[1].value, Missing)
-    assert [name.text for name in graph.body[1].target.items] == ["a", "b"]
+    assert graph.body[1].target == Tuple((Name("a"), Name("b")))
 
 
 def test_a_missing_semicolon_costs_nothing_else():
     parsed = read(final("a = relu(x)", "b = relu(a)", "y = relu(b);"))
-    assert [(each.span.line, each.code) for each in parsed.diagnostics] == [(5, "NNEF0203"), (6, "NNEF0203")]
+    assert [(line(each), each.code) for each in parsed.diagnostics] == [(5, "NNEF0203"), (6, "NNEF0203")]
     assert parsed.document.graph is not None
     assert len(parsed.document.graph.body) == 4
 
 
 def test_after_a_broken_header_the_body_is_read_for_its_own_mistakes():
     text = final("y = relu(x);", before=FRAGMENTS + "fragment f( x ) -> ( y: tensor<scalar> ) { y = relu(x; }\n")
-    assert [each.span.line for each in read(text).diagnostics] == [3, 3]
+    assert [line(each) for each in read(text).diagnostics] == [3, 3]
     assert read(text).document.unread == {"f"}
 
 
@@ -248,3 +248,9 @@ def test_declarations_alone_are_read_or_refused():
     assert definition.name.text == "f"
     with pytest.raises(DiagnosticError):
         parse_fragments(Source("a", "fragment f( x: tensor<> );"))
+
+
+def test_the_provisional_edition_has_no_operator_in():
+    before = "fragment f( x: tensor ) -> ( y: tensor ) { y = x if 1 in [1] else x }\n"
+    (finding,) = read(provisional("y = f(x)", before=before), Edition.PROVISIONAL).diagnostics
+    assert (finding.code, column(finding)) == ("NNEF0213", 55)

@@ -8,7 +8,7 @@ from graphport.core.diagnostics import Source
 from graphport.formats.nnef.limits import DEFAULT
 from graphport.formats.nnef.quant import Quantization, check_quantization, parse_quantization, quantization_text
 from graphport.formats.nnef.syntax import Edition
-from tests.formats.nnef.documents import checked, codes, evaluated, final, provisional
+from tests.formats.nnef.documents import checked, codes, evaluated, final, line, provisional, remedy
 
 TEXT = final(
     "w = variable(shape = [4, 3, 3, 3], label = 'conv/w');",
@@ -23,7 +23,7 @@ ZERO_POINT = "zero_point_linear_quantize(zero_point = {}, scale = {}, bits = 8, 
 def quantized(text: str, document=TEXT, edition=Edition.FINAL):
     expansion = evaluated(document)
     labels = {
-        each.attributes["label"]: next(each.outputs()) for each in expansion.operations if each.name == "variable"
+        str(each.attributes["label"]): next(each.outputs()) for each in expansion.operations if each.name == "variable"
     }
     parsed = parse_quantization(Source("graph.quant", text), edition)
     found, diagnostics = check_quantization(parsed, checked(document).operations, expansion.tensors, labels)
@@ -105,12 +105,17 @@ def test_a_rule_that_is_broken_is_the_only_finding(text, code):
 
 def test_all_mistakes_are_found_in_one_run():
     _, diagnostics = quantized(f'"a" {LINEAR};\n"b": {LINEAR};\n"y": relu(x = 1.0);\n')
-    assert [(each.code, each.span.line) for each in diagnostics] == [("NNEF0201", 1), ("NNEF0802", 2), ("NNEF0805", 3)]
+    assert [(each.code, line(each)) for each in diagnostics] == [("NNEF0201", 1), ("NNEF0802", 2), ("NNEF0805", 3)]
 
 
 def test_a_misspelled_tensor_has_a_suggestion():
     (finding,) = quantized(f'"conv/v": {LINEAR};')[1]
-    assert finding.help == "did you mean 'conv/w'?"
+    assert remedy(finding) == "did you mean 'conv/w'?"
+
+
+def test_deep_arrays_are_a_finding():
+    text = f'"w": logarithmic_quantize(max = {"[" * 20_000}1.0{"]" * 20_000}, bits = 8);'
+    assert codes(quantized(text)[1]) == ["NNEF0415"]
 
 
 names = st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=8)

@@ -502,3 +502,24 @@ def test_a_comment_that_only_looks_so_is_passed_over(tmp_path, note):
     text = document("x = external(shape = [2])", f"# originally {note}\n    y = relu(x)")
     graph, _ = read(saved(tmp_path, text))
     assert not graph.outputs[0].has_notes
+
+
+@pytest.mark.parametrize(
+    ("statements", "code"),
+    [
+        pytest.param("v = variable(shape = [2], label = 'v'); y = update(v, x);", "NNEF06", id="update"),
+        pytest.param(
+            "j = argmax_pool(x, size = [2], stride = [2]); y = sample(x, j, size = [2]);", "SHAPE0001", id="sample"
+        ),
+        pytest.param("y = max_pool(x, size = [2, 2]);", "NNEF06", id="a window of another rank"),
+    ],
+)
+def test_flat_texts_are_held_to_their_shapes_too(tmp_path, statements, code):
+    text = f"version 1.0;\ngraph g( x ) -> ( y )\n{{\n    x = external(shape = [4]);\n    {statements}\n}}\n"
+    (tmp_path / "a.nnef").write_text(text)
+    with pytest.raises(DiagnosticError) as caught:
+        read(tmp_path / "a.nnef")
+    (finding,) = [finding for finding in caught.value.diagnostics if finding.is_error]
+    assert finding.code.startswith(code)
+    assert finding.span is not None
+    assert finding.span.line == 5

@@ -38,7 +38,8 @@ def test_equal_arrays_share_their_items_and_know_their_own_places():
     text = final("a = reshape(x, shape = [1, 2]);", "y = reshape(a, shape = [1, 2]);")
     graph = tree(text).graph
     assert graph is not None
-    arrays = [statement.value.arguments[1].value for statement in graph.body[1:]]
+    calls = [statement.value for statement in graph.body[1:] if isinstance(statement.value, Call)]
+    arrays = [each for call in calls if isinstance(each := call.arguments[1].value, Array)]
     assert arrays[0].shared is arrays[1].shared
     assert [[text[item.start : item.stop] for item in array.items] for array in arrays] == [["1", "2"], ["1", "2"]]
     assert arrays[0].items[0].start < arrays[1].items[0].start

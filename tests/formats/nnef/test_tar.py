@@ -73,6 +73,7 @@ def test_no_damage_makes_anything_but_members_or_findings(changes):
         ("a", None),
         ("a/b.c", None),
         ("a..b/..c", None),
+        ("block 1:a", None),
         ("", "names no file"),
         ("a\0b", "names no file"),
         ("/a", "is absolute"),

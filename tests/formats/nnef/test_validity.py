@@ -246,6 +246,7 @@ def test_provisional_rules(statement, code):
 def test_a_finding_stands_at_the_argument():
     text = final("y = softmax(x, axes = [1, 7]);")
     (finding,) = evaluated(text).diagnostics
+    assert finding.span is not None
     assert text[finding.span.start : finding.span.stop] == "[1, 7]"
 
 

@@ -21,6 +21,8 @@ from graphport.core.storage import FileStorage, MappedFile, storage_of
 from graphport.formats.nnef import read, write
 from graphport.formats.nnef.container import open_container
 from graphport.formats.nnef.items import Filled
+from graphport.formats.nnef.portable import portable
+from graphport.formats.nnef.syntax import Edition
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
@@ -135,7 +137,7 @@ def test_lists_of_operands_and_of_results(tmp_path):
     a, b = make.several("split", make.x, out=("a", "b"), axis=1, ratios=(1, 3))
     c = make("concat", b, a, make.x, out="c", axis=1)
     m, v = make.several("moments", c, out=("m", "v"), axes=(0, 1))
-    statements = lines(make.done(m, v), tmp_path)
+    statements = lines(make.done(m, v), tmp_path, strict=False)
     assert statements[1:] == [
         "[a, b] = split(x, axis = 1, ratios = [1, 3]);",
         "c = concat([b, a, x], axis = 1);",
@@ -213,7 +215,7 @@ def test_data_types_are_said_where_they_are_not_scalar(tmp_path):
         if node.word == "cast":
             node.set_attribute("dtype", DType.FLOAT16)
     c = make("not", make.x, out="c", dtype=BOOL)
-    assert lines(make.done(a, b, c), tmp_path) == [
+    assert lines(make.done(a, b, c), tmp_path, strict=False) == [
         "x = external<logical>(shape = [2, 3]);",
         "i = external<integer>(shape = [2]);",
         "t = variable<integer>(shape = [2], label = 't');",
@@ -309,7 +311,7 @@ def test_variables_of_one_label_and_the_same_numbers_share_a_file(tmp_path):
     second = make.graph.add_constant("b", first.fact, first.storage)
     second.notes["label"] = "w"
     third = make.constant(np.ones(2), "c", label="w")
-    y = make("add_n", make.x, first, second, third, out="y")
+    y = make("concat", make.x, first, second, third, out="y", axis=0)
     assert [line.partition("label = ")[2] for line in lines(make.done(y), tmp_path)[1:4]] == [
         "'w');",
         "'w');",
@@ -427,7 +429,7 @@ def test_the_provisional_edition_is_written(tmp_path):
     ("graph", "code"),
     [
         pytest.param(with_dtype(I64), "NNEF0764", id="integers"),
-        pytest.param(with_call("gelu"), "NNEF0767", id="a later operation"),
+        pytest.param(with_call("sin"), "NNEF0767", id="a later operation"),
         pytest.param(with_call("leaky_relu", alpha=-1.0), "NNEF0766", id="a negative number"),
     ],
 )
@@ -452,12 +454,15 @@ graph net(x) -> (y)
 """
 
 
+QUANTIZED = '"h": linear_quantize(min = 0.0, max = 2.5, bits = 8);\n'
+
+
 @pytest.fixture
 def commented(tmp_path) -> Path:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "graph.nnef").write_text(WITH_COMMENTS)
-    (folder / "graph.quant").write_text("")
+    (folder / "graph.quant").write_text(QUANTIZED)
     with (folder / "w.dat").open("wb") as file:
         nnef.write_tensor(file, np.array([1, 2], np.float16))
     return folder
@@ -522,7 +527,7 @@ def test_an_unchanged_graph_is_flat_where_that_is_asked_for(tmp_path, commented)
         "w = variable(shape = [2], label = 'w');",
         "y = mul(h, w);",
     ]
-    assert (tmp_path / "out" / "graph.quant").exists()
+    assert (tmp_path / "out" / "graph.quant").read_text() == QUANTIZED
 
 
 def test_the_widths_of_numbers_are_kept_for_lenient_readers(tmp_path, commented):
@@ -538,7 +543,7 @@ def test_constants_stay_in_the_text_for_lenient_readers(tmp_path):
     constant = make.constant([[0.1, 1], [2, 3]], "c", constant=True)
     filled = make.graph.add_constant("f", TensorFact(F32, (2, 2)), Filled(0.5, F32, (2, 2)))
     filled.notes["constant"] = True
-    graph = make.done(make("add_n", make.x, constant, filled, out="y"))
+    graph = make.done(make("concat", make.x, constant, filled, out="y", axis=0))
     assert lines(graph, tmp_path, strict=False)[1:3] == [
         "c = constant(shape = [2, 2], value = [0.1, 1.0, 2.0, 3.0]);",
         "f = constant(shape = [2, 2], value = [0.5]);",
@@ -587,26 +592,33 @@ NUMBERS = st.floats(width=32)
 def graphs(draw) -> Graph:
     make = Making(draw(NAMES), shape=(2, 3), input=draw(NAMES))
     values = [make.x]
+    shapes = {make.x: (2, 3)}
     for _ in range(draw(st.integers(1, 8))):
-        name, first, second = draw(NAMES), draw(st.sampled_from(values)), draw(st.sampled_from(values))
+        name, first = draw(NAMES), draw(st.sampled_from(values))
+        rows, columns = shape = shapes[first]
+        second = draw(st.sampled_from([value for value in values if shapes[value] == shape]))
         match draw(st.integers(0, 5)):
             case 0:
                 made = [make("relu", first, out=name)]
             case 1:
                 made = [make("add", first, second, out=name)]
             case 2:
-                shape = draw(st.sampled_from([(), (1,), (2, 3)]))
-                data = draw(st.lists(NUMBERS, min_size=math.prod(shape), max_size=math.prod(shape)))
-                made = [make("mul", first, make.constant(np.reshape(data, shape), draw(NAMES)), out=name)]
-            case 3:
+                own = draw(st.sampled_from([(), (1,), (rows, columns)]))
+                data = draw(st.lists(NUMBERS, min_size=math.prod(own), max_size=math.prod(own)))
+                made = [make("mul", first, make.constant(np.reshape(data, own), draw(NAMES)), out=name)]
+            case 3 if rows % 2 == 0:
                 made = make.several("split", first, out=(name, draw(NAMES)), axis=0, ratios=(1, 1))
-            case 4:
-                made = [make("concat", first, second, first, out=name, axis=draw(st.integers(0, 1)))]
+                shape = (rows // 2, columns)
+            case 4 if rows * columns < 100:
+                axis = draw(st.integers(0, 1))
+                made = [make("concat", first, second, first, out=name, axis=axis)]
+                shape = (3 * rows, columns) if axis == 0 else (rows, 3 * columns)
             case _:
                 made = [
                     make("leaky_relu", first, out=name, alpha=draw(st.floats(allow_nan=False, allow_infinity=False)))
                 ]
         values += made
+        shapes |= dict.fromkeys(made, shape)
     outputs = draw(st.lists(st.sampled_from(values[1:]), min_size=1, max_size=3, unique=True))
     return make.done(*outputs)
 
@@ -623,7 +635,7 @@ def test_reading_undoes_writing(tmp_path_factory, graph, name, strict):
     straight = rewrite.copy(again)
     for value in [value for value in straight.values() if not value.is_literal]:
         value.name = bent.get(value.name, value.name)
-    assert content(straight) == content(graph)
+    assert content(straight) == content(portable(graph, Edition.FINAL) if strict else graph)
     write(again, path.with_name("second"), strict=strict, flatten=True)
     assert open_container(path.with_name("second")).graph().text == open_container(path).graph().text
 

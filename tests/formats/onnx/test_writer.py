@@ -249,14 +249,14 @@ def test_attributes_take_the_types_of_the_schema() -> None:
     graph = Graph("net", opsets={"": OPSET})
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (1, 1)))
     elu = graph.append(Node("Elu", [x], [Value("a", VECTOR)], {"alpha": 2}))
-    cast = graph.append(Node("Cast", [elu.output], [Value("b", VECTOR)], {"to": DType.FLOAT16, "saturate": True}))
+    cast = graph.append(Node("Cast", [elu.output], [Value("b", VECTOR)], {"to": DType.FLOAT16, "saturate": False}))
     mean = graph.append(Node("Transpose", [cast.output], [Value("c", VECTOR)], {"perm": ()}))
     graph.add_output(mean.output)
     written = to_proto(graph).graph.node
     assert [(a.name, helper.get_attribute_value(a)) for node in written for a in node.attribute] == [
         ("alpha", 2.0),
         ("to", TensorProto.FLOAT16),
-        ("saturate", 1),
+        ("saturate", 0),
         ("perm", []),
     ]
     assert written[2].attribute[0].type == AttributeProto.INTS

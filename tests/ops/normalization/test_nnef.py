@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphport.ops.normalization import LRN, BatchNormalization, LpNormalization
+from graphport.ops.normalization import (
+    LRN,
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    LpNormalization,
+    MeanVarianceNormalization,
+    RMSNormalization,
+)
 from tests.ops.oracle import compare, run_word, there_and_back
 
 
@@ -104,3 +113,30 @@ def test_saying_other_normalizations_keeps_their_meaning():
     x[0, 0, 0] = 0
     for p in (1, 2):
         assert there_and_back(LpNormalization, [x], p=p, tolerance=1e-5) == [f"l{p}_normalization"]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_saying_a_layer_normalization_keeps_its_meaning(axis, symbolic):
+    x, scale, bias = random(2, 3, 4), random(4), random(3, 1, seed=1)
+    attributes: dict[str, Any] = {"axis": axis, "epsilon": 0.01, "symbolic": symbolic, "tolerance": 1e-5}
+    assert there_and_back(LayerNormalization, [x, scale], **attributes)
+    assert there_and_back(LayerNormalization, [x, scale, bias], constants=(1, 2), **attributes)
+    assert there_and_back(LayerNormalization, [x, scale, bias], outputs=3, **attributes)
+    assert there_and_back(RMSNormalization, [x, scale], **attributes)
+    assert there_and_back(LayerNormalization, [x, scale], stash_type=16) is None
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5), (2, 4, 5, 3)])
+def test_saying_normalizations_of_channels_keeps_their_meaning(shape):
+    x, scale, bias = random(*shape), random(4), random(4, seed=1)
+    assert there_and_back(InstanceNormalization, [x, scale, bias], epsilon=0.01, tolerance=1e-5)
+    for groups in (1, 2, 4):
+        attributes: dict[str, Any] = {"num_groups": groups, "epsilon": 0.01}
+        assert there_and_back(GroupNormalization, [x, scale, bias], constants=(1, 2), tolerance=1e-5, **attributes)
+    assert there_and_back(GroupNormalization, [x, scale, bias], symbolic=True, num_groups=2) is None
+
+
+def test_saying_a_mean_variance_normalization_keeps_its_meaning():
+    assert there_and_back(MeanVarianceNormalization, [random(2, 3, 4, 5)], tolerance=1e-5)
+    assert there_and_back(MeanVarianceNormalization, [random(2, 3, 4)], axes=(-1, 1), tolerance=1e-5)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range
+from graphport.ops.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range, spread
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page
 
 WIDE = [DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4]
@@ -53,7 +53,33 @@ def test_quantization_to_integers_is_that_of_onnx_runtime(case):
 @given(granular(NARROW_FLOATS), st.integers(0, 1))
 def test_quantization_to_narrow_floats_is_that_of_onnx_runtime(case, saturate):
     inputs, attributes = case
+    assume(saturate or not overflows_barely(inputs, attributes))
     check_page(QuantizeLinear, inputs, saturate=saturate, **attributes)
+
+
+def overflows_barely(inputs, attributes):
+    """Whether a quotient is in the band above the largest e4m3fn where ONNX Runtime contradicts the standard.
+
+    The table of Cast says NaN of all that is rounded above 448; ONNX Runtime 1.31 gives 448 for 480 < x < 496.
+    """
+    x, scale, _ = inputs
+    steps = np.abs(x / spread(scale, x, attributes["axis"], attributes.get("block_size", 0)))
+    return bool(((steps > 460) & (steps < 500)).any())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest", "above", "beyond"),
+    [
+        pytest.param(DType.FLOAT8E4M3FN, 448, [463.9, 464.1, 470, 481, 495, 500, 1e9], np.nan, id="e4m3fn"),
+        pytest.param(DType.FLOAT8E5M2, 57344, [61439, 61441, 62000, 65535, 66000, 1e9], np.inf, id="e5m2"),
+    ],
+)
+def test_what_is_rounded_above_the_largest_narrow_float_is_lost_without_saturation(dtype, largest, above, beyond):
+    x, scale = np.array(above, np.float32), np.ones((), np.float32)
+    found = run_page(QuantizeLinear, [x, scale], output_dtype=dtype, saturate=0)[0].astype(np.float32)
+    np.testing.assert_array_equal(found, [largest, *[beyond] * (len(above) - 1)])
+    kept = run_page(QuantizeLinear, [x, scale], output_dtype=dtype)[0].astype(np.float32)
+    assert kept.tolist() == [largest] * len(above)
 
 
 @given(granular(WIDE + NARROW_FLOATS))

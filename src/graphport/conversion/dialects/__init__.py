@@ -23,7 +23,7 @@ def before_legalizing(graph: Graph) -> None:
     spoken = dict.fromkeys([*graph.opsets, *(node.dialect for inner in walk(graph) for node in inner)])
     for dialect in spoken:
         module = _module(dialect)
-        if module is not None:
+        if module is not None and hasattr(module, "before"):
             module.before(graph)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from graphport.conversion import quantization_file
 from graphport.core.facts import TensorFact
+from graphport.formats.nnef.original import original_of
+from graphport.formats.nnef.primitives import restore
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 
@@ -26,7 +28,10 @@ class State:
 
 
 def before(graph: Graph) -> None:
-    """Make variables that are updated inputs and outputs, and quantized tensors results of quantizing nodes."""
+    """Restore operators that fragments stand for, expose variables that are updated, and spell quantizations out."""
+    original = original_of(graph)
+    if original is not None:
+        restore(graph, original.checked.operations.own)
     _expose_states(graph)
     quantization_file.spell_out(graph)
 

@@ -54,22 +54,25 @@ class Binder:
 
     def _plan(self, declaration: Declaration, names: tuple[str | None, ...]) -> Plan | None:
         formals = declaration.formals
-        bound: list[int] = []
+        indices = {formal.name: index for index, formal in enumerate(formals)}
+        bound: dict[int, None] = {}
         lenient: int | None = None
+        has_named = False
         for position, name in enumerate(names):
             if name is None:
-                if position >= len(formals) or len(bound) < position or any(names[:position]):
+                if position >= len(formals) or has_named:
                     return None
                 if not formals[position].takes_tensors:
                     if not self._is_lenient(declaration):
                         return None
                     lenient = position if lenient is None else lenient
-                bound.append(position)
+                bound[position] = None
             else:
-                index = declaration.index(name)
+                has_named = True
+                index = indices.get(name)
                 if index is None or index in bound:
                     return None
-                bound.append(index)
+                bound[index] = None
         absent = tuple(index for index in range(len(formals)) if index not in bound)
         if any(formals[index].default is None for index in absent):
             return None

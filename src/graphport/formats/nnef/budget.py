@@ -34,9 +34,14 @@ class Budget:
 
     def operation(self, node: Node, frame: Frame) -> None:
         """An operation is made."""
-        self.operations -= 1
+        self.results(1, node, frame)
+
+    def results(self, count: int, node: Node, frame: Frame) -> None:
+        """An operation is made with an array of `count` results, each of which costs as much as an operation."""
+        self.operations -= count
         if self.operations < 0:
-            message = f"expansion makes more than {self._limits.operations} operations beyond the length of the text"
+            more = f"more than {self._limits.operations} operations and results"
+            message = f"expansion makes {more} beyond the length of the text"
             self._reporter.error("NNEF0507", message, node, frame, "the limit is the setting 'operations'")
             raise Exhausted
 

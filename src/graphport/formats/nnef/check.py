@@ -351,7 +351,7 @@ class _Checker:
         if OPERATORS in self._enabled if self._is_final else not is_graph:
             return
         for statement in body:
-            culprit = None if statement.is_flat else _first_extended(statement.value, allows_minus=self._is_final)
+            culprit = None if statement.is_flat else _first_extended(statement, allows_minus=self._is_final)
             if culprit is None:
                 continue
             if self._is_final:
@@ -399,8 +399,13 @@ def _remedy_of_target(kind: Type, value: Expression) -> str | None:
             return f"{named} has one result"
 
 
-def _first_extended(value: Expression, *, allows_minus: bool) -> Expression | None:
-    """The first part of `value` that a flat statement cannot have: it is one call of plain arguments."""
+def _first_extended(statement: Assignment, *, allows_minus: bool) -> Expression | None:
+    """The first part of a statement's value that a flat one cannot have: it is one call of plain arguments."""
+    culprit = _first_not_flat(statement.value, allows_minus=allows_minus)
+    return culprit if culprit is not None or statement.group is None else Missing(*statement.group)
+
+
+def _first_not_flat(value: Expression, *, allows_minus: bool) -> Expression | None:
     if isinstance(value, Missing):
         return None
     if not isinstance(value, Call):
@@ -423,5 +428,7 @@ def _described(node: Expression) -> str:
             return f"'{node.name}' called inside an expression"
         case Unary() | Binary():
             return f"operator '{node.operator}'"
+        case Missing():
+            return "a pair of parentheses around one expression"
         case _:
             return "an expression that is no call"

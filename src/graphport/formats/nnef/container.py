@@ -13,20 +13,20 @@ import stat
 import tempfile
 import zlib
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+from graphport.core.replacing import replacing
 from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header
 from graphport.formats.nnef.tensors import Payload, Region
 from graphport.formats.nnef.unpacked import UnpackedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
     from typing import BinaryIO
 
 GRAPH = "graph.nnef"
@@ -321,7 +321,7 @@ def write_container(path: Path | str, files: Mapping[str, Payload]) -> None:
     ordered = {file: files[file] for file in order}
     try:
         if name.endswith(_TAR):
-            with _replaced(path) as target:
+            with replacing(path) as target:
                 _write_tar(target, ordered)
         elif name.endswith(_GZIPPED):
             _write_gzipped(path, ordered)
@@ -341,7 +341,7 @@ def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
     # The graph comes last: with it alone the pair is complete.
     for place, name in ((beside, QUANTIZATION), (path, GRAPH)):
         if name in files:
-            with _replaced(place) as target:
+            with replacing(place) as target:
                 _write_all(target, files[name])
 
 
@@ -361,21 +361,8 @@ def _write_gzipped(path: Path, files: Mapping[str, Payload]) -> None:
     import gzip
 
     # Trained weights hardly shrink: higher levels take several times as long for the same size.
-    with _replaced(path) as target, gzip.GzipFile("", "wb", 1, target, mtime=0) as packed:
+    with replacing(path) as target, gzip.GzipFile("", "wb", 1, target, mtime=0) as packed:
         _write_tar(packed, files)  # pyright: ignore[reportArgumentType]  it writes bytes as a file does
-
-
-@contextmanager
-def _replaced(path: Path) -> Generator[BinaryIO]:
-    """A file that takes the place of `path` when it is complete, and vanishes when it is not."""
-    path = Path(os.path.realpath(path))
-    beside = _beside(path)
-    try:
-        with beside.open("xb") as target:
-            yield target
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _beside(path: Path) -> Path:

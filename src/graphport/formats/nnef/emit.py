@@ -15,7 +15,7 @@ from graphport.formats.nnef.validity import faults
 from graphport.formats.nnef.variables import Variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from graphport.core.facts import TensorFact
     from graphport.formats.nnef.budget import Budget
@@ -67,6 +67,7 @@ class Emitter:
         self._known: dict[int, tuple[Value, Attribute]] = {}
         self._propagated = 0
         self._failed: set[int] = set()
+        self._right: dict[Hashable, list[TensorFact | None]] = {}
 
     # ── operations ──
 
@@ -161,7 +162,7 @@ class Emitter:
             return self._tensor(data or "", hint)
         if isinstance(kind, ArrayOf) and kind.item is not None:
             count = self._count(operation, node, frame, target)
-            self._budget.length(count, node, frame)
+            self._budget.results(count, node, frame)
             each = target.items if isinstance(target, Array) and len(target.items) == count else [None] * count
             return [self._result(kind.item, operation, node, frame, inner) for inner in each]
         if isinstance(kind, TupleOf):
@@ -171,7 +172,7 @@ class Emitter:
     def _like(self, target: Expression | None, hint: str, node: Node, frame: Frame) -> Value:
         """Tensors in the structure of `target`, which is no deeper than types are."""
         if isinstance(target, Array | Tuple):
-            self._budget.length(len(target.items), node, frame)
+            self._budget.results(len(target.items), node, frame)
             items = [self._like(item, hint, node, frame) for item in target.items]
             return items if isinstance(target, Array) else tuple(items)
         return self._tensor("", hint)
@@ -279,22 +280,40 @@ class Emitter:
                 self._failed.update(tensor.order for tensor in operation.outputs())
 
     def _is_right(self, operation: Operation) -> bool:
+        """Whether there is no error in `operation`; if so, what is known of its results is set."""
+        form = None if self._infer is None else _form(operation)
+        known = self._right.get(form)
+        if known is not None:
+            _set_facts(operation, known)
+            return True
+        said = self._reporter.findings.count
+        facts = self._facts(operation)
+        if facts is None:
+            return False
+        _set_facts(operation, facts)
+        if (
+            form is not None
+            and said == self._reporter.findings.count
+            and all(fact is not None and fact.is_static for fact in facts)
+        ):
+            self._right[form] = facts
+        return True
+
+    def _facts(self, operation: Operation) -> list[TensorFact | None] | None:
+        """What is known of the results of `operation`; `None` after findings if there is an error in it."""
         found = [*faults(operation, is_final=self._is_final)]
         for finding in found:
             self._reporter.findings.add(finding)
         if any(finding.is_error for finding in found):
-            return False
+            return None
         if self._infer is None:
-            return True
+            return [None for _ in operation.outputs()]
         try:
-            facts = self._infer(operation)
+            return [*self._infer(operation)]
         except DiagnosticError as error:
             for finding in error.diagnostics:
                 self._reporter.findings.add(finding)
-            return False
-        for tensor, fact in zip(operation.outputs(), facts, strict=True):
-            tensor.fact = fact
-        return True
+            return None
 
     # ── names ──
 
@@ -310,6 +329,25 @@ class Emitter:
 
 
 _DECLARED = frozenset(("external", "variable", "constant"))
+
+
+def _form(operation: Operation) -> Hashable:
+    """What the rules of an operation and its results' shapes depend on: equal for operations that are alike."""
+    operands = tuple(
+        [
+            (operand.fact, operand.literal, operand.data)
+            if isinstance(operand, Tensor)
+            else tuple([(tensor.fact, tensor.literal, tensor.data) for tensor in tensors(operand)])
+            for operand in operation.operands.values()
+        ]
+    )
+    counts = tuple([1 if isinstance(result, Tensor) else len(result) for result in operation.results])
+    return operation.name, operation.generic, operands, tuple(operation.attributes.values()), counts
+
+
+def _set_facts(operation: Operation, facts: Sequence[TensorFact | None]) -> None:
+    for tensor, fact in zip(operation.outputs(), facts, strict=True):
+        tensor.fact = fact
 
 
 def literal(value: Value) -> Tensor:

@@ -115,6 +115,12 @@ class Expressions:
         self._types = PRIMITIVES[words.edition] | {"?"}
         self._open: list[_Open] = []
         self._value: Expression = Logical(value=False)
+        self._group: tuple[int, int] | None = None
+
+    def take_group(self) -> tuple[int, int] | None:
+        """The first parentheses around a single expression since the last call of this: trees do not keep them."""
+        found, self._group = self._group, None
+        return found
 
     def parse(self) -> Expression:
         """The expression that begins at the current word; stops before the first word that cannot go on with it.
@@ -251,6 +257,7 @@ class Expressions:
         if word == "[" and not self._begins_statement():
             return self._subscript()
         if strength := PRECEDENCE.get(word):
+            self._check_edition(word)
             self._reduce(strength)
             return self._push_binary(_Kind.BINARY, strength)
         if word == "if":
@@ -262,6 +269,12 @@ class Expressions:
         if not self._open:
             return _Next.NOTHING
         return self._go_on(self._open[-1])
+
+    def _check_edition(self, operator: str) -> None:
+        words = self._words
+        if operator == "in" and not words.is_final:
+            message = "the operator 'in' belongs to the final edition"
+            raise Fault(Diagnostic("NNEF0213", message, words.here(), "compare the items one by one with '=='"))
 
     def _push_binary(self, kind: _Kind, strength: int) -> _Next:
         if len(self._open) > self._words.limits.nesting:
@@ -338,6 +351,7 @@ class Expressions:
         if top.kind is _Kind.GROUP and word == ")" and not top.items:
             self._open.pop()
             words.advance()
+            self._group = self._group or (top.start, words.last)
             return _Next.OPERATOR
         if top.kind is _Kind.CALL:
             start = self._value.start if top.name is None else top.name.start

@@ -22,6 +22,11 @@ class Findings:
         self._found: list[Diagnostic] = []
 
     @property
+    def count(self) -> int:
+        """How many findings have been made, shown or not."""
+        return len(self._found) + self.suppressed
+
+    @property
     def is_full(self) -> bool:
         """Whether further findings are only counted, so that it is idle to think about remedies."""
         return len(self._found) >= self.limit

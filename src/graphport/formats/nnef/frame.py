@@ -69,7 +69,10 @@ class Reporter:
 
     def origin(self, node: Node, frame: Frame) -> Origin:
         """The place of `node`, with the calls that lead to it."""
-        return Origin(Span(self.findings.source, node.start, node.stop), frame.fragment, frame.caller)
+        span = Span(self.findings.source, node.start, node.stop)
+        if frame.caller is None or frame.fragment is None:
+            return Origin(span)
+        return frame.caller.within(frame.fragment, span)
 
     def error(self, code: str, message: str, node: Node, frame: Frame, help: str | None = None) -> Abandoned:
         """Note an error at `node` for the caller to raise what comes of it."""

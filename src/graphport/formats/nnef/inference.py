@@ -198,7 +198,7 @@ class Inference:
         item_type = _common_of(kinds)
         if item_type is None and kinds:
             return None
-        found = array_of(item_type)
+        found = UNKNOWN if item_type is UNKNOWN else array_of(item_type)
         if not has_names:
             self._arrays[id(node.shared)] = found
         return found
@@ -264,6 +264,8 @@ class Inference:
         kinds: list[Type] = []
         for item in node.items:
             kinds += [(yield self._of(item, scope))]
+        if any(kind is UNKNOWN for kind in kinds):
+            return UNKNOWN
         if isinstance(node, Tuple):
             return self._bounded(tuple_of(*kinds), node)
         if not kinds:
@@ -479,7 +481,12 @@ class Inference:
                 remedy = "range_of(s) counts its characters" if source is STRING else None
                 self._findings.error("NNEF0412", message, loop.source, remedy)
             kinds.append((source.item or UNKNOWN) if isinstance(source, ArrayOf) else UNKNOWN)
+        seen: set[str] = set()
         for loop, kind in zip(node.loops, kinds, strict=True):
+            if loop.name.text in seen:
+                message = f"'{loop.name.text}' goes through two arrays"
+                self._findings.error("NNEF0304", message, loop.name, "each iterator has a name of its own")
+            seen.add(loop.name.text)
             hidden.append((loop.name.text, scope.types.get(loop.name.text)))
             scope.types[loop.name.text] = kind
         if node.condition is not None:

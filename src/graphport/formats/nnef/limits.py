@@ -22,7 +22,7 @@ class Limits:
     """Fragments expanded within one another."""
 
     operations: int = 20_000
-    """Operations that expansion may make, beside one for each character of the text."""
+    """Operations, and results in arrays, that expansion may make, beside one for each character of the text."""
 
     steps: int = 150_000
     """Expressions that may be evaluated, beside ten for each character of the text."""

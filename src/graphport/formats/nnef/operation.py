@@ -47,14 +47,23 @@ Operand: TypeAlias = "Tensor | tuple[Operand, ...]"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Origin:
-    """The place of a call in the text, and where from the fragment around it was called."""
+    """The place of a call in the text, and where from the fragment around it was called.
+
+    `depth` calls lead to it, of which `outermost` is the place of the one in the graph.
+    """
 
     span: Span
     fragment: str | None = None
     caller: Origin | None = None
+    depth: int = 0
+    outermost: Span | None = None
 
     def __repr__(self) -> str:
         return f"Origin({self.span})"
+
+    def within(self, fragment: str, span: Span) -> Origin:
+        """A place in `fragment`, which is called here."""
+        return Origin(span, fragment, self, self.depth + 1, self.outermost or self.span)
 
     def spans(self) -> Iterator[Span]:
         """Every level's place, the innermost first."""
@@ -69,10 +78,8 @@ class Origin:
         while frame.caller is not None and len(parts) < _MOST_FRAMES:
             parts.append(f"in fragment '{frame.fragment}', called from line {frame.caller.span.line}")
             frame = frame.caller
-        if frame.caller is not None:
-            outermost = list(self.spans())
-            further = len(outermost) - 1 - _MOST_FRAMES
-            parts.append(f"… {further} calls further out, from line {outermost[-1].line}")
+        if frame.caller is not None and self.outermost is not None:
+            parts.append(f"… {self.depth - _MOST_FRAMES} calls further out, from line {self.outermost.line}")
         return ", ".join(parts) or None
 
 

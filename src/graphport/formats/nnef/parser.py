@@ -452,10 +452,16 @@ class _Parser:
             target = target or self._guessed_target(start)
             self._skip_statement(start, column)
             return Assignment(target, missing, start, words.last)
-        return Assignment(target, value, start, words.last)
+        return Assignment(target, value, start, words.last, group=self._expressions.take_group())
 
     def _target(self) -> Expression:
+        self._expressions.take_group()
         target = self._expression_list(needs_parentheses=False)
+        group = self._expressions.take_group()
+        if group is not None:
+            span = Span(self._findings.source, *group)
+            message = "parentheses on the left side hold two names or more"
+            raise Fault(Diagnostic("NNEF0208", message, span, "leave them out around a single one"))
         if culprit := _first_not_target(target):
             if isinstance(culprit, Logical):
                 word = "true" if culprit.value else "false"

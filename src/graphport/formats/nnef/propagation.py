@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 class Propagation:
-    """Says of each result of an operation what is known of it, given what is known of its operands.
-
-    To be asked for one operation after the other, in their order.
-    """
+    """Says of each result of an operation what is known of it, given the facts of its operands."""
 
     def __init__(self) -> None:
         self._inference = Inference()
@@ -32,10 +29,10 @@ class Propagation:
             DiagnosticError: it cannot take such operands.
         """
         if is_source(operation):
-            fact = source_fact(operation)
-            for tensor in operation.outputs():
-                self._scratch.define(tensor, Value(tensor.name, fact))
-            return [fact]
+            return [source_fact(operation)]
+        for tensor in operation.inputs():
+            if tensor.literal is None:
+                self._scratch.define(tensor, Value(tensor.name, tensor.fact or UNKNOWN))
         node = self._scratch.add(operation)
         known = len(self._inference.findings)
         facts = self._inference.node(node)

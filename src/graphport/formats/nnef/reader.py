@@ -89,8 +89,7 @@ def _read(
     checked = check(parsed.document, limits=limits, tolerant=tolerant)
     findings = [*container.findings, *parsed.diagnostics, *checked.diagnostics]
     raise_errors(findings)
-    infer = Propagation() if quantization is not None or _needs_shapes(parsed.document) else None
-    expansion = expand(checked, infer=infer, shapes=bound, limits=limits)
+    expansion = expand(checked, infer=Propagation(), shapes=bound, limits=limits)
     findings += expansion.diagnostics
     quantized = {} if quantization is None else _quantizations(quantization, checked, expansion, limits, findings)
     raise_errors(findings)
@@ -119,12 +118,6 @@ def _quantizations(
 
 def _dim(given: int | str) -> Dim:
     return given if isinstance(given, int) else parse_dim(given)
-
-
-def _needs_shapes(document: Document) -> bool:
-    """Whether shapes are asked for while the document is evaluated; to say provisional operations in full, too."""
-    text = document.source.text if document.source is not None else None
-    return document.edition is Edition.PROVISIONAL or bool(document.fragments) or "shape_of" in (text or "")
 
 
 class _Reading:

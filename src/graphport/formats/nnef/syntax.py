@@ -46,7 +46,7 @@ class Node:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-_PLACES = frozenset({"start", "stop", "source", "unread", "is_flat"})
+_PLACES = frozenset({"start", "stop", "source", "unread", "is_flat", "group"})
 
 
 def _contents(node: Node) -> Iterator[tuple[str, object]]:
@@ -385,13 +385,17 @@ class Generic(Node):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Assignment(Node):
-    """`target = value`; `is_flat` where the parser knows that the value is a call without extended expressions."""
+    """`target = value`; `is_flat` where the parser knows that the value is a call without extended expressions.
+
+    `group` is the place of the first parentheses in the value that are not part of a call or tuple.
+    """
 
     target: Expression
     value: Expression
     start: int = 0
     stop: int = 0
     is_flat: bool = False
+    group: tuple[int, int] | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -30,6 +30,7 @@ _REFUSED = {
     b"S": "a sparse file",
 }
 _SEPARATORS = re.compile(r"/(?:\.?/)*")
+_DRIVE = re.compile(r"[A-Za-z]:")
 _ANY_SEPARATOR = re.compile(r"[/\\]")
 _OCTAL = re.compile(rb"[ \0]*([0-7]*)[ \0]*")
 _RECORD = re.compile(rb"([0-9]{1,6}) ([^=\n]+)=")
@@ -150,7 +151,7 @@ def fault_of_name(name: str) -> str | None:
     parts = _ANY_SEPARATOR.split(name)
     if not name or "\0" in name:
         return "names no file"
-    if not parts[0] or ":" in parts[0]:
+    if not parts[0] or _DRIVE.match(parts[0]):
         return "is absolute"
     if ".." in parts:
         return "leaves the folder"

@@ -21,6 +21,8 @@ from graphport.formats.nnef.items import Filled
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
 from graphport.formats.nnef.original import original_of
+from graphport.formats.nnef.portable import portable
+from graphport.formats.nnef.primitives import EXTENSION, Primitives
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.quant import quantization_text
 from graphport.formats.nnef.quantized import Decoded, quantization_of
@@ -36,6 +38,7 @@ from graphport.formats.nnef.spelling import (
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.tensors import Payload, tensor_file
 from graphport.formats.nnef.types import ArrayOf, TensorOf
+from graphport.ir.graph import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.original import Original
     from graphport.formats.nnef.syntax import Fragment
     from graphport.formats.nnef.types import Type
-    from graphport.ir.graph import Attribute, Graph, Node, Value
+    from graphport.ir.graph import Attribute, Graph, Node
 
 SYMBOLS = "tract_symbol"
 _MOST_NUMBERS = 1024
@@ -56,7 +59,13 @@ _Group: TypeAlias = "Value | list[_Group] | None"
 
 
 def write(
-    graph: Graph, path: str | Path, *, edition: Edition | str | None = None, strict: bool = True, flatten: bool = False
+    graph: Graph,
+    path: str | Path,
+    *,
+    edition: Edition | str | None = None,
+    strict: bool = True,
+    flatten: bool = False,
+    allow_fragments: bool = False,
 ) -> dict[str, str]:
     """Write `graph`, in NNEF's own words, to `path`: a folder, `.tar`, `.tgz`, or a text where there are no numbers.
 
@@ -68,9 +77,11 @@ def write(
         graph: nodes of the dialect `nnef`.
         path: the name says what it becomes, see `write_container`.
         edition: of a flat text, the final one by default; another one than the original text's makes it flat.
-        strict: only what all known readers understand; else numbers keep the widths that they were read with, and open
-            extents of inputs become symbols of a vendor's extension.
+        strict: only what all known readers understand, which may take several operations for one of a graph that is
+            not as it was read from NNEF; else numbers keep the widths that they were read with, and open extents of
+            inputs become symbols of a vendor's extension.
         flatten: write a flat text in any case.
+        allow_fragments: declare fragments without body for canonical operators that NNEF has no words for.
 
     Returns:
         What was called otherwise before, by the names that were written.
@@ -82,14 +93,18 @@ def write(
     path = Path(path)
     wanted = None if edition is None else Edition(edition)
     original = original_of(graph)
-    if original is not None and not flatten and original.is_still(graph):
+    is_still = original is not None and original.is_still(graph)
+    if original is not None and is_still and not flatten:
         document = original.checked.document
         if wanted in (None, document.edition) and document.source is not None:
             writer = _Verbatim(graph, original, document.source, path)
             write_container(path, writer.files())
             return {}
     with paused_collection():
-        writer = _Flat(graph, wanted or Edition.FINAL, original, path, strict=strict)
+        if strict and not is_still:
+            graph = portable(graph, wanted or Edition.FINAL)
+        primitives = Primitives() if allow_fragments else None
+        writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict)
         files = writer.files()
     write_container(path, files)
     return writer.bent
@@ -164,8 +179,18 @@ class _Verbatim(_Files):
 class _Flat(_Files):
     """A graph as a flat text."""
 
-    def __init__(self, graph: Graph, edition: Edition, original: Original | None, path: Path, *, strict: bool) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        edition: Edition,
+        original: Original | None,
+        path: Path,
+        primitives: Primitives | None,
+        *,
+        strict: bool,
+    ) -> None:
         super().__init__(graph, path, edition)
+        self._primitive = primitives
         self.bent: dict[str, str] = {}
         self._is_final = edition is Edition.FINAL
         self._strict = strict
@@ -213,7 +238,10 @@ class _Flat(_Files):
         if self._original is not None and self._is_final:
             lines += [to_text(each).rstrip("\n") for each in self._original.checked.document.extensions]
         lines += [f"extension {SYMBOLS} {name};" for name in self._symbols]
-        for fragment in self._primitives.values():
+        made = {} if self._primitive is None else self._primitive.fragments
+        if made and not any(EXTENSION in line for line in lines):
+            lines.append(f"extension {EXTENSION};")
+        for fragment in (self._primitives | made).values():
             lines += ["", to_text(fragment).rstrip("\n")]
         return "\n".join(lines) + "\n"
 
@@ -317,6 +345,9 @@ class _Flat(_Files):
     # ── operations ──
 
     def _operation(self, node: Node) -> None:
+        if not node.dialect and self._primitive is not None and self._is_final:
+            self._canonical(node, self._primitive)
+            return
         if node.dialect != DIALECT or any(True for _ in node.bodies()):
             message = f"NNEF has no word for {node.op}"
             self.error("NNEF0765", message, node.origin, "lift the graph to NNEF's words first")
@@ -332,6 +363,23 @@ class _Flat(_Files):
             return
         self._defined.update(node.results)
         self._add_line(f"{self._targets(node, declaration)} = {call}", node.outputs)
+
+    def _canonical(self, node: Node, primitives: Primitives) -> None:
+        """A canonical operator, as a fragment without body."""
+        try:
+            word, operands, attributes = primitives.word(node)
+        except Unspellable as reason:
+            message = f"{node.word} cannot be a fragment: {reason}"
+            self.error("NNEF0766", message, node.origin, "choose another format")
+            return
+        arguments = [
+            self._text(each) if isinstance(each, Value) else f"[{', '.join(map(self._text, each))}]"
+            for each in operands
+        ]
+        self._defined.update(node.results)
+        names = (self._names.unused() if value is None else self._names[value] for value in node.outputs)
+        targets = ", ".join(names)
+        self._add_line(f"{targets} = {word}({', '.join([*arguments, *attributes])})", node.outputs)
 
     def _declaration(self, node: Node, word: str) -> Declaration | None:
         """What is known of an operation; a primitive of the document's own is declared again."""

@@ -14,6 +14,7 @@ from graphport.formats.onnx.notes import KEY, AttributeNotes, Declaration, Graph
 from graphport.formats.onnx.types import UnknownTypeError
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ops import registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -302,10 +303,10 @@ class GraphBuilder:
             report("ONNX0003", message, place)
         found = schema.operator(domain, name, version)
         if dialect == domains.DEFAULT and version is not None and version <= schema.newest():
-            if not found.is_known:
+            if not found.is_known and registry.lowering(dialect, name, version) is None:
                 remedy = "it is kept as it stands; correct its name or import the domain that it belongs to"
                 self._findings.warning("ONNX0207", f"ai.onnx {version} has no operator {name!r}", place, remedy)
-            elif found.is_deprecated:
+            elif found.is_known and found.is_deprecated:
                 self._findings.warning("ONNX0207", f"ai.onnx {version} has given {name} up", place)
         return found
 

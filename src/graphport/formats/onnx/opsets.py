@@ -34,23 +34,26 @@ def choose(graph: Graph, used: Words, wanted: int | None, findings: Findings) ->
     A node is the same at two versions if its schema is. Without `wanted` it is the opset that the file was read at,
     where all nodes can be said in it, else the least that can say them (from `LEAST` on).
     """
-    spans = {
-        key: schema.versions(key[1], graph.opsets.get(key[0], OPSET)) for key in used if domains.is_default(key[0])
-    }
-    source = _source(graph)
-    if not spans:
-        return wanted or source or LEAST
-    low = max(first for first, _ in spans.values())
-    high = min(last for _, last in spans.values())
+    found = spans(graph, used)
+    origin = source(graph)
+    if not found:
+        return wanted or origin or LEAST
+    low = max(first for first, _ in found.values())
+    high = min(last for _, last in found.values())
     if wanted is None and low <= high:
-        return source if source is not None and low <= source <= high else min(max(low, LEAST), high)
-    target = wanted or source or low
-    for (_, word), (first, last) in spans.items():
+        return origin if origin is not None and low <= origin <= high else min(max(low, LEAST), high)
+    target = wanted or origin or low
+    for (_, word), (first, last) in found.items():
         if not first <= target <= last:
             message = f"{word} is as in opsets {first} to {last}, and cannot stand as it is in opset {target}"
             remedy = None if wanted is None else f"opsets {low} to {high} can say all nodes" if low <= high else None
             findings.error("ONNX0602", message, "graph", remedy)
     return target
+
+
+def spans(graph: Graph, used: Words) -> dict[tuple[str, str], tuple[int, int]]:
+    """First and last opset in which each word of the default domain is what it is in the graph."""
+    return {key: schema.versions(key[1], graph.opsets.get(key[0], OPSET)) for key in used if domains.is_default(key[0])}
 
 
 def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[str, int]:
@@ -77,7 +80,7 @@ def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[s
     return found
 
 
-def _source(graph: Graph) -> int | None:
+def source(graph: Graph) -> int | None:
     """The opset that the graph was read at, or speaks now."""
     spoken = graph.opsets.get(domains.DEFAULT)
     notes = noted(graph, ModelNotes, MODEL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import onnx.defs
 
@@ -15,9 +15,10 @@ from graphport.ops import registry
 from graphport.ops.declare import OPSET
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
+_SINGLE = onnx.defs.OpSchema.FormalParameterOption.Single
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,52 @@ def versions(name: str, version: int) -> tuple[int, int]:
     return schema.since_version, last
 
 
+def misfit(name: str, version: int, types: Sequence[str | None], operands: int) -> str | None:
+    """Why the default domain's `name` at a version does not take values of these types, `None` if it does.
+
+    The first `operands` types are those of the operands, then come those of the results. A type is empty where it is
+    not known, and `None` where there is no value.
+    """
+    inputs, outputs = _parameters(name, version)
+    for place, found in enumerate(types):
+        of = inputs if place < operands else outputs
+        index = place if place < operands else place - operands
+        parameter = of[min(index, len(of) - 1)] if of else None
+        if parameter is None or found == "" or found in parameter.types:
+            continue
+        if found is not None:
+            return f"{parameter.name} could not be {found} then"
+        if place < operands and parameter.is_required and index < len(of):
+            return f"the operand {parameter.name} could not be left out then"
+    return None
+
+
+class _Parameter(NamedTuple):
+    name: str
+    types: frozenset[str]
+    is_required: bool
+
+
+@cache
+def _parameters(name: str, version: int) -> tuple[tuple[_Parameter, ...], tuple[_Parameter, ...]]:
+    schema = _schema("", name, version)
+    if schema is None:
+        return (), ()
+    inputs, outputs = (
+        tuple(_Parameter(p.name, frozenset(p.types), p.option == _SINGLE) for p in of)
+        for of in (schema.inputs, schema.outputs)
+    )
+    return inputs, outputs
+
+
 def ir_version(opset: int) -> int:
     """The oldest version of the file format that an opset of the default domain may stand in."""
     import onnx.helper
 
     table: Any = onnx.helper.OP_SET_ID_VERSION_MAP
-    return table.get(("ai.onnx", opset), onnx.IR_VERSION)
+    # The table leaves out versions that no release had for its newest.
+    later = [ir for (domain, version), ir in table.items() if domain == "ai.onnx" and version >= opset]
+    return min(later, default=onnx.IR_VERSION)
 
 
 def _schema(domain: str, name: str, version: int | None) -> onnx.defs.OpSchema | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,8 @@ from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, Train
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import identifier
-from graphport.formats.onnx import domains, opsets, schema
+from graphport.core.replacing import replacing
+from graphport.formats.onnx import domains, older, opsets, schema
 from graphport.formats.onnx.encode import Encoder, entries
 from graphport.formats.onnx.encoded import Encoded, numbers
 from graphport.formats.onnx.findings import Findings
@@ -53,8 +53,8 @@ def write(
     Args:
         graph: what to write, in the words of ONNX.
         path: the file.
-        opset: version of the default domain; by default that of the file that was read, where it can say all nodes,
-            else the least from 17 on that can.
+        opset: version of the default domain, which a canonical graph is said in word for word or by rules; by default
+            that of the file that was read, where it can say all nodes, else the least from 17 on that can.
         external_data: whether weights stand in a file beside, by the name of that file or `NAME.onnx.data`. By default
             where the file would be too large for its readers, and where it was so before.
         findings: takes the warnings.
@@ -125,12 +125,15 @@ def _encoded(
     with_sparse: bool,
 ) -> Encoded:
     notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
-    graphs = list(walk(graph))
-    used = opsets.words(graphs)
-    version = opsets.choose(graph, used, opset, collected)
-    imports = opsets.imports(graph, used, version, collected)
-    collected.raise_errors()
     is_raw = domains.CANONICAL not in graph.opsets
+    used = opsets.words(walk(graph))
+    if is_raw:
+        version = opsets.choose(graph, used, opset, collected)
+    else:
+        graph, version = older.said(graph, used, opset, collected)
+    graphs = list(walk(graph))
+    imports = opsets.imports(graph, opsets.words(graphs), version, collected)
+    collected.raise_errors()
     taken = {value.name for each in graphs for value in each.values()}
     encoder = Encoder(collected, placement, imports, with_defaults=is_raw, with_sparse=with_sparse, taken=taken)
     body = encoder.graph(graph, "graph")
@@ -218,7 +221,8 @@ def _tail(graph: Graph, notes: ModelNotes, imports: Mapping[str, int], collected
 
 def _ir_version(graphs: Iterable[Graph], notes: ModelNotes, opset: int, *, is_raw: bool) -> int:
     if not is_raw or not notes.ir_version:
-        return max(schema.ir_version(opset), notes.ir_version, _FIRST_FREE_CONSTANTS)
+        # The oldest that will do: runtimes refuse a version of the file format that is newer than they are.
+        return max(schema.ir_version(opset), _FIRST_FREE_CONSTANTS)
     if notes.ir_version >= _FIRST_FREE_CONSTANTS:
         return notes.ir_version
     for each in graphs:
@@ -265,13 +269,9 @@ def _replacing(target: Path, collected: Findings) -> Generator[Sink]:
     if target.exists() and not target.is_file():
         collected.error("ONNX0607", f"{target} is no regular file, and cannot be replaced by one", "")
         collected.raise_errors()
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with beside.open("xb") as file:
+        with replacing(target) as file:
             yield file
-        beside.replace(target)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("ONNX0608", message, Span(collected.source))) from error
-    finally:
-        beside.unlink(missing_ok=True)

@@ -13,8 +13,8 @@ r"""Graphs as text that people read and programs read back, exactly.
       return %y, %i
     }
 
-Everything comes back but origins and notes: a graph that is written with all its numbers is read as its copy, and
-`to_text(from_text(text))` is a normal form.
+Everything comes back but notes, and origins are places in the text: a graph that is written with all its numbers is
+read as its copy, and `to_text(from_text(text))` is a normal form.
 
 The grammar, where `{a}` is any number of `a` and `[a]` none or one. Blanks, line ends and comments (`#` to the end of
 the line) may stand between any two words and signs.

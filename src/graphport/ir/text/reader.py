@@ -154,14 +154,16 @@ class _Reader(Scanner):
 
     def node(self, graph: Graph) -> None:
         results = self.results()
+        start = self.at
         word = self.name("an operator")
         dialect, word = (word, self.name("an operator")) if self.sign(":") else split_op(word)
+        origin = self.span(start)
         self.demand("(")
         operands = self.listed(")", self.operand)
         attributes = self.entries(self.attribute) if self.starts("{") else {}
         name = self.string() if self.word("name") else ""
         values = [None if result is None else result[0] for result in results]
-        graph.append(Node(word, operands, values, attributes, dialect=dialect, name=name))
+        graph.append(Node(word, operands, values, attributes, dialect=dialect, name=name, origin=origin))
         for result in results:
             if result is not None:
                 self.enter(*result)

@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.activation.dropout import Dropout
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_index, broadcast, decided_equal_shapes, elementwise
-from graphport.ops.special import erf, logistic, widened
+from graphport.ops.special import erf, logistic, shares, widened
 from graphport.ops.symbolic import larger, smaller
 from graphport.ops.types import FLOATS, IEEE, INTEGERS, NUMBERS_4, SIGNED, Tensor, Types
 
@@ -30,6 +30,7 @@ Sloped = Annotated[Tensor, Types("T", FLOATS | {DType.INT32, DType.INT64, DType.
     since=6,
     nnef="relu(x)",
     pnnx=("F.relu(x)", "nn.ReLU(x)"),
+    openvino="opset1.ReLU(x)",
     exactness="exact",
     role="pointwise",
 )
@@ -38,7 +39,14 @@ def Relu(x: Signed) -> Signed:
     return np.maximum(x, x.dtype.type(0))
 
 
-@op(shape=elementwise("x"), since=6, nnef="sigmoid(x)", pnnx=("F.sigmoid(x)", "nn.Sigmoid(x)"), role="pointwise")
+@op(
+    shape=elementwise("x"),
+    since=6,
+    nnef="sigmoid(x)",
+    pnnx=("F.sigmoid(x)", "nn.Sigmoid(x)"),
+    openvino="opset1.Sigmoid(x)",
+    role="pointwise",
+)
 def Sigmoid(x: T) -> T:
     """Logistic function `1 / (1 + exp(-x))`, without overflow.  Shapes: x [*s] → [*s].  Source: ONNX Sigmoid-13."""
     return logistic(widened(x)).astype(x.dtype)
@@ -50,7 +58,14 @@ def _softmax_shape(input: TensorFact, *, axis: int = -1) -> TensorFact:
     return TensorFact(input.dtype, input.shape)
 
 
-@op(shape=_softmax_shape, since=13, outputs=("output",), exactness="accumulation", role="pointwise")
+@op(
+    shape=_softmax_shape,
+    since=13,
+    outputs=("output",),
+    openvino=("opset8.SoftMax(input, axis=axis)", "opset1.SoftMax(input, axis=axis)"),
+    exactness="accumulation",
+    role="pointwise",
+)
 def Softmax(input: T, *, axis: int = -1) -> T:
     """Exponentials along `axis`, scaled to sum 1.  Shapes: input [*s] → [*s].
 
@@ -59,14 +74,19 @@ def Softmax(input: T, *, axis: int = -1) -> T:
 
     Source: ONNX Softmax-13.
     """
-    x = widened(input)
     if input.ndim == 0 or input.size == 0:
         return np.ones_like(input)
-    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    return (e / np.sum(e, axis=axis, keepdims=True)).astype(input.dtype)
+    return np.moveaxis(shares(np.moveaxis(input, axis, -1)), -1, axis)
 
 
-@op(shape=_softmax_shape, since=13, outputs=("output",), exactness="accumulation", role="pointwise")
+@op(
+    shape=_softmax_shape,
+    since=13,
+    outputs=("output",),
+    openvino="opset5.LogSoftmax(input, axis=axis)",
+    exactness="accumulation",
+    role="pointwise",
+)
 def LogSoftmax(input: T, *, axis: int = -1) -> T:
     """Logarithm of `Softmax` along `axis`.  Shapes: input [*s] → [*s].
 
@@ -128,7 +148,9 @@ def PRelu(x: Sloped, slope: Sloped) -> Sloped:
     return np.where(x < 0, x * slope, x).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=6, nnef="elu(x, alpha=alpha)", role="pointwise")
+@op(
+    shape=elementwise("x"), since=6, nnef="elu(x, alpha=alpha)", openvino="opset1.Elu(x, alpha=alpha)", role="pointwise"
+)
 def Elu(x: T, *, alpha: float = 1.0) -> T:
     """`x` where positive, `alpha * (exp(x) - 1)` elsewhere.  Shapes: x [*s] → [*s].  Source: ONNX Elu-22."""
     wide = widened(x)
@@ -166,14 +188,20 @@ def HardSigmoid(x: T, *, alpha: float = 0.2, beta: float = 0.5) -> T:
     return np.clip(wide * wide.dtype.type(alpha) + wide.dtype.type(beta), 0, 1).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=14, pnnx=("F.hardswish(x)", "nn.Hardswish(x)"), role="pointwise")
+@op(
+    shape=elementwise("x"),
+    since=14,
+    pnnx=("F.hardswish(x)", "nn.Hardswish(x)"),
+    openvino="opset4.HSwish(x)",
+    role="pointwise",
+)
 def HardSwish(x: T) -> T:
     """`x * clip(x / 6 + 1 / 2, 0, 1)`.  Shapes: x [*s] → [*s].  Source: ONNX HardSwish-22."""
     wide = widened(x)
     return (wide * np.clip(wide / 6 + wide.dtype.type(0.5), 0, 1)).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=18, pnnx=("F.mish(x)", "nn.Mish(x)"), role="pointwise")
+@op(shape=elementwise("x"), since=18, pnnx=("F.mish(x)", "nn.Mish(x)"), openvino="opset4.Mish(x)", role="pointwise")
 def Mish(x: T) -> T:
     """`x * tanh(softplus(x))`.  Shapes: x [*s] → [*s].  Source: ONNX Mish-22."""
     wide = widened(x)
@@ -206,14 +234,14 @@ def Gelu(x: T, *, approximate: str = "none") -> T:
     return (half * wide * (1 + erf(wide * wide.dtype.type(np.sqrt(0.5))))).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=1, nnef="softplus(x)", role="pointwise")
+@op(shape=elementwise("x"), since=1, nnef="softplus(x)", openvino="opset4.SoftPlus(x)", role="pointwise")
 def Softplus(x: T) -> T:
     """`log(1 + exp(x))`, without overflow.  Shapes: x [*s] → [*s].  Source: ONNX Softplus-22."""
     wide = widened(x)
     return np.logaddexp(wide, wide.dtype.type(0)).astype(x.dtype)
 
 
-@op(shape=elementwise("input"), since=1, outputs=("output",), role="pointwise")
+@op(shape=elementwise("input"), since=1, outputs=("output",), openvino="opset9.SoftSign(input)", role="pointwise")
 def Softsign(input: T) -> T:
     """`x / (1 + |x|)`.  Shapes: input [*s] → [*s].  Source: ONNX Softsign-22."""
     wide = widened(input)
@@ -226,6 +254,7 @@ def Softsign(input: T) -> T:
     outputs=("output",),
     nnef="tanh(input)",
     pnnx=("F.tanh(input)", "nn.Tanh(input)"),
+    openvino="opset1.Tanh(input)",
     expression="tanh(input)",
     role="pointwise",
 )

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
 from graphport.ops.activation import (
     Clip,
     Dropout,
     Elu,
+    Gelu,
     Hardmax,
     HardSigmoid,
+    HardSwish,
     LeakyRelu,
     LogSoftmax,
+    Mish,
     PRelu,
     Relu,
     Selu,
     Sigmoid,
     Softmax,
+    Softplus,
+    Swish,
     Tanh,
 )
+from graphport.ops.arithmetic import Add, Div, Erf, Max, Min, Mul
 from graphport.ops.comparison import Where
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.generate import ConstantOfShape
 from graphport.ops.in_place import allowed_in_place
-from graphport.ops.reshape import Flatten, Reshape, Shape, Unsqueeze
+from graphport.ops.numbers import number, unsaid
+from graphport.ops.reshape import Flatten, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
@@ -142,3 +153,81 @@ def dropout_10(b: Builder, data: Value, *, ratio: float = 0.5) -> tuple[Value, .
     """The ratio was an attribute, and without training of no account."""
     del ratio
     return b.results(Dropout, b.count, data)
+
+
+def _said_over_the_rest(page: Page) -> None:
+    @page.lift("onnx", until=12)
+    def lifted(b: Builder, input: Value, *, axis: int = -1) -> Value:
+        rank = len(b.dims(input))
+        unsaid((rank == 0, "it had at least one axis"))
+        place = axis_index(axis, rank)
+        if place == rank - 1:
+            return b.word(page.name, input, facts=[input.fact], axis=place)[0]
+        perm = tuple({place: rank - 1, rank - 1: place}.get(n, n) for n in range(rank))
+        turned = b(Transpose, input, perm=perm)
+        return b(Transpose, b.word(page.name, turned, facts=[turned.fact], axis=rank - 1)[0], perm=perm)
+
+
+for _page in (Softmax, LogSoftmax, Hardmax):
+    _said_over_the_rest(_page)
+
+
+@Clip.lift("onnx", until=10)
+def clip_with_attributes(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
+    """Limits were attributes; those that only a run tells are said with `Max` and `Min`."""
+    limits = {"min": min, "max": max}
+    try:
+        known = {name: number(value, name) for name, value in limits.items() if value is not None}
+    except UnsupportedError:
+        above = input if min is None else b(Max, input, min)
+        return above if max is None else b(Min, above, max)
+    return b.word("Clip", input, facts=[input.fact], **known)[0]
+
+
+@Dropout.lift("onnx", until=11)
+def dropout_with_attributes(
+    b: Builder,
+    data: Value,
+    ratio: Value | None = None,
+    training_mode: Value | None = None,
+    *,
+    seed: int | None = None,
+) -> tuple[Value, ...]:
+    """Whether it was in training was not said by an operand."""
+    del seed
+    unsaid((training_mode is not None and number(training_mode, "training_mode") != 0, "it dropped nothing in use"))
+    share = 0.5 if ratio is None else number(ratio, "ratio")
+    in_use = {"is_test": 1} if (b.version or 0) < 7 else {}
+    said = b.word("Dropout", data, facts=[data.fact], ratio=share, **in_use)
+    if not b.wants(1):
+        return said
+    return *said, b(ConstantOfShape, b(Shape, data), value=storage_of([True]))
+
+
+@Gelu.lift("onnx", until=19)
+def gelu_in_steps(b: Builder, x: Value, *, approximate: str = "none") -> Value:
+    """Its formula."""
+    half = b(Mul, x, b.like(x, 0.5))
+    if approximate == "none":
+        return b(Mul, half, b(Add, b(Erf, b(Div, x, b.like(x, math.sqrt(2)))), b.like(x, 1)))
+    cube = b(Mul, b(Mul, b(Mul, x, x), x), b.like(x, 0.044715))
+    inner = b(Mul, b(Add, x, cube), b.like(x, math.sqrt(2 / math.pi)))
+    return b(Mul, half, b(Add, b(Tanh, inner), b.like(x, 1)))
+
+
+@HardSwish.lift("onnx", until=13)
+def hard_swish_in_steps(b: Builder, x: Value) -> Value:
+    """Its formula."""
+    return b(Mul, x, b(HardSigmoid, x, alpha=1 / 6, beta=0.5))
+
+
+@Swish.lift("onnx", until=23)
+def swish_in_steps(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
+    """Its formula."""
+    return b(Mul, x, b(Sigmoid, x if alpha == 1 else b(Mul, x, b.like(x, alpha))))
+
+
+@Mish.lift("onnx", until=17)
+def mish_in_steps(b: Builder, x: Value) -> Value:
+    """Its formula."""
+    return b(Mul, x, b(Tanh, b(Softplus, x)))

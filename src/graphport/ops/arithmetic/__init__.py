@@ -7,14 +7,16 @@ from typing import Annotated, Any
 import numpy as np
 
 from graphport.core.facts import TensorFact
+from graphport.ops.arithmetic.bits import BitCast
 from graphport.ops.arithmetic.cast import Cast, CastLike
+from graphport.ops.arithmetic.compound import Expression
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import broadcast, broadcasting, elementwise
 from graphport.ops.special import erf, widened
 from graphport.ops.symbolic import larger, quotient, remainder, smaller
 from graphport.ops.types import FLOATS, INDICES, INTEGERS, NUMBERS_4, SIGNED, UNSIGNED, Tensor, Types
 
-__all__ = ["Cast", "CastLike"]
+__all__ = ["BitCast", "Cast", "CastLike", "Expression"]
 
 T = Annotated[Tensor, Types("T", NUMBERS_4)]
 F = Annotated[Tensor, Types("T", FLOATS)]
@@ -25,19 +27,43 @@ Base = Annotated[Tensor, Types("T", FLOATS | INDICES)]
 Exponent = Annotated[Tensor, Types("T1", NUMBERS_4)]
 
 
-@op(shape=broadcasting(), since=7, outputs=("c",), expression="add(a, b)", symbolic=True, role="pointwise")
+@op(
+    shape=broadcasting(),
+    since=7,
+    outputs=("c",),
+    openvino="opset1.Add(a, b)",
+    expression="add(a, b)",
+    symbolic=True,
+    role="pointwise",
+)
 def Add(a: T, b: T) -> T:
     """`a + b`; integers wrap.  Shapes: a, b broadcast from the last dim.  Source: ONNX Add-14."""
     return a + b
 
 
-@op(shape=broadcasting(), since=7, outputs=("c",), expression="sub(a, b)", symbolic=True, role="pointwise")
+@op(
+    shape=broadcasting(),
+    since=7,
+    outputs=("c",),
+    openvino="opset1.Subtract(a, b)",
+    expression="sub(a, b)",
+    symbolic=True,
+    role="pointwise",
+)
 def Sub(a: T, b: T) -> T:
     """`a - b`; integers wrap.  Shapes: a, b broadcast from the last dim.  Source: ONNX Sub-14."""
     return a - b
 
 
-@op(shape=broadcasting(), since=7, outputs=("c",), expression="mul(a, b)", symbolic=True, role="pointwise")
+@op(
+    shape=broadcasting(),
+    since=7,
+    outputs=("c",),
+    openvino="opset1.Multiply(a, b)",
+    expression="mul(a, b)",
+    symbolic=True,
+    role="pointwise",
+)
 def Mul(a: T, b: T) -> T:
     """`a * b`; integers wrap.  Shapes: a, b broadcast from the last dim.  Source: ONNX Mul-14."""
     return a * b
@@ -52,139 +78,276 @@ def Div(a: T, b: T) -> T:
     return quotient(a, b) if a.dtype.kind in "iuO" else a / b
 
 
-@op(shape=elementwise("x"), since=6, nnef="abs(x)", exactness="exact", symbolic=True, role="pointwise")
+@op(
+    shape=elementwise("x"),
+    since=6,
+    nnef="abs(x)",
+    openvino="opset1.Abs(x)",
+    exactness="exact",
+    expression="abs(x)",
+    symbolic=True,
+    role="pointwise",
+)
 def Abs(x: T) -> T:
     """`|x|`; of the least integer itself.  Shapes: x [*s] → [*s].  Source: ONNX Abs-13."""
     return np.abs(x)
 
 
-@op(shape=elementwise("x"), since=6, nnef="neg(x)", exactness="exact", symbolic=True, role="pointwise")
+@op(
+    shape=elementwise("x"),
+    since=6,
+    nnef="neg(x)",
+    openvino="opset1.Negative(x)",
+    exactness="exact",
+    expression="neg(x)",
+    symbolic=True,
+    role="pointwise",
+)
 def Neg(x: Signed) -> Signed:
     """`-x`; of the least integer itself.  Shapes: x [*s] → [*s].  Source: ONNX Neg-13."""
     return -x
 
 
-@op(shape=elementwise("x"), since=6, nnef="rcp(x)", role="pointwise")
+@op(shape=elementwise("x"), since=6, nnef="rcp(x)", expression="reciprocal(x)", role="pointwise")
 def Reciprocal(x: F) -> F:
     """`1 / x`.  Shapes: x [*s] → [*s].  Source: ONNX Reciprocal-13."""
     return (1 / widened(x)).astype(x.dtype)
 
 
-@op(shape=elementwise("x"), since=6, nnef="sqrt(x)", role="pointwise")
+@op(shape=elementwise("x"), since=6, nnef="sqrt(x)", openvino="opset1.Sqrt(x)", expression="sqrt(x)", role="pointwise")
 def Sqrt(x: F) -> F:
     """Square root; NaN of negative numbers.  Shapes: x [*s] → [*s].  Source: ONNX Sqrt-13."""
     return np.sqrt(widened(x)).astype(x.dtype)
 
 
-@op(shape=elementwise("input"), since=6, outputs=("output",), nnef="exp(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=6,
+    outputs=("output",),
+    nnef="exp(input)",
+    openvino="opset1.Exp(input)",
+    expression="exp(input)",
+    role="pointwise",
+)
 def Exp(input: F) -> F:
     """Exponential.  Shapes: input [*s] → [*s].  Source: ONNX Exp-13."""
     return np.exp(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=6, outputs=("output",), nnef="log(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=6,
+    outputs=("output",),
+    nnef="log(input)",
+    openvino="opset1.Log(input)",
+    expression="log(input)",
+    role="pointwise",
+)
 def Log(input: F) -> F:
     """Natural logarithm; NaN of negative numbers.  Shapes: input [*s] → [*s].  Source: ONNX Log-13."""
     return np.log(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=9, outputs=("output",), role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=9,
+    outputs=("output",),
+    openvino="opset1.Erf(input)",
+    expression="erf(input)",
+    role="pointwise",
+)
 def Erf(input: F) -> F:
     """Error function.  Shapes: input [*s] → [*s].  Source: ONNX Erf-13."""
     return erf(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=7, outputs=("output",), nnef="sin(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=7,
+    outputs=("output",),
+    nnef="sin(input)",
+    openvino="opset1.Sin(input)",
+    expression="sin(input)",
+    role="pointwise",
+)
 def Sin(input: F) -> F:
     """Sine of radians.  Shapes: input [*s] → [*s].  Source: ONNX Sin-22."""
     return np.sin(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=7, outputs=("output",), nnef="cos(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=7,
+    outputs=("output",),
+    nnef="cos(input)",
+    openvino="opset1.Cos(input)",
+    expression="cos(input)",
+    role="pointwise",
+)
 def Cos(input: F) -> F:
     """Cosine of radians.  Shapes: input [*s] → [*s].  Source: ONNX Cos-22."""
     return np.cos(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=7, outputs=("output",), nnef="tan(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=7,
+    outputs=("output",),
+    nnef="tan(input)",
+    openvino="opset1.Tan(input)",
+    expression="tan(input)",
+    role="pointwise",
+)
 def Tan(input: F) -> F:
     """Tangent of radians.  Shapes: input [*s] → [*s].  Source: ONNX Tan-22."""
     return np.tan(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=7, outputs=("output",), nnef="asin(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=7,
+    outputs=("output",),
+    nnef="asin(input)",
+    openvino="opset1.Asin(input)",
+    expression="asin(input)",
+    role="pointwise",
+)
 def Asin(input: F) -> F:
     """Radians whose sine it is.  Shapes: input [*s] → [*s].  Source: ONNX Asin-22."""
     return np.arcsin(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=7, outputs=("output",), nnef="acos(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=7,
+    outputs=("output",),
+    nnef="acos(input)",
+    openvino="opset1.Acos(input)",
+    expression="acos(input)",
+    role="pointwise",
+)
 def Acos(input: F) -> F:
     """Radians whose cosine it is.  Shapes: input [*s] → [*s].  Source: ONNX Acos-22."""
     return np.arccos(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=7, outputs=("output",), nnef="atan(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=7,
+    outputs=("output",),
+    nnef="atan(input)",
+    openvino="opset1.Atan(input)",
+    expression="atan(input)",
+    role="pointwise",
+)
 def Atan(input: F) -> F:
     """Radians whose tangent it is.  Shapes: input [*s] → [*s].  Source: ONNX Atan-22."""
     return np.arctan(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=9, outputs=("output",), nnef="sinh(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=9,
+    outputs=("output",),
+    nnef="sinh(input)",
+    openvino="opset1.Sinh(input)",
+    expression="sinh(input)",
+    role="pointwise",
+)
 def Sinh(input: F) -> F:
     """Hyperbolic sine.  Shapes: input [*s] → [*s].  Source: ONNX Sinh-22."""
     return np.sinh(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=9, outputs=("output",), nnef="cosh(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=9,
+    outputs=("output",),
+    nnef="cosh(input)",
+    openvino="opset1.Cosh(input)",
+    expression="cosh(input)",
+    role="pointwise",
+)
 def Cosh(input: F) -> F:
     """Hyperbolic cosine.  Shapes: input [*s] → [*s].  Source: ONNX Cosh-22."""
     return np.cosh(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=9, outputs=("output",), nnef="asinh(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=9,
+    outputs=("output",),
+    nnef="asinh(input)",
+    openvino="opset4.Asinh(input)",
+    expression="asinh(input)",
+    role="pointwise",
+)
 def Asinh(input: F) -> F:
     """Inverse of the hyperbolic sine.  Shapes: input [*s] → [*s].  Source: ONNX Asinh-22."""
     return np.arcsinh(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=9, outputs=("output",), nnef="acosh(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=9,
+    outputs=("output",),
+    nnef="acosh(input)",
+    openvino="opset4.Acosh(input)",
+    expression="acosh(input)",
+    role="pointwise",
+)
 def Acosh(input: F) -> F:
     """Inverse of the hyperbolic cosine.  Shapes: input [*s] → [*s].  Source: ONNX Acosh-22."""
     return np.arccosh(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=9, outputs=("output",), nnef="atanh(input)", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=9,
+    outputs=("output",),
+    nnef="atanh(input)",
+    openvino="opset4.Atanh(input)",
+    expression="atanh(input)",
+    role="pointwise",
+)
 def Atanh(input: F) -> F:
     """Inverse of the hyperbolic tangent.  Shapes: input [*s] → [*s].  Source: ONNX Atanh-22."""
     return np.arctanh(widened(input)).astype(input.dtype)
 
 
-@op(shape=elementwise("input"), since=9, outputs=("output",), nnef="sign(input)", exactness="exact", role="pointwise")
+@op(
+    shape=elementwise("input"),
+    since=9,
+    outputs=("output",),
+    nnef="sign(input)",
+    openvino="opset1.Sign(input)",
+    exactness="exact",
+    role="pointwise",
+)
 def Sign(input: T) -> T:
     """-1, 0 or 1; NaN stays.  Shapes: input [*s] → [*s].  Source: ONNX Sign-13."""
     return np.sign(input)
 
 
-@op(shape=elementwise("x"), since=6, nnef="floor(x)", exactness="exact", role="pointwise")
+@op(shape=elementwise("x"), since=6, nnef="floor(x)", expression="floor(x)", exactness="exact", role="pointwise")
 def Floor(x: F) -> F:
     """The next integer below.  Shapes: x [*s] → [*s].  Source: ONNX Floor-13."""
     return np.floor(x)
 
 
-@op(shape=elementwise("x"), since=6, nnef="ceil(x)", exactness="exact", role="pointwise")
+@op(shape=elementwise("x"), since=6, nnef="ceil(x)", expression="ceil(x)", exactness="exact", role="pointwise")
 def Ceil(x: F) -> F:
     """The next integer above.  Shapes: x [*s] → [*s].  Source: ONNX Ceil-13."""
     return np.ceil(x)
 
 
-@op(shape=elementwise("x"), since=11, exactness="exact", role="pointwise")
+@op(shape=elementwise("x"), since=11, expression="round(x)", exactness="exact", role="pointwise")
 def Round(x: F) -> F:
     """The nearest integer, halves to even.  Shapes: x [*s] → [*s].  Source: ONNX Round-22."""
     return np.rint(x)
 
 
-@op(shape=broadcasting(), since=7, outputs=("z",), role="pointwise")
+@op(shape=broadcasting(), since=7, outputs=("z",), expression="pow(x, y)", role="pointwise")
 def Pow(x: Base, y: Exponent) -> Base:
     """`x` to the power `y`, in the type of `x`.  Shapes: x, y broadcast from the last dim.  Source: ONNX Pow-15."""
     if x.dtype.kind in "iu" and y.dtype.kind in "iu":

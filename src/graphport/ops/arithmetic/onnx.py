@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.arithmetic import (
     Abs,
     Add,
     Cast,
+    CastLike,
     Ceil,
     Div,
     Exp,
@@ -30,7 +32,7 @@ from graphport.ops.in_place import allowed_in_place
 from graphport.ops.leading import explicit_broadcast
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
 
 for _page in (Add, Sub, Mul, Div, Pow):
@@ -55,3 +57,12 @@ def cast_1(b: Builder, input: Value, *, to: str) -> Value:
         message = f"there is no element type {to!r}"
         raise ShapeError(message) from None
     return b(Cast, input, to=dtype)
+
+
+@CastLike.lift("onnx", until=14)
+def cast_like_with_attribute(b: Builder, input: Value, target_type: Value, **attributes: Attribute) -> Value:
+    """The type that the other operand has."""
+    dtype = target_type.fact.dtype if isinstance(target_type.fact, TensorFact) else None
+    if dtype is None:
+        raise Unknown
+    return b(Cast, input, to=dtype, **attributes)

@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import broadcast, decided_equal_shapes, same_dim
-from graphport.ops.special import widened
+from graphport.ops.special import shares, widened
 from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types
 
 T1 = Annotated[Tensor, Types("T1", FLOATS)]
@@ -205,11 +205,11 @@ def Attention(
     bias = _bias(attn_mask, seen, narrow)
     biased = (capped + bias).astype(narrow)
     precision = narrow if softmax_precision is None else _PRECISIONS[softmax_precision].numpy
-    shares = _shares(biased.astype(precision), bias).astype(narrow)
-    y = _product(shares, np.repeat(value, groups, 1), narrow)
+    portions = _portions(biased.astype(precision), bias).astype(narrow)
+    y = _product(portions, np.repeat(value, groups, 1), narrow)
     if q.ndim == 3:
         y = np.swapaxes(y, 1, 2).reshape(*q.shape[:2], -1)
-    return y, key, value, (raw, capped, biased, shares)[qk_matmul_output_mode]
+    return y, key, value, (raw, capped, biased, portions)[qk_matmul_output_mode]
 
 
 def _split(x: Tensor, heads: int | None) -> Tensor:
@@ -262,10 +262,10 @@ def _bias(mask: Tensor | None, seen: Tensor, dtype: np.dtype[np.generic]) -> Ten
     return np.where(seen, np.pad(wide, edges, constant_values=-np.inf), -np.inf).astype(dtype)
 
 
-def _shares(scores: Tensor, bias: Tensor) -> Tensor:
+def _portions(scores: Tensor, bias: Tensor) -> Tensor:
     """Softmax along the keys; 0 for queries that see none."""
     hidden = np.max(widened(bias), -1, keepdims=True, initial=-np.inf) == -np.inf
-    wide = np.where(hidden, 0, widened(scores))
-    powers = np.exp(wide - np.max(wide, -1, keepdims=True, initial=-np.inf))
-    shares = powers / np.sum(powers, -1, keepdims=True)
-    return np.where(hidden, 0, shares).astype(scores.dtype)
+    if not scores.shape[-1]:
+        return scores
+    seen = shares(np.where(hidden, 0, widened(scores)).astype(scores.dtype))
+    return np.where(hidden, 0, widened(seen)).astype(scores.dtype)

@@ -25,7 +25,14 @@ _compared = op(shape=broadcasting(DType.BOOL), since=7, outputs=("c",), symbolic
 _combined = op(shape=broadcasting(DType.BOOL), since=7, outputs=("c",), symbolic=True, exactness="exact")
 
 
-@op(shape=broadcasting(DType.BOOL), since=7, outputs=("c",), symbolic=True, exactness="exact")
+@op(
+    shape=broadcasting(DType.BOOL),
+    since=7,
+    outputs=("c",),
+    openvino="opset1.Equal(a, b)",
+    symbolic=True,
+    exactness="exact",
+)
 def Equal(a: Equatable, b: Equatable) -> T1:
     """Whether `a == b`; NaN equals nothing.  Shapes: a, b broadcast from the last dim.  Source: ONNX Equal-19."""
     return np.equal(a, b).astype(bool)
@@ -43,13 +50,27 @@ def Greater(a: Ordered, b: Ordered) -> T1:
     return np.greater(a, b).astype(bool)
 
 
-@op(shape=broadcasting(DType.BOOL), since=12, outputs=("c",), symbolic=True, exactness="exact")
+@op(
+    shape=broadcasting(DType.BOOL),
+    since=12,
+    outputs=("c",),
+    openvino="opset1.LessEqual(a, b)",
+    symbolic=True,
+    exactness="exact",
+)
 def LessOrEqual(a: Ordered, b: Ordered) -> T1:
     """Whether `a <= b`.  Shapes: a, b broadcast from the last dim.  Source: ONNX LessOrEqual-16."""
     return np.less_equal(a, b).astype(bool)
 
 
-@op(shape=broadcasting(DType.BOOL), since=12, outputs=("c",), symbolic=True, exactness="exact")
+@op(
+    shape=broadcasting(DType.BOOL),
+    since=12,
+    outputs=("c",),
+    openvino="opset1.GreaterEqual(a, b)",
+    symbolic=True,
+    exactness="exact",
+)
 def GreaterOrEqual(a: Ordered, b: Ordered) -> T1:
     """Whether `a >= b`.  Shapes: a, b broadcast from the last dim.  Source: ONNX GreaterOrEqual-16."""
     return np.greater_equal(a, b).astype(bool)
@@ -77,13 +98,13 @@ def _logical(x: TensorFact, **_attributes: object) -> TensorFact:
     return TensorFact(DType.BOOL, x.shape)
 
 
-@op(shape=_logical, since=1, nnef="not(x)", symbolic=True, exactness="exact")
+@op(shape=_logical, since=1, nnef="not(x)", openvino="opset1.LogicalNot(x)", symbolic=True, exactness="exact")
 def Not(x: Logical) -> Logical:
     """Whether `x` does not hold.  Shapes: x [*s] → [*s].  Source: ONNX Not-1."""
     return np.logical_not(x)
 
 
-@op(shape=_logical, since=9, exactness="exact")
+@op(shape=_logical, since=9, openvino="opset10.IsNaN(x)", exactness="exact")
 def IsNaN(x: Real) -> T2:
     """Where `x` is no number.  Shapes: x [*s] → [*s].  Source: ONNX IsNaN-20."""
     return np.isnan(x)
@@ -100,7 +121,16 @@ def _where_shape(condition: TensorFact, x: TensorFact, y: TensorFact) -> TensorF
     return x.with_shape(broadcast(condition.dims, x.dims, y.dims))
 
 
-@op(shape=_where_shape, since=9, outputs=("output",), symbolic=True, moves_data=True, exactness="exact", role="passive")
+@op(
+    shape=_where_shape,
+    since=9,
+    outputs=("output",),
+    openvino="opset1.Select(condition, x, y)",
+    symbolic=True,
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+)
 def Where(condition: B, x: T, y: T) -> T:
     """`x` where `condition` holds, `y` elsewhere.  Shapes: all broadcast from the last dim.  Source: ONNX Where-16."""
     return np.where(condition, x, y)

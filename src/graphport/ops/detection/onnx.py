@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.core.facts import UNKNOWN
 from graphport.ops.detection.roi_align import RoiAlign
+from graphport.ops.numbers import unsaid
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
 
 
@@ -37,3 +39,18 @@ def roi_align_10(
         sampling_ratio=sampling_ratio,
         spatial_scale=spatial_scale,
     )
+
+
+@RoiAlign.lift("onnx", until=15)
+def roi_align_without_half_pixels(
+    b: Builder,
+    x: Value,
+    rois: Value,
+    batch_indices: Value,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    **attributes: Attribute,
+) -> Value:
+    """Places were not shifted by half a pixel."""
+    unsaid((coordinate_transformation_mode != "output_half_pixel", "places were not shifted by half a pixel"))
+    return b.word("RoiAlign", x, rois, batch_indices, facts=[UNKNOWN], **attributes)[0]

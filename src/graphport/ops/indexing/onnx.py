@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.facts import UNKNOWN
 from graphport.ops.declare import lower
 from graphport.ops.indexing import ScatterElements, Slice
+from graphport.ops.numbers import from_front, integers, unsaid
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -27,3 +29,24 @@ def slice_1(
 def scatter(b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0) -> Value:
     """The older name of `ScatterElements`, which newer opsets no longer know."""
     return b(ScatterElements, data, indices, updates, axis=axis)
+
+
+@Slice.lift("onnx", until=9)
+def slice_with_attributes(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Value:
+    """All operands but the first were attributes, and each step was 1."""
+    unsaid((steps is not None and any(n != 1 for n in integers(steps, "steps")), "each step was 1"))
+    given = {"starts": integers(starts, "starts"), "ends": integers(ends, "ends")}
+    if axes is not None:
+        given["axes"] = from_front(b, integers(axes, "axes"), data)
+    return b.word("Slice", data, facts=[UNKNOWN], **given)[0]
+
+
+@ScatterElements.lift("onnx", until=10)
+def scatter_elements_as_scatter(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Value:
+    """Its first name."""
+    unsaid((reduction != "none", "nothing was combined"))
+    return b.word("Scatter", data, indices, updates, facts=[data.fact], axis=axis)[0]

@@ -10,11 +10,12 @@ from graphport.core.dims import Dim, decide_equal, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.matmul.determinant import Det
 from graphport.ops.matmul.quantized import MatMulInteger, QLinearMatMul
 from graphport.ops.matmul.shapes import multiplied, product_macs
 from graphport.ops.types import FLOATS, Tensor, Types
 
-__all__ = ["Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"]
+__all__ = ["Det", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"]
 
 NUMBERS = FLOATS | {DType.INT32, DType.INT64, DType.UINT32, DType.UINT64}
 T = Annotated[Tensor, Types("T", NUMBERS)]

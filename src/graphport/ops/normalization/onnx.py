@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.declare import UnsupportedError
-from graphport.ops.normalization import BatchNormalization, GroupNormalization, InstanceNormalization
-from graphport.ops.reshape import Flatten, Reshape, Shape
+import numpy as np
+
+from graphport.ops.arithmetic import Add, Div, Mul, Sqrt, Sub
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.normalization import (
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    RMSNormalization,
+)
+from graphport.ops.numbers import unsaid
+from graphport.ops.reduction import ReduceMean
+from graphport.ops.reshape import Flatten, Reshape, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -111,3 +122,103 @@ def group_normalization_20(
     """One factor and summand a group: instances whose channels are the groups."""
     groups = b(Reshape, x, b.constant([0, num_groups, -1]))
     return b(Reshape, b(InstanceNormalization, groups, scale, bias, epsilon=epsilon), b(Shape, x))
+
+
+@LayerNormalization.lower("onnx", until=16)
+def layer_normalization_16(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Value, ...]:
+    """ONNX Runtime had it in the default domain before the default domain did, and its files still name old opsets."""
+    return b.results(LayerNormalization, b.count, x, scale, bias, axis=axis, epsilon=epsilon, stash_type=stash_type)
+
+
+@lower("onnx", "SimplifiedLayerNormalization")
+def simplified_layer_normalization(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    """What ONNX Runtime, in the default domain, calls RMSNormalization."""
+    if b.wants(1):
+        message = "the inverse of the root as a second result has no canonical form"
+        raise UnsupportedError(message)
+    return b(RMSNormalization, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
+
+
+@BatchNormalization.lift("onnx", until=13)
+def batch_normalization_in_use(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    input_mean: Value,
+    input_var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Value:
+    """Without training."""
+    unsaid(
+        (bool(training_mode) or b.count > 1, "training had other results"),
+        (b.version is not None and b.version < 7, "it said whether it was a test"),
+    )
+    operands = (x, scale, bias, input_mean, input_var)
+    return b.word("BatchNormalization", *operands, facts=[x.fact], epsilon=epsilon, momentum=momentum)[0]
+
+
+def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
+    """Mean 0 and variance 1 over some axes."""
+    places = b.constant(np.array(axes, np.int64))
+    shifted = b(Sub, x, b(ReduceMean, x, places))
+    variance = b(ReduceMean, b(Mul, shifted, shifted), places)
+    return b(Div, shifted, b(Sqrt, b(Add, variance, b.like(x, epsilon))))
+
+
+@LayerNormalization.lift("onnx", until=16)
+def layer_normalization_in_steps(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value:
+    """Its formula."""
+    unsaid((b.count > 1, "its statistics were no results"), (stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(x))
+    scaled = b(Mul, _standardized(b, x, tuple(range(axis % rank, rank)), epsilon), scale)
+    return scaled if bias is None else b(Add, scaled, bias)
+
+
+@RMSNormalization.lift("onnx", until=22)
+def rms_normalization_in_steps(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    """Its formula."""
+    unsaid((stash_type != 1, "the mean had the type of x"))
+    rank = len(b.dims(x))
+    places = b.constant(np.array(range(axis % rank, rank), np.int64))
+    mean = b(ReduceMean, b(Mul, x, x), places)
+    return b(Mul, b(Div, x, b(Sqrt, b(Add, mean, b.like(x, epsilon)))), scale)
+
+
+@GroupNormalization.lift("onnx", until=20)
+def group_normalization_in_steps(
+    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+) -> Value:
+    """Groups as samples of their own, normalized, then scale and bias of each channel."""
+    unsaid((stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(x))
+    groups = b(Reshape, x, b.constant(np.array([0, num_groups, -1], np.int64)))
+    y = b(Reshape, _standardized(b, groups, (2,), epsilon), b(Shape, x))
+    behind = b.constant(np.arange(1, rank - 1))
+    scale, bias = (value if rank == 2 else b(Unsqueeze, value, behind) for value in (scale, bias))
+    return b(Add, b(Mul, y, scale), bias)

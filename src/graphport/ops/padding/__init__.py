@@ -9,10 +9,11 @@ import numpy as np
 from graphport.core.dims import Dim, decide_less
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.padding.center import CenterCropPad
 from graphport.ops.shapes import axis_indices, pairs
 from graphport.ops.types import ALL_13, INDICES, INT64, Tensor, Types
 
-__all__ = ["Pad"]
+__all__ = ["CenterCropPad", "Pad"]
 
 T = Annotated[Tensor, Types("T", ALL_13)]
 Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.facts import UNKNOWN
 from graphport.ops.declare import lower
+from graphport.ops.numbers import from_front, integers, unsaid
 from graphport.ops.reduction import (
     ReduceL1,
     ReduceL2,
@@ -59,3 +61,43 @@ def topk_1(b: Builder, x: Value, *, k: int, axis: int = -1) -> tuple[Value, ...]
 def topk_10(b: Builder, x: Value, k: Value, *, axis: int = -1) -> tuple[Value, ...]:
     """Always the largest, in order."""
     return b.results(TopK, b.count, x, k, axis=axis)
+
+
+def _said_with_attribute(page: Page, until: int) -> None:
+    @page.lift("onnx", until=until)
+    def lifted(
+        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Value:
+        places = () if axes is None else from_front(b, integers(axes, "axes"), data)
+        if places:
+            return b.word(page.name, data, axes=places, keepdims=keepdims)[0]
+        unsaid((noop_with_empty_axes != 0, "without axes it was over all of them"))
+        return b.word(page.name, data, keepdims=keepdims)[0]
+
+
+_said_with_attribute(ReduceSum, 12)
+for _page in (
+    ReduceMean,
+    ReduceMax,
+    ReduceMin,
+    ReduceProd,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceSumSquare,
+):
+    _said_with_attribute(_page, 17)
+
+
+@TopK.lift("onnx", until=10)
+def topk_of_the_largest(
+    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, ...]:
+    """Always the largest, in order; up to opset 9 their count was an attribute."""
+    del sorted  # in order is one of the orders of any
+    unsaid((not largest, "it was of the largest"))
+    place, facts = from_front(b, (axis,), x)[0], [UNKNOWN] * b.count
+    if b.version is not None and b.version >= 10:
+        return b.word("TopK", x, k, facts=facts, axis=place)
+    return b.word("TopK", x, facts=facts, axis=place, k=integers(k, "k")[0])

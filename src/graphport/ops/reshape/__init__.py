@@ -12,11 +12,12 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, Fact, TensorFact, Unknown, number
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.reshape.blocks import DepthToSpace, SpaceToDepth
+from graphport.ops.reshape.columns import Col2Im
 from graphport.ops.reshape.pieces import Concat, Expand, Split, Tile
 from graphport.ops.shapes import axis_indices
 from graphport.ops.types import ALL_13, INT64, Tensor, Types
 
-__all__ = ["Concat", "DepthToSpace", "Expand", "SpaceToDepth", "Split", "Tile"]
+__all__ = ["Col2Im", "Concat", "DepthToSpace", "Expand", "SpaceToDepth", "Split", "Tile"]
 
 T = Annotated[Tensor, Types("T", ALL_13)]
 V = Annotated[Any, Types("V", ALL_13, "any")]
@@ -256,7 +257,15 @@ def _transpose_shape(data: TensorFact, *, perm: tuple[int, ...] | None = None) -
     return data.with_shape([data.dims[axis] for axis in order])
 
 
-@op(shape=_transpose_shape, since=1, outputs=("transposed",), moves_data=True, exactness="exact", role="passive")
+@op(
+    shape=_transpose_shape,
+    since=1,
+    outputs=("transposed",),
+    symbolic=True,
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+)
 def Transpose(data: T, *, perm: tuple[int, ...] | None = None) -> T:
     """`data` with axis `perm[i]` as axis i; without `perm`, in reverse order.
 

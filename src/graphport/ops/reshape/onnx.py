@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.dims import Symbolic
+from graphport.core.facts import UNKNOWN
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.indexing.slicing import Slice
+from graphport.ops.numbers import from_front, integers, unsaid
 from graphport.ops.pattern import constant_numbers
-from graphport.ops.reshape import Concat, DepthToSpace, Reshape, Split, Squeeze, Tile, Unsqueeze
+from graphport.ops.reshape import Concat, DepthToSpace, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -88,3 +92,56 @@ def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
     repeats = np.ones(len(b.dims(input)), np.int64)
     repeats[place] = times
     return b(Tile, input, b.constant(repeats))
+
+
+@Split.lift("onnx", until=17)
+def split_into_sizes(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Value, ...]:
+    """Sizes were said, or all alike; up to opset 12 by an attribute."""
+    place = from_front(b, (axis,), input)[0]
+    facts = [UNKNOWN] * b.count
+    if split is not None and b.version is not None and b.version >= 13:
+        return b.word("Split", input, split, facts=facts, axis=place)
+    if split is not None:
+        return b.word("Split", input, facts=facts, axis=place, split=integers(split, "split"))
+    length, count = b.dims(input)[place], num_outputs or b.count
+    unsaid((isinstance(length, Symbolic), f"{length} entries may not part into {count} of the same size"))
+    each = -(-int(length) // count) if isinstance(length, int) else 0
+    sizes = [each] * (count - 1) + [int(length) - each * (count - 1)] if isinstance(length, int) else []
+    if b.version is not None and b.version >= 13:
+        return b.word("Split", input, b.constant(np.array(sizes, np.int64)), facts=facts, axis=place)
+    return b.word("Split", input, facts=facts, axis=place, split=tuple(sizes))
+
+
+@Squeeze.lift("onnx", until=12)
+def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -> Value:
+    """Axes were an attribute."""
+    if axes is None:
+        return b.word("Squeeze", data)[0]
+    return b.word("Squeeze", data, axes=from_front(b, integers(axes, "axes"), data))[0]
+
+
+@Unsqueeze.lift("onnx", until=12)
+def unsqueeze_with_attribute(b: Builder, data: Value, axes: Value) -> Value:
+    """Axes were an attribute."""
+    places = integers(axes, "axes")
+    return b.word("Unsqueeze", data, axes=from_front(b, places, data, len(places)))[0]
+
+
+@Shape.lift("onnx", until=14)
+def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
+    """The whole shape, of which a part is taken."""
+    if start == 0 and end is None:
+        return None
+    rank = len(b.dims(data))
+    first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, rank if end is None else end))
+    one = b.constant(np.zeros(1, np.int64))
+    return b(Slice, b(Shape, data), *(b.constant(np.array([n], np.int64)) for n in (first, max(first, last))), one)
+
+
+@DepthToSpace.lift("onnx", until=10)
+def depth_to_space_of_rows(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """There was one order of depths."""
+    unsaid((mode != "DCR", "depths were in the order DCR"))
+    return b.word("DepthToSpace", input, blocksize=blocksize)[0]

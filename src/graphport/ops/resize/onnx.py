@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.facts import TensorFact
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.numbers import integers, unsaid
 from graphport.ops.resize import GridSample, Resize
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
 
 _SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
@@ -125,3 +126,77 @@ def grid_sample_19(
         message = f"mode is {mode!r}"
         raise ShapeError(message, ", ".join(_SAMPLE_MODES))
     return b(GridSample, x, grid, align_corners=align_corners, mode=_SAMPLE_MODES[mode], padding_mode=padding_mode)
+
+
+@Resize.lift("onnx", until=18)
+def resize_of_all_axes(
+    b: Builder,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+    **attributes: Attribute,
+) -> Value | None:
+    """All axes were resized; up to opset 12 with operands that could not be left out, up to 10 in one way."""
+    version = b.version or 0
+    is_plain = not antialias and axes is None and keep_aspect_ratio_policy == "stretch"
+    unsaid(
+        (coordinate_transformation_mode == "half_pixel_symmetric", "there were no symmetric half pixels"),
+        (version < 18 and not is_plain, "all axes were resized, without smoothing"),
+    )
+    if version >= 13:
+        return None
+    said = {"coordinate_transformation_mode": coordinate_transformation_mode, "nearest_mode": nearest_mode}
+    if version >= 11:
+        empty = b.constant(np.zeros(0, np.float32))
+        return b.word(
+            "Resize", x, roi or empty, scales or empty, sizes, facts=[UNKNOWN], mode=mode, **said, **attributes
+        )[0]
+    unsaid(
+        (mode == "cubic" or coordinate_transformation_mode != "asymmetric", "places were plain quotients"),
+        (mode == "nearest" and nearest_mode != "floor", "the nearest entry was the one before"),
+    )
+    factors = _factors(b, x, scales, sizes)
+    unsaid((any(factor < 1 for factor in factors), "no axis got shorter"))
+    if version == 10:
+        return b.word("Resize", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
+    if version == 9:
+        return b.word("Upsample", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
+    return b.word("Upsample", x, mode=mode, scales=tuple(factors))[0]
+
+
+def _factors(b: Builder, x: Value, scales: Value | None, sizes: Value | None) -> tuple[float, ...]:
+    if scales is not None:
+        reals = scales.fact.reals if isinstance(scales.fact, TensorFact) else None
+        if reals is None:
+            message = "scales that only a run tells"
+            raise UnsupportedError(message)
+        return reals
+    lengths = [n for n in b.dims(x) if isinstance(n, int)]
+    wanted = () if sizes is None else integers(sizes, "sizes")
+    unsaid((len(lengths) != len(wanted) or 0 in lengths, "sizes were said by scales"))
+    return tuple(float(np.float32(m / n)) for n, m in zip(lengths, wanted, strict=True))
+
+
+@GridSample.lift("onnx", until=19)
+def grid_sample_of_images(
+    b: Builder,
+    x: Value,
+    grid: Value,
+    *,
+    align_corners: int = 0,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Value:
+    """Modes were called after images, and images were all there was."""
+    unsaid((len(b.dims(x)) != 4, "images were sampled"))
+    called = {new: old for old, new in _SAMPLE_MODES.items()}[mode]
+    said = {"align_corners": align_corners, "mode": called, "padding_mode": padding_mode}
+    return b.word("GridSample", x, grid, facts=[UNKNOWN], **said)[0]

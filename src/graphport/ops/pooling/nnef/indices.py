@@ -123,9 +123,19 @@ def sample(
     x = input
     if amounts is not None and any(any(pair) for pair in amounts):
         x = padded(b, input, amounts, "constant" if border == "ignore" else border)
-    wide = known(b.dims(x))
-    places = _places(b, index, slide, wide, known(b.dims(index)))
+    wide, windows = known(b.dims(x)), known(b.dims(index))
+    expected = _windows(slide, wide)
+    if windows != expected:
+        message = f"an index of shape {list(windows)} for {list(expected)} windows"
+        raise ShapeError(message, "there is one index for each window")
+    places = _places(b, index, slide, wide, windows)
     return b(Gather, b(Reshape, x, b.constant([-1])), places, axis=0)
+
+
+def _windows(slide: Slide, wide: tuple[int, ...]) -> tuple[int, ...]:
+    """How many windows stand along each axis of a tensor of the shape `wide`, which is padded already."""
+    steps = zip(wide, known(slide.kernel), slide.stride, slide.dilation, strict=True)
+    return tuple((extent - (size - 1) * dilation - 1) // stride + 1 for extent, size, stride, dilation in steps)
 
 
 def _slide(b: Builder, input: Value, size: Shaped, padding: Pairs, stride: Shaped, dilation: Shaped) -> Slide:

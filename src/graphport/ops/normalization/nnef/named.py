@@ -1,4 +1,4 @@
-"""Normalizations in NNEF."""
+"""Normalizations that NNEF has words for."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ def lift_batch_normalization(
     del momentum
     if training_mode or b.count > 1:
         return None
-    rows = [_row(b, value) for value in (mean, var, shift, scale)]
+    rows = [channel_row(b, value) for value in (mean, var, shift, scale)]
     return b.word("batch_normalization", x, *rows, epsilon=epsilon)
 
 
-def _row(b: Builder, value: Value) -> Value:
+def channel_row(b: Builder, value: Value) -> Value:
+    """A vector with one entry per channel as (1, C)."""
     channels = b.dims(value)[0]
     flat = b.reshaped(value, [1, channels]) if isinstance(channels, int) else None
     fact = TensorFact(fact_of(value).dtype, (1, channels))

@@ -1,0 +1,144 @@
+"""One quantization by one tool, in a process of its own: what it took, and what it gave, as a line of JSON.
+
+python tools.py TOOL CONFIGURATION MODEL CALIBRATION.npz RESULT.onnx
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BATCH = 16
+
+
+def graphport(model: Path, data: dict[str, Any], target: Path, preset: str) -> Callable[[], None]:
+    """Ours, with a preset."""
+    import graphport as gp
+
+    loaded = gp.load(model)
+
+    def work() -> None:
+        gp.save(gp.quantize(loaded, data, preset=preset, threads=1), target)
+
+    return work
+
+
+def onnxruntime(model: Path, data: dict[str, Any], target: Path, method: str) -> Callable[[], None]:
+    """ONNX Runtime's static quantization with its own preparation, signed weights for each channel."""
+    from onnxruntime.quantization import (  # pyright: ignore[reportMissingTypeStubs]
+        CalibrationDataReader,
+        CalibrationMethod,
+        QuantFormat,
+        QuantType,
+        quant_pre_process,
+        quantize_static,
+    )
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.items = _batches(data)
+
+        def get_next(self) -> Any:
+            return next(self.items, None)
+
+    def work() -> None:
+        prepared = target.with_suffix(".prepared.onnx")
+        quant_pre_process(str(model), str(prepared))
+        quantize_static(
+            str(prepared),
+            str(target),
+            Reader(),
+            quant_format=QuantFormat.QDQ,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            # Without it pairs of products overflow 16 bits where a processor has no dot products.
+            reduce_range=method.endswith("-reduced"),
+            calibrate_method=CalibrationMethod[method.removesuffix("-reduced")],
+        )
+
+    return work
+
+
+def nncf(model: Path, data: dict[str, Any], target: Path, estimator: str) -> Callable[[], None]:
+    """NNCF on ONNX models, with a range estimator."""
+    import nncf as tool  # pyright: ignore[reportMissingImports]
+    import onnx
+    from nncf.quantization.range_estimator import (  # pyright: ignore[reportMissingImports]
+        RangeEstimatorParametersSet,
+    )
+
+    loaded = onnx.load(str(model))
+    ranges = {"default": None, "minmax": RangeEstimatorParametersSet.MINMAX}[estimator]
+
+    def work() -> None:
+        advanced = None
+        if ranges is not None:
+            advanced = tool.AdvancedQuantizationParameters(
+                activations_range_estimator_params=ranges, disable_bias_correction=True
+            )
+        items = list(_batches(data))
+        made = tool.quantize(
+            loaded, tool.Dataset(items), subset_size=len(items), advanced_parameters=advanced,
+            preset=tool.QuantizationPreset.MIXED,
+        )  # fmt: skip
+        onnx.save(made, str(target))
+
+    return work
+
+
+def onnxsim(model: Path, data: dict[str, Any], target: Path, method: str) -> Callable[[], None]:
+    """onnxsim's static quantization, of inputs of layers only."""
+    import onnx
+    import onnxsim as tool  # pyright: ignore[reportMissingImports]
+
+    loaded = onnx.load(str(model))
+
+    def work() -> None:
+        simple, _ = tool.simplify(loaded)
+        made = tool.quantize_static(simple, calibration_data=list(_batches(data)), method=method)
+        onnx.save(made[0] if isinstance(made, tuple) else made, str(target))
+
+    return work
+
+
+TOOLS = {"graphport": graphport, "onnxruntime": onnxruntime, "nncf": nncf, "onnxsim": onnxsim}
+
+
+def _batches(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    count = len(next(iter(data.values())))
+    for start in range(0, count, BATCH):
+        yield {name: x[start : start + BATCH] for name, x in data.items()}
+
+
+def main() -> None:
+    """Do the work and print what it took; imports and reading the model are not counted."""
+    tool, configuration, model, calibration, target = sys.argv[1:6]
+    logging.disable(logging.WARNING)
+    with np.load(calibration) as arrays:
+        data = {name: arrays[name] for name in arrays.files}
+    work = TOOLS[tool](Path(model), data, Path(target), configuration)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    took = {
+        "cpu_s": time.process_time() - cpu,
+        "wall_s": time.perf_counter() - wall,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "before_mb": before / 1024,
+    }
+    sys.stdout.write(f"{json.dumps(took)}\n")
+
+
+if __name__ == "__main__":
+    main()

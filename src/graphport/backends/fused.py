@@ -1,0 +1,42 @@
+"""The pages, with chains of element-wise operators computed in one pass over memory each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.backends.pages import PagesSession, check
+from graphport.expression.expression import Expression
+from graphport.ir import rewrite
+from graphport.ops import registry
+from graphport.passes import driver
+from graphport.passes.fuse_expressions import FUSE_EXPRESSIONS, WORD
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+
+def prepare(graph: Graph) -> PagesSession:
+    """`graph` with its element-wise chains fused, ready to run.
+
+    An expression begins in NumPy and is compiled when so much has been computed that it pays, if llvmlite is there.
+
+    Raises:
+        DiagnosticError: RUN0003 names every operator that has no page.
+    """
+    check(graph)
+    fused = rewrite.copy(graph)
+    driver.run(fused, FUSE_EXPRESSIONS)
+    return PagesSession(fused, {**registry.pages(), WORD: _Expressions()})
+
+
+class _Expressions:
+    """The expressions of a session, each with what has been compiled for it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Expression] = {}
+
+    def __call__(self, *inputs: Any, expression: str) -> Any:
+        found = self._known.get(expression)
+        if found is None:
+            found = self._known[expression] = Expression(expression)
+        return found(*inputs)

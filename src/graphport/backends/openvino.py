@@ -1,0 +1,150 @@
+"""OpenVINO on the processor, which is handed the model as an IR file; it computes as the model says, in float32."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.conversion.dialects.openvino import STATE
+from graphport.conversion.lift import lift
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.openvino import write
+from graphport.ir import rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.ir.graph import Graph, Value
+
+_PLACE = re.compile(r"^(Exception from|Check '.*' failed at) .*?:\d+:?\s*")
+_NARROW = 8
+"""Bits below which OpenVINO packs elements of inputs and outputs."""
+
+
+def prepare(graph: Graph, *, threads: int = 0) -> OpenvinoSession:
+    """A session on `graph`, on `threads` threads, by default on as many as OpenVINO likes.
+
+    Raises:
+        DiagnosticError: RUN0003 with what IR files cannot say, or with OpenVINO's words where it refuses the model.
+    """
+    return OpenvinoSession(graph, threads=threads)
+
+
+class OpenvinoSession:
+    """One compiled model, and a second one that returns every value once that is asked for."""
+
+    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
+        _check_types(graph.inputs)
+        self._graph = graph
+        self._threads = threads
+        self._compiled = _compiled(graph, (), threads)
+        self._observed: Any = None
+
+    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+        values: Sequence[Value] = self._graph.outputs
+        compiled = self._compiled
+        if every_value:
+            computed = [value for node in self._graph for value in node.results]
+            if self._observed is None:
+                self._observed = _compiled(self._graph, computed, self._threads)
+            compiled = self._observed
+            values = [*computed, *(value for value in values if value not in computed)]
+        try:
+            request = compiled.create_infer_request()
+            for index, value in enumerate(self._graph.inputs):
+                request.set_input_tensor(index, _tensor(inputs[value.name], value))
+            # The call that waits by itself does not tell all errors of the run.
+            request.start_async()
+            request.wait()
+            arrays = [_array(request.get_output_tensor(index), value) for index, value in enumerate(values)]
+        except Exception as error:
+            raise DiagnosticError(Diagnostic("RUN0005", f"OpenVINO: {_words(error)}")) from error
+        found = {value.name: array for value, array in zip(values, arrays, strict=True)}
+        order = [*(value.name for value in values), *(value.name for value in self._graph.outputs)]
+        return {name: found[name] for name in order}
+
+
+def _check_types(values: Sequence[Value]) -> None:
+    for value in values:
+        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        if dtype is None or dtype is DType.STRING or dtype.bits < _NARROW:
+            message = f"OpenVINO cannot be given {value.name}, which is {value.fact}"
+            raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
+
+
+def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
+    import openvino
+
+    said = rewrite.copy(graph)
+    for value in said.inputs:
+        # A variable that became an input is given and returned here like any other.
+        if value.has_notes:
+            value.notes.pop(STATE, None)
+    if extra:
+        made = dict.fromkeys(value for node in said for value in node.results)
+        said.set_outputs([*made, *(value for value in said.outputs if value not in made)])
+    lifted, findings = lift(said, "openvino")
+    if findings:
+        raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
+    settings = {"INFERENCE_PRECISION_HINT": "f32"} | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
+    runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
+    try:
+        with TemporaryDirectory(prefix="graphport-") as folder:
+            path = Path(folder) / "model.xml"
+            write(lifted, path)
+            core = runtime.Core()
+            # The file goes away with the folder: nothing of it may stay mapped.
+            core.set_property({"ENABLE_MMAP": False})
+            return core.compile_model(core.read_model(str(path)), "CPU", settings)
+    except DiagnosticError as error:
+        raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, f.help) for f in error.diagnostics)) from error
+    except Exception as error:
+        message = f"OpenVINO refuses the model: {_words(error)}"
+        raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend")) from error
+
+
+def _tensor(array: Any, value: Value) -> Any:
+    import openvino
+
+    runtime: Any = openvino
+    given = np.ascontiguousarray(array).reshape(np.shape(array))
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    name = _FOREIGN.get(dtype) if dtype is not None else None
+    if name is None:
+        return runtime.Tensor(given)
+    kind = getattr(runtime.Type, name)
+    tensor = runtime.Tensor(kind, runtime.Shape(given.shape))
+    raw = tensor.data.reshape(-1).view(np.uint8)
+    raw[:] = given.reshape(-1).view(np.uint8)
+    return tensor
+
+
+_FOREIGN = {
+    DType.BFLOAT16: "bf16",
+    DType.FLOAT8E4M3FN: "f8e4m3",
+    DType.FLOAT8E5M2: "f8e5m2",
+}
+"""Types that NumPy has only as somebody else's."""
+
+
+def _array(tensor: Any, value: Value) -> Any:
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    if tensor.element_type.get_type_name() == "string":
+        return np.array(tensor.str_data, object)
+    array = np.array(tensor.data)
+    if dtype is not None and dtype in _FOREIGN:
+        return array.reshape(-1).view(np.uint8).view(dtype.numpy).reshape(tuple(tensor.shape))
+    return array
+
+
+def _words(error: Exception) -> str:
+    """The last line of what OpenVINO says, without the places in its own source."""
+    lines = [_PLACE.sub("", line).strip() for line in str(error).strip().splitlines()]
+    said = [line for line in lines if line]
+    return said[-1][:500] if said else type(error).__name__

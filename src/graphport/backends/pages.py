@@ -1,0 +1,113 @@
+"""One node after another, each computed by a function: what `reference` and `fused` have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import Storage
+from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.core.facts import Fact
+
+
+def check(graph: Graph) -> None:
+    """Refuse a graph with operators that have no page.
+
+    Raises:
+        DiagnosticError: RUN0003 names every one.
+    """
+    unknown = Counter(node.op for inner in walk(graph) for node in inner if node.op not in registry.pages())
+    if unknown:
+        listed = ", ".join(f"{op} ({count})" for op, count in unknown.items())
+        raise DiagnosticError(
+            Diagnostic("RUN0003", f"the reference cannot run {listed}", None, "graphport ops lists what it can run")
+        )
+
+
+class PagesSession:
+    """A graph whose constants are read once, and what computes its operators."""
+
+    def __init__(self, graph: Graph, pages: Mapping[str, Callable[..., Any]]) -> None:
+        self._graph = graph
+        self._pages = pages
+        self._constants = {value: value.storage.numpy() for value in graph.constants if value.storage is not None}
+
+    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+        given = {value: inputs[value.name] for value in self._graph.inputs}
+        values = self._constants | given
+        with np.errstate(all="ignore"):
+            _execute(self._graph, values, self._pages, keep=every_value)
+        wanted = self._graph.outputs
+        if every_value:
+            wanted = [*(value for node in self._graph for value in node.results), *wanted]
+        return {value.name: values[value] for value in wanted}
+
+
+def _execute(graph: Graph, values: dict[Value, Any], pages: Mapping[str, Callable[..., Any]], *, keep: bool) -> None:
+    """Compute every node's results into `values`; what nobody reads any more is dropped unless `keep`."""
+    left = {value: len(value.uses) for node in graph for value in node.results}
+    for node in graph:
+        operands = [None if value is None else values[value] for value in node.inputs]
+        answers = _compute(node, operands, values, pages)
+        values.update((value, array) for value, array in zip(node.outputs, answers, strict=False) if value is not None)
+        if keep:
+            continue
+        for value in node.operands:
+            if value in left:
+                left[value] -= 1
+                if not left[value]:
+                    values.pop(value, None)
+
+
+def _compute(
+    node: Node, operands: list[Any], values: Mapping[Value, Any], pages: Mapping[str, Callable[..., Any]]
+) -> tuple[Any, ...]:
+    attributes = {name: _argument(attribute, values, pages) for name, attribute in node.attributes.items()}
+    try:
+        answer = pages[node.op](*operands, **attributes)
+    except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
+        raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
+    # A list is one result, a sequence; several results are a tuple.
+    answers: tuple[Any, ...] = tuple(answer) if is_sequence(answer) and not isinstance(answer, list) else (answer,)
+    return tuple(_array(answer, value) for answer, value in zip(answers, node.outputs, strict=False))
+
+
+def _argument(attribute: Any, values: Mapping[Value, Any], pages: Mapping[str, Callable[..., Any]]) -> Any:
+    if isinstance(attribute, Graph):
+        return _BoundBody(attribute, values, pages)
+    return attribute.numpy() if isinstance(attribute, Storage) else attribute
+
+
+def _array(answer: Any, value: Value | None) -> Any:
+    # NumPy turns arrays of rank 0 into scalars on every occasion.
+    return np.asarray(answer) if value is not None and np.isscalar(answer) else answer
+
+
+class _BoundBody:
+    """A body with the values around it."""
+
+    def __init__(self, graph: Graph, outer: Mapping[Value, Any], pages: Mapping[str, Callable[..., Any]]) -> None:
+        self._graph = graph
+        self._outer = outer
+        self._pages = pages
+
+    @property
+    def facts(self) -> list[Fact]:
+        return [value.fact for value in self._graph.outputs]
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        values = dict(self._outer)
+        values.update((value, value.storage.numpy()) for value in self._graph.constants if value.storage is not None)
+        values.update(zip(self._graph.inputs, inputs, strict=True))
+        _execute(self._graph, values, self._pages, keep=False)
+        return [values[value] for value in self._graph.outputs]

@@ -1,0 +1,202 @@
+"""`graphport prepare`, and what its sibling `simplify` does alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    MODEL,
+    bound,
+    chosen,
+    color_option,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_findings,
+    print_json,
+    writer_options,
+)
+from graphport.cli.render import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from graphport.api import RewriteReport
+    from graphport.passes.driver import Outcome, PassList
+    from graphport.passes.journal import Note
+
+    Command = Callable[..., Any]
+
+
+def rewriting_options(command: Command) -> Command:
+    """The arguments and options that both verbs take."""
+    for option in (
+        json_option,
+        color_option,
+        edition_option,
+        input_option,
+        writer_options,
+        click.option(
+            "--verify-limit",
+            type=click.IntRange(0),
+            default=512,
+            show_default=True,
+            help="Do not verify above so many MiB of weights.",
+        ),
+        click.option(
+            "--verify/--no-verify",
+            "verify",
+            default=None,
+            help="Run both and hold them against each other (default: where possible).",
+        ),
+        click.option("-v", "--verbose", is_flag=True, help="Tell every change, and what was left alone and why."),
+        click.option("--skip", multiple=True, metavar="PASS", help="Leave a pass out. Repeatable."),
+        click.option("--only", multiple=True, metavar="PASS", help="Run this pass and no other. Repeatable."),
+        click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it."),
+        click.argument("dst", type=MODEL),
+        click.argument("src", type=MODEL),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(name="prepare")
+@rewriting_options
+@findings_end
+def verb(
+    src: Path,
+    dst: Path,
+    format: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    verbose: bool,
+    verify: bool | None,
+    verify_limit: int,
+    shapes: Any,
+    edition: str | None,
+    color: str,
+    as_json_: bool,
+    **options: Any,
+) -> None:
+    """Make a model ready for quantization, and prove that it computes the same.
+
+    Constants become parameters with one reader each, normalizations, biases and scales become weights, what does
+    nothing goes. Exit code 1 if the outputs of both models differ.
+
+    \b
+    Examples:
+      graphport prepare net.onnx ready.onnx
+      graphport prepare net.onnx ready.onnx --skip split-parameters -v
+      graphport prepare net.onnx ready.onnx --only fuse-batchnorm --no-verify
+    """
+    from graphport import api
+    from graphport.passes.prepare import PREPARE
+
+    report = api.rewrite_file(
+        src,
+        dst,
+        selected(PREPARE, only, skip),
+        format=format,
+        verify=verify,
+        verify_limit=verify_limit << 20,
+        shapes=bound(shapes),
+        edition=edition,
+        **chosen(options, dst, format),
+    )
+    tell(report, dst, color, verbose=verbose, is_json=as_json_)
+
+
+def selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> PassList:
+    """The passes that were asked for; a name that is none of them is wrong usage."""
+    from graphport.passes.driver import select
+
+    try:
+        return select(passes, only, skip)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def tell(report: RewriteReport, target: Path, color: str, *, verbose: bool, is_json: bool) -> None:
+    """Print what was done, and end with the exit code that it deserves."""
+    if is_json:
+        print_json(_document(report, target, verbose=verbose))
+    else:
+        print_findings(report.findings, color)
+        _print(report, target, verbose=verbose)
+    raise click.exceptions.Exit(0 if report.passed else 1)
+
+
+def _document(report: RewriteReport, target: Path, *, verbose: bool) -> dict[str, Any]:
+    from graphport.quantization.dispatch import remains
+
+    verification = report.verification
+    return {
+        "target": str(target),
+        "passes": [_outcome(outcome, verbose=verbose) for outcome in report.passes],
+        "nodes_before": report.nodes_before,
+        "nodes_after": report.nodes_after,
+        "verify": None
+        if verification is None
+        else {
+            "max_abs": verification.max_abs,
+            "snr_db": None if verification.snr_db in (None, float("inf"), float("-inf")) else verification.snr_db,
+            "passed": verification.passed,
+            "outputs": [difference.as_json() for difference in verification.outputs],
+        },
+        "skipped": report.skipped,
+        "floating": [
+            {"operator": op, "reason": reason, "nodes": count} for op, reason, count in remains(report.decisions)
+        ],
+        "diagnostics": [as_json(finding) for finding in report.findings],
+    }
+
+
+def _outcome(outcome: Outcome, *, verbose: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": outcome.name, "changes": outcome.changes}
+    if verbose:
+        found["done"] = [{"node": note.node, "text": note.text} for note in outcome.done]
+        found["left"] = [{"node": note.node, "text": note.text} for note in outcome.left]
+    return found
+
+
+def _print(report: RewriteReport, target: Path, *, verbose: bool) -> None:
+    from graphport.cli.compare import HEADINGS, row
+    from graphport.cli.table import print_table
+
+    rows = [(outcome.name, str(outcome.changes), _left(outcome)) for outcome in report.passes]
+    print_table(("pass", "changes", "left alone"), rows)
+    if verbose:
+        for outcome in report.passes:
+            _print_notes(f"{outcome.name} did", outcome.done)
+            _print_notes(f"{outcome.name} left alone", outcome.left)
+        _print_floating(report)
+    click.echo(f"written to {target}: {report.nodes_before} nodes before, {report.nodes_after} after")
+    if report.verification is None:
+        click.echo(f"not verified: {report.skipped}")
+        return
+    print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
+    click.echo(
+        "verified: equal within tolerance" if report.verification.passed else "verification failed: the outputs differ"
+    )
+
+
+def _print_floating(report: RewriteReport) -> None:
+    from graphport.quantization.dispatch import remains
+
+    lines = [f"  {op} ({count}): {reason}" for op, reason, count in remains(report.decisions)]
+    if lines:
+        click.echo("\n".join(["quantization would leave in floating point:", *lines]))
+
+
+def _left(outcome: Outcome) -> str:
+    return str(len(outcome.left)) if outcome.left else ""
+
+
+def _print_notes(title: str, notes: Iterable[Note]) -> None:
+    lines = [f"  {note}" for note in notes]
+    if lines:
+        click.echo("\n".join([f"{title}:", *lines]))

@@ -1,0 +1,239 @@
+"""`graphport quantize`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    MODEL,
+    bound,
+    color_option,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_findings,
+    print_json,
+)
+from graphport.cli.render import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from graphport.api import Model, QuantizedModel
+    from graphport.quantization.report import LayerReport, QuantizationReport
+    from graphport.quantization.samples import Progress
+
+_TARGETS = ("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef")
+_PRESETS = ("fast", "balanced", "best")
+_METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
+_DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
+
+
+@click.command(name="quantize")
+@click.argument("src", type=MODEL)
+@click.argument("dst", type=MODEL)
+@click.option("--calibration", required=True, type=MODEL, help="Samples: a .npz, or a folder of .npy files.")
+@click.option("--target", type=click.Choice(_TARGETS), help="What is to run the result (default: onnxruntime).")
+@click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
+@click.option("--method", type=click.Choice(_METHODS), help="How ranges of activations are chosen.")
+@click.option("--bits", type=click.Choice(["8", "16"]), help="Bits of activations.")
+@click.option("--weight-bits", type=click.Choice(["4", "8"]), help="Bits of weights.")
+@click.option("--block", type=click.IntRange(0), help="Entries of a weight that share a scale; 0 for a channel.")
+@click.option("--weights-only", is_flag=True, help="Quantize weights, leave activations floating.")
+@click.option("--min-snr", type=float, metavar="DB", help="Keep layers floating until the outputs reach this.")
+@click.option("--max-float-layers", type=click.IntRange(0), help="How many layers may stay floating for that.")
+@click.option("--dispatch", type=click.Choice(_DISPATCH), help="Which nodes are candidates.")
+@click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Leave a node floating. Repeatable.")
+@click.option("--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
+@click.option("--no-prepare", is_flag=True, help="Take the model as it is.")
+@click.option("--settings", "settings_file", type=MODEL, help="A JSON file of settings; options come on top.")
+@click.option("--resume", type=MODEL, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
+@click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
+@click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")
+@click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@input_option
+@edition_option
+@color_option
+@json_option
+@findings_end
+def verb(
+    src: Path,
+    dst: Path,
+    calibration: Path,
+    settings_file: Path | None,
+    resume: Path | None,
+    explain: str | None,
+    latency: bool,
+    format: str | None,
+    shapes: Any,
+    edition: str | None,
+    color: str,
+    as_json_: bool,
+    **options: Any,
+) -> None:
+    """Round a model to integers, and tell how good it still is.
+
+    Exit code 1 if a goal is not reached; the model is written all the same.
+
+    \b
+    Examples:
+      graphport quantize net.onnx net.int8.onnx --calibration samples.npz
+      graphport quantize net.onnx net.int8.onnx --calibration samples/ --preset best --min-snr 30
+      graphport quantize net.onnx net.int4.onnx --calibration samples.npz --weight-bits 4 --block 32
+    """
+    from graphport import api
+
+    settings = {} if settings_file is None else _settings(settings_file)
+    model = api.load(src, shapes=bound(shapes), edition=edition)
+    with _progress(is_shown=not as_json_ and sys.stderr.isatty()) as told:
+        result = api.quantize(model, calibration, settings=settings, told=told, statistics=resume, **_given(options))
+    report = result.report
+    if report is None:
+        message = "a quantized model came without its report"
+        raise RuntimeError(message)
+    layer = None if explain is None else _explained(report, explain)
+    api.save(result, dst, format=format)
+    times = _times(model, result) if latency else None
+    sizes = {"source": _size(src), "target": _size(dst)}
+    if as_json_:
+        document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}
+        document |= {} if layer is None else {"explained": layer.as_json()}
+        print_json({**document, "diagnostics": [as_json(f) for f in [*model.findings, *report.findings]]})
+    else:
+        print_findings([*model.findings, *report.findings], color)
+        _tell(report, dst, sizes, times, layer)
+    raise click.exceptions.Exit(0 if report.passed else 1)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Settings out of options, those that were given."""
+    whole = {"bits": "activation_bits", "weight_bits": "weight_bits"}
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is None or value == () or value is False:
+            continue
+        match name:
+            case "bits" | "weight_bits":
+                found[whole[name]] = int(value)
+            case "block":
+                found["weight_block"] = value
+            case "no_prepare":
+                found["prepare"] = False
+            case _:
+                found[name] = value
+    return found
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    from graphport.quantization.settings import Settings
+
+    return Settings.from_json(path.read_text("utf-8")).as_json()
+
+
+def _explained(report: QuantizationReport, name: str) -> LayerReport:
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+    layer = report.explain(name)
+    if layer is None:
+        names = ", ".join(layer.name for layer in report.layers[:10])
+        raise DiagnosticError(Diagnostic("QUANT0010", f"there is no layer {name!r}", None, f"layers: {names}, …"))
+    return layer
+
+
+@contextmanager
+def _progress(*, is_shown: bool) -> Generator[Progress | None]:
+    """A bar on the terminal with the time that is left."""
+    if not is_shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("start", total=None)
+
+        def tell(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=stage, completed=done, total=total)
+
+        yield tell
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a file, or of all files of a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size if path.exists() else None
+
+
+def _times(model: Model, result: QuantizedModel) -> dict[str, float] | None:
+    """Milliseconds of processor time of a run of both, in turns; `None` where no input can be made up."""
+    from graphport import api
+    from graphport.backends.inputs import made_up
+    from graphport.core.diagnostics import DiagnosticError
+
+    try:
+        inputs = made_up(model.graph)
+        sessions = [api.session(model, "onnxruntime"), api.session(result, "onnxruntime")]
+        for made in sessions:
+            made.run(inputs)
+    except DiagnosticError:
+        return None
+    found: list[list[float]] = [[], []]
+    until = time.monotonic() + 1.0
+    while time.monotonic() < until or len(found[0]) < 5:
+        for made, spent in zip(sessions, found, strict=True):
+            started = time.perf_counter()
+            made.run(inputs)
+            spent.append(1000 * (time.perf_counter() - started))
+    before, after = (sorted(spent)[len(spent) // 2] for spent in found)
+    return {"source_ms": round(before, 3), "target_ms": round(after, 3), "speed_up": round(before / after, 2)}
+
+
+def _tell(
+    report: QuantizationReport,
+    target: Path,
+    sizes: dict[str, int | None],
+    times: dict[str, float] | None,
+    layer: LayerReport | None,
+) -> None:
+    from graphport.cli.table import print_table
+
+    print_table(
+        ("step", "SNR", "kept"), [(s.name, f"{s.snr_db:.2f} dB", "yes" if s.is_kept else "no") for s in report.steps]
+    )
+    rows = [
+        (x.name, x.operator, _decibels(x.own_db), _decibels(x.accumulated_db), "; ".join(x.reasons))
+        for x in report.worst
+    ]
+    print_table(("layer", "operator", "own", "accumulated", "reasons"), rows, title="the noisiest layers:")
+    if report.floating:
+        rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
+        print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")
+    if layer is not None:
+        click.echo(json.dumps(layer.as_json(), indent=2, ensure_ascii=False))
+    agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"
+    click.echo(
+        f"written to {target}: {report.snr_db:.2f} dB on {report.held_back or report.samples} samples{agreement}"
+    )
+    if None not in sizes.values():
+        click.echo(f"bytes: {sizes['source']} before, {sizes['target']} after")
+    if times is not None:
+        click.echo(
+            f"a run of one sample: {times['source_ms']} ms before, {times['target_ms']} ms after ({times['speed_up']}x)"
+        )
+    if report.goal_met is False:
+        click.echo(f"the goal of {report.settings.min_snr} dB is not reached{os.linesep}", nl=False)
+
+
+def _decibels(number: float | None) -> str:
+    return "" if number is None else f"{number:.1f} dB"

@@ -1,0 +1,61 @@
+"""`graphport simplify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import bound, chosen, findings_end
+from graphport.cli.prepare import rewriting_options, selected, tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(name="simplify")
+@rewriting_options
+@findings_end
+def verb(
+    src: Path,
+    dst: Path,
+    format: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    verbose: bool,
+    verify: bool | None,
+    verify_limit: int,
+    shapes: Any,
+    edition: str | None,
+    color: str,
+    as_json_: bool,
+    **options: Any,
+) -> None:
+    """Make a model smaller, and prove that it computes the same.
+
+    What is known is computed, what is computed twice is computed once, chains of moves and of arithmetic become one
+    step, what does nothing goes. Weights never grow by more than a tenth, and quantized ones stay as they are. Exit
+    code 1 if the outputs of both models differ.
+
+    \b
+    Examples:
+      graphport simplify net.onnx small.onnx
+      graphport simplify net.onnx small.onnx --opset 20
+      graphport simplify net.onnx small.onnx --input x=1x3x224x224
+      graphport simplify net.onnx small.onnx --skip merge-duplicates -v
+    """
+    from graphport import api
+    from graphport.passes.simplify import SIMPLIFY
+
+    report = api.rewrite_file(
+        src,
+        dst,
+        selected(SIMPLIFY, only, skip),
+        format=format,
+        verify=verify,
+        verify_limit=verify_limit << 20,
+        shapes=bound(shapes),
+        edition=edition,
+        **chosen(options, dst, format),
+    )
+    tell(report, dst, color, verbose=verbose, is_json=as_json_)

@@ -1,0 +1,171 @@
+"""PNNX has lists, tuples and numbers as operands; here they become several operands, results, or attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.expression.functions import ARITIES
+from graphport.expression.parse import parse
+from graphport.expression.syntax import List, Literal, Reference
+from graphport.ir.graph import Node, Value
+from graphport.ops.pytorch import ITEM, KEYS, PLACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.expression.syntax import Node as Tree
+    from graphport.ir.graph import Attribute, Graph
+
+_DIALECT = "pnnx"
+_PACKS = frozenset({"prim::TupleConstruct", "prim::ListConstruct"})
+_UNPACKS = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
+_PLAIN = ("input", "self")
+
+Item = Value | None
+"""An item of a list: a tensor, or nothing."""
+
+
+def before(graph: Graph) -> None:
+    """Take lists, tuples and numbers out of operands, and results that nobody wants out of nodes."""
+    numbers: dict[Value, Any] = {}
+    lists: dict[Value, list[Item]] = {}
+    for node in graph:
+        if node.dialect != _DIALECT:
+            continue
+        if node.word in _UNPACKS:
+            _unpack(graph, node, lists)
+            continue
+        _note(node, numbers, lists)
+        _spell_out(node, numbers, lists)
+    _open_outputs(graph, lists)
+    for node in reversed(graph):
+        if node.dialect == _DIALECT:
+            _forget(graph, node)
+
+
+def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]]) -> None:
+    """Remember a node that is a number or a list."""
+    if len(node.results) != 1:
+        return
+    if node.word in _PACKS:
+        lists[node.output] = _flat(node.inputs, lists)
+    elif node.word == "prim::Constant":
+        numbers[node.output] = node.attributes.get("value")
+    elif node.word == "Expression":
+        _note_expression(node, numbers, lists)
+
+
+def _flat(items: tuple[Item, ...], lists: Mapping[Value, list[Item]]) -> list[Item]:
+    known = [[item] if item is None else lists.get(item, [item]) for item in items]
+    return [leaf for leaves in known for leaf in leaves]
+
+
+def _note_expression(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]]) -> None:
+    try:
+        tree = parse(str(node.attributes.get("expr", "")), ARITIES, lenient=True).tree
+    except DiagnosticError:
+        if not node.inputs:
+            # A text: PyTorch's word for a mode.
+            numbers[node.output] = node.attributes.get("expr")
+        return
+    if not node.inputs:
+        numbers[node.output] = _plain(tree, node.attributes.get("expr"))
+    elif isinstance(tree, List) and all(_is_item(part, node) for part in tree.arguments):
+        lists[node.output] = [
+            node.inputs[part.index] if isinstance(part, Reference) else None for part in tree.arguments
+        ]
+
+
+def _plain(tree: Tree, text: Any) -> Any:
+    if isinstance(tree, Literal):
+        return tree.value
+    if isinstance(tree, List) and all(isinstance(part, Literal) for part in tree.arguments):
+        return tuple(part.value for part in tree.arguments if isinstance(part, Literal))
+    return text
+
+
+def _is_item(part: Tree, node: Node) -> bool:
+    """Whether it is nothing, or a tensor that has axes: numbers make a list that is a shape."""
+    if isinstance(part, Literal):
+        return part.value is None
+    if not isinstance(part, Reference) or part.index >= len(node.inputs):
+        return False
+    value = node.inputs[part.index]
+    fact = UNKNOWN if value is None else value.fact
+    return isinstance(fact, TensorFact) and bool(fact.shape)
+
+
+def _spell_out(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list[Item]]) -> None:
+    """Give a node the items of its lists as operands, and its numbers as attributes, each under its name or place."""
+    known = [value for value in node.inputs if value is not None and (value in numbers or value in lists)]
+    if not known or node.word in _PACKS or node.word in ("Expression", "SliceIndexes"):
+        return
+    names = node.attributes.get(KEYS)
+    keys = [str(name) for name in names] if isinstance(names, tuple) else []
+    operands: list[Item] = []
+    found: list[str] = []
+    attributes: dict[str, Attribute] = {}
+    for place, value in enumerate(node.inputs):
+        name = keys[place] if place < len(keys) and keys[place] else f"{PLACE}{place}"
+        if value is not None and value in numbers:
+            attributes[name] = numbers[value]
+        elif value is not None and value in lists:
+            operands += lists[value]
+            found += [f"{name}{ITEM}"] * len(lists[value])
+        else:
+            operands.append(value)
+            found.append(name)
+    node.inputs = operands
+    node.set_attribute(KEYS, tuple(found))
+    for name, attribute in attributes.items():
+        node.set_attribute(name, attribute)
+
+
+def _unpack(graph: Graph, node: Node, lists: Mapping[Value, list[Item]]) -> None:
+    """Let readers of an unpacked list read its items; a list that one node makes has that node's results."""
+    packed = node.operand(0)
+    if packed is None:
+        return
+    items = lists.get(packed)
+    if items is not None:
+        for result, item in zip(node.results, items, strict=False):
+            if item is not None:
+                result.replace_uses(item)
+        return
+    maker = packed.producer
+    if maker is None or len(maker.outputs) != 1 or len(packed.uses) != 1 or packed.is_output:
+        return
+    node.inputs = ()
+    maker.drop_output(0)
+    maker.take_outputs(node)
+    graph.remove(node)
+
+
+def _open_outputs(graph: Graph, lists: Mapping[Value, list[Item]]) -> None:
+    """Return the items of a tuple instead of it."""
+    outputs = graph.outputs
+    if any(value in lists for value in outputs):
+        items = _flat(tuple(outputs), lists)
+        graph.set_outputs([value for value in items if value is not None])
+
+
+def _forget(graph: Graph, node: Node) -> None:
+    """Drop results at the end that nobody reads, and a node that is left with nobody who does."""
+    if not node.results or any(value.uses for value in node.results):
+        while len(node.outputs) > 1 and (last := node.outputs[-1]) is not None and not last.uses:
+            node.drop_output(len(node.outputs) - 1)
+        return
+    if node.word in _PACKS or node.word in ("Expression", "prim::Constant", "SliceIndexes") or node.word in _UNPACKS:
+        graph.remove(node)
+
+
+def after_lifting(graph: Graph) -> None:
+    """Return several values as one tuple."""
+    outputs = graph.outputs
+    if len(outputs) < 2:
+        return
+    packed = Value(graph.fresh("outputs"), UNKNOWN)
+    graph.append(Node("prim::TupleConstruct", outputs, [packed], dialect=_DIALECT))
+    graph.set_outputs([packed])

@@ -1,0 +1,100 @@
+"""Whether nodes are what their operators demand: a text can say anything."""
+
+from __future__ import annotations
+
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
+from graphport.core.storage import Storage
+from graphport.ir.graph import Graph, walk
+from graphport.ops import registry
+from graphport.ops.infer import Inference
+from graphport.ops.types import Body
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Node
+
+_BITS = 64
+
+
+def faults(graph: Graph) -> list[Diagnostic]:
+    """A finding for every attribute of a canonical node that is not of the type that its operator has."""
+    return [finding for inner in walk(graph) for node in inner for finding in _faults(node)]
+
+
+def _faults(node: Node) -> list[Diagnostic]:
+    page = None if node.dialect else registry.pages().get(node.word)
+    findings: list[Diagnostic] = []
+    for name, attribute in node.attributes.items() if page is not None else ():
+        keyword = page.signature.keywords.get(name) if page is not None else None
+        if keyword is not None and not fits(keyword.annotation, attribute):
+            message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {_said(keyword.annotation)} is needed"
+            findings.append(Diagnostic("IO0216", message, node.origin, "the archive was not written by graphport"))
+    return findings
+
+
+def fits(annotation: Any, attribute: Attribute) -> bool:
+    """Whether `attribute` is of the type that a page's signature has for it."""
+    if get_origin(annotation) in (Union, UnionType):
+        return any(fits(each, attribute) for each in get_args(annotation))
+    if get_origin(annotation) is tuple:
+        inner = get_args(annotation)[0]
+        return isinstance(attribute, tuple) and all(fits(inner, each) for each in attribute)
+    if annotation is int:
+        return isinstance(attribute, int) and attribute.bit_length() < _BITS
+    if annotation is float:
+        return isinstance(attribute, int | float) and not isinstance(attribute, bool)
+    if annotation is Body:
+        return isinstance(attribute, Graph)
+    if get_origin(annotation) is np.ndarray:
+        return isinstance(attribute, Storage)
+    known = (str, DType, TensorFact, SequenceFact, OptionalFact, NoneType)
+    return annotation in known and isinstance(attribute, annotation)
+
+
+def inferred(graph: Graph) -> list[Diagnostic]:
+    """Set the facts of `graph`, whose attributes are right, and return what contradicts them.
+
+    Raises:
+        DiagnosticError: IO0216 a word of a dialect is not as its own format would have it.
+    """
+    inference = Inference()
+    for node in graph:
+        try:
+            inference.settle(node, check_declared=True)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            # The rule of a foreign word trusts the reader of its format, which has not seen it here.
+            if not _is_foreign(node):
+                raise
+            message = f"{node.op} has attributes or operands that it cannot have: {error}"
+            finding = Diagnostic("IO0216", message, node.origin, "the archive was not written by graphport")
+            raise DiagnosticError(finding) from error
+    return list(dict.fromkeys(inference.findings))
+
+
+def _is_foreign(node: Node) -> bool:
+    """Whether a node, or one in its bodies, is a word of a dialect."""
+    return bool(node.dialect) or any(inner.dialect for body in node.bodies() for graph in walk(body) for inner in graph)
+
+
+def _kind(attribute: Attribute) -> str:
+    match attribute:
+        case None:
+            return "none"
+        case Storage():
+            return "a tensor"
+        case Graph():
+            return "a graph"
+        case tuple():
+            return "a list"
+        case _:
+            return f"{attribute!s:.40}"
+
+
+def _said(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,0 +1,52 @@
+"""Collecting what is wrong with a network while the work goes on."""
+
+from __future__ import annotations
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
+
+MOST = 200
+"""Findings that are told one by one; the rest is counted."""
+
+
+class Findings:
+    """The findings of one network, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+        self.left_out = 0
+
+    def error(self, code: str, message: str, span: Span | None, help: str | None = None) -> None:
+        """Something that makes the network unusable."""
+        self._add(Diagnostic(code, message, span, help))
+
+    def warn(self, code: str, message: str, span: Span | None, help: str | None = None) -> None:
+        """Something that a reader should know."""
+        self._add(Diagnostic(code, message, span, help, Severity.WARNING))
+
+    def _add(self, finding: Diagnostic) -> None:
+        if len(self.diagnostics) < MOST or (finding.is_error and not self.has_errors):
+            self.diagnostics.append(finding)
+        else:
+            self.left_out += 1
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there is an error among those that are told."""
+        return any(finding.is_error for finding in self.diagnostics)
+
+    def raise_errors(self) -> None:
+        """Stop if there is an error.
+
+        Raises:
+            DiagnosticError: with all that was found.
+        """
+        if self.has_errors:
+            raise DiagnosticError(*self.told())
+
+    def told(self) -> list[Diagnostic]:
+        """All findings; the last says how many are left out."""
+        if not self.left_out:
+            return self.diagnostics
+        message = f"{self.left_out} further findings are not shown"
+        rest = Diagnostic("CAFFE0001", message, None, "mend these first", Severity.NOTE)
+        return [*self.diagnostics, rest]

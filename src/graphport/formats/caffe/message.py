@@ -1,0 +1,76 @@
+"""Messages as Caffe's files hold them, of text and of bytes alike, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Span
+    from graphport.core.storage import Storage
+
+
+class Word(str):
+    """The name of an enumeration's value, or one that stands bare in a message that is not known."""
+
+    __slots__ = ()
+
+
+Content: TypeAlias = "bool | int | float | str | bytes | Message | Storage"
+
+
+class Entry(NamedTuple):
+    """One value of a field, and where it stands."""
+
+    content: Content
+    span: Span | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """Values of fields by name; `kind` is empty for a message that is not known."""
+
+    kind: str
+    span: Span | None = None
+    entries: dict[str, list[Entry]] = field(default_factory=dict[str, list[Entry]])
+    comments: tuple[str, ...] = ()
+    """Lines that stand before it in a text, each with its mark."""
+
+    def add(self, name: str, content: Content, span: Span | None = None) -> None:
+        """Append a value to the field `name`."""
+        self.entries.setdefault(name, []).append(Entry(content, span))
+
+    def all(self, name: str) -> list[Entry]:
+        """Every value of the field `name`, in order."""
+        return self.entries.get(name, [])
+
+    def has(self, name: str) -> bool:
+        """Whether the field `name` is set."""
+        return name in self.entries
+
+    def messages(self, name: str) -> list[Message]:
+        """The messages in the field `name`."""
+        return [entry.content for entry in self.all(name) if isinstance(entry.content, Message)]
+
+    def message(self, name: str) -> Message | None:
+        """The message in the field `name`, the last where there are several."""
+        found = self.messages(name)
+        return found[-1] if found else None
+
+    def texts(self, name: str) -> list[str]:
+        """The texts in the field `name`."""
+        return [entry.content for entry in self.all(name) if isinstance(entry.content, str)]
+
+    def text(self, name: str, default: str = "") -> str:
+        """The text in the field `name`."""
+        found = self.texts(name)
+        return found[-1] if found else default
+
+    def integers(self, name: str) -> list[int]:
+        """The integers in the field `name`."""
+        return [int(entry.content) for entry in self.all(name) if isinstance(entry.content, int)]
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """The integer or flag in the field `name`."""
+        found = self.integers(name)
+        return found[-1] if found else default

@@ -1,0 +1,174 @@
+"""ncnn's files as raw graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import MappedFile
+from graphport.formats.ncnn import layers
+from graphport.formats.ncnn.param import MAGIC, Findings, Layer, parse_binary, parse_text
+from graphport.formats.ncnn.weights import WeightReader
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from graphport.core.facts import Fact
+
+DIALECT = "ncnn"
+LINE = "ncnn.line"
+"""The note of a node or input: the `Layer` that it was read from."""
+_TEXT, _BINARY = ".param", ".param.bin"
+_HINTS = "30"
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether a file is a list of layers of ncnn, as text or in binary; types of layers have no namespace."""
+    if head[:4] == MAGIC.to_bytes(4, "little"):
+        return path.name.lower().endswith(_BINARY)
+    words = head.decode("utf-8", "replace").split(maxsplit=4)
+    if not words or words[0] != str(MAGIC) or path.name.endswith(".pnnx.param"):
+        return False
+    first = words[3] if len(words) > 3 else ""
+    return not ({".", ":"} & set(first))
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """ncnn's files have no versions."""
+    del graph
+    return {}
+
+
+def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of `NAME.param` (or `NAME.param.bin`) with the weights of `NAME.bin`, and warnings.
+
+    Raises:
+        DiagnosticError: NCNN0001 to NCNN0007 what is wrong with the layers, NCNN0101 to NCNN0103 with their weights.
+    """
+    place = Path(path)
+    try:
+        content = place.read_bytes()
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
+    is_binary = content[:4] == MAGIC.to_bytes(4, "little")
+    text = None if is_binary else content.decode("utf-8", "backslashreplace")
+    findings = Findings(Source(str(path), text))
+    with paused_collection():
+        found = parse_binary(content, findings) if text is None else parse_text(text, findings)
+        findings.settle()
+        base = place.name.removesuffix(_BINARY if is_binary else _TEXT)
+        name = base.removesuffix(".ncnn") or "main"
+        graph = _Reader(name, findings, place.with_name(f"{base}.bin")).graph(found)
+    return graph, findings.settle()
+
+
+class _Reader:
+    def __init__(self, name: str, findings: Findings, weights: Path) -> None:
+        self.findings = findings
+        self.weights = weights
+        self.made = Graph(name)
+        self.known: dict[str, Value] = {}
+        self._reader: WeightReader | None = None
+        self._is_missing = False
+
+    def graph(self, found: list[Layer]) -> Graph:
+        """The graph of all layers."""
+        for layer in found:
+            self._layer(layer)
+        self.made.set_outputs([value for value in self.known.values() if not value.uses and not value.is_input])
+        if self._reader is not None and self._reader.rest and not self.findings.found:
+            message = f"{self._reader.rest} bytes of {self.weights.name} belong to no layer"
+            self.findings.warning("NCNN0103", message, None, "layers of unknown types may have weights")
+        return self.made
+
+    def _layer(self, layer: Layer) -> None:
+        operands = [self._operand(name, layer) for name in layer.inputs]
+        results = [self._result(index, name, layer) for index, name in enumerate(layer.outputs)]
+        given = [value for value in operands if value is not None]
+        made = [value for value in results if value is not None]
+        if len(given) < len(operands) or len(made) < len(results):
+            return
+        if layer.type == "Input" and not given:
+            for value in made:
+                value.notes[LINE] = layer
+                value.fact = self._declared(layer, value)
+                self.made.adopt_input(value)
+            return
+        attributes = dict(layer.parameters)
+        attributes.update(self._weights(layer))
+        node = Node(layer.type, given, made, attributes, dialect=DIALECT, name=layer.name)
+        node.origin = self.findings.span(layer)
+        node.notes[LINE] = layer
+        self.made.append(node)
+
+    def _operand(self, name: str, layer: Layer) -> Value | None:
+        value = self.known.get(name)
+        if value is None:
+            message = f"{layer.name} reads the blob {name!r}, which no layer above gives"
+            self.findings.error("NCNN0006", message, layer, "layers stand in the order in which they run")
+        return value
+
+    def _result(self, index: int, name: str, layer: Layer) -> Value | None:
+        if name in self.known:
+            self.findings.error("NCNN0007", f"the blob {name!r} is given twice", layer)
+            return None
+        value = Value(name, self._hint(index, layer), origin=self.findings.span(layer))
+        self.known[name] = value
+        self.made.reserve(name)
+        return value
+
+    def _declared(self, layer: Layer, value: Value) -> Fact:
+        """The shape of an input, if its layer has it: width, height, channels, and depth."""
+        width, height, channels, depth = (layers.integer(layer.parameters, key) for key in (0, 1, 2, 11))
+        shape = [n for n in (channels, depth, height, width) if n > 0]
+        if not shape:
+            return value.fact if value.fact != UNKNOWN else TensorFact(DType.FLOAT32, None)
+        return TensorFact(DType.FLOAT32, (1, *shape))
+
+    def _hint(self, index: int, layer: Layer) -> Fact:
+        """What the converter noted of a result's shape: its rank, width, height and channels."""
+        hints = layer.parameters.get(_HINTS)
+        if not is_sequence(hints) or len(hints) % 4 or len(hints) < 4 * index + 4:
+            return UNKNOWN
+        rank, width, height, channels = (int(n) for n in hints[4 * index : 4 * index + 4])
+        shape = {1: (width,), 2: (height, width), 3: (channels, height, width)}.get(rank)
+        if shape is None or any(n <= 0 for n in shape):
+            return UNKNOWN
+        return TensorFact(None, (1, *shape))
+
+    def _weights(self, layer: Layer) -> dict[str, Any]:
+        try:
+            wanted = layers.weights_of(layer.type, layer.parameters)
+        except ValueError as error:
+            self.findings.error("NCNN0102", f"{layer.name}: {error}", layer)
+            return {}
+        if not wanted:
+            return {}
+        reader = self._opened(layer)
+        found: dict[str, Any] = {}
+        for index, weight in enumerate(wanted):
+            if reader is None:
+                break
+            try:
+                found[f"@{index}"] = reader.take(weight)
+            except (ValueError, OSError) as error:
+                help_ = "layers and weights belong to different models, or the file is cut off"
+                self.findings.error("NCNN0102", f"{layer.name}: {error}", layer, help_)
+                self._reader, self._is_missing = None, True
+                break
+        return found
+
+    def _opened(self, layer: Layer) -> WeightReader | None:
+        if self._reader is None and not self._is_missing:
+            try:
+                self._reader = WeightReader(MappedFile(self.weights))
+            except OSError as error:
+                message = f"the weights of {self.weights.name} cannot be read: {error.strerror or error}"
+                self.findings.error("NCNN0101", message, layer, "they lie beside the layers under the same name")
+                self._is_missing = True
+        return self._reader

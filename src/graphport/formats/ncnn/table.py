@@ -1,0 +1,94 @@
+"""Calibration tables: the scales by which ncnn turns numbers into integers of eight bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WEIGHTS = "_param_"
+DEAD = 1.0
+"""The scale of a channel whose numbers are all 0: any scale says them exactly, an infinite one says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """The scales of one line: `key` is a layer's name, or `LAYER_param_0` for its weights; integers per real unit.
+
+    `is_float` marks a line that a comment mark switches off: the layer stays in floating point.
+    """
+
+    key: str
+    scales: tuple[float, ...]
+    is_float: bool = False
+
+    @property
+    def is_weights(self) -> bool:
+        """Whether they belong to the weights of a layer."""
+        return _WEIGHTS in self.key
+
+
+def read_table(path: str | Path) -> list[Scales]:
+    """The lines of a calibration table.
+
+    Raises:
+        DiagnosticError: NCNN0401 a line has no scales, or one that is no positive number; IO0006 it cannot be read.
+    """
+    try:
+        text = Path(path).read_text("utf-8", "backslashreplace")
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
+    source = Source(str(path), text)
+    found: list[Scales] = []
+    findings: list[Diagnostic] = []
+    position = 0
+    for row in text.splitlines(keepends=True):
+        words = row.replace("#", " ").split()
+        span = Span(source, position, position + len(row.rstrip()))
+        position += len(row)
+        if not words:
+            continue
+        try:
+            scales = tuple(_scale(word) for word in words[1:])
+        except ValueError as error:
+            findings.append(Diagnostic("NCNN0401", f"{words[0]}: {error}", span, "calibrate the model again"))
+            continue
+        found.append(Scales(words[0], scales, row.lstrip().startswith("#")))
+    if findings:
+        raise DiagnosticError(*findings)
+    return found
+
+
+def _scale(word: str) -> float:
+    """A scale; other tools write an infinite one for a dead channel."""
+    scale = float(word)
+    if math.isinf(scale) and scale > 0:
+        return DEAD
+    if not scale > 0:
+        message = f"{word} is no scale"
+        raise ValueError(message)
+    return scale
+
+
+def write_table(path: str | Path, lines: Iterable[Scales]) -> None:
+    """Write a calibration table; scales of dead channels, which are infinite, become finite ones."""
+    rows = [" ".join([line.key, *(f"{_finite(scale):.9g}" for scale in line.scales)]) for line in lines_of(lines)]
+    with replacing(path) as file:
+        file.write("".join(f"{row}\n" for row in rows).encode())
+
+
+def lines_of(lines: Iterable[Scales]) -> list[Scales]:
+    """Lines with the comment mark in front of those that stay in floating point."""
+    return [Scales(f"#{line.key}" if line.is_float else line.key, line.scales) for line in lines]
+
+
+def _finite(scale: float) -> float:
+    return scale if math.isfinite(scale) and scale > 0 else DEAD

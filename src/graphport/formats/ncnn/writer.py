@@ -1,0 +1,174 @@
+"""Raw graphs as ncnn's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.facts import TensorFact
+from graphport.core.names import unique
+from graphport.core.replacing import replacing
+from graphport.core.storage import Storage
+from graphport.formats.ncnn.layers import Weight, weights_of
+from graphport.formats.ncnn.param import MAGIC, Layer
+from graphport.formats.ncnn.reader import DIALECT, LINE
+from graphport.formats.ncnn.weights import write_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphport.ir.graph import Attribute, Graph, Node, Value
+
+_TEXT = ".param"
+_ARRAY = -23300
+
+
+def write(graph: Graph, path: str | Path) -> None:
+    """Write a graph in the words of ncnn as `NAME.param` and `NAME.bin`.
+
+    A blob has one reader there: where several read a value, the graph has a `Split` that gives each its own.
+
+    Raises:
+        DiagnosticError: NCNN0301 a node is no layer of ncnn, NCNN0302 the weights are not those that its layer loads,
+            NCNN0303 a parameter has no text, NCNN0304 the files cannot be written.
+    """
+    target = Path(path)
+    writer = _Writer(graph, Source(str(path)))
+    rows = writer.rows()
+    if writer.findings:
+        raise DiagnosticError(*writer.findings)
+    base = target.name.removesuffix(_TEXT)
+    try:
+        with replacing(target.with_name(f"{base}.bin")) as file:
+            for weight, storage in writer.weights:
+                write_weight(file, weight, storage)
+        with replacing(target) as file:
+            file.write("".join(f"{row}\n" for row in rows).encode())
+    except OSError as error:
+        message = f"{target} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("NCNN0304", message, Span(Source(str(path))))) from error
+
+
+class _Writer:
+    def __init__(self, graph: Graph, source: Source) -> None:
+        self.graph = graph
+        self.source = source
+        self.findings: list[Diagnostic] = []
+        self.weights: list[tuple[Weight, Storage]] = []
+        self._taken: set[str] = set()
+        self._counters: dict[str, int] = {}
+        self._layers: set[str] = set()
+        self._blobs: dict[Value, str] = {}
+
+    def rows(self) -> list[str]:
+        """The lines of the text; collects the weights on the way."""
+        for value in self.graph.values():
+            self._blobs[value] = self._fresh(value.name)
+        made = [(_place(value), self._input(value)) for value in self.graph.inputs]
+        made += [(_place(node), self._node(node)) for node in self.graph]
+        if all(place >= 0 for place, _ in made):
+            # Nothing was added: the layers stand where they stood.
+            made.sort(key=lambda item: item[0])
+        lines = [line for _, line in made]
+        blobs = len(self.graph.inputs) + sum(len(node.results) for node in self.graph)
+        return [str(MAGIC), f"{len(lines)} {blobs}", *lines]
+
+    def _fresh(self, name: str) -> str:
+        spelled = "_".join(name.replace("=", "_").split()) or "_"
+        found = unique(spelled, self._taken, self._counters)
+        self._taken.add(found)
+        return found
+
+    def _input(self, value: Value) -> str:
+        layer = value.notes.get(LINE) if value.has_notes else None
+        blob = self._blobs[value]
+        if isinstance(layer, Layer):
+            return self._row("Input", layer.name, [], [blob], layer.texts.values())
+        return self._row("Input", blob, [], [blob], _lengths(value))
+
+    def _node(self, node: Node) -> str:
+        if node.dialect != DIALECT:
+            self._error("NCNN0301", f"{node.op} is no layer of ncnn", node)
+        layer = node.notes.get(LINE) if node.has_notes else None
+        self._collect(node)
+        outputs = [self._blobs[value] for value in node.results]
+        words: list[str] = []
+        for key in [key for key in node.attributes if not key.startswith("@")]:
+            value = node.attributes[key]
+            if isinstance(layer, Layer) and layer.parameters.get(key) == value and key in layer.texts:
+                words.append(layer.texts[key])
+            else:
+                words.append(self._parameter(node, key, value))
+        name = node.name or (outputs[0] if outputs else node.word)
+        if not isinstance(layer, Layer):
+            name = unique(name, self._layers, self._counters)
+        self._layers.add(name)
+        return self._row(node.word, name, [self._blobs[value] for value in node.operands], outputs, words)
+
+    def _row(self, type_: str, name: str, inputs: list[str], outputs: list[str], words: Iterable[str]) -> str:
+        label = "_".join(name.split())
+        head = f"{type_:<24} {label:<24} {len(inputs)} {len(outputs)}"
+        return " ".join([head, *inputs, *outputs, *words])
+
+    def _parameter(self, node: Node, key: str, value: Attribute) -> str:
+        match value:
+            case bool():
+                return f"{key}={int(value)}"
+            case int() | float():
+                return f"{key}={_spelled(value)}"
+            case str():
+                return f"{key}={value}"
+            case tuple() if all(isinstance(item, int | float) for item in value):
+                items = [_spelled(item) for item in value if isinstance(item, int | float)]
+                return f"{_ARRAY - int(key)}={','.join([str(len(items)), *items])}"
+            case _:
+                self._error("NCNN0303", f"{node.op}: parameter {key} is {value!r}", node)
+                return f"{key}=0"
+
+    def _collect(self, node: Node) -> None:
+        stored = [node.attributes[key] for key in sorted(k for k in node.attributes if k.startswith("@"))]
+        storages = [storage for storage in stored if isinstance(storage, Storage)]
+        try:
+            wanted = weights_of(node.word, node.attributes)
+        except ValueError as error:
+            self._error("NCNN0302", f"{node.name or node.op}: {error}", node)
+            return
+        if [storage.count for storage in storages] != [weight.length for weight in wanted]:
+            message = (
+                f"{node.name or node.op} has weights of {[storage.count for storage in storages]} elements, "
+                f"it loads {[weight.length for weight in wanted]}"
+            )
+            self._error("NCNN0302", message, node)
+            return
+        self.weights += zip(wanted, storages, strict=True)
+
+    def _error(self, code: str, message: str, node: Node) -> None:
+        self.findings.append(Diagnostic(code, message, node.origin or Span(self.source), "choose another format"))
+
+
+def _lengths(value: Value) -> list[str]:
+    """Width, height, depth and channels of an input, where all are known."""
+    fact = value.fact
+    lengths = [dim for dim in (fact.shape or ())[1:] if isinstance(dim, int)] if isinstance(fact, TensorFact) else []
+    keys = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}.get(len(lengths), ())
+    if not isinstance(fact, TensorFact) or not keys or len(lengths) + 1 != len(fact.shape or ()):
+        return []
+    return [f"{key}={length}" for key, length in sorted(zip(keys, lengths, strict=True))]
+
+
+def _place(owner: Node | Value) -> int:
+    """Where the layer stood in the file that it was read from; -1 if it was not read."""
+    layer = owner.notes.get(LINE) if owner.has_notes else None
+    return layer.start if isinstance(layer, Layer) and layer.start is not None else -1
+
+
+def _spelled(number: float) -> str:
+    """At most nine digits: ncnn's own reader overflows beyond."""
+    if isinstance(number, int):
+        return str(number)
+    text = f"{number:.8g}"
+    if "e" in text:
+        digits, exponent = text.split("e")
+        return f"{digits if '.' in digits else f'{digits}.0'}e{int(exponent)}"
+    return text if "." in text else f"{text}.0"

@@ -1,0 +1,273 @@
+"""Standard operations that not every reader knows, said by those that all know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.formats.nnef.build import DIALECT, DTYPE
+from graphport.formats.nnef.declare import standard
+from graphport.formats.nnef.frame import open_dims
+from graphport.formats.nnef.syntax import Edition
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Attribute, Graph
+
+Rule: TypeAlias = Callable[["_Maker"], "Sequence[Value] | None"]
+
+_MOST_PIECES = 1024
+_GELU = 1.702
+"""The slope in the formula that stands for the standard's own `gelu`."""
+
+
+def portable(graph: Graph, edition: Edition) -> Graph:
+    """`graph` without operations that some reader does not know, as far as others say the same.
+
+    Of the final edition these are what tract does not know, of the provisional one what came after it. A copy if there
+    are any, else the graph itself.
+    """
+    known = standard(edition) if edition is Edition.PROVISIONAL else ()
+    if not any(_rule(node, known) for node in graph):
+        return graph
+    result = rewrite.copy(graph)
+    for node in result:
+        rule = _rule(node, known)
+        said = None if rule is None else rule(_Maker(result, node))
+        if said is not None:
+            _take_over(result, node, said)
+    rewrite.remove_dead(result)
+    return result
+
+
+def _rule(node: Node, known: Container[str]) -> Rule | None:
+    return _RULES.get(node.word) if node.dialect == DIALECT and node.word not in known else None
+
+
+def _take_over(graph: Graph, node: Node, said: Sequence[Value]) -> None:
+    for old, new in zip(node.outputs, said, strict=True):
+        if old is not None:
+            rewrite.swap_names(old, new)
+            new.fact = old.fact
+            if old.has_notes:
+                new.notes.update(old.notes)
+            old.replace_uses(new)
+    graph.remove(node)
+
+
+class _Maker:
+    """Puts operations in the place of one node."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self._graph = graph
+        self.node = node
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.node.operands[0]
+
+    def number(self, name: str) -> float:
+        """An attribute that is a number."""
+        return cast("float", self.node.attributes[name])
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """An attribute that is an array of integers."""
+        return cast("tuple[int, ...]", self.node.attributes[name])
+
+    def shape(self) -> tuple[object, ...] | None:
+        """The shape of the first operand, if its rank is known."""
+        return self.x.fact.shape if isinstance(self.x.fact, TensorFact) else None
+
+    def dtype(self) -> DType | None:
+        """The element type of the first operand."""
+        return self.x.fact.dtype if isinstance(self.x.fact, TensorFact) else None
+
+    def literal(self, number: float) -> Value:
+        """A number written where it is read."""
+        storage = storage_of(np.asarray(number, np.float32))
+        value = self._graph.add_constant("number", TensorFact.of(storage), storage)
+        value.is_literal = True
+        return value
+
+    def say(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
+        """The result of one operation; its fact is that of the node's result unless another is given."""
+        values = [self.literal(each) if isinstance(each, int | float) else each for each in operands]
+        own = fact or self.node.results[0].fact
+        result = Value(self._graph.fresh(self.node.results[0].name), own)
+        node = Node(word, values, [result], attributes, dialect=DIALECT, origin=self.node.origin)
+        self._graph.insert_before(self.node, node)
+        return result
+
+
+def _rcp(m: _Maker) -> Sequence[Value]:
+    return [m.say("div", 1.0, m.x)]
+
+
+def _rsqr(m: _Maker) -> Sequence[Value]:
+    return [m.say("div", 1.0, m.say("sqr", m.x))]
+
+
+def _rsqrt(m: _Maker) -> Sequence[Value]:
+    return [m.say("div", 1.0, m.say("sqrt", m.x))]
+
+
+def _silu(m: _Maker) -> Sequence[Value]:
+    return [m.say("mul", m.x, m.say("sigmoid", m.x))]
+
+
+def _gelu(m: _Maker) -> Sequence[Value]:
+    return [m.say("mul", m.x, m.say("sigmoid", m.say("mul", m.x, _GELU)))]
+
+
+def _selu(m: _Maker) -> Sequence[Value]:
+    below = m.say("mul", m.say("sub", m.say("exp", m.x), 1.0), m.number("alpha"))
+    fact = m.node.results[0].fact
+    is_below = m.say("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
+    return [m.say("mul", m.say("select", is_below, below, m.x), m.number("lambda"))]
+
+
+def _cast(m: _Maker) -> Sequence[Value] | None:
+    """A logical tensor as numbers: other readers choose between numbers instead."""
+    fact, target = m.x.fact, m.node.attributes.get(DTYPE)
+    is_logical = isinstance(fact, TensorFact) and fact.dtype is DType.BOOL
+    if not is_logical or not isinstance(target, DType) or not target.is_floating:
+        return None
+    return [m.say("select", m.x, 1.0, 0.0)]
+
+
+def _split(m: _Maker) -> Sequence[Value] | None:
+    axis, ratios, shape = int(m.number("axis")), m.numbers("ratios"), m.shape()
+    extent = None if shape is None else shape[axis]
+    if not isinstance(extent, int):
+        return None
+    unit = extent // sum(ratios)
+    ends = [int(end) * unit for end in np.cumsum(ratios)]
+    return [
+        m.say("slice", m.x, fact=value.fact, axes=(axis,), begin=(end - ratio * unit,), end=(end,), stride=())
+        for value, end, ratio in zip(m.node.results, ends, ratios, strict=True)
+    ]
+
+
+def _slice(m: _Maker) -> Sequence[Value] | None:
+    """Backwards: tract slices forwards only, so that the places are taken one by one, as far as they are few."""
+    x, shape = m.x, m.shape()
+    steps = m.numbers("stride")
+    if shape is None or all(step > 0 for step in steps):
+        return None
+    places: list[tuple[int, range]] = []
+    if open_dims({"ends": (m.numbers("begin"), m.numbers("end"))}):
+        return None
+    for axis, begin, end, step in zip(m.numbers("axes"), m.numbers("begin"), m.numbers("end"), steps, strict=True):
+        extent = shape[axis]
+        if not isinstance(extent, int):
+            return None
+        places.append((axis, _places(extent, begin, end, step)))
+    if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, taken in places):
+        return None
+    free = TensorFact(m.dtype(), None)
+    for axis, taken in places:
+        ends = [(at, at + 1, 1) for at in taken] if taken.step < 0 else [(taken.start, taken.stop, taken.step)]
+        parts = [
+            m.say("slice", x, fact=free, axes=(axis,), begin=(begin,), end=(end,), stride=(step,))
+            for begin, end, step in ends
+        ]
+        x = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+    return [x]
+
+
+def _places(extent: int, begin: int, end: int, step: int) -> range:
+    """The places of an axis that a slice takes."""
+    first, last = (number + extent if number < 0 else number for number in (begin, end))
+    if step < 0:
+        return range(min(first, extent - 1), max(last, -1), step)
+    return range(first, min(last, extent) or extent, step)
+
+
+def _unstack(m: _Maker) -> Sequence[Value] | None:
+    axis, shape = int(m.number("axis")), m.shape()
+    if shape is None or len(m.node.results) != shape[axis]:
+        return None
+    fact = TensorFact(None, None)
+    parts = [
+        m.say("slice", m.x, fact=fact, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
+        for place in range(len(m.node.results))
+    ]
+    return [m.say("squeeze", part, axes=(axis,)) for part in parts]
+
+
+def _copy_n(m: _Maker) -> Sequence[Value]:
+    return [m.say("copy", m.x) for _ in m.node.results]
+
+
+def _add_n(m: _Maker) -> Sequence[Value]:
+    total = m.say("copy", m.x) if len(m.node.operands) == 1 else m.x
+    for value in m.node.operands[1:]:
+        total = m.say("add", total, value)
+    return [total]
+
+
+def _box(m: _Maker, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
+    still = ((0, 0),) * len(size)
+    return m.say(word, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
+
+
+def _nearest_upsample(m: _Maker) -> Sequence[Value]:
+    factor = (1, 1, *m.numbers("factor"))
+    return [_box(m, "debox", factor, factor, output_shape=(), normalize=False)]
+
+
+def _nearest_downsample(m: _Maker) -> Sequence[Value]:
+    factor = (1, 1, *m.numbers("factor"))
+    return [_box(m, "box", (1,) * len(factor), factor, normalize=False)]
+
+
+def _area_downsample(m: _Maker) -> Sequence[Value]:
+    factor = (1, 1, *m.numbers("factor"))
+    return [_box(m, "box", factor, factor, normalize=True)]
+
+
+def _local_response(m: _Maker) -> Sequence[Value] | None:
+    """A window over channels slides over the last axis for a while: tract's are right over spatial axes alone."""
+    size = m.numbers("size")
+    rank = len(size)
+    if rank < 3 or any(extent != 1 for axis, extent in enumerate(size) if axis != 1):
+        return None
+    free = TensorFact(m.dtype(), None)
+    last = m.say("transpose", m.say("sqr", m.x), fact=free, axes=(0, *range(2, rank), 1))
+    window = (*[1] * (rank - 1), size[1])
+    still: dict[str, Any] = {"border": "constant", "padding": (), "stride": (), "dilation": (), "normalize": True}
+    mean = m.say(
+        "transpose", m.say("box", last, fact=free, size=window, **still), axes=(0, rank - 1, *range(1, rank - 1))
+    )
+    sigma = m.say("add", m.say("mul", mean, m.number("alpha")), m.number("bias"))
+    return [m.say("div", m.x, m.say("pow", sigma, m.number("beta")))]
+
+
+_RULES: dict[str, Rule] = {
+    "slice": _slice,
+    "rcp": _rcp,
+    "rsqr": _rsqr,
+    "rsqrt": _rsqrt,
+    "silu": _silu,
+    "gelu": _gelu,
+    "selu": _selu,
+    "cast": _cast,
+    "split": _split,
+    "unstack": _unstack,
+    "copy_n": _copy_n,
+    "add_n": _add_n,
+    "nearest_upsample": _nearest_upsample,
+    "nearest_downsample": _nearest_downsample,
+    "area_downsample": _area_downsample,
+    "local_response_normalization": _local_response,
+}

@@ -1,0 +1,25 @@
+"""OpenVINO IR, versions 10 and 11: an `.xml` of layers and a `.bin` of weights.
+
+How a file becomes a graph of the dialect `openvino`:
+
+*Layers* are nodes, `Parameter` an input, `Const` a constant, `Result` an output of the graph. A node's word is
+`opsetN.Type`: the operation set that has this version of the operation first, and the type as IR files spell it
+(`opset1.ReLU`, `opset8.SoftMax`), whatever case and set the file gives. `operators.txt` lists them all.
+
+*Attributes* are those of that list, complete: what the file leaves out has its default. They are numbers, bools, texts
+(enumerations in lower case), `DType`s (`dynamic` is `None`, types that no tensor has are texts), and tuples of these;
+`exclude-pad` is called `exclude_pad`, and `auto_broadcast` is there only if it is neither `numpy` nor `none`.
+
+*Operands and results* stand in the order of the ports. A value has its first tensor name, else the layer's name.
+
+*Bodies* are the attributes `body`, `then_body` and `else_body`, with maps from positions to positions (`subgraphs`).
+
+What ports declare of types and shapes are claims. Everything else (numbers of layers and ports, `rt_info`, unknown
+elements, order) is in notes, and a graph that nobody has changed is written back byte for byte.
+"""
+
+from graphport.formats.openvino.notes import result_names
+from graphport.formats.openvino.reader import read, recognizes, versions
+from graphport.formats.openvino.writer import write
+
+__all__ = ["read", "recognizes", "result_names", "versions", "write"]

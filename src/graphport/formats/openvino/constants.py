@@ -1,0 +1,106 @@
+"""Const layers: pieces of the `.bin`, each checked against its size before anything is read."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.formats.openvino import elements, weights
+from graphport.formats.openvino.notes import KEY
+
+if TYPE_CHECKING:
+    from graphport.core.storage import MappedFile, Storage
+    from graphport.formats.openvino.findings import Findings
+    from graphport.formats.openvino.xml import Element
+    from graphport.ir.graph import Graph, Value
+
+_NEEDED = ("element_type", "shape", "offset", "size")
+_NUMBER = re.compile(r"\s*\+?(\d{1,40})\s*")
+_MOST_DIMS = 1 << 16
+
+
+class Constants:
+    """The constants of one file."""
+
+    def __init__(self, findings: Findings, file: MappedFile | None) -> None:
+        self._findings = findings
+        self._file = file
+        self.count = 0
+
+    def fill(self, graph: Graph, layer: Element, results: list[Value]) -> None:
+        """Make the value of a Const layer a constant of `graph`."""
+        if len(results) != 1:
+            self._findings.error("OV0109", "a Const has one output port", layer)
+            return
+        (value,) = results
+        value.notes[KEY] = layer
+        value.origin = self._findings.place(layer)
+        value.storage = self._storage(layer)
+        self.count += 1
+        if value.storage is not None:
+            value.fact = TensorFact.of(value.storage)
+        graph.adopt_constant(value)
+
+    def _storage(self, layer: Element) -> Storage | None:
+        data = layer.child("data")
+        said = {} if data is None else data.attributes
+        missing = [name for name in _NEEDED if name not in said]
+        if missing:
+            self._findings.error("OV0202", f"Const has no {', no '.join(missing)}", layer, "a Const has all of them")
+            return None
+        name = said["element_type"].lower()
+        if elements.held_as(name) is None:
+            self._findings.error("OV0203", f"element_type: {name[:60]!r} is none of a Const", layer, "say f32, i64, …")
+            return None
+        shape = _shape(said["shape"])
+        start, size = _number(said["offset"]), _number(said["size"])
+        for what, found in (("shape", shape), ("offset", start), ("size", size)):
+            if found is None:
+                self._findings.error(
+                    "OV0303", f"{what} {said[what][:60]!r} cannot be read", layer, "give numbers from 0"
+                )
+        if shape is None or start is None or size is None:
+            return None
+        return self._checked(layer, name, shape, start, size)
+
+    def _checked(self, layer: Element, name: str, shape: tuple[int, ...], start: int, size: int) -> Storage | None:
+        count = prod(shape)
+        needed = weights.length_of(name, count)
+        if needed is not None and needed > size:
+            message = f"{count} elements of {name} take {needed} bytes, {size} are given"
+            self._findings.error("OV0304", message, layer, "correct its shape or size")
+            return None
+        if self._file is None:
+            if size == 0 and needed == 0:
+                return weights.nothing(name, shape)
+            self._findings.error(
+                "OV0301", "its numbers are in a .bin that is not there", layer, "put it beside the .xml"
+            )
+            return None
+        if start + size > self._file.size:
+            message = f"bytes {start} to {start + size} are not in the .bin, which has {self._file.size}"
+            self._findings.error("OV0302", message, layer, "the .bin belongs to another model, or is cut")
+            return None
+        try:
+            return weights.storage(self._file, start, size, name, shape)
+        except weights.DamagedError as error:
+            self._findings.error("OV0305", f"the texts are damaged: {error}", layer, "write the model again")
+            return None
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    if not text.strip():
+        return ()
+    dims = text.split(",", _MOST_DIMS)
+    if len(dims) > _MOST_DIMS:
+        return None
+    numbers = [_number(dim) for dim in dims]
+    found = tuple(number for number in numbers if number is not None)
+    return found if len(found) == len(numbers) else None
+
+
+def _number(text: str) -> int | None:
+    match = _NUMBER.fullmatch(text)
+    return None if match is None else int(match[1])

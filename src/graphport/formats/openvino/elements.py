@@ -1,0 +1,78 @@
+"""Element types as IR files spell them: in attributes (`f32`) and on ports (`FP32`)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES = {
+    "boolean": DType.BOOL,
+    "bf16": DType.BFLOAT16,
+    "f16": DType.FLOAT16,
+    "f32": DType.FLOAT32,
+    "f64": DType.FLOAT64,
+    "f4e2m1": DType.FLOAT4E2M1,
+    "f8e4m3": DType.FLOAT8E4M3FN,
+    "f8e5m2": DType.FLOAT8E5M2,
+    "f8e8m0": DType.FLOAT8E8M0,
+    "i4": DType.INT4,
+    "i8": DType.INT8,
+    "i16": DType.INT16,
+    "i32": DType.INT32,
+    "i64": DType.INT64,
+    "u2": DType.UINT2,
+    "u4": DType.UINT4,
+    "u8": DType.UINT8,
+    "u16": DType.UINT16,
+    "u32": DType.UINT32,
+    "u64": DType.UINT64,
+    "string": DType.STRING,
+}
+DTYPES: Mapping[str, DType] = MappingProxyType(_NAMES)
+"""What tensors here can have, by the name of attributes."""
+
+HELD: Mapping[str, DType] = MappingProxyType(
+    {"u1": DType.UINT8, "u3": DType.UINT8, "u6": DType.UINT8, "nf4": DType.FLOAT32}
+)
+"""Types that only weights have, and as what they are held."""
+
+OPEN = frozenset({"dynamic", "undefined", "unspecified"})
+"""Names of no type in particular."""
+
+NAMES: Mapping[DType, str] = MappingProxyType({dtype: name for name, dtype in _NAMES.items()})
+"""The name in attributes of each element type that IR files have."""
+
+_PRECISIONS = {
+    "BOOL": "boolean",
+    "BIN": "u1",
+    "FP16": "f16",
+    "FP32": "f32",
+    "FP64": "f64",
+    "UNSPECIFIED": "dynamic",
+}
+_OF_NAMES = {name: precision for precision, name in _PRECISIONS.items()}
+
+
+def precision_of(name: str) -> str:
+    """The spelling on ports of an element type's name."""
+    return _OF_NAMES.get(name, name.upper())
+
+
+def name_of(precision: str) -> str:
+    """The name in attributes of a spelling on ports."""
+    return _PRECISIONS.get(precision.upper(), precision.lower())
+
+
+def is_known(name: str) -> bool:
+    """Whether some element type is called so."""
+    return name in DTYPES or name in HELD or name in OPEN
+
+
+def held_as(name: str) -> DType | None:
+    """The element type that a tensor of this name is held in; `None` for none in particular."""
+    return DTYPES.get(name) or HELD.get(name)

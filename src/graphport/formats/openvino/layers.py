@@ -1,0 +1,369 @@
+"""A graph in OpenVINO's own words as the tree of an IR file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+from graphport.core.names import unique
+from graphport.formats.openvino import elements, operators, subgraphs
+from graphport.formats.openvino.notes import DECOMPRESSION, KEY, NAMES, Header
+from graphport.formats.openvino.shapes import UnreadableError, read_shape, write_shape
+from graphport.formats.openvino.weights import Coded
+from graphport.formats.openvino.xml import Element
+from graphport.ir.graph import Graph, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
+    from graphport.formats.openvino.blobs import Piece
+    from graphport.ir.graph import Node, Value
+
+    Place = Callable[[Storage], Piece]
+
+_END = 1 << 60
+
+
+def tree(graph: Graph, place: Place | None, *, version: str | None = None) -> Element:
+    """The element `net` of a graph.
+
+    Args:
+        graph: in words of `openvino`.
+        place: puts the numbers of a constant where they belong; `None` where all are still where the notes say.
+        version: of the file; that of the notes, else 11, if `None`.
+
+    Raises:
+        DiagnosticError: OV0501 for values of types that IR files do not have.
+    """
+    header = graph.notes.get(KEY)
+    noted = header.element.attributes.get("version") if isinstance(header, Header) else None
+    chosen = version or noted or "11"
+    made: dict[Graph, Element] = {}
+    # Bodies first: their elements stand inside of those of their layers.
+    for inner in reversed(list(walk(graph))):
+        made[inner] = _Network(inner, place, chosen, made).element()
+    return made[graph]
+
+
+class _Network:
+    def __init__(self, graph: Graph, place: Place | None, version: str, bodies: Mapping[Graph, Element]) -> None:
+        found = graph.notes.get(KEY)
+        self._graph = graph
+        self._place = place
+        self._version = version
+        self._bodies = bodies
+        self._header = found if isinstance(found, Header) and _is_noted(graph, found) else None
+        self._names: set[str] = set()
+        self._ports: dict[Value, tuple[str, str]] = {}
+
+    def element(self) -> Element:
+        header = self._header
+        layers = Element("layers")
+        items = sorted(self._items(), key=lambda item: item[0]) if header is not None else list(self._items())
+        taken = {element.attributes["id"] for _, element, _ in items if element is not None}
+        keeps_ids = header is not None and len(taken) == len(items)
+        edges: list[tuple[str, ...]] = []
+        for position, (_, noted, item) in enumerate(items):
+            number = noted.attributes["id"] if keeps_ids and noted is not None else str(position)
+            made = self._layer(number, noted, item)
+            layers.children.append(made)
+            edges += self._edges(number, made, item)
+        return self._around(header, layers, self._ordered(edges, header))
+
+    def _around(self, header: Header | None, layers: Element, edges: Element) -> Element:
+        if header is not None:
+            attributes = dict(header.element.attributes)
+            others = header.element.children
+            tag = header.element.tag
+        else:
+            is_body = self._graph.parent is not None
+            tag = _tag(self._graph) if is_body else "net"
+            attributes = {} if is_body else {"name": self._graph.name, "version": self._version}
+            others = [Element("rt_info")]
+        if "version" in attributes:
+            attributes["version"] = self._version
+        result = Element(tag, attributes)
+        result.children = [layers, edges, *others]
+        return result
+
+    def _items(self) -> Iterator[tuple[int, Element | None, Any]]:
+        """Layers in order: where they stood, what they were, and the value or node; an output is its position."""
+        graph, header = self._graph, self._header
+        results = header.results if header is not None else (None,) * len(graph.outputs)
+        for value in graph.inputs:
+            noted = _note(value)
+            yield noted.at if noted is not None else -1, noted, value
+        seen: set[Value] = set()
+        for node in graph:
+            for value in node.operands:
+                if value not in seen and value in graph.constants:
+                    seen.add(value)
+                    noted = _note(value)
+                    yield noted.at if noted is not None else 0, noted, value
+            noted = _note(node)
+            yield noted.at if noted is not None else 0, noted, node
+        for value in graph.constants:
+            if value not in seen:
+                noted = _note(value)
+                yield noted.at if noted is not None else 0, noted, value
+        for index, noted in enumerate(results):
+            yield noted.at if noted is not None else _END, noted, index
+
+    # Layers
+
+    def _layer(self, number: str, noted: Element | None, item: Any) -> Element:
+        if isinstance(item, int):
+            return self._renumbered(noted, number) if noted is not None else self._result(number, item)
+        if noted is not None:
+            made = self._renumbered(self._updated(noted, item), number)
+        elif item in self._graph.constants:
+            made = self._made(number, item.name, "Const", "opset1", self._stored(item), (), [item])
+        elif item in self._graph.input_set:
+            data = {"shape": write_shape(_fact(item).shape), "element_type": _type_name(item)}
+            made = self._made(number, item.name, "Parameter", "opset1", data, (), [item])
+        else:
+            made = self._node(number, item)
+        self._remember(
+            number, made, [item] if item in self._graph.constants or item in self._graph.input_set else item.outputs
+        )
+        return made
+
+    def _remember(self, number: str, layer: Element, values: Sequence[Value | None]) -> None:
+        output = layer.child("output")
+        for port, value in zip(() if output is None else output.children, values, strict=False):
+            if value is not None:
+                self._ports[value] = number, port.attributes.get("id", "")
+
+    def _renumbered(self, layer: Element, number: str) -> Element:
+        if layer.attributes["id"] == number:
+            return layer
+        return _with(layer, attributes=layer.attributes | {"id": number})
+
+    def _updated(self, noted: Element, item: Any) -> Element:
+        """The element that was read, with what has changed since."""
+        if item in self._graph.constants:
+            return noted if self._place is None else _with_data(noted, self._stored(item))
+        if item in self._graph.input_set:
+            return _with_shape(noted, item)
+        return self._node_again(noted, item)
+
+    def _node_again(self, noted: Element, node: Node) -> Element:
+        operator = operators.by_word(node.word)
+        element = noted
+        if operator is not None:
+            found = noted.child("data")
+            old = dict(found.attributes) if found is not None else {}
+            changed = _changes(operator, old, node)
+            if changed:
+                element = _with_data(element, old | changed)
+        if any(child.tag in subgraphs.BODIES for child in noted.children):
+            fresh = {tag: self._bodies[body] for tag, body in node.attributes.items() if isinstance(body, Graph)}
+            element = _with(element, children=[fresh.get(child.tag, child) for child in element.children])
+        return element
+
+    def _node(self, number: str, node: Node) -> Element:
+        version, _, type = node.word.partition(".")
+        operator = operators.by_word(node.word)
+        if operator is None:
+            data = {name: str(value) for name, value in node.attributes.items() if not isinstance(value, Graph)}
+        else:
+            data = _spelled(operator, node)
+        first = node.results[0].name if node.results else node.name or type
+        name = node.name if node.name and self._version != "10" else first
+        layer = self._made(number, name, type, version, data, node.inputs, node.outputs)
+        if node.has_notes and node.notes.get(DECOMPRESSION) and self._version != "10":
+            mark = Element("rt_info")
+            mark.children = [Element("attribute", {"name": "decompression", "version": "0"})]
+            layer.children.insert(1, mark)
+        bodies = {tag: self._bodies[body] for tag, body in node.attributes.items() if isinstance(body, Graph)}
+        if bodies:
+            _place_bodies(layer, node, bodies)
+        return layer
+
+    def _made(
+        self,
+        number: str,
+        name: str,
+        type: str,
+        version: str,
+        data: Mapping[str, str],
+        operands: Sequence[Value | None],
+        results: Sequence[Value | None],
+    ) -> Element:
+        chosen = unique(name or type, self._names)
+        self._names.add(chosen)
+        layer = Element("layer", {"id": number, "name": chosen, "type": type, "version": version})
+        if data:
+            layer.children.append(Element("data", dict(data)))
+        for tag, values, start in (("input", operands, 0), ("output", results, len(operands))):
+            if values:
+                group = Element(tag)
+                says_names = tag == "output" and type != "Const"
+                group.children = [self._port(value, start + i, says_names=says_names) for i, value in enumerate(values)]
+                layer.children.append(group)
+        return layer
+
+    def _port(self, value: Value | None, position: int, *, says_names: bool) -> Element:
+        fact = TensorFact(None, None) if value is None else _fact(value)
+        name = "dynamic" if value is None or fact.dtype is None else _type_name(value)
+        port = Element("port", {"id": str(position), "precision": elements.precision_of(name)})
+        if says_names and value is not None and self._version != "10":
+            port.attributes["names"] = _joined(value)
+        if fact.shape:
+            port.dims = ["-1" if isinstance(dim, Symbolic) else str(dim) for dim in fact.shape]
+        return port
+
+    def _result(self, number: str, index: int) -> Element:
+        value = self._graph.outputs[index]
+        layer = self._made(number, f"{value.name}/sink_port_0", "Result", "opset1", {}, [value], ())
+        if self._version != "10":
+            layer.attributes["output_names"] = _joined(value)
+        return layer
+
+    def _stored(self, value: Value) -> dict[str, str]:
+        storage = value.storage
+        if storage is None or self._place is None:
+            message = f"the numbers of {value.name} are not there"
+            raise DiagnosticError(Diagnostic("OV0502", message, value.origin, "load the model with its weights"))
+        piece = self._place(storage)
+        shape = ", ".join(map(str, storage.shape))
+        name = storage.name if isinstance(storage, Coded) else _type_name(value)
+        return {"element_type": name, "shape": shape, "offset": str(piece.offset), "size": str(piece.size)}
+
+    # Edges
+
+    def _edges(self, number: str, layer: Element, item: Any) -> Iterator[tuple[str, ...]]:
+        if isinstance(item, int):
+            operands: Sequence[Value | None] = [self._graph.outputs[item]]
+        elif item in self._graph.constants or item in self._graph.input_set:
+            return
+        else:
+            operands = item.inputs
+        group = layer.child("input")
+        for port, value in zip(() if group is None else group.children, operands, strict=False):
+            if value is not None:
+                yield *self._ports[value], number, port.attributes.get("id", "")
+
+    def _ordered(self, edges: list[tuple[str, ...]], header: Header | None) -> Element:
+        if header is not None and set(edges) == set(header.edges):
+            order: Sequence[tuple[str, ...]] = header.edges
+        else:
+            order = sorted(edges, key=lambda edge: tuple(map(int, edge)))
+        result = Element("edges")
+        result.children = [
+            Element("edge", {"from-layer": a, "from-port": b, "to-layer": c, "to-port": d}) for a, b, c, d in order
+        ]
+        return result
+
+
+def _is_noted(graph: Graph, header: Header) -> bool:
+    """Whether every layer is one that was read."""
+    if len(header.results) != len(graph.outputs):
+        return False
+    owners = (*graph.inputs, *graph.constants, *graph)
+    return all(_note(owner) is not None for owner in owners)
+
+
+def _note(owner: Value | Node) -> Element | None:
+    found = owner.notes.get(KEY) if owner.has_notes else None
+    return found if isinstance(found, Element) else None
+
+
+def _fact(value: Value) -> TensorFact:
+    fact: Fact = value.fact
+    if isinstance(fact, TensorFact):
+        return fact
+    message = f"{value.name} is {fact}, and IR files have tensors only"
+    raise DiagnosticError(Diagnostic("OV0501", message, value.origin, "choose another format"))
+
+
+def _type_name(value: Value) -> str:
+    dtype = _fact(value).dtype
+    if dtype is None:
+        return "dynamic"
+    name = elements.NAMES.get(dtype)
+    if name is None:
+        message = f"{value.name} is {dtype}, which IR files do not have"
+        raise DiagnosticError(Diagnostic("OV0501", message, value.origin, "choose another format"))
+    return name
+
+
+def _joined(value: Value) -> str:
+    noted = cast("tuple[str, ...]", value.notes.get(NAMES, ())) if value.has_notes else ()
+    names = noted if value.name in noted else (value.name,)
+    return ",".join(name.replace(",", "\\,") for name in names)
+
+
+def _with(
+    element: Element, *, attributes: dict[str, str] | None = None, children: list[Element] | None = None
+) -> Element:
+    twin = Element(element.tag, element.attributes if attributes is None else attributes, element.at)
+    twin.children = element.children if children is None else children
+    twin.dims = element.dims
+    twin.text = element.text
+    return twin
+
+
+def _with_data(layer: Element, data: dict[str, str]) -> Element:
+    old = layer.child("data")
+    if old is None:
+        return _with(layer, children=[Element("data", data), *layer.children])
+    if old.attributes == data:
+        return layer
+    twin = _with(old, attributes=old.attributes | data)
+    return _with(layer, children=[twin if child is old else child for child in layer.children])
+
+
+def _with_shape(noted: Element, value: Value) -> Element:
+    data = noted.child("data")
+    fact = _fact(value)
+    try:
+        shape = None if data is None else read_shape(data.attributes.get("shape", ""), value.name)
+    except UnreadableError:
+        shape = None
+    if data is None or shape == fact.shape:
+        return noted
+    return _with_data(noted, {"shape": write_shape(fact.shape)})
+
+
+def _changes(operator: operators.Operator, old: Mapping[str, str], node: Node) -> dict[str, str]:
+    """The attributes that are not what the text of the file says."""
+    found: dict[str, str] = {}
+    for keyword in operator.keywords:
+        if keyword.name not in node.attributes:
+            continue
+        value, text = node.attributes[keyword.name], old.get(keyword.spelling, keyword.text)
+        try:
+            before = None if text is None else operators.read(keyword, text)
+        except operators.UnreadableError:
+            before = operator.defaults.get(keyword.name)
+        if before != value and not (value != value and before != before):  # noqa: PLR0124  two NaN are the same here
+            found[keyword.spelling] = operators.spell(keyword, value)
+    return found
+
+
+def _spelled(operator: operators.Operator, node: Node) -> dict[str, str]:
+    """All attributes of a node that no file had."""
+    found: dict[str, str] = {}
+    for keyword in operator.keywords:
+        if keyword.name in node.attributes:
+            found[keyword.spelling] = operators.spell(keyword, node.attributes[keyword.name])
+        elif keyword.text is not None:
+            found[keyword.spelling] = operators.spell(keyword, operator.defaults.get(keyword.name, keyword.text))
+    return found
+
+
+def _tag(body: Graph) -> str:
+    attributes = {} if body.parent is None else body.parent.attributes
+    return next((name for name, value in attributes.items() if value is body), "body")
+
+
+def _place_bodies(layer: Element, node: Node, bodies: Mapping[str, Element]) -> None:
+    """Put maps in front of the ports of a layer and bodies behind them, as OpenVINO does."""
+    count = len(node.inputs)
+    maps = [element for tag, body in bodies.items() for element in subgraphs.elements(node, tag, body, count)]
+    layer.children = [*maps, *layer.children, *bodies.values()]

@@ -1,0 +1,235 @@
+"""The operations of OpenVINO's operation sets, and their attributes as typed values and as text."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from graphport.core.dtypes import DType
+from graphport.formats.openvino import elements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Attribute
+
+NEWEST = 17
+"""The newest operation set of the table."""
+
+Kind = Literal["int", "float", "bool", "enum", "text", "type", "shape", "ints", "floats", "strs"]
+
+_VERSION = re.compile(r"opset(\d{1,4})")
+_INT = re.compile(r"[+-]?\d{1,40}")
+_RENAMED = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
+"""Operations of set 2 that files say are of set 1."""
+_EXTENSIONS = frozenset({"experimental", "extension"})
+_EXTENSION_SET = 6
+
+_ENUMS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "auto_broadcast": frozenset({"none", "explicit", "numpy", "pdpd"}),
+        "auto_pad": frozenset({"explicit", "same_lower", "same_upper", "valid", "notset"}),
+        "rounding_type": frozenset({"floor", "ceil", "ceil_torch"}),
+        "pad_mode": frozenset({"constant", "edge", "reflect", "symmetric"}),
+        "direction": frozenset({"forward", "reverse", "bidirectional"}),
+    }
+)
+"""What an enumeration may be, where the table's reader has to refuse anything else."""
+
+
+class UnreadableError(ValueError):
+    """A text is no value of its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """One attribute: its name in files, its kind, and its default as text (`None` where there is none)."""
+
+    spelling: str
+    kind: Kind
+    text: str | None
+
+    @property
+    def name(self) -> str:
+        """The name in graphs: `exclude-pad` is no name in Python."""
+        return self.spelling.replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One version of one operation."""
+
+    type: str
+    first: int
+    last: int
+    keywords: tuple[Keyword, ...] = ()
+    defaults: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+
+    @property
+    def word(self) -> str:
+        """What nodes are called: `opset1.Reshape`."""
+        return f"opset{self.first}.{self.type}"
+
+
+@cache
+def table() -> Mapping[str, tuple[Operator, ...]]:
+    """The versions of each operation, oldest first, by its name in lower case."""
+    found: dict[str, list[Operator]] = {}
+    text = (files("graphport.formats.openvino") / "operators.txt").read_text("utf-8")
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            operator = _operator(line)
+            found.setdefault(operator.type.lower(), []).append(operator)
+    return MappingProxyType({name: tuple(sorted(versions, key=lambda o: o.first)) for name, versions in found.items()})
+
+
+def _operator(line: str) -> Operator:
+    name, sets, *said = line.split(" ")
+    first, last = sets.split("-")
+    keywords: list[Keyword] = []
+    for part in said:
+        head, separator, default = part.partition("=")
+        spelling, kind = head.split(":")
+        if kind not in get_args(Kind):
+            message = f"there is no kind {kind!r}"
+            raise ValueError(message)
+        keywords.append(Keyword(spelling, kind, default if separator else None))  # pyright: ignore[reportArgumentType]
+    defaults = {k.name: read(k, k.text) for k in keywords if k.text is not None and k.kind != "shape"}
+    return Operator(name, int(first), int(last), tuple(keywords), MappingProxyType(defaults))
+
+
+@cache
+def operator(type: str, version: str) -> Operator | None:
+    """The operation that a layer's type (in any case) and version name, or `None` if there is none."""
+    versions = table().get(type.lower(), ())
+    if version in _EXTENSIONS:
+        number = _EXTENSION_SET
+    else:
+        match = _VERSION.fullmatch(version)
+        if match is None:
+            return None
+        number = int(match[1])
+    if number == 1 and versions and versions[0].type in _RENAMED:
+        number = versions[0].first
+    if number > NEWEST:
+        return None
+    return next((found for found in reversed(versions) if found.first <= number), None)
+
+
+@cache
+def by_word(word: str) -> Operator | None:
+    """The operation that nodes of `word` are of."""
+    version, _, type = word.partition(".")
+    found = operator(type, version)
+    return found if found is not None and found.word == word else None
+
+
+def read(keyword: Keyword, text: str) -> Attribute:
+    """The value of an attribute's text.
+
+    Raises:
+        UnreadableError: says what was expected.
+    """
+    match keyword.kind:
+        case "int":
+            return _int(text)
+        case "float":
+            return _float(text)
+        case "bool":
+            return _bool(text)
+        case "enum":
+            return _enum(keyword.spelling, text)
+        case "type":
+            return _type(text)
+        case "ints":
+            return tuple(_int(item) for item in _items(text))
+        case "floats":
+            return tuple(_float(item) for item in _items(text))
+        case "strs":
+            return tuple(item.lower() for item in _items(text))
+        case "text" | "shape":
+            return text
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",")] if text.strip() else []
+
+
+def _int(text: str) -> int:
+    stripped = text.strip()
+    if _INT.fullmatch(stripped) is None:
+        message = f"{text[:60]!r} is no integer"
+        raise UnreadableError(message)
+    number = int(stripped)
+    if not -(1 << 63) <= number < 1 << 64:
+        message = f"{stripped} has more than 64 bits"
+        raise UnreadableError(message)
+    return number
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text.strip().lower().replace("_", "!"))
+    except ValueError as error:
+        message = f"{text[:60]!r} is no number"
+        raise UnreadableError(message) from error
+
+
+def _bool(text: str) -> bool:
+    match text.lower():
+        case "true" | "1":
+            return True
+        case "false" | "0":
+            return False
+        case _:
+            message = f"{text[:60]!r} is neither true nor false"
+            raise UnreadableError(message)
+
+
+def _enum(name: str, text: str) -> str:
+    lower = text.lower()
+    allowed = _ENUMS.get(name)
+    if allowed is not None and lower not in allowed:
+        message = f"{text[:60]!r} is none of {', '.join(sorted(allowed))}"
+        raise UnreadableError(message)
+    return lower
+
+
+def _type(text: str) -> DType | str | None:
+    lower = text.lower()
+    if not elements.is_known(lower):
+        message = f"{text[:60]!r} is no element type"
+        raise UnreadableError(message)
+    return None if lower in elements.OPEN else elements.DTYPES.get(lower, lower)
+
+
+def spell(keyword: Keyword, value: Any) -> str:
+    """The text of an attribute's value, as OpenVINO writes it."""
+    match keyword.kind:
+        case "int":
+            return str(int(value))
+        case "bool":
+            return "true" if value else "false"
+        case "float":
+            return _number(float(value))
+        case "ints":
+            return ", ".join(str(int(item)) for item in value)
+        case "floats":
+            return ", ".join(_number(float(item)) for item in value)
+        case "strs":
+            return ", ".join(value)
+        case "type":
+            return "dynamic" if value is None else elements.NAMES[value] if isinstance(value, DType) else str(value)
+        case "enum" | "text" | "shape":
+            return str(value)
+
+
+def _number(value: float) -> str:
+    if math.isinf(value) or math.isnan(value):
+        return str(value)
+    return f"{value:.17g}"

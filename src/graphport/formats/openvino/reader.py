@@ -1,0 +1,98 @@
+"""IR files to graphs in OpenVINO's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
+from graphport.core.storage import MappedFile
+from graphport.formats.openvino.build import Networks
+from graphport.formats.openvino.findings import Findings
+from graphport.formats.openvino.limits import DEFAULT, Limits
+from graphport.formats.openvino.notes import KEY, Header
+from graphport.formats.openvino.xml import parse, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.formats.openvino.xml import Element
+    from graphport.ir.graph import Graph
+
+_VERSIONS = ("10", "11")
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether a file is an IR: it is XML with a `net` in it; failing that, it is called `.xml`."""
+    for mark in _MARKS:
+        head = head.removeprefix(mark)
+    text = head.replace(b"\0", b"").lstrip().lower()
+    if text.startswith(b"<net") or (text.startswith(b"<") and b"<net" in text):
+        return True
+    return path.suffix.lower() == ".xml"
+
+
+def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Diagnostic]]:
+    """The graph of an IR file, and warnings; numbers stay in the `.bin` beside it.
+
+    Parameters become inputs, Const layers constants, Results outputs, every other layer a node of the dialect
+    `openvino`. What ports declare are claims.
+
+    Raises:
+        DiagnosticError: every error of the first stage that found one: of the text, or of layers and edges.
+    """
+    place = Path(path)
+    source = Source(str(path))
+    try:
+        size = place.stat().st_size
+        if size > limits.size:
+            message = f"the file has {size} bytes, more than {limits.size}"
+            raise DiagnosticError(Diagnostic("OV0004", message, Span(source), "a real model needs far fewer"))
+        data = place.read_bytes()
+        weights = _weights(place)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, Span(source), "check the path")) from error
+    with paused_collection():
+        return _read(data, str(path), weights, limits)
+
+
+def _weights(path: Path) -> MappedFile | None:
+    beside = path.with_suffix(".bin")
+    return MappedFile(beside) if beside.is_file() else None
+
+
+def _read(data: bytes, name: str, weights: MappedFile | None, limits: Limits) -> tuple[Graph, list[Diagnostic]]:
+    tree, source = parse(read_text(data, name), name, limits)
+    findings = Findings(source, limits.findings)
+    net = tree.children[0]
+    version = _version(net, findings)
+    graph = Networks(findings, weights, names_tensors=version != "10").graph(net)
+    graph.origin = Span(source)
+    raise_errors(findings.found)
+    return graph, findings.found
+
+
+def _version(net: Element, findings: Findings) -> str:
+    version = net.attributes.get("version", "").strip()
+    if net.tag.lower() != "net":
+        findings.error("OV0005", f"the root is called {net.tag[:60]!r}, not net", None, "this XML is no IR of OpenVINO")
+    elif version not in _VERSIONS:
+        said = f"says version {version[:60]!r}" if version else "says no version"
+        findings.error("OV0006", f"the file {said}", None, "versions 10 and 11 are read")
+    raise_errors(findings.found)
+    for tag in ("pre-process",):
+        if net.child(tag) is not None:
+            message = "the file has a section pre-process, which is kept and not applied"
+            findings.warning("OV0007", message, None, "subtract the means from the input yourself")
+    return version
+
+
+def versions(graph: Graph) -> Mapping[str, str]:
+    """The version of the file, and the newest operation set that its nodes are of."""
+    header = graph.notes.get(KEY)
+    found = {} if not isinstance(header, Header) else {"ir": header.element.attributes.get("version", "11")}
+    sets = [int(node.word[5:].split(".")[0]) for node in graph if node.word[:5] == "opset" and node.word[5:6].isdigit()]
+    return found | ({"opset": str(max(sets))} if sets else {})

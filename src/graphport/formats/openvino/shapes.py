@@ -1,0 +1,83 @@
+"""Shapes as IR files spell them: `1,3,?,2..5,3..,..10`, `...` for any rank, nothing for a scalar."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import Symbol, Symbolic, bounds, symbols
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+
+MOST_DIMS = 1 << 16
+"""Dims of one shape."""
+_LONGEST = 1 << 63
+_DIM = re.compile(r"(?P<low>\d+)?(?P<dots>\.\.)?(?P<high>\d+)?")
+_LEADING = re.compile(r"\s*([+-]?\d{1,19})")
+
+
+class UnreadableError(ValueError):
+    """A text is no shape; the message says what of it."""
+
+
+def read_shape(text: str, name: str) -> tuple[Dim, ...] | None:
+    """The shape that a text spells; open dims become symbols `name.axis`, with the bounds that it gives.
+
+    Raises:
+        UnreadableError: names the dim that cannot be read.
+    """
+    text = text.strip()
+    if text[:1] == "[" and text[-1:] == "]":
+        text = text[1:-1].strip()
+    if text == "...":
+        return None
+    if not text:
+        return ()
+    dims = text.split(",")
+    if len(dims) > MOST_DIMS:
+        message = f"{len(dims)} dims are more than {MOST_DIMS}"
+        raise UnreadableError(message)
+    return tuple(_dim(dim.strip(), f"{name}.{axis}") for axis, dim in enumerate(dims))
+
+
+def _dim(text: str, name: str) -> Dim:
+    if text in ("?", "-1"):
+        return Symbol(name)
+    match = _DIM.fullmatch(text)
+    if match is None or not text or text == "..":
+        message = f"{text!r} is no dim"
+        raise UnreadableError(message)
+    low, dots, high = match["low"], match["dots"], match["high"]
+    if any(len(number or "") > 19 or int(number or 0) >= _LONGEST for number in (low, high)):
+        message = f"the dim {text[:40]} is 2^63 or more"
+        raise UnreadableError(message)
+    if not dots:
+        return int(text)
+    lower, upper = int(low or 0), int(high) if high else None
+    if upper is not None and lower > upper:
+        message = f"{text!r} ends before it begins"
+        raise UnreadableError(message)
+    return lower if lower == upper else Symbol(name, lower, upper)
+
+
+def leading_int(text: str) -> int | None:
+    """The integer that a text begins with, which is all that a reader of `<dim>` looks at."""
+    match = _LEADING.match(text)
+    return None if match is None else int(match[1])
+
+
+def write_shape(shape: Sequence[Dim] | None) -> str:
+    """The text of a shape as `Parameter` has it; what is no plain symbol becomes `?` or its bounds."""
+    return "..." if shape is None else ",".join(map(_spelled, shape))
+
+
+def _spelled(dim: Dim) -> str:
+    if not isinstance(dim, Symbolic):
+        return str(dim)
+    lower, upper = bounds(dim) if len(symbols(dim)) == 1 else (0, None)
+    if upper is not None:
+        return f"{lower}..{upper}" if lower else f"..{upper}"
+    return f"{lower}.." if (lower or 0) > 0 else "?"

@@ -1,0 +1,98 @@
+"""Graphs in OpenVINO's own words to IR files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.formats.openvino import blobs, operators
+from graphport.formats.openvino.halved import halved
+from graphport.formats.openvino.layers import tree
+from graphport.formats.openvino.xml import Element, render
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+_VERSIONS = (10, 11)
+
+
+def write(
+    graph: Graph,
+    path: str | Path,
+    *,
+    ir_version: int | None = None,
+    ir_opset: int | None = None,
+    weights: str | None = None,
+) -> None:
+    """Write a graph and, beside it, its weights; both files are whole before one of them takes its name.
+
+    Args:
+        graph: in words of the dialect `openvino`.
+        path: of the `.xml`; the `.bin` stands beside it.
+        ir_version: 10 or 11; as it was read, else 11, if `None`.
+        ir_opset: the newest operation set that the reader of the file has.
+        weights: `f16` stores larger float32 constants in half the bytes; as they are if `None` or `f32`.
+
+    Raises:
+        DiagnosticError: OV0501 and OV0502, see `tree`; OV0503 words of newer operation sets; OV0504 the version of the
+            file; OV0505 words of other dialects; OV0506 how weights are stored.
+    """
+    if ir_version not in (None, *_VERSIONS):
+        message = f"there is no version {ir_version} of IR files"
+        raise DiagnosticError(Diagnostic("OV0504", message, None, "choose 10 or 11"))
+    if weights not in (None, "f32", "f16"):
+        message = f"weights cannot be stored as {weights}"
+        raise DiagnosticError(Diagnostic("OV0506", message, None, "choose f32 or f16"))
+    _check(graph, ir_opset)
+    if weights == "f16":
+        graph = halved(graph)
+    target = Path(path)
+    blob = target.with_suffix(".bin")
+    beside = [each.with_name(f".{each.name}.{os.getpid()}.part") for each in (target, blob)]
+    try:
+        with paused_collection():
+            _write(graph, beside[0], beside[1], None if ir_version is None else str(ir_version))
+        if beside[1].exists():
+            beside[1].replace(blob)
+        beside[0].replace(target)
+    finally:
+        for each in beside:
+            each.unlink(missing_ok=True)
+
+
+def _check(graph: Graph, newest: int | None) -> None:
+    findings: dict[str, Diagnostic] = {}
+    for inner in walk(graph):
+        for node in inner:
+            if node.dialect != "openvino":
+                message = f"{node.op} is no word of OpenVINO"
+                findings[node.op] = Diagnostic("OV0505", message, node.origin, "lift the graph first")
+                continue
+            operator = operators.by_word(node.word)
+            if newest is not None and operator is not None and operator.first > newest:
+                message = f"{operator.type} is of operation set {operator.first}, not of {newest}"
+                findings[node.op] = Diagnostic("OV0503", message, node.origin, f"allow set {operator.first}")
+    if findings:
+        raise DiagnosticError(*findings.values())
+
+
+def _write(graph: Graph, xml: Path, weights: Path, version: str | None) -> None:
+    source = blobs.unchanged(graph)
+    if source is not None:
+        blobs.copy(source, weights)
+        root = tree(graph, None, version=version)
+    else:
+        with weights.open("w+b") as file:
+            kept = blobs.Blobs(file)
+            root = tree(graph, kept.place, version=version)
+            kept.finish()
+    _save(root, xml)
+
+
+def _save(root: Element, path: Path) -> None:
+    with path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+        file.writelines(render(root))

@@ -1,0 +1,11 @@
+"""PNNX: the text and the archive of weights that pnnx makes of PyTorch models.
+
+A raw graph speaks `pnnx.nn.Conv2d`, `pnnx.torch.cat`: a type of PNNX is the word, its parameters are attributes of the
+same names, its weights attributes called `@weight`, and `$` is the tuple of the names under which operands are given,
+where there are several. Inputs and outputs have no node; `pnnx.Attribute` is a constant.
+"""
+
+from graphport.formats.pnnx.reader import read, recognizes, versions
+from graphport.formats.pnnx.writer import write
+
+__all__ = ["read", "recognizes", "versions", "write"]

@@ -1,0 +1,159 @@
+"""The `.bin` archive of weights: a zip file whose members are stored as they are, one for each weight."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import Enum
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.diagnostics import Source
+    from graphport.core.storage import MappedFile, Storage
+
+_LOCAL, _CENTRAL, _END, _END64, _LOCATOR = b"PK\3\4", b"PK\1\2", b"PK\5\6", b"PK\6\6", b"PK\6\7"
+_HEAD = struct.Struct("<4sHHHIIIIHH")
+_EXTRA = struct.Struct("<HHQQQI")
+_EXTRA_ID = 1
+_DESCRIPTOR = 0x08
+_WIDE = 0xFFFFFFFF
+_MOST_NARROW = 0xFFFF
+
+
+class Layout(Enum):
+    """How lengths are written."""
+
+    WIDE = "64 bits"
+    """In 64 bits, as pnnx does since 2024."""
+    NARROW = "32 bits"
+    """In 32 bits, as it did before."""
+
+
+class Member(NamedTuple):
+    """Where the bytes of one weight lie."""
+
+    start: int
+    length: int
+
+
+class Archive(NamedTuple):
+    """The members by name, in order, and how the file is laid out."""
+
+    members: dict[str, Member]
+    layout: Layout
+
+
+def read_archive(file: MappedFile, source: Source) -> Archive:
+    """The members of an archive; nothing but their headers is looked at.
+
+    Raises:
+        DiagnosticError: PNNX0102 a header is none, or reaches beyond the file; PNNX0103 a member is packed or
+            encrypted; PNNX0104 two members have one name.
+    """
+    members: dict[str, Member] = {}
+    is_wide, position = False, 0
+    while file.view(position, min(4, file.size - position)).tobytes() == _LOCAL:
+        name, member, wide = _member(file, position, source)
+        if name in members:
+            raise _damaged("PNNX0104", f"two members are called {name!r}", position, source)
+        members[name] = member
+        is_wide = is_wide or wide
+        position = member.start + member.length
+    mark = file.view(position, min(4, file.size - position)).tobytes()
+    if mark not in (_CENTRAL, _END, _END64):
+        raise _damaged("PNNX0102", "there is no header of a member and no end of the archive", position, source)
+    if not members:
+        is_wide = mark == _END64
+    return Archive(members, Layout.WIDE if is_wide else Layout.NARROW)
+
+
+def _member(file: MappedFile, position: int, source: Source) -> tuple[str, Member, bool]:
+    if position + _HEAD.size > file.size:
+        raise _damaged("PNNX0102", "the file ends within a header", position, source)
+    fields = _HEAD.unpack(file.view(position, _HEAD.size))
+    flags, compression, packed, length, name_length, extra_length = (*fields[2:4], *fields[6:10])
+    start = position + _HEAD.size + name_length + extra_length
+    if start > file.size:
+        raise _damaged("PNNX0102", "the file ends within a header", position, source)
+    name = file.view(position + _HEAD.size, name_length).tobytes().decode("utf-8", "backslashreplace")
+    if compression or flags & ~0x0800:
+        message = f"the member {name!r} is compressed, encrypted, or has its length behind it"
+        raise _damaged("PNNX0103", message, position, source)
+    is_wide = _WIDE in (packed, length)
+    if is_wide:
+        length = _wide_length(file.view(start - extra_length, extra_length).tobytes())
+    if length is None or start + length > file.size or (not is_wide and packed != length):
+        message = f"the member {name!r} of {length} bytes reaches beyond the end of the file"
+        raise _damaged("PNNX0102", message, position, source)
+    return name, Member(start, length), is_wide
+
+
+def _wide_length(extra: bytes) -> int | None:
+    """The length in the field of extra data that has it in 64 bits."""
+    position = 0
+    while position + 4 <= len(extra):
+        kind, size = struct.unpack_from("<HH", extra, position)
+        if kind == _EXTRA_ID and size >= 8 and position + 12 <= len(extra):
+            return struct.unpack_from("<Q", extra, position + 4)[0]
+        position += 4 + size
+    return None
+
+
+def _damaged(code: str, message: str, position: int, source: Source) -> DiagnosticError:
+    span = Span(source, place=f"byte {position}")
+    return DiagnosticError(Diagnostic(code, message, span, "pnnx writes zip files of stored members"))
+
+
+def write_archive(file: BinaryIO, weights: Sequence[tuple[str, Storage]], layout: Layout) -> None:
+    """Write weights by name, byte by byte as pnnx lays them out; numbers are streamed."""
+    if len(weights) > _MOST_NARROW or sum(storage.nbytes for _, storage in weights) > _WIDE >> 1:
+        layout = Layout.WIDE
+    entries: list[bytes] = []
+    offset = 0
+    for name, storage in weights:
+        spelled = name.encode()
+        checksum = 0
+        for chunk in storage.chunks():
+            checksum = zlib.crc32(chunk, checksum)
+        local, central = _headers(spelled, storage.nbytes, checksum, offset, layout)
+        entries.append(central)
+        file.write(local)
+        for chunk in storage.chunks():
+            file.write(chunk)
+        offset += len(local) + storage.nbytes
+    directory = b"".join(entries)
+    file.write(directory)
+    file.write(_end(len(entries), len(directory), offset, layout))
+
+
+def _headers(name: bytes, length: int, checksum: int, offset: int, layout: Layout) -> tuple[bytes, bytes]:
+    is_wide = layout is Layout.WIDE
+    said = _WIDE if is_wide else length
+    extra = _EXTRA_SIZE if is_wide else 0
+    # Version, flags, compression, time and date are all 0.
+    common = struct.pack("<HHHIIIIHH", 0, 0, 0, 0, checksum, said, said, len(name), extra)
+    local = _LOCAL + common + name + (_extra(length, 0) if is_wide else b"")
+    disk, place = (_MOST_NARROW, _WIDE) if is_wide else (0, offset)
+    tail = struct.pack("<HHHII", 0, disk, 0, 0, place)
+    central = _CENTRAL + b"\0\0" + common + tail + name + (_extra(length, offset) if is_wide else b"")
+    return local, central
+
+
+def _extra(length: int, offset: int) -> bytes:
+    return _EXTRA.pack(_EXTRA_ID, _EXTRA.size - 4, length, length, offset, 0)
+
+
+_EXTRA_SIZE = _EXTRA.size
+
+
+def _end(count: int, length: int, offset: int, layout: Layout) -> bytes:
+    if layout is Layout.NARROW:
+        return _END + struct.pack("<HHHHIIH", 0, 0, count, count, length, offset, 0)
+    wide = _END64 + struct.pack("<QHHIIQQQQ", 44, 0, 0, 0, 0, count, count, length, offset)
+    locator = _LOCATOR + struct.pack("<IQI", 0, offset + length, 1)
+    narrow = struct.pack("<HHHHIIH", *[_MOST_NARROW] * 4, _WIDE, _WIDE, 0)
+    return wide + locator + _END + narrow

@@ -1,0 +1,49 @@
+"""What a `.param` text says besides its graph, and what it needs in order to come out as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from graphport.core.sequences import is_sequence
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Notes
+
+LINE = "pnnx.line"
+"""The note of a node, input or constant: the `Line` that it was read from. That of a graph has its outputs' lines."""
+SHAPE = "pnnx.shape"
+"""The note of a value: the text of its shape, empty where the file has none."""
+LAYOUT = "pnnx.layout"
+"""The note of a graph: how the archive of its weights was laid out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that was read: its place among the others, type and name, names of operands, and texts of values.
+
+    `count` is the number of operands of an output line.
+    """
+
+    index: int
+    type: str
+    name: str
+    keys: tuple[str, ...] = ()
+    texts: dict[str, tuple[Attribute, str]] = field(default_factory=dict[str, "tuple[Attribute, str]"])
+    count: int = 0
+
+    def text(self, key: str, value: Attribute) -> str | None:
+        """How the value of `key` was written, if it is still what it was."""
+        known = self.texts.get(key)
+        return known[1] if known is not None and (known[0] is value or known[0] == value) else None
+
+
+def line_of(notes: Notes | None) -> Line | None:
+    """The line among notes."""
+    found = None if notes is None else notes.get(LINE)
+    return found if isinstance(found, Line) else None
+
+
+def lines_of(note: object) -> list[Line]:
+    """The lines of outputs in the note of a graph."""
+    return [item for item in note if isinstance(item, Line)] if is_sequence(note) else []

@@ -1,0 +1,294 @@
+"""PNNX files as raw graphs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import FileStorage, MappedFile
+from graphport.expression.functions import ARITIES
+from graphport.expression.parse import parse
+from graphport.expression.tokens import Text
+from graphport.formats.pnnx import notes
+from graphport.formats.pnnx.archive import Archive, Layout, read_archive
+from graphport.formats.pnnx.param import MAGIC, Findings, Line, Word, parse_lines
+from graphport.formats.pnnx.values import parse_tensor, parse_value
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Attribute
+
+DIALECT = "pnnx"
+_PREFIX = "pnnx."
+_ENDING = ".param"
+_KEYS = "$"
+_PLAIN_KEYS = ("input", "self")
+"""What the only operand is called where that says nothing."""
+_MOST_OPERANDS = 1 << 24
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether a file is a `.param` text whose first operator is one of PNNX, whose types have a namespace."""
+    words = head.decode("utf-8", "replace").split(maxsplit=4)
+    if not words or words[0] != MAGIC or path.suffix.lower() == ".bin":
+        return False
+    first = words[3] if len(words) > 3 else ""
+    return "." in first or "::" in first or path.name.endswith(".pnnx.param")
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """PNNX has no versions."""
+    del graph
+    return {}
+
+
+def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of `NAME.param` with the weights of `NAME.bin`, and warnings.
+
+    With `tolerant`, expressions that pnnx writes against its own grammar are warnings.
+
+    Raises:
+        DiagnosticError: PNNX0001 to PNNX0007 what is wrong with the text; PNNX0101 to PNNX0106 with the weights.
+    """
+    place = Path(path)
+    try:
+        content = place.read_bytes()
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
+    source = Source(str(path), content.decode("utf-8", "backslashreplace"))
+    findings = Findings(source)
+    with paused_collection():
+        lines = parse_lines(source.text or "", findings)
+        findings.settle()
+        weights = _Weights(place, findings)
+        graph = _Reader(place.name.removesuffix(_ENDING).removesuffix(".pnnx"), findings, weights, tolerant).graph(
+            lines
+        )
+    return graph, findings.settle()
+
+
+class _Weights:
+    """The archive beside a text, opened when the first weight is asked for."""
+
+    def __init__(self, place: Path, findings: Findings) -> None:
+        self._path = place.with_name(place.name.removesuffix(_ENDING) + ".bin")
+        self._findings = findings
+        self._file: MappedFile | None = None
+        self._archive: Archive | None = None
+        self._is_missing = False
+
+    @property
+    def layout(self) -> Layout:
+        """How the archive is laid out; one that no weight is in is looked at, too."""
+        self._open(None)
+        return Layout.WIDE if self._archive is None else self._archive.layout
+
+    def _open(self, word: Word | None) -> None:
+        if self._file is not None or self._is_missing:
+            return
+        try:
+            file = MappedFile(self._path)
+            archive = read_archive(file, Source(str(self._path)))
+        except OSError as error:
+            self._is_missing = True
+            if word is not None:
+                message = f"the weights of {self._path.name} cannot be read: {error.strerror or error}"
+                self._findings.error("PNNX0101", message, word, "the archive lies beside the text under the same name")
+        except DiagnosticError as error:
+            self._is_missing = True
+            for finding in error.diagnostics:
+                self._findings.add(finding)
+        else:
+            self._file, self._archive = file, archive
+
+    def storage(self, name: str, word: Word) -> Storage | None:
+        """The numbers of the weight called `name`, as `word` declares them; `None` after a finding."""
+        try:
+            dtype, shape = parse_tensor(word.text, name)
+        except ValueError as error:
+            self._findings.error("PNNX0006", f"{name}: {error}", word)
+            return None
+        lengths = [dim for dim in shape if isinstance(dim, int)]
+        if dtype is None or len(lengths) < len(shape):
+            self._findings.error("PNNX0106", f"{name} is declared as {word.text}, which no weight can be", word)
+            return None
+        self._open(word)
+        if self._archive is None or self._file is None:
+            return None
+        member = self._archive.members.get(name)
+        if member is None:
+            message = f"there is no {name} in {self._path.name}"
+            self._findings.error("PNNX0105", message, word, "text and weights belong to different models")
+            return None
+        storage = FileStorage(self._file, member.start, dtype, lengths)
+        if storage.nbytes != member.length:
+            message = f"{name} is declared as {word.text}, which takes {storage.nbytes} bytes, and has {member.length}"
+            self._findings.error("PNNX0106", message, word, "text and weights belong to different models")
+            return None
+        return storage
+
+
+class _Entries(NamedTuple):
+    """What a line says as `key=value`, sorted out."""
+
+    attributes: dict[str, Attribute]
+    texts: dict[str, tuple[Attribute, str]]
+    keys: tuple[str, ...]
+    shapes: dict[str, Word]
+
+
+class _Reader:
+    def __init__(self, name: str, findings: Findings, weights: _Weights, tolerant: bool) -> None:  # noqa: FBT001
+        self.findings = findings
+        self.weights = weights
+        self.tolerant = tolerant
+        self.made = Graph(name or "main")
+        self.known: dict[str, Value] = {}
+        self.outputs: list[notes.Line] = []
+
+    def graph(self, lines: list[Line]) -> Graph:
+        """The graph of all lines."""
+        operands = sum(len(line.inputs) + len(line.outputs) for line in lines)
+        if operands > _MOST_OPERANDS:
+            message = f"{operands} operands are more than are taken"
+            self.findings.error("PNNX0008", message, None)
+            return self.made
+        for index, line in enumerate(lines):
+            self._line(index, line)
+        self.made.notes[notes.LINE] = tuple(self.outputs)
+        self.made.notes[notes.LAYOUT] = self.weights.layout
+        return self.made
+
+    def _line(self, index: int, line: Line) -> None:
+        operands = [self._operand(word, line) for word in line.inputs]
+        entries = self._entries(line)
+        note = notes.Line(index, line.type.text, line.name.text, entries.keys, entries.texts, len(operands))
+        results = [value for word in line.outputs if (value := self._result(word, entries)) is not None]
+        if any(value is None for value in operands) or len(results) < len(line.outputs):
+            return
+        given = [value for value in operands if value is not None]
+        match line.type.text:
+            case "pnnx.Input" if not given:
+                for value in results:
+                    value.notes[notes.LINE] = note
+                    self.made.adopt_input(value)
+            case "pnnx.Output" if not results:
+                self.outputs.append(note)
+                for value in given:
+                    self.made.add_output(value)
+            case "pnnx.Attribute" if not given and len(results) == 1 and list(entries.attributes) == ["@data"]:
+                self._constant(results[0], entries, note)
+            case _:
+                self._node(line, given, results, entries, note)
+
+    def _node(self, line: Line, given: list[Value], results: list[Value], entries: _Entries, note: notes.Line) -> None:
+        word = line.type.text
+        bare = word.removeprefix(_PREFIX)
+        if not ({".", ":"} & set(bare)):
+            word = bare
+        # Without operands it is a constant of any kind, a text even.
+        if word == "Expression" and given:
+            self._check_expression(line)
+        attributes = dict(entries.attributes)
+        if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
+            attributes[_KEYS] = entries.keys
+        node = Node(word, given, results, attributes, dialect=DIALECT, name=line.name.text)
+        node.origin = self.findings.span(line.type)
+        node.notes[notes.LINE] = note
+        self.made.append(node)
+
+    def _constant(self, value: Value, entries: _Entries, note: notes.Line) -> None:
+        storage = entries.attributes["@data"]
+        if storage is not None:
+            value.storage = storage  # pyright: ignore[reportAttributeAccessIssue]  a weight is a storage or None
+            value.fact = TensorFact.of(storage)  # pyright: ignore[reportArgumentType]
+        value.notes[notes.LINE] = note
+        self.made.adopt_constant(value)
+
+    def _operand(self, word: Word, line: Line) -> Value | None:
+        value = self.known.get(word.text)
+        if value is None:
+            message = f"{line.name.text} reads the operand {word.text!r}, which no line above gives"
+            self.findings.error("PNNX0004", message, word, "operators stand in the order in which they run")
+        return value
+
+    def _result(self, word: Word, entries: _Entries) -> Value | None:
+        if word.text in self.known:
+            message = f"the operand {word.text!r} is given twice"
+            self.findings.error("PNNX0005", message, word, "every operand has one operator that gives it")
+            return None
+        shape = entries.shapes.get(word.text)
+        value = Value(word.text, self._fact(word, shape), origin=self.findings.span(word))
+        value.notes[notes.SHAPE] = "" if shape is None else shape.text
+        self.known[word.text] = value
+        self.made.reserve(word.text)
+        return value
+
+    def _fact(self, word: Word, shape: Word | None) -> Fact:
+        if shape is None:
+            return UNKNOWN
+        try:
+            return TensorFact(*parse_tensor(shape.text, word.text))
+        except ValueError as error:
+            self.findings.error("PNNX0006", f"operand {word.text}: {error}", shape)
+            return UNKNOWN
+
+    def _entries(self, line: Line) -> _Entries:
+        attributes: dict[str, Attribute] = {}
+        texts: dict[str, tuple[Attribute, str]] = {}
+        keys = [""] * len(line.inputs)
+        shapes: dict[str, Word] = {}
+        for key, word in line.entries:
+            match key[0]:
+                case "#":
+                    shapes[key[1:]] = word
+                case "$":
+                    self._key(key[1:], word, line, keys)
+                case _ if key in attributes:
+                    self.findings.error("PNNX0007", f"{line.name.text} says {key} twice", word)
+                case "@":
+                    attributes[key] = self.weights.storage(f"{line.name.text}.{key[1:]}", word)
+                case _:
+                    attributes[key] = self._value(key, word)
+                    texts[key] = (attributes[key], word.text)
+        return _Entries(attributes, texts, tuple(keys), shapes)
+
+    def _value(self, key: str, word: Word) -> Attribute:
+        try:
+            return parse_value(key, word.text)
+        except (ValueError, OverflowError) as error:
+            self.findings.error("PNNX0007", f"{key}: {error}", word)
+            return None
+
+    def _key(self, key: str, word: Word, line: Line, keys: list[str]) -> None:
+        """One operand may be given under several names: each of them stands for its next place."""
+        for index, operand in enumerate(line.inputs):
+            if operand.text == word.text and not keys[index]:
+                keys[index] = key
+                return
+        message = f"{line.name.text} calls {word.text!r} its {key}, which is none of its operands"
+        self.findings.error("PNNX0007", message, word)
+
+    def _check_expression(self, line: Line) -> None:
+        found = next((word for key, word in line.entries if key == "expr"), None)
+        if found is None:
+            self.findings.error("PNNX0007", f"{line.name.text} is an expression and has no expr", line.name)
+            return
+        text = Text(found.text, self.findings.source, found.start)
+        try:
+            parsed = parse(text, ARITIES, lenient=self.tolerant)
+        except DiagnosticError as error:
+            # The node is opaque then, and the same format can write it back.
+            severity = Severity.WARNING if self.tolerant else Severity.ERROR
+            for finding in error.diagnostics:
+                self.findings.add(replace(finding, severity=severity))
+            return
+        for finding in parsed.findings:
+            self.findings.add(finding)

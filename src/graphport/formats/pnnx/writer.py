@@ -1,0 +1,220 @@
+"""Raw graphs as PNNX files, byte by byte as pnnx writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+from graphport.core.names import unique
+from graphport.core.replacing import replacing
+from graphport.core.storage import Storage
+from graphport.formats.pnnx import notes
+from graphport.formats.pnnx.archive import Layout, write_archive
+from graphport.formats.pnnx.param import MAGIC
+from graphport.formats.pnnx.values import parse_tensor, spell_tensor, spell_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.ir.graph import Attribute, Graph, Node, Value
+
+_ENDING = ".param"
+_KEYS = "$"
+_DIALECT = "pnnx"
+
+
+class _Row(NamedTuple):
+    """One operator on its way into the text."""
+
+    type: str
+    name: str
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    attributes: Mapping[str, Attribute]
+    keys: tuple[str, ...] = ()
+    line: notes.Line | None = None
+
+
+def write(graph: Graph, path: str | Path) -> None:
+    """Write a graph in the words of PNNX as `NAME.param` and `NAME.bin`.
+
+    What was read and not changed comes out byte by byte as it was.
+
+    Raises:
+        DiagnosticError: PNNX0301 there is no text for a value, PNNX0302 the numbers of a weight are not there, PNNX0303
+            a node is no word of PNNX, PNNX0304 the files cannot be written.
+    """
+    target = Path(path)
+    writer = _Writer(graph, Source(str(path)))
+    text = writer.text()
+    if writer.findings:
+        raise DiagnosticError(*writer.findings)
+    layout = graph.notes.get(notes.LAYOUT) if graph.has_notes else None
+    base = target.name.removesuffix(_ENDING)
+    try:
+        with replacing(target.with_name(f"{base}.bin")) as file:
+            write_archive(file, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
+        with replacing(target) as file:
+            file.write(text.encode())
+    except OSError as error:
+        message = f"{target} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("PNNX0304", message, Span(Source(str(path))))) from error
+
+
+class _Writer:
+    def __init__(self, graph: Graph, source: Source) -> None:
+        self.graph = graph
+        self.source = source
+        self.findings: list[Diagnostic] = []
+        self.weights: list[tuple[str, Storage]] = []
+        self._operands: dict[Value, str] = {}
+        self._taken: set[str] = set()
+        self._names: set[str] = set()
+        self._counters: dict[str, int] = {}
+
+    def text(self) -> str:
+        """The `.param` text; collects the weights on the way."""
+        for value in self.graph.values():
+            name = "_".join(value.name.split()) or "_"
+            self._operands[value] = unique(name, self._taken, self._counters)
+            self._taken.add(self._operands[value])
+        rows = self._rows()
+        lines = [self._line(row) for row in rows]
+        operands = {value for row in rows for value in [*row.inputs, *row.outputs]}
+        return "".join(f"{line}\n" for line in [MAGIC, f"{len(rows)} {len(operands)}", *lines])
+
+    def _rows(self) -> list[_Row]:
+        graph = self.graph
+        rows = [*self._inputs(), *(self._constant(value) for value in graph.constants if value.uses)]
+        rows += [self._node(node) for node in graph]
+        rows += self._outputs()
+        if all(row.line is not None for row in rows):
+            # Nothing was added: the lines stand where they stood.
+            return sorted(rows, key=lambda row: row.line.index if row.line is not None else 0)
+        return rows
+
+    def _inputs(self) -> list[_Row]:
+        rows: list[_Row] = []
+        for value in self.graph.inputs:
+            line = notes.line_of(value.notes)
+            if line is not None and rows and rows[-1].line is line:
+                rows[-1] = rows[-1]._replace(outputs=[*rows[-1].outputs, value])
+                continue
+            name = line.name if line is not None else f"pnnx_input_{len(rows)}"
+            rows.append(_Row("pnnx.Input", name, (), [value], _said(line), line=line))
+        return rows
+
+    def _constant(self, value: Value) -> _Row:
+        line = notes.line_of(value.notes)
+        if value.storage is None:
+            self._error("PNNX0302", f"the numbers of {value.name} are not there", value.origin)
+        name = self._operands[value] if line is None else line.name
+        return _Row("pnnx.Attribute", name, (), [value], {"@data": value.storage}, line=line)
+
+    def _node(self, node: Node) -> _Row:
+        if node.dialect != _DIALECT or len(node.operands) < len(node.inputs):
+            message = f"{node.op} is no word of PNNX" if node.dialect != _DIALECT else f"{node.op} lacks an operand"
+            self._error("PNNX0303", message, node.origin)
+        line = notes.line_of(node.notes) if node.has_notes else None
+        attributes = dict(node.attributes)
+        keys = attributes.pop(_KEYS, None)
+        said = tuple(str(key) for key in keys) if isinstance(keys, tuple) else ()
+        if not said and line is not None and len(line.keys) == len(node.inputs):
+            said = line.keys
+        word = line.type if line is not None else node.word
+        if line is None and not ({".", ":"} & set(word)):
+            word = f"pnnx.{word}"
+        name = node.name or f"{word}_{len(self._names)}"
+        return _Row(word, name, node.operands, node.results, attributes, said, line)
+
+    def _outputs(self) -> list[_Row]:
+        found = self.graph.notes.get(notes.LINE) if self.graph.has_notes else None
+        lines = notes.lines_of(found)
+        values = self.graph.outputs
+        if sum(line.count for line in lines) != len(values):
+            if not values:
+                return []
+            return [_Row("pnnx.Output", f"pnnx_output_{index}", [value], (), {}) for index, value in enumerate(values)]
+        rows: list[_Row] = []
+        for line in lines:
+            taken, values = values[: line.count], values[line.count :]
+            rows.append(_Row(line.type, line.name, taken, (), _said(line), line.keys, line))
+        return rows
+
+    def _line(self, row: _Row) -> str:
+        name = row.name
+        if row.line is None:
+            name = unique("_".join(row.name.split()), self._names, self._counters)
+        self._names.add(name)
+        head = f"{row.type:<24} {name:<24} {len(row.inputs)} {len(row.outputs)}"
+        words = [head, *(self._operands[value] for value in [*row.inputs, *row.outputs])]
+        parameters = sorted(key for key in row.attributes if not key.startswith("@"))
+        words += [f"{key}={self._value(row, key)}" for key in parameters]
+        for key in sorted(key for key in row.attributes if key.startswith("@")):
+            words += self._weight(name, key, row)
+        operands = [self._operands[value] for value in row.inputs]
+        words += [f"${key}={operand}" for key, operand in zip(row.keys, operands, strict=False) if key]
+        for value in [*row.inputs, *row.outputs]:
+            shape = self._shape(value)
+            words += [f"#{self._operands[value]}={shape}"] if shape else []
+        return " ".join(words)
+
+    def _value(self, row: _Row, key: str) -> str:
+        value = row.attributes[key]
+        text = None if row.line is None else row.line.text(key, value)
+        if text is not None:
+            return text
+        try:
+            return spell_value(value)
+        except ValueError as error:
+            self._error("PNNX0301", f"{row.name}: {key}: {error}", None)
+            return "None"
+
+    def _weight(self, name: str, key: str, row: _Row) -> list[str]:
+        storage = row.attributes[key]
+        if not isinstance(storage, Storage):
+            if row.type != "pnnx.Attribute":
+                self._error("PNNX0302", f"the numbers of {name}{key} are not there", None)
+            return []
+        self.weights.append((f"{name}.{key[1:]}", storage))
+        return [f"{key}={self._tensor(name, TensorFact(storage.dtype, storage.shape))}"]
+
+    def _shape(self, value: Value) -> str:
+        note = value.notes.get(notes.SHAPE) if value.has_notes else None
+        fact = value.fact
+        if isinstance(note, str) and (not isinstance(fact, TensorFact) or _agrees(note, fact)):
+            return note
+        if not isinstance(fact, TensorFact) or not fact.shape:
+            return ""
+        return self._tensor(value.name, fact)
+
+    def _tensor(self, name: str, fact: TensorFact) -> str:
+        try:
+            return spell_tensor(fact.dtype, fact.shape or ())
+        except ValueError as error:
+            self._error("PNNX0301", f"{name}: {error}", None)
+            return ""
+
+    def _error(self, code: str, message: str, span: Span | None) -> None:
+        self.findings.append(Diagnostic(code, message, span or Span(self.source), "choose another format"))
+
+
+def _said(line: notes.Line | None) -> dict[str, Attribute]:
+    return {} if line is None else {key: value for key, (value, _) in line.texts.items()}
+
+
+def _agrees(note: str, fact: TensorFact) -> bool:
+    """Whether a shape that was read is still that of the value."""
+    if not note:
+        return True
+    dtype, shape = parse_tensor(note, "_")
+    if fact.dtype not in (None, dtype):
+        return False
+    if fact.shape is None:
+        return True
+    return len(shape) == len(fact.shape) and all(
+        isinstance(was, Symbolic) or was == now for was, now in zip(shape, fact.shape, strict=True)
+    )

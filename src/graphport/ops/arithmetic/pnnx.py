@@ -1,0 +1,671 @@
+"""Element-wise functions of PyTorch, its comparisons, and the expressions of PNNX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.expression.functions import ARITIES, NUMPY_FUNCTIONS, SIGNATURES
+from graphport.expression.parse import parse
+from graphport.expression.scalars import apply_to_scalars
+from graphport.expression.syntax import Call, List, Literal, Node, Reference, postorder
+from graphport.ir.graph import Value
+from graphport.ops import expressions
+from graphport.ops.arithmetic import (
+    Abs,
+    Acos,
+    Acosh,
+    Add,
+    Asin,
+    Asinh,
+    Atan,
+    Atanh,
+    BitwiseAnd,
+    BitwiseNot,
+    BitwiseOr,
+    BitwiseXor,
+    Cast,
+    Ceil,
+    Cos,
+    Cosh,
+    Div,
+    Erf,
+    Exp,
+    Floor,
+    Log,
+    Max,
+    Mean,
+    Min,
+    Mod,
+    Mul,
+    Neg,
+    Pow,
+    Reciprocal,
+    Round,
+    Sign,
+    Sin,
+    Sinh,
+    Sqrt,
+    Sub,
+    Sum,
+    Tan,
+)
+from graphport.ops.arithmetic.promotion import DEFAULT, cast, common, computed, floating, kernel, promoted
+from graphport.ops.builder import Builder
+from graphport.ops.comparison import (
+    And,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    IsInf,
+    IsNaN,
+    Less,
+    LessOrEqual,
+    Not,
+    Or,
+    Where,
+    Xor,
+)
+from graphport.ops.declare import Page, UnsupportedError, lift, lower
+from graphport.ops.pytorch import DIALECT, DTYPES, Scalar, called, dtype_of, named_dtype, number, says, vector
+from graphport.ops.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
+from graphport.ops.shapes import broadcast
+
+Tensor = Value | Scalar
+
+# ── expressions ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lower(DIALECT, "Expression")
+def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
+    """A tree of element-wise functions on tensors; or arithmetic on lengths, which gives numbers or a list of them."""
+    del keys  # operands go by their places
+    try:
+        tree = parse(expr, ARITIES, lenient=True).tree
+        if isinstance(tree, List | Literal) or any(isinstance(n, Call) and n.text == "size" for n in postorder(tree)):
+            return _as_tensor(b, _evaluated(b, tree, operands))
+        return expressions.expanded(b, str(tree), operands)
+    except DiagnosticError as error:
+        raise UnsupportedError(error.diagnostics[0].message) from error
+
+
+def _evaluated(b: Builder, tree: Node, operands: Sequence[Value]) -> Any:
+    """A number, a tensor, or a list of them."""
+    done: list[Any] = []
+    for node in postorder(tree):
+        taken = done[len(done) - len(node.arguments) :] if node.arguments else []
+        del done[len(done) - len(taken) :]
+        match node:
+            case Reference():
+                done.append(_operand(operands, node.index))
+            case Literal():
+                done.append(node.value)
+            case List():
+                done.append(list(taken))
+            case _:
+                done.append(_called(b, node.text, taken))
+    return done[0]
+
+
+def _operand(operands: Sequence[Value], index: int) -> Value:
+    if index >= len(operands):
+        message = f"there is no operand @{index}"
+        raise UnsupportedError(message)
+    return operands[index]
+
+
+def _called(b: Builder, name: str, taken: Sequence[Any]) -> Any:
+    if name == "size":
+        return _size(b, *taken)
+    if all(isinstance(x, bool | int | float | complex) for x in taken):
+        return apply_to_scalars(NUMPY_FUNCTIONS[name], taken)
+    if any(not isinstance(x, Value | bool | int | float) for x in taken):
+        message = f"{name} of a list"
+        raise UnsupportedError(message)
+    if name not in SIGNATURES:
+        raise UnsupportedError(name)
+    return computed(b, name, *taken)
+
+
+def _size(b: Builder, x: Any, axis: Any = None) -> Any:
+    """The shape, or one length: a number where it is known."""
+    if not isinstance(x, Value):
+        message = "the size of a number"
+        raise UnsupportedError(message)
+    dims = b.dims(x)
+    if axis is None:
+        return [_size(b, x, place) for place in range(len(dims))]
+    place = int(number(axis)) % max(len(dims), 1)
+    known = dims[place]
+    return known if isinstance(known, int) else b(Squeeze, b(Shape, x, start=place, end=place + 1), vector(b, [0]))
+
+
+def _as_tensor(b: Builder, found: Any) -> Value:
+    if isinstance(found, Value):
+        return found
+    if isinstance(found, bool | int | float):
+        kind = DType.BOOL if isinstance(found, bool) else DType.INT64 if isinstance(found, int) else DEFAULT
+        return b.constant(found, kind)
+    if not isinstance(found, list):
+        message = f"{found} is no tensor"
+        raise UnsupportedError(message)
+    if all(isinstance(x, int) for x in found):
+        return vector(b, found)
+    entries = [b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [0])) if isinstance(x, Value) else x for x in found]
+    if not all(isinstance(x, Value | int) for x in entries):
+        message = "a list of lists"
+        raise UnsupportedError(message)
+    parts = [x if isinstance(x, Value) else vector(b, [x]) for x in entries]
+    return b(Concat, *(b(Reshape, part, vector(b, [-1])) for part in parts), axis=0)
+
+
+# ── functions that expressions have, too ──────────────────────────────────────────────────────────────────────────────
+
+_NOT_CALLED = frozenset({"size", "int", "torch.float", "torch.long", "torch.bool", "and", "or", "xor", "add", "sub"})
+_OTHER_NAMES = {"lshift": ("bitwise_left_shift", "__lshift__"), "rshift": ("bitwise_right_shift", "__rshift__")}
+
+
+def _unary(name: str, b: Builder, input: Tensor) -> Value:
+    return computed(b, name, input)
+
+
+def _binary(name: str, b: Builder, input: Tensor, other: Tensor) -> Value:
+    return computed(b, name, input, other)
+
+
+def _spell_functions() -> None:
+    for name, signature in SIGNATURES.items():
+        if name in _NOT_CALLED or name in ("max", "min", "div", "pow"):
+            continue
+        words = [f"{space}{word}" for word in (name, *_OTHER_NAMES.get(name, ())) for space in ("torch.", "aten::")]
+        function: Callable[..., Value] = _bare(_unary if signature.arities == (1,) else _binary, name)
+        says(*words)(function)
+
+
+def _bare(function: Callable[..., Value], name: str) -> Callable[..., Value]:
+    return partial(function, name)
+
+
+_spell_functions()
+
+
+@says("torch.add", "aten::add", "aten::add_")
+def add(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
+    return computed(b, "add", input, _times(b, other, number(alpha)))
+
+
+@says("torch.sub", "aten::sub", "aten::sub_")
+def sub(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
+    return computed(b, "sub", input, _times(b, other, number(alpha)))
+
+
+@says("torch.rsub", "aten::rsub")
+def rsub(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
+    return computed(b, "sub", other, _times(b, input, number(alpha)))
+
+
+def _times(b: Builder, x: Tensor, factor: Scalar) -> Tensor:
+    if factor == 1:
+        return x
+    return computed(b, "mul", x, factor) if isinstance(x, Value) else x * factor
+
+
+@says("torch.div", "aten::div", "aten::div_", "torch.true_divide")
+def div(b: Builder, input: Tensor, other: Tensor, rounding_mode: str | None = None) -> Value:
+    match rounding_mode:
+        case None:
+            return computed(b, "div", input, other)
+        case "floor":
+            return computed(b, "floor_divide", input, other)
+        case "trunc" if common(b, input, other).is_integer:
+            return b(Div, *promoted(b, input, other))
+        case "trunc":
+            return computed(b, "trunc", computed(b, "div", input, other))
+        case _:
+            message = f"rounding_mode is {rounding_mode}"
+            raise UnsupportedError(message)
+
+
+@says("torch.pow", "aten::pow")
+def power(b: Builder, input: Tensor, exponent: Tensor) -> Value:
+    return computed(b, "pow", input, exponent)
+
+
+@says("aten::float_power", "torch.float_power")
+def float_power(b: Builder, input: Value, exponent: Tensor) -> Value:
+    wide = cast(b, exponent, DType.FLOAT64) if isinstance(exponent, Value) else exponent
+    return computed(b, "pow", cast(b, input, DType.FLOAT64), wide)
+
+
+@says("torch.fmax", "aten::fmax")
+def fmax(b: Builder, input: Tensor, other: Tensor) -> Value:
+    return _without_nan(b, Max, *promoted(b, input, other))
+
+
+@says("torch.fmin", "aten::fmin")
+def fmin(b: Builder, input: Tensor, other: Tensor) -> Value:
+    return _without_nan(b, Min, *promoted(b, input, other))
+
+
+def _without_nan(b: Builder, page: Page, x: Value, y: Value) -> Value:
+    """The extreme; where one of both is no number, the other."""
+    found = b(page, x, y)
+    if not dtype_of(x).is_floating:
+        return found
+    return b(Where, b(IsNaN, x), y, b(Where, b(IsNaN, y), x, found))
+
+
+@says("torch.log2", "aten::log2")
+def log2(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    return b(Div, computed(b, "log", x), b.like(x, math.log(2)))
+
+
+@says("torch.exp2", "aten::exp2", "torch.special_exp2", "aten::special_exp2")
+def exp2(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    return b(Exp, b(Mul, x, b.like(x, math.log(2))))
+
+
+@says("torch.erfc", "aten::erfc")
+def erfc(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    return b(Sub, b.like(x, 1), computed(b, "erf", x))
+
+
+@says("torch.frac", "aten::frac")
+def frac(b: Builder, input: Value) -> Value:
+    return b(Sub, input, computed(b, "trunc", input))
+
+
+@says("torch.sgn", "aten::sgn")
+def sgn(b: Builder, input: Value) -> Value:
+    return b(Sign, input)
+
+
+@says("torch.sinc", "aten::sinc")
+def sinc(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    angle = b(Mul, x, b.like(x, math.pi))
+    is_zero = b(Equal, x, b.like(x, 0))
+    one = b.like(x, 1)
+    return b(Where, is_zero, one, b(Div, b(Sin, angle), b(Where, is_zero, one, angle)))
+
+
+@says("torch.deg2rad", "aten::deg2rad")
+def deg2rad(b: Builder, input: Value) -> Value:
+    return computed(b, "mul", floating(b, input), math.pi / 180)
+
+
+@says("torch.rad2deg", "aten::rad2deg")
+def rad2deg(b: Builder, input: Value) -> Value:
+    return computed(b, "mul", floating(b, input), 180 / math.pi)
+
+
+@says("torch.hypot", "aten::hypot")
+def hypot(b: Builder, input: Value, other: Value) -> Value:
+    """The larger side times what the other adds: the squares themselves might overflow."""
+    x, y = (b(Abs, each) for each in promoted(b, input, other))
+    large, small = b(Max, x, y), b(Min, x, y)
+    is_zero = b(Equal, large, b.like(large, 0))
+    one = b.like(large, 1)
+    ratio = b(Div, small, b(Where, is_zero, one, large))
+    return b(Mul, large, kernel(b, "sqrt", b(Add, one, b(Mul, ratio, ratio))))
+
+
+@says("torch.copysign", "aten::copysign")
+def copysign(b: Builder, input: Value, other: Tensor) -> Value:
+    x, y = (floating(b, each) for each in promoted(b, input, other))
+    size = b(Abs, x)
+    return b(Where, _has_sign(b, y), b(Neg, size), size)
+
+
+@says("torch.signbit", "aten::signbit")
+def signbit(b: Builder, input: Value) -> Value:
+    return _has_sign(b, input)
+
+
+def _has_sign(b: Builder, x: Value) -> Value:
+    """Whether it is below 0 or the negative zero, whose reciprocal is."""
+    zero = b.like(x, 0)
+    if not dtype_of(x).is_floating:
+        return b(Less, x, zero)
+    return b(Or, b(Less, x, zero), b(Less, b(Reciprocal, x), zero))
+
+
+@says("torch.heaviside", "aten::heaviside")
+def heaviside(b: Builder, input: Value, values: Value) -> Value:
+    zero, one = b.like(input, 0), b.like(input, 1)
+    return b(Where, b(Equal, input, zero), values, b(Where, b(Less, input, zero), zero, one))
+
+
+@says("torch.logaddexp2", "aten::logaddexp2")
+def logaddexp2(b: Builder, input: Value, other: Value) -> Value:
+    x, y = promoted(b, input, other)
+    two = b.like(x, math.log(2))
+    return b(Div, kernel(b, "logaddexp", b(Mul, x, two), b(Mul, y, two)), two)
+
+
+@says("torch.xlogy", "aten::xlogy", "aten::special_xlogy")
+def xlogy(b: Builder, input: Tensor, other: Tensor) -> Value:
+    x, y = (floating(b, each) for each in promoted(b, input, other))
+    zero = b.like(x, 0)
+    product = b(Where, b(Equal, x, zero), zero, b(Mul, x, kernel(b, "log", y)))
+    return b(Where, b(IsNaN, y), y, product)
+
+
+@says(
+    "torch.positive",
+    "aten::positive",
+    "torch.clone",
+    "Tensor.clone",
+    "aten::clone",
+    "Tensor.detach",
+    "aten::detach",
+    "Tensor.contiguous",
+    "aten::contiguous",
+    "aten::alias",
+    "aten::lift_fresh_copy",
+    "Tensor.cpu",
+    "Tensor.cuda",
+    ignores=("memory_format",),
+)
+def same(b: Builder, input: Value) -> Value:
+    del b
+    return input
+
+
+# ── of three and more ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@says("torch.addcmul", "aten::addcmul")
+def addcmul(b: Builder, input: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
+    return computed(b, "add", input, _times(b, computed(b, "mul", tensor1, tensor2), number(value)))
+
+
+@says("torch.addcdiv", "aten::addcdiv")
+def addcdiv(b: Builder, input: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
+    return computed(b, "add", input, _times(b, computed(b, "div", tensor1, tensor2), number(value)))
+
+
+@says("torch.lerp", "aten::lerp")
+def lerp(b: Builder, input: Value, end: Value, weight: Tensor) -> Value:
+    """From the end that is nearer, as PyTorch computes it."""
+    gap = b(Sub, end, input)
+    near, far = b(Add, input, computed(b, "mul", gap, weight)), b(Sub, end, _rest(b, gap, weight))
+    if not isinstance(weight, Value):
+        return near if abs(weight) < 0.5 else far
+    return b(Where, b(Less, b(Abs, weight), b.like(weight, 0.5)), near, far)
+
+
+def _rest(b: Builder, gap: Value, weight: Tensor) -> Value:
+    left = computed(b, "sub", 1, weight) if isinstance(weight, Value) else 1 - weight
+    return computed(b, "mul", gap, left)
+
+
+@says("torch.where", "aten::where")
+def where(b: Builder, condition: Value, input: Tensor, other: Tensor) -> Value:
+    return b(Where, condition, *promoted(b, input, other))
+
+
+@says("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")
+def masked_fill(b: Builder, input: Value, mask: Value, value: Tensor) -> Value:
+    filler = cast(b, value, dtype_of(input)) if isinstance(value, Value) else b.like(input, value)
+    return b(Where, mask, filler, input)
+
+
+@says("torch.nan_to_num", "aten::nan_to_num")
+def nan_to_num(b: Builder, input: Value, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Value:
+    dtype = dtype_of(input)
+    if not dtype.is_floating:
+        return input
+    limits = np.finfo(dtype.numpy)
+    high = float(limits.max) if posinf is None else number(posinf)
+    low = float(limits.min) if neginf is None else number(neginf)
+    y = b(Where, b(IsNaN, input), b.like(input, number(nan) or 0.0), input)
+    y = b(Where, b(IsInf, y, detect_negative=0), b.like(input, high), y)
+    return b(Where, b(IsInf, y, detect_positive=0), b.like(input, low), y)
+
+
+# ── comparisons and logic ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compared(page: Page, b: Builder, input: Tensor, other: Tensor) -> Value:
+    x, y = promoted(b, input, other)
+    if dtype_of(x) is DType.BOOL and page is not Equal:
+        x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
+    return b(page, x, y)
+
+
+def _spell_comparisons() -> None:
+    pages = {"eq": Equal, "lt": Less, "gt": Greater, "le": LessOrEqual, "ge": GreaterOrEqual}
+    for word, page in pages.items():
+        says(f"torch.{word}", f"aten::{word}")(partial(_compared, page))
+
+
+_spell_comparisons()
+
+
+@says("torch.ne", "aten::ne")
+def ne(b: Builder, input: Tensor, other: Tensor) -> Value:
+    return b(Not, _compared(Equal, b, input, other))
+
+
+def _is_true(b: Builder, x: Tensor) -> Value:
+    return cast(b, x, DType.BOOL) if isinstance(x, Value) else b.constant(bool(x), DType.BOOL)
+
+
+def _logical(page: Page, b: Builder, input: Value, other: Tensor) -> Value:
+    return b(page, _is_true(b, input), _is_true(b, other))
+
+
+def _bitwise(name: str, b: Builder, input: Tensor, other: Tensor) -> Value:
+    return computed(b, name, input, other)
+
+
+def _spell_logic() -> None:
+    for word, page in (("and", And), ("or", Or), ("xor", Xor)):
+        says(f"torch.logical_{word}", f"aten::logical_{word}")(partial(_logical, page))
+        says(f"torch.bitwise_{word}", f"aten::bitwise_{word}", f"aten::__{word}__")(partial(_bitwise, word))
+
+
+_spell_logic()
+
+
+@says("torch.logical_not", "aten::logical_not")
+def logical_not(b: Builder, input: Value) -> Value:
+    return b(Not, _is_true(b, input))
+
+
+@says("torch.bitwise_not", "aten::bitwise_not")
+def bitwise_not(b: Builder, input: Value) -> Value:
+    return b(Not if dtype_of(input) is DType.BOOL else BitwiseNot, input)
+
+
+@says("torch.isnan", "aten::isnan")
+def isnan(b: Builder, input: Value) -> Value:
+    return b(IsNaN, input) if dtype_of(input).is_floating else _never(b, input)
+
+
+@says("torch.isinf", "aten::isinf")
+def isinf(b: Builder, input: Value) -> Value:
+    return b(IsInf, input) if dtype_of(input).is_floating else _never(b, input)
+
+
+@says("torch.isfinite", "aten::isfinite")
+def isfinite(b: Builder, input: Value) -> Value:
+    return b(Not, b(Or, isnan(b, input), isinf(b, input)))
+
+
+def _never(b: Builder, x: Value) -> Value:
+    """A number is always equal to itself."""
+    return b(Not, b(Equal, x, x))
+
+
+# ── element types ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@says(
+    "Tensor.to",
+    "aten::to",
+    "aten::_to_copy",
+    "Tensor.type",
+    ignores=("copy", "non_blocking", "memory_format", "device", "layout", "pin_memory"),
+)
+def to(b: Builder, input: Value, dtype: Any = None) -> Value:
+    if dtype is not None and not isinstance(dtype, str):
+        message = f"the element type is {dtype}"
+        raise UnsupportedError(message)
+    wanted = named_dtype(dtype)
+    return input if wanted is None else cast(b, input, wanted)
+
+
+@says("Tensor.type_as", "aten::type_as")
+def type_as(b: Builder, input: Value, other: Value) -> Value:
+    return cast(b, input, dtype_of(other))
+
+
+def _typed(dtype: DType, b: Builder, input: Value) -> Value:
+    return cast(b, input, dtype)
+
+
+def _spell_casts() -> None:
+    words = {"float": DType.FLOAT32, "double": DType.FLOAT64, "half": DType.FLOAT16, "bfloat16": DType.BFLOAT16}
+    words |= {"int": DType.INT32, "long": DType.INT64, "bool": DType.BOOL, "short": DType.INT16, "byte": DType.UINT8}
+    for word, dtype in words.items():
+        says(f"Tensor.{word}")(partial(_typed, dtype))
+
+
+_spell_casts()
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_SINGLE = {
+    Abs: "abs",
+    Acos: "acos",
+    Acosh: "acosh",
+    Asin: "asin",
+    Asinh: "asinh",
+    Atan: "atan",
+    Atanh: "atanh",
+    Ceil: "ceil",
+    Cos: "cos",
+    Cosh: "cosh",
+    Erf: "erf",
+    Exp: "exp",
+    Floor: "floor",
+    Log: "log",
+    Neg: "neg",
+    Reciprocal: "reciprocal",
+    Round: "round",
+    Sign: "sign",
+    Sin: "sin",
+    Sinh: "sinh",
+    Sqrt: "sqrt",
+    Tan: "tan",
+}
+_DOUBLE = {Add: "add", Sub: "sub", Mul: "mul", BitwiseAnd: "and", BitwiseOr: "or", BitwiseXor: "xor"}
+_MANY = {Max: "maximum", Min: "minimum", Sum: "add"}
+_NAMES = {dtype: name for name, dtype in reversed(list(DTYPES.items()))}
+
+
+def said(b: Builder, function: str, *operands: Value, dtype: DType | None = None) -> Value:
+    """A function of the expression language on tensors of one element type."""
+    shape = broadcast(*(b.dims(x) for x in operands))
+    places = ",".join(f"@{index}" for index in range(len(operands)))
+    fact = TensorFact(dtype or dtype_of(operands[0]), shape)
+    return b.word("Expression", *operands, facts=[fact], expr=f"{function}({places})")[0]
+
+
+def _spell_liftings() -> None:
+    for page, name in {**_SINGLE, **_DOUBLE}.items():
+        lift(DIALECT, page.name)(partial(_said, name))
+    for page, name in _MANY.items():
+        lift(DIALECT, page.name)(partial(_chained, name))
+    for page, name in ((And, "and"), (Or, "or"), (Xor, "xor")):
+        lift(DIALECT, page.name)(partial(_asked, f"torch.logical_{name}"))
+    for page, name in ((Equal, "eq"), (Less, "lt"), (Greater, "gt"), (LessOrEqual, "le"), (GreaterOrEqual, "ge")):
+        lift(DIALECT, page.name)(partial(_asked, f"torch.{name}"))
+
+
+def _said(name: str, b: Builder, *operands: Value) -> Value:
+    return said(b, name, *operands)
+
+
+def _chained(name: str, b: Builder, *operands: Value) -> Value | None:
+    if len(operands) < 2:
+        return b.word("nn.Identity", operands[0], facts=[operands[0].fact])[0] if operands else None
+    return reduce(lambda x, y: said(b, name, x, y), operands)
+
+
+def _asked(word: str, b: Builder, x: Value, y: Value) -> Value:
+    fact = TensorFact(DType.BOOL, broadcast(b.dims(x), b.dims(y)))
+    return called(b, word, fact, input=x, other=y)
+
+
+_spell_liftings()
+
+
+@Div.lift(DIALECT)
+def lift_div(b: Builder, x: Value, y: Value) -> Value:
+    """Integers divide to real numbers there, unless it is said how these are rounded."""
+    if dtype_of(x).is_floating:
+        return said(b, "div", x, y)
+    fact = TensorFact(dtype_of(x), broadcast(b.dims(x), b.dims(y)))
+    return called(b, "torch.div", fact, input=x, other=y, rounding_mode="trunc")
+
+
+@Pow.lift(DIALECT)
+def lift_pow(b: Builder, x: Value, y: Value) -> Value | None:
+    return said(b, "pow", x, y) if dtype_of(x) is dtype_of(y) else None
+
+
+@Mod.lift(DIALECT)
+def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
+    return said(b, "fmod" if fmod else "remainder", x, y)
+
+
+@Mean.lift(DIALECT)
+def lift_mean(b: Builder, *operands: Value) -> Value | None:
+    total = _chained("add", b, *operands)
+    return None if total is None else said(b, "div", total, b.like(operands[0], len(operands)))
+
+
+@Not.lift(DIALECT)
+def lift_not(b: Builder, x: Value) -> Value:
+    return called(b, "torch.logical_not", input=x)
+
+
+@BitwiseNot.lift(DIALECT)
+def lift_bitwise_not(b: Builder, x: Value) -> Value:
+    return called(b, "torch.bitwise_not", input=x)
+
+
+@IsNaN.lift(DIALECT)
+def lift_isnan(b: Builder, x: Value) -> Value:
+    return called(b, "torch.isnan", TensorFact(DType.BOOL, b.dims(x)), input=x)
+
+
+@Where.lift(DIALECT)
+def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    fact = TensorFact(dtype_of(x), broadcast(b.dims(condition), b.dims(x), b.dims(y)))
+    return called(b, "torch.where", fact, condition=condition, input=x, other=y)
+
+
+@Cast.lift(DIALECT)
+def lift_cast(b: Builder, input: Value, *, to: DType, saturate: int = 1, round_mode: str = "up") -> Value | None:
+    name = _NAMES.get(to)
+    del saturate, round_mode
+    return (
+        None
+        if name is None
+        else called(b, "Tensor.to", TensorFact(to, b.dims(input)), input=input, copy=False, dtype=name)
+    )

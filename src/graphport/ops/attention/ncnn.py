@@ -1,0 +1,69 @@
+"""Attention of ncnn."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from graphport.ir.graph import Value
+from graphport.ops.activation import Softmax
+from graphport.ops.arithmetic import Add, Mul
+from graphport.ops.blobs import Layer, layer
+from graphport.ops.matmul import MatMul
+from graphport.ops.pytorch import length, vector
+from graphport.ops.reshape import Reshape, Transpose, Unsqueeze
+from graphport.ops.reshape.pnnx import repeat_interleave
+
+
+@layer("MultiHeadAttention")
+def multi_head_attention(at: Layer) -> Value:
+    """Projections, attention in each head, and the projection of all heads; a mask comes last."""
+    b = at.b
+    at.refuse(7, 18)
+    blobs = list(at.inputs)
+    mask = blobs.pop() if at.integer(5) else None
+    query = blobs[0]
+    key = blobs[1] if len(blobs) > 1 else query
+    value = blobs[2] if len(blobs) > 2 else key
+    embed, heads = at.integer(0), at.integer(1)
+    size = at.integer(2) // embed
+    sources = ((query, size), (key, at.integer(3, embed)), (value, at.integer(4, embed)))
+    q, k, v = (
+        _headed(at, _linear(at, x, 2 * index, [embed, width]), heads) for index, (x, width) in enumerate(sources)
+    )
+    factor = at.real(6, 1 / sqrt(embed / heads))
+    scores = b(MatMul, b(Mul, q, b.like(q, factor)), b(Transpose, k, perm=(0, 1, 3, 2)))
+    if mask is not None:
+        scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
+    mixed = b(Transpose, b(MatMul, b(Softmax, scores), v), perm=(0, 2, 1, 3))
+    return _linear(at, b(Reshape, mixed, vector(b, [0, 0, -1])), 6, [size, embed])
+
+
+def _linear(at: Layer, x: Value, index: int, shape: list[int]) -> Value:
+    weight = at.b(Transpose, at.weight(index, shape), perm=(1, 0))
+    return at.b(Add, at.b(MatMul, x, weight), at.weight(index + 1, shape[:1]))
+
+
+def _headed(at: Layer, x: Value, heads: int) -> Value:
+    return at.b(Transpose, at.b(Reshape, x, vector(at.b, [0, 0, heads, -1])), perm=(0, 2, 1, 3))
+
+
+@layer("SDPA")
+def scaled_dot_product_attention(at: Layer) -> Value:
+    """Queries, keys and values, [heads, length, size]; keys of fewer heads are shared among them. A mask comes last."""
+    b = at.b
+    at.refuse(7, 18)
+    blobs = list(at.inputs)
+    mask = blobs.pop() if at.integer(5) else None
+    query, key, value = blobs
+    heads, size = length(b.dims(query), 1), length(b.dims(query), 3)
+    key, value = (_spread(at, x, heads) for x in (key, value))
+    factor = at.real(6) or 1 / sqrt(size)
+    scores = b(MatMul, b(Mul, query, b.like(query, factor)), b(Transpose, key, perm=(0, 1, 3, 2)))
+    if mask is not None:
+        scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
+    return b(MatMul, b(Softmax, scores), value)
+
+
+def _spread(at: Layer, x: Value, heads: int) -> Value:
+    times = heads // length(at.b.dims(x), 1)
+    return x if times == 1 else repeat_interleave(at.b, x, times, 1)

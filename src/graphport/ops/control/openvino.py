@@ -1,0 +1,500 @@
+"""TensorIterator, Loop and If of OpenVINO: bodies that read nothing of what is around them, connected by position.
+
+What the attributes of such a word are, `formats/openvino/subgraphs.py` says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.control.branches import If
+from graphport.ops.control.loops import Loop, Scan
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.spoken import Speaker
+
+Map = tuple[tuple[int, ...], ...]
+Edges = tuple[tuple[int, int], ...]
+
+_LOWEST = -(1 << 62)
+"""The end of a slice that goes backward through all."""
+
+
+class _Slice(NamedTuple):
+    """How an operand is cut, or a result joined: along an axis, in parts, from either end."""
+
+    axis: int
+    start: int
+    end: int
+    stride: int
+    size: int
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether the last part comes first."""
+        return self.stride < 0
+
+    def check(self) -> None:
+        """Refuse parts that overlap, leave gaps or do not cover the axis."""
+        whole = (self.start, self.end) == ((-1, 0) if self.is_backward else (0, -1))
+        if not whole or abs(self.stride) != self.size or self.size < 1:
+            message = f"parts of {self.size} from {self.start} to {self.end} by {self.stride} do not tile the axis"
+            raise UnsupportedError(message)
+
+
+# If
+
+
+@lower("openvino", "opset8.If")
+def if_(
+    b: Builder,
+    condition: Value,
+    *operands: Value,
+    then_body: Graph,
+    else_body: Graph,
+    then_inputs: Map = (),
+    else_inputs: Map = (),
+    then_outputs: Map = (),
+    else_outputs: Map = (),
+) -> tuple[Value, ...]:
+    """One body or another, each given what it names of the operands."""
+    given = (condition, *operands)
+    branches: list[Graph] = []
+    for body, inputs, outputs in ((then_body, then_inputs, then_outputs), (else_body, else_inputs, else_outputs)):
+        branch = _copied(b, body)
+        _capture(branch, {inner: given[outer] for outer, inner, *_ in inputs})
+        chosen = {outer: branch.outputs[inner] for outer, inner, *_ in outputs}
+        returned = [_own(b, branch, chosen[place]) for place in range(b.count) if place in chosen]
+        if len(returned) != b.count:
+            message = f"a body of If gives {len(returned)} of {b.count} results"
+            raise ShapeError(message)
+        branch.set_outputs(returned)
+        branches.append(branch)
+    return b.results(If, b.count, _scalar(b, condition), then_branch=branches[0], else_branch=branches[1])
+
+
+def _copied(b: Builder, body: Graph) -> Graph:
+    """A body to be edited, in which new values are called like none around it."""
+    twin = rewrite.copy(body)
+    if b.graph is not None:
+        b.graph.share_names(twin)
+    return twin
+
+
+def _capture(body: Graph, given: dict[int, Value]) -> None:
+    """Let a body read values around it in the place of its inputs."""
+    inputs = body.inputs
+    for place, value in given.items():
+        inputs[place].replace_uses(value)
+        body.remove_input(inputs[place])
+    if body.inputs:
+        message = f"nothing is given to the input {body.inputs[0].name} of a body"
+        raise ShapeError(message)
+
+
+def _own(b: Builder, body: Graph, value: Value) -> Value:
+    """A value that the body computes itself, which is all that it may return."""
+    return value if value.producer is not None and value.graph is body else _say(b, body)("Identity", value)
+
+
+def _say(b: Builder, body: Graph, *, at_front: bool = False) -> Speaker:
+    return Speaker(Builder(b.inference, body, body.first if at_front else None, origin=b.origin, stem=b.stem))
+
+
+def _scalar(b: Builder, x: Value, say_: Speaker | None = None) -> Value:
+    """A tensor of one element as one of rank 0."""
+    if isinstance(x.fact, TensorFact) and x.fact.shape == ():
+        return x
+    speak = say_ or Speaker(b)
+    return speak("Reshape", x, b.constant(np.array([], np.int64)) if say_ is None else _nothing(say_))
+
+
+def _nothing(speak: Speaker) -> Value:
+    return speak.constant(np.array([], np.int64))
+
+
+# Loops
+
+
+@lower("openvino", "opset1.TensorIterator")
+def tensor_iterator(
+    b: Builder, *operands: Value, body: Graph, inputs: Map = (), outputs: Map = (), back_edges: Edges = (), **_: Any
+) -> tuple[Value, ...]:
+    """A body for each part of the operands that are cut."""
+    parts = [(operands[outer], _Slice(*slice_)) for outer, _inner, *slice_ in inputs if slice_]
+    if not parts:
+        message = "a TensorIterator that cuts no operand does not say how often it runs"
+        raise UnsupportedError(message)
+    operand, slice_ = parts[0]
+    speak = Speaker(b)
+    extent = speak("Gather", speak("Shape", operand), slice_.axis)
+    rounds = speak("Div", extent, slice_.size) if slice_.size > 1 else extent
+    return _Lowering(b, operands, body, rounds, None).run(inputs, outputs, back_edges, None, None)
+
+
+@lower("openvino", "opset5.Loop")
+def loop(
+    b: Builder,
+    trip_count: Value,
+    condition: Value,
+    *operands: Value,
+    body: Graph,
+    inputs: Map = (),
+    outputs: Map = (),
+    back_edges: Edges = (),
+    current_iteration: int | None = None,
+    execution_condition: int | None = None,
+) -> tuple[Value, ...]:
+    """A body again and again, while a condition holds and a count is not reached; a count of -1 is none."""
+    rounds: Value | None = trip_count
+    known = trip_count.fact.elements if isinstance(trip_count.fact, TensorFact) else None
+    speak = Speaker(b)
+    if known and isinstance(known[0], int) and known[0] < 0:
+        rounds = None
+    else:
+        rounds = _scalar(b, speak("Cast", trip_count, to=DType.INT64))
+        if not known:
+            rounds = speak("Where", speak("Less", rounds, 0), (1 << 63) - 1, rounds)
+    given = (trip_count, condition, *operands)
+    lowering = _Lowering(b, given, body, rounds, _scalar(b, condition))
+    return lowering.run(inputs, outputs, back_edges, current_iteration, execution_condition)
+
+
+class _Lowering:
+    """One loop on its way to ONNX, whose body captures what stays, carries what changes, and stacks what is joined."""
+
+    def __init__(
+        self, b: Builder, operands: tuple[Value, ...], body: Graph, rounds: Value | None, condition: Value | None
+    ) -> None:
+        self._b = b
+        self._operands = operands
+        self._body = _copied(b, body)
+        self._rounds = rounds
+        self._condition = condition
+        # Nothing is in front of what is put in front.
+        self._front = _say(b, self._body, at_front=True)
+        self._returned = self._body.outputs
+        self._old = self._body.inputs
+        self._round = self._body.add_input("round", TensorFact(DType.INT64, ()))
+        self._goes_on = self._body.add_input("goes_on", TensorFact(DType.BOOL, ()))
+
+    def run(
+        self, inputs: Map, outputs: Map, back_edges: Edges, current_iteration: int | None, condition: int | None
+    ) -> tuple[Value, ...]:
+        carried = self._connect(inputs, {target: source for source, target in back_edges})
+        if current_iteration is not None:
+            self._count(self._old[current_iteration])
+        for value in self._old:
+            if value.is_input:
+                message = f"nothing is given to the input {value.name} of a body"
+                raise ShapeError(message)
+        finals = {source: place for place, (source, _) in enumerate(carried)}
+        stacked = {outer: (inner, slice_) for outer, inner, *slice_ in outputs if slice_ or inner not in finals}
+        self._set_outputs([source for source, _ in carried], [inner for inner, _ in stacked.values()], condition)
+        made = self._b.results(
+            Loop,
+            len(carried) + len(stacked),
+            self._rounds,
+            self._condition,
+            *(initial for _, initial in carried),
+            body=self._body,
+        )
+        scans = dict(zip(stacked, made[len(carried) :], strict=True))
+        results = {outer: made[finals[inner]] for outer, inner, *slice_ in outputs if not slice_ and inner in finals}
+        for outer, value in scans.items():
+            slice_ = stacked[outer][1]
+            results[outer] = self._joined(value, _Slice(*slice_)) if slice_ else self._last(value)
+        missing = [place for place in range(self._b.count) if place not in results]
+        if missing:
+            message = f"the body gives no result {missing[0]}"
+            raise ShapeError(message)
+        return tuple(results[place] for place in range(self._b.count))
+
+    def _connect(self, inputs: Map, sources: dict[int, int]) -> list[tuple[int, Value]]:
+        """Give the body its operands; return what it carries: which output comes back, and what it begins with."""
+        carried: list[tuple[int, Value]] = []
+        for outer, inner, *slice_ in inputs:
+            old, operand = self._old[inner], self._operands[outer]
+            if slice_:
+                new = self._part(operand, _Slice(*slice_))
+            elif inner in sources:
+                fact = old.fact if isinstance(old.fact, TensorFact) else TensorFact(None, None)
+                new = self._body.add_input(old.name, fact)
+                carried.append((sources[inner], operand))
+            else:
+                new = operand
+            old.replace_uses(new)
+            self._returned = [new if value is old else value for value in self._returned]
+            self._body.remove_input(old)
+        return carried
+
+    def _part(self, operand: Value, slice_: _Slice) -> Value:
+        """What the body is given of an operand in one round."""
+        slice_.check()
+        speak, axis = self._front, self._vector(slice_.axis)
+        number = self._round
+        if slice_.is_backward:
+            parts = speak("Div", speak("Gather", speak("Shape", operand), slice_.axis), slice_.size)
+            number = speak("Sub", speak("Sub", parts, 1), number)
+        begin = speak("Reshape", speak("Mul", number, slice_.size), self._vector(1))
+        return speak("Slice", operand, begin, speak("Add", begin, slice_.size), axis)
+
+    def _vector(self, *numbers: int) -> Value:
+        return self._front.constant(np.array(numbers, np.int64))
+
+    def _count(self, value: Value) -> None:
+        fact = value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, None)
+        number = self._front("Cast", self._round, to=fact.dtype or DType.INT64)
+        if fact.shape is None or len(fact.shape):
+            number = self._front("Reshape", number, self._vector(1))
+        value.replace_uses(number)
+        self._returned = [number if each is value else each for each in self._returned]
+        self._body.remove_input(value)
+
+    def _set_outputs(self, carried: list[int], stacked: list[int], condition: int | None) -> None:
+        body = self._body
+        speak = _say(self._b, body)
+        goes_on = self._goes_on if condition is None else _scalar(self._b, self._returned[condition], speak)
+        values = [goes_on, *(self._returned[inner] for inner in (*carried, *stacked))]
+        seen: set[Value] = set()
+        outputs: list[Value] = []
+        for value in values:
+            is_own = value.producer is not None and value.graph is body and value not in seen
+            outputs.append(value if is_own else speak("Identity", value))
+            seen.add(value)
+        body.set_outputs(outputs)
+
+    def _joined(self, stacked: Value, slice_: _Slice) -> Value:
+        """Parts of all rounds, side by side along their axis."""
+        slice_.check()
+        speak = Speaker(self._b)
+        fact = stacked.fact
+        if not isinstance(fact, TensorFact) or fact.shape is None:
+            message = "the rank of what a body gives is not known"
+            raise UnsupportedError(message)
+        rank = len(fact.shape) - 1
+        axis = slice_.axis % rank
+        if slice_.is_backward:
+            numbers = (self._b.constant(np.array([n], np.int64)) for n in (-1, _LOWEST, 0, -1))
+            stacked = speak("Slice", stacked, *numbers)
+        order = (*range(1, axis + 1), 0, *range(axis + 1, rank + 1))
+        moved = speak("Transpose", stacked, perm=order)
+        extents = speak("Shape", moved)
+        ends = [self._b.constant(np.array([n], np.int64)) for n in (0, axis, axis + 2, rank + 1, -1)]
+        shape = speak(
+            "Concat",
+            speak("Slice", extents, ends[0], ends[1]),
+            ends[4],
+            speak("Slice", extents, ends[2], ends[3]),
+            axis=0,
+        )
+        return speak("Reshape", moved, shape)
+
+    def _last(self, stacked: Value) -> Value:
+        return Speaker(self._b)("Gather", stacked, -1, axis=0)
+
+
+# Liftings
+
+
+@If.lift("openvino")
+def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
+    """What the branches read of the values around them is given to them; constants they have themselves."""
+    branches = (_copied(b, then_branch), _copied(b, else_branch))
+    captured = dict.fromkeys(value for branch in branches for value in _captured(branch))
+    order = list(captured)
+    attributes: dict[str, Any] = {}
+    for name, branch in zip(("then", "else"), branches, strict=True):
+        given = _close(branch, order)
+        attributes[f"{name}_body"] = branch
+        attributes[f"{name}_inputs"] = tuple((place + 1, inner) for inner, place in enumerate(given))
+        attributes[f"{name}_outputs"] = tuple((place, place) for place in range(len(branch.outputs)))
+    facts = _facts_of(b)
+    return b.word("opset8.If", cond, *order, facts=facts, **attributes)
+
+
+def _facts_of(b: Builder) -> list[Any]:
+    node = b.before
+    return [] if node is None else [TensorFact(None, None) if value is None else value.fact for value in node.outputs]
+
+
+def _captured(body: Graph) -> dict[Value, None]:
+    """Values that are computed or given outside, which a body or one inside of it reads; constants are copied in."""
+    inside = set(walk(body))
+    found: dict[Value, None] = {}
+    copies: dict[Value, Value] = {}
+    for inner in inside:
+        reads = [(node, index, value) for node in inner for index, value in enumerate(node.inputs)]
+        for node, index, value in reads:
+            if value is None or value.graph in inside:
+                continue
+            if value.storage is not None and value.is_constant:
+                node.set_input(index, _constant_in(body, value, copies))
+            else:
+                found[value] = None
+        for index, value in enumerate(inner.outputs):
+            if value.graph in inside:
+                continue
+            if value.storage is not None and value.is_constant:
+                inner.set_output(index, _constant_in(body, value, copies))
+            else:
+                found[value] = None
+    return found
+
+
+def _constant_in(body: Graph, value: Value, copies: dict[Value, Value]) -> Value:
+    if value not in copies:
+        copies[value] = body.add_constant(value.name, value.fact, value.storage, origin=value.origin)
+    return copies[value]
+
+
+def _close(body: Graph, captured: list[Value]) -> list[int]:
+    """Make inputs of what a body reads from outside; return which of `captured` each input is."""
+    inside = set(walk(body))
+    places: list[int] = []
+    for place, value in enumerate(captured):
+        uses = [use for use in value.uses if (use.user.graph if isinstance(use.user, Node) else use.user) in inside]
+        if not uses:
+            continue
+        inner = body.add_input(value.name, value.fact)
+        for user, index in uses:
+            if isinstance(user, Node):
+                user.set_input(index, inner)
+            else:
+                user.set_output(index, inner)
+        places.append(place)
+    return places
+
+
+@Loop.lift("openvino")
+def lift_loop(
+    b: Builder, m: Value | None = None, cond: Value | None = None, *v_initial: Value | None, body: Graph
+) -> tuple[Value, ...]:
+    """Carried values come back by edges; stacked ones get an axis of 1, along which they are joined."""
+    inner = _copied(b, body)
+    if any(value is None for value in v_initial):
+        message = "a value that a loop carries begins with nothing"
+        raise UnsupportedError(message)
+    captured = list(_captured(inner))
+    carried = [value for value in v_initial if value is not None]
+    speak_end = Builder(b.inference, inner, None, origin=b.origin, stem=b.stem)
+    outputs = inner.outputs
+    stacked = outputs[1 + len(carried) :]
+    axis = speak_end.constant(np.array([0], np.int64))
+    joined = [speak_end(registry.pages()["Unsqueeze"], value, axis) for value in stacked]
+    inner.set_outputs([*outputs[: 1 + len(carried)], *joined])
+    for value, dtype in zip(inner.inputs[:2], (DType.INT64, DType.BOOL), strict=True):
+        value.fact = TensorFact(dtype, ())
+    places = _close(inner, captured)
+    trips = b.constant(np.array(-1, np.int64)) if m is None else m
+    condition = b.constant(np.array(True)) if cond is None else cond
+    first = 2 + len(carried)
+    inputs: Map = (
+        *((2 + place, 2 + place) for place in range(len(carried))),
+        *((first + place, first + index) for index, place in enumerate(places)),
+    )
+    return b.word(
+        "opset5.Loop",
+        trips,
+        condition,
+        *carried,
+        *captured,
+        facts=_facts_of(b),
+        body=inner,
+        inputs=(*inputs, (1, 1)),
+        outputs=(
+            *((place, 1 + place) for place in range(len(carried))),
+            *((place, 1 + place, 0, 0, -1, 1, 1) for place in range(len(carried), len(carried) + len(joined))),
+        ),
+        back_edges=((0, 1), *((1 + place, 2 + place) for place in range(len(carried)))),
+        current_iteration=0,
+        execution_condition=0,
+    )
+
+
+@Scan.lift("openvino")
+def lift_scan(
+    b: Builder,
+    *initial_state_and_scan_inputs: Value | None,
+    body: Graph,
+    num_scan_inputs: int,
+    scan_input_axes: tuple[int, ...] | None = None,
+    scan_input_directions: tuple[int, ...] | None = None,
+    scan_output_axes: tuple[int, ...] | None = None,
+    scan_output_directions: tuple[int, ...] | None = None,
+) -> tuple[Value, ...]:
+    """Entries are parts of length 1, whose axis the body takes away; what it stacks gets one, to be joined along."""
+    operands = [value for value in initial_state_and_scan_inputs if value is not None]
+    if len(operands) < len(initial_state_and_scan_inputs):
+        message = "a state begins with nothing"
+        raise UnsupportedError(message)
+    inner = _copied(b, body)
+    captured = list(_captured(inner))
+    states, count = len(operands) - num_scan_inputs, len(inner.outputs)
+    axes = [
+        _axis(axis, len(b.dims(operand)))
+        for operand, axis in zip(operands[states:], scan_input_axes or (0,) * num_scan_inputs, strict=True)
+    ]
+    for value, operand, axis in zip(inner.inputs[states:], operands[states:], axes, strict=True):
+        _take_axis_away(b, inner, value, operand, axis)
+    ends: list[int] = []
+    outputs = inner.outputs
+    end = Builder(b.inference, inner, None, origin=b.origin, stem=b.stem)
+    for place, axis in zip(range(states, count), scan_output_axes or (0,) * (count - states), strict=True):
+        ends.append(_axis(axis, len(end.dims(outputs[place])) + 1))
+        along = end.constant(np.array([ends[-1]], np.int64))
+        outputs[place] = end(registry.pages()["Unsqueeze"], outputs[place], along)
+    inner.set_outputs(outputs)
+    places = _close(inner, captured)
+    cuts = [_cut(*each) for each in zip(axes, scan_input_directions or (0,) * num_scan_inputs, strict=True)]
+    joins = [_cut(*each) for each in zip(ends, scan_output_directions or (0,) * len(ends), strict=True)]
+    return b.word(
+        "opset1.TensorIterator",
+        *operands,
+        *captured,
+        facts=_facts_of(b),
+        body=inner,
+        inputs=(
+            *((place, place) for place in range(states)),
+            *((states + i, states + i, *cut) for i, cut in enumerate(cuts)),
+            *((len(operands) + place, len(operands) + i) for i, place in enumerate(places)),
+        ),
+        outputs=(
+            *((place, place) for place in range(states)),
+            *((states + i, states + i, *join) for i, join in enumerate(joins)),
+        ),
+        back_edges=tuple((place, place) for place in range(states)),
+        current_iteration=None,
+        execution_condition=None,
+    )
+
+
+def _axis(axis: int, rank: int) -> int:
+    return axis % rank
+
+
+def _cut(axis: int, direction: int) -> tuple[int, ...]:
+    """Parts of length 1 along an axis, from its begin or from its end."""
+    return (axis, -1, 0, -1, 1) if direction else (axis, 0, -1, 1, 1)
+
+
+def _take_axis_away(b: Builder, body: Graph, value: Value, operand: Value, axis: int) -> None:
+    """Let a body that reads an entry be given a part of the operand."""
+    dims, fact = b.dims(operand), operand.fact
+    part = (*dims[:axis], 1, *dims[axis + 1 :])
+    users = list(value.uses)
+    value.fact = TensorFact(fact.dtype if isinstance(fact, TensorFact) else None, part)
+    front = Builder(b.inference, body, body.first, origin=b.origin, stem=b.stem)
+    entry = front(registry.pages()["Squeeze"], value, front.constant(np.array([axis], np.int64)))
+    for user, index in users:
+        if isinstance(user, Node):
+            user.set_input(index, entry)
+        else:
+            user.set_output(index, entry)

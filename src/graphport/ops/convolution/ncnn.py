@@ -1,0 +1,288 @@
+"""Convolutions of ncnn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.ir.graph import Value
+from graphport.ops.activation.ncnn import activated
+from graphport.ops.blobs import Layer, layer, lengths_of, numbers_of, rearranged, said
+from graphport.ops.builder import Builder
+from graphport.ops.convolution import Conv, ConvTranspose
+from graphport.ops.convolution.transposed import transposed_window
+from graphport.ops.convolution.window import window
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.padding.pnnx import padded
+from graphport.ops.pytorch import dtype_of, length, vector
+from graphport.ops.reshape import Reshape, Transpose
+
+_SAME = {-233: "SAME_UPPER", -234: "SAME_LOWER"}
+Axes = tuple[int, ...]
+
+
+def _along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
+    """A parameter for width, height and depth, in the order of the axes; the others are by default as the width."""
+    width = at.integer(key, default)
+    return tuple(at.integer(key + 10 * place, width) for place in range(count))[::-1]
+
+
+def _pads(at: Layer, count: int) -> tuple[Axes, Axes]:
+    """Padding before and behind each axis."""
+    left = at.integer(4)
+    right = at.integer(15, left)
+    top = at.integer(14, left)
+    bottom = at.integer(16, top)
+    front = at.integer(24, left)
+    behind = at.integer(17, front)
+    return (left, top, front)[:count][::-1], (right, bottom, behind)[:count][::-1]
+
+
+def _count(type_: str) -> int:
+    return int(type_[-2]) if type_.endswith("D") else 2
+
+
+def _spell_convolutions() -> None:
+    for ending in ("", "1D", "3D"):
+        count = _count(ending) if ending else 2
+        layer(f"Convolution{ending}")(_with(count, is_grouped=False, is_transposed=False))
+        layer(f"ConvolutionDepthWise{ending}")(_with(count, is_grouped=True, is_transposed=False))
+        layer(f"Deconvolution{ending}")(_with(count, is_grouped=False, is_transposed=True))
+        layer(f"DeconvolutionDepthWise{ending}")(_with(count, is_grouped=True, is_transposed=True))
+
+
+def _with(count: int, *, is_grouped: bool, is_transposed: bool) -> Any:
+    def convolution(at: Layer) -> Value:
+        group = at.integer(7, 1) if is_grouped else 1
+        made = _transposed if is_transposed else _convolved
+        return activated(at, made(at, count, group))
+
+    return convolution
+
+
+def _convolved(at: Layer, count: int, group: int) -> Value:
+    b, maps = at.b, at.integer(0)
+    at.refuse(8, 19)
+    kernel = _along(at, count, 1, 0)
+    begin, end = _pads(at, count)
+    area = 1
+    for k in kernel:
+        area *= k
+    weight = at.weight(0, [maps, at.count(0) // max(maps * area, 1), *kernel])
+    bias = at.weight(1, [maps]) if at.integer(5) else None
+    attributes: dict[str, Any] = {
+        "strides": _along(at, count, 3),
+        "dilations": _along(at, count, 2),
+        "group": group if group > 1 else None,
+    }
+    x = at.x
+    if begin[0] in _SAME:
+        slid = window(
+            b.dims(x)[2:],
+            kernel,
+            auto_pad=_SAME[begin[0]],
+            dilations=attributes["dilations"],
+            pads=None,
+            strides=attributes["strides"],
+        )
+        pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
+        if len(pairs) == count:
+            # Runtimes refuse automatic padding together with dilation.
+            attributes["pads"] = (*(p for p, _ in pairs), *(q for _, q in pairs))
+        else:
+            attributes["auto_pad"] = _SAME[begin[0]]
+    elif at.real(18):
+        x = padded(b, x, list(zip(begin, end, strict=True)), "constant", at.real(18))
+    else:
+        attributes["pads"] = (*begin, *end)
+    return b(Conv, x, weight, bias, **attributes)
+
+
+def _transposed(at: Layer, count: int, group: int) -> Value:
+    """Weights are [group, outputs, inputs] there, and [group * inputs, outputs] in ONNX."""
+    b, maps = at.b, at.integer(0)
+    at.refuse(8, 28)
+    if any(at.integer(key) for key in (20, 21, 25)):
+        message = "the lengths of the result are given"
+        raise UnsupportedError(message)
+    kernel = _along(at, count, 1, 0)
+    begin, end = _pads(at, count)
+    if begin[0] in _SAME:
+        message = "automatic padding of a deconvolution"
+        raise UnsupportedError(message)
+    area = 1
+    for k in kernel:
+        area *= k
+    inputs = at.count(0) // max(maps * area, 1)
+    blocks = at.weight(0, [group, maps // group, inputs, *kernel])
+    turned = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
+    weight = b(Reshape, turned, vector(b, [group * inputs, maps // group, *kernel]))
+    bias = at.weight(1, [maps]) if at.integer(5) else None
+    extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(26, at.integer(18)))[:count][::-1]
+    strides = _along(at, count, 3)
+    more = tuple(n if n < s else 0 for n, s in zip(extra, strides, strict=True))
+    y = b(
+        ConvTranspose,
+        at.x,
+        weight,
+        bias,
+        strides=strides,
+        dilations=_along(at, count, 2),
+        pads=(*begin, *end),
+        output_padding=more if any(more) else None,
+        group=group if group > 1 else None,
+    )
+    if more != extra:
+        message = "an output padding that is a step or longer"
+        raise UnsupportedError(message)
+    return y
+
+
+_spell_convolutions()
+
+
+@layer("Unfold")
+def unfold(at: Layer) -> Value:
+    """Windows as columns, for each channel one behind another."""
+    b = at.b
+    kernel = _along(at, 2, 1, 0)
+    begin, end = _pads(at, 2)
+    channels, area = length(b.dims(at.x), 1), kernel[0] * kernel[1]
+    ones = np.tile(np.eye(area).reshape(area, 1, *kernel), (channels, 1, 1, 1))
+    y = b(
+        Conv,
+        at.x,
+        b.constant(ones, dtype_of(at.x)),
+        strides=_along(at, 2, 3),
+        dilations=_along(at, 2, 2),
+        pads=(*begin, *end),
+        group=channels,
+    )
+    return b(Reshape, y, vector(b, [0, channels * area, -1]))
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_ENDINGS = {1: "1D", 2: "", 3: "3D"}
+_KERNEL, _DILATION, _STRIDE = (1, 11, 21), (2, 12, 22), (3, 13, 23)
+_BEGIN, _END = (4, 14, 24), (15, 16, 17)
+
+
+def parameters(keys: tuple[int, ...], numbers: Axes) -> dict[str, Any]:
+    """Numbers for each axis as parameters for width, height and depth."""
+    return {f"p{key}": number for key, number in zip(keys, reversed(numbers), strict=False)}
+
+
+def _checked(b: Builder, x: Value, w: Value) -> int:
+    """The number of axes that are slid over."""
+    count = len(lengths_of(b, x)) - 1
+    if count not in _ENDINGS or len(b.dims(w)) != count + 2:
+        message = f"a convolution over {count} axes"
+        raise UnsupportedError(message)
+    return count
+
+
+@Conv.lift("ncnn")
+def lift_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Axes | None = None,
+    group: int = 1,
+    kernel_shape: Axes | None = None,
+    pads: Axes | None = None,
+    strides: Axes | None = None,
+) -> Value:
+    del kernel_shape  # the weight says it
+    count = _checked(b, x, w)
+    weight = numbers_of(w)
+    kernel = weight.shape[2:]
+    slid = window(b.dims(x)[2:], kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
+    if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
+        message = "padding that is not known, or takes away"
+        raise UnsupportedError(message)
+    return said(
+        b,
+        f"{'ConvolutionDepthWise' if group > 1 else 'Convolution'}{_ENDINGS[count]}",
+        x,
+        p0=weight.shape[0],
+        **parameters(_KERNEL, kernel),
+        **parameters(_DILATION, dilations or (1,) * count),
+        **parameters(_STRIDE, strides or (1,) * count),
+        **parameters(_BEGIN, tuple(p for p, _ in pairs)),
+        **parameters(_END, tuple(q for _, q in pairs)),
+        p5=int(bias is not None),
+        p6=weight.count,
+        p7=group if group > 1 else None,
+        w0=weight,
+        w1=None if bias is None else numbers_of(bias),
+    )
+
+
+@ConvTranspose.lift("ncnn")
+def lift_conv_transpose(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Axes | None = None,
+    group: int = 1,
+    kernel_shape: Axes | None = None,
+    output_padding: Axes | None = None,
+    output_shape: Axes | None = None,
+    pads: Axes | None = None,
+    strides: Axes | None = None,
+) -> Value | None:
+    """What is cut off at the end is told by the padding there."""
+    del kernel_shape
+    count = _checked(b, x, w)
+    weight = numbers_of(w)
+    inputs, maps, *kernel = weight.shape
+    lengths = lengths_of(b, x)[1:]
+    painted = transposed_window(
+        lengths,
+        kernel,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
+    )
+    begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
+    axes = zip(lengths, painted.lengths, painted.kernel, painted.strides, painted.dilations, begin, strict=False)
+    ends = [(n - 1) * s + (k - 1) * d + 1 - p - m for n, m, k, s, d, p in axes if isinstance(m, int)]
+    if len(begin) < count or len(ends) < count or min(begin) < 0:
+        return None
+    blocks = (group, inputs // group, maps, *kernel)
+    layout = (0, 2, 1, *range(3, 3 + count))
+    turned = rearranged(
+        w, lambda array: array.reshape(blocks).transpose(layout), (group * maps, inputs // group, *kernel)
+    )
+    more: dict[str, Any] = {}
+    if min(ends) < 0:
+        more = {f"p{key}": max(-end, 0) for key, end in zip((18, 19, 26), reversed(ends), strict=False)}
+    return said(
+        b,
+        f"{'DeconvolutionDepthWise' if group > 1 else 'Deconvolution'}{_ENDINGS[count]}",
+        x,
+        p0=maps * group,
+        **parameters(_KERNEL, tuple(kernel)),
+        **parameters(_DILATION, painted.dilations),
+        **parameters(_STRIDE, painted.strides),
+        **parameters(_BEGIN, begin),
+        **parameters(_END, tuple(max(end, 0) for end in ends)),
+        p5=int(bias is not None),
+        p6=weight.count,
+        p7=group if group > 1 else None,
+        **more,
+        w0=turned,
+        w1=None if bias is None else numbers_of(bias),
+    )

@@ -1,0 +1,270 @@
+"""Layers of Caffe's SSD fork: boxes that a detector starts from, and the detections that it ends with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dims import product
+from graphport.ops.arithmetic import Add, Exp, Min, Mul, Sub
+from graphport.ops.comparison import GreaterOrEqual, Where
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.detection.suppression import NonMaxSuppression
+from graphport.ops.indexing.gathering import Gather, GatherND
+from graphport.ops.layers import Layer, layer
+from graphport.ops.reduction import ReduceMin, TopK
+from graphport.ops.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.reshape.pieces import Concat, Expand, Split
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+
+Reals = tuple[float, ...]
+
+MOST_PICTURES = 64
+"""Pictures of a batch whose detections are told one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """The parameters of a layer that makes up boxes."""
+
+    min_size: Reals = ()
+    max_size: Reals = ()
+    aspect_ratio: Reals = ()
+    flip: bool = True
+    clip: bool = False
+    variance: Reals = ()
+    img_size: int = 0
+    img_h: int = 0
+    img_w: int = 0
+    step: float = 0.0
+    step_h: float = 0.0
+    step_w: float = 0.0
+    offset: float = 0.5
+
+    def sizes(self) -> list[tuple[float, float]]:
+        """Width and height of the boxes at one place, in order."""
+        if not self.min_size or min(self.min_size) <= 0 or len(self.max_size) not in (0, len(self.min_size)):
+            message = f"min_size {list(self.min_size)} and max_size {list(self.max_size)}"
+            raise ShapeError(message, "at least one min_size, and as many max_size or none")
+        found: list[tuple[float, float]] = []
+        for index, size in enumerate(self.min_size):
+            found.append((size, size))
+            if self.max_size:
+                middle = sqrt(size * self.max_size[index])
+                found.append((middle, middle))
+            found += [(size * sqrt(ratio), size / sqrt(ratio)) for ratio in self._ratios()]
+        return found
+
+    def _ratios(self) -> list[float]:
+        """Ratios other than 1, each once, and their inverses."""
+        found = [1.0]
+        for ratio in self.aspect_ratio:
+            if not 1e-6 < ratio < 1e6:
+                message = f"aspect_ratio is {ratio}"
+                raise ShapeError(message, "a positive number, not too far from 1")
+            if any(abs(ratio - each) < 1e-6 for each in found):
+                continue
+            found += [ratio, 1 / ratio] if self.flip else [ratio]
+        return [ratio for ratio in found if abs(ratio - 1) >= 1e-6]
+
+    def variances(self) -> list[float]:
+        """One for each coordinate."""
+        if len(self.variance) not in (0, 1, 4) or any(entry <= 0 for entry in self.variance):
+            message = f"variance is {list(self.variance)}"
+            raise ShapeError(message, "1 or 4 positive numbers")
+        return list(self.variance) if len(self.variance) == 4 else [*(self.variance or (0.1,))] * 4
+
+
+@layer("PriorBox", "prior_box_param", bottoms=2, said=Priors)
+def prior_box(at: Layer, **attributes: Any) -> Value:
+    """Boxes around every place of a feature map, in parts of the picture; then what each is multiplied with."""
+    said = Priors(**attributes)
+    rows, columns = _whole(at.dims(0)[2:])
+    height, width = _picture(at, said)
+    steps = (said.step_h or said.step, said.step_w or said.step)
+    step_h, step_w = steps if all(steps) else (height / rows, width / columns)
+    sizes = np.array(said.sizes(), np.float64)
+    at.bounded(8 * rows * columns * len(sizes))
+    x = ((np.arange(columns) + said.offset) * step_w)[None, :, None]
+    y = ((np.arange(rows) + said.offset) * step_h)[:, None, None]
+    w, h = sizes[:, 0] / 2, sizes[:, 1] / 2
+    corners = [(x - w) / width, (y - h) / height, (x + w) / width, (y + h) / height]
+    boxes = np.stack(np.broadcast_arrays(*corners), axis=-1).reshape(-1)
+    boxes = np.clip(boxes, 0, 1) if said.clip else boxes
+    variances = np.resize(np.array(said.variances()), boxes.shape)
+    return at.b.constant(np.stack([boxes, variances])[None].astype(np.float32))
+
+
+def _whole(dims: tuple[Dim, ...]) -> tuple[int, int]:
+    found = [dim for dim in dims if isinstance(dim, int)]
+    if len(found) != 2 or len(dims) != 2 or min(found) < 1:
+        message = f"the extents {list(dims)} of a map"
+        raise UnsupportedError(message)
+    return found[0], found[1]
+
+
+def _picture(at: Layer, said: Priors) -> tuple[int, int]:
+    height, width = said.img_h or said.img_size, said.img_w or said.img_size
+    return (height, width) if height and width else _whole(at.dims(1)[2:])
+
+
+@layer("DetectionOutput", "detection_output_param", bottoms=3)
+def detection_output(
+    at: Layer,
+    *,
+    num_classes: int,
+    share_location: bool = True,
+    background_label_id: int = 0,
+    nms_param: tuple[tuple[str, Any], ...] = (),
+    code_type: str = "CORNER",
+    variance_encoded_in_target: bool = False,
+    keep_top_k: int = -1,
+    confidence_threshold: float | None = None,
+    normalized_bbox: bool = True,
+) -> Value:
+    """Boxes that are left of each class: picture, class, score and corners, [1, 1, n, 7]; a row of -1 if none is."""
+    suppression = {"nms_threshold": 0.3, "top_k": -1, "eta": 1.0} | dict(nms_param)
+    if suppression["eta"] != 1 or not normalized_bbox:
+        message = "a threshold that adapts itself, or boxes in pixels"
+        raise UnsupportedError(message)
+    batch, count = at.dims(1)[0], at.dims(2)[-1]
+    if not isinstance(batch, int) or not isinstance(count, int) or batch > MOST_PICTURES:
+        message = "the size of the batch or the number of boxes is not known, or too large"
+        raise UnsupportedError(message)
+    if num_classes < 1 or product(at.dims(1)[1:]) != num_classes * (count // 4):
+        message = f"{list(at.dims(1))} is not {num_classes} scores for each of {count // 4} boxes"
+        raise ShapeError(message)
+    at.bounded(num_classes)
+    count //= 4
+    locations = 1 if share_location else num_classes
+    if product(at.dims(0)[1:]) != locations * count * 4:
+        message = f"{list(at.dims(0))} is not {locations} times {count} boxes of four numbers"
+        raise ShapeError(message)
+    boxes = _decoded(at, (batch, count, locations), code_type, is_encoded=variance_encoded_in_target)
+    scores = at.b(Reshape, at.bottoms[1], at.integers(batch, count, num_classes))
+    scores = at.b(Transpose, scores, perm=(0, 2, 1))
+    lowest = float(np.finfo(np.float32).min) if confidence_threshold is None else confidence_threshold
+    kept = _Kept(at, num_classes, background_label_id, suppression["nms_threshold"], lowest)
+    limit = int(suppression["top_k"])
+    if -1 < limit < count:
+        scores = _only_best(at, scores, limit)
+    rows = [kept.of_picture(index, batch, boxes, scores, locations, keep_top_k) for index in range(batch)]
+    found = rows[0] if batch == 1 else at.b(Concat, *rows, axis=0)
+    return at.b(Unsqueeze, _never_empty(at, found, batch), at.integers(0, 1))
+
+
+def _decoded(at: Layer, extents: tuple[int, int, int], code_type: str, *, is_encoded: bool) -> Value:
+    """The corners of every box, [batch, locations, boxes, 4]."""
+    batch, count, locations = extents
+    offsets = at.b(Reshape, at.bottoms[0], at.integers(batch, count, locations, 4))
+    offsets = at.b(Transpose, offsets, perm=(0, 2, 1, 3))
+    priors = at.b(Reshape, at.bottoms[2], at.integers(2, count, 4))
+    boxes, variances = at.b.results(Split, 2, priors, axis=0, num_outputs=2)
+    if not is_encoded:
+        offsets = at.b(Mul, offsets, variances)
+    if code_type == "CORNER":
+        return at.b(Add, boxes, offsets)
+    corners = at.b.results(Split, 4, boxes, axis=-1, num_outputs=4)
+    moves = at.b.results(Split, 4, offsets, axis=-1, num_outputs=4)
+    w, h = at.b(Sub, corners[2], corners[0]), at.b(Sub, corners[3], corners[1])
+    if code_type == "CORNER_SIZE":
+        moved = [at.b(Add, at.b(Mul, m, size), c) for m, size, c in zip(moves, (w, h, w, h), corners, strict=True)]
+        return at.b(Concat, *moved, axis=-1)
+    if code_type != "CENTER_SIZE":
+        message = f"code_type is {code_type}"
+        raise UnsupportedError(message)
+    half = at.real(0.5)
+    lower: list[Value] = []
+    upper: list[Value] = []
+    for axis, size in enumerate((w, h)):
+        middle = at.b(Mul, at.b(Add, corners[axis], corners[axis + 2]), half)
+        middle = at.b(Add, at.b(Mul, moves[axis], size), middle)
+        reach = at.b(Mul, at.b(Mul, at.b(Exp, moves[axis + 2]), size), half)
+        lower.append(at.b(Sub, middle, reach))
+        upper.append(at.b(Add, middle, reach))
+    return at.b(Concat, *lower, *upper, axis=-1)
+
+
+def _only_best(at: Layer, scores: Value, limit: int) -> Value:
+    """`scores` with what is not among the best of its class set to less than any threshold."""
+    best, _ = at.b.results(TopK, 2, scores, at.integers(limit), axis=-1)
+    least = at.b(ReduceMin, best, at.integers(-1))
+    return at.b(Where, at.b(GreaterOrEqual, scores, least), scores, at.real(float(np.finfo(np.float32).min)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What suppression leaves."""
+
+    at: Layer
+    num_classes: int
+    background: int
+    overlap: float
+    lowest: float
+
+    def of_picture(self, index: int, batch: int, boxes: Value, scores: Value, locations: int, keep_top_k: int) -> Value:
+        """The rows of one picture, by class and then by score: [n, 7]."""
+        b, at = self.at.b, self.at
+        if batch > 1:
+            boxes = b(Gather, boxes, at.integers(index))
+            scores = b(Gather, scores, at.integers(index))
+        labels = [label for label in range(self.num_classes) if label != self.background]
+        own = b(Gather, scores, at.integers(*labels), axis=1)
+        if locations == 1:
+            picks = b(NonMaxSuppression, b(Squeeze, boxes, at.integers(1)), own, *self._limits())
+            chosen = b(Gather, picks, b.constant(np.int64(1)), axis=1)
+        else:
+            # Each class has boxes of its own: to suppression, it is a picture.
+            chosen_boxes = b(Squeeze, b(Gather, boxes, at.integers(*labels), axis=1), at.integers(0))
+            rows = b(Transpose, own, perm=(1, 0, 2))
+            picks = b(NonMaxSuppression, chosen_boxes, rows, *self._limits())
+            chosen = b(Gather, picks, b.constant(np.int64(0)), axis=1)
+        place = b(Gather, picks, b.constant(np.int64(2)), axis=1)
+        at_scores = b(Concat, *(b(Unsqueeze, v, at.integers(1)) for v in (chosen, place)), axis=1)
+        found = b(GatherND, b(Squeeze, own, at.integers(0)), at_scores)
+        label = b(Gather, b.constant(np.array(labels, np.float32)), chosen)
+        if locations == 1:
+            corners = b(Gather, b(Squeeze, boxes, at.integers(0, 1)), place)
+        else:
+            mine = b(Squeeze, b(Gather, boxes, at.integers(*labels), axis=1), at.integers(0))
+            corners = b(GatherND, mine, at_scores)
+        columns = [b(Unsqueeze, v, at.integers(1)) for v in (label, found)]
+        rows = b(Concat, *columns, corners, axis=1)
+        if keep_top_k > -1:
+            rows = self._best(rows, found, keep_top_k)
+        count = b(Shape, rows, end=1)
+        number = b(Expand, b.constant(np.array([[index]], np.float32)), b(Concat, count, at.integers(1), axis=0))
+        return b(Concat, number, rows, axis=1)
+
+    def _limits(self) -> tuple[Value, Value, Value]:
+        # Suppression keeps what is above the threshold, and no box is better than all that there are.
+        at = self.at
+        count = at.dims(2)[-1]
+        most = count // 4 if isinstance(count, int) else 0
+        return at.b.constant(np.array([most], np.int64)), at.real(self.overlap), at.real(self.lowest)
+
+    def _best(self, rows: Value, scores: Value, count: int) -> Value:
+        """The best `count` of the rows, in the order in which they are."""
+        b, at = self.at.b, self.at
+        limit = b(Min, at.integers(count), b(Shape, scores))
+        _, best = b.results(TopK, 2, scores, limit, axis=0)
+        in_order, _ = b.results(TopK, 2, best, limit, axis=0, largest=0)
+        return b(Gather, rows, in_order)
+
+
+def _never_empty(at: Layer, rows: Value, batch: int) -> Value:
+    """`rows`, or if there are none, one of -1 for each picture."""
+    b = at.b
+    none = b(Sub, at.integers(1), b(Min, at.integers(1), b(Shape, rows, end=1)))
+    blank = np.full((batch, 7), -1, np.float32)
+    blank[:, 0] = np.arange(batch)
+    # As many copies of the row as there are pictures, or no copy.
+    shape = b(Concat, none, at.integers(batch, 7), axis=0)
+    instead = b(Reshape, b(Expand, b.constant(blank[None]), shape), at.integers(-1, 7))
+    return b(Concat, rows, instead, axis=0)

@@ -1,0 +1,173 @@
+"""Between canonical operators and the expression language: nodes to text, and text to nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.expression.expression import Expression
+from graphport.expression.functions import NUMPY_FUNCTIONS
+from graphport.expression.program import Apply, Argument, Constant, Load, Program
+from graphport.expression.program import Builder as ProgramBuilder
+from graphport.expression.rpn import Action
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.facts import Fact
+    from graphport.expression.program import Result
+    from graphport.ir.graph import Node
+
+DIALECT = "expression"
+_COPY = "copy"
+
+
+@lru_cache(maxsize=1024)
+def expression(text: str) -> Expression:
+    """The expression that `text` is; a graph says the same one many times.
+
+    Raises:
+        DiagnosticError: it is none.
+    """
+    return Expression(text, tier="numpy")
+
+
+def program_of(found: Expression, facts: Sequence[Fact | None]) -> Program:
+    """The typed steps of an expression on operands of which the facts are known.
+
+    Raises:
+        UnsupportedError: it gives no single tensor, or asks for an extent that is not known.
+        ShapeError: an operand's element type is not known.
+        DiagnosticError: `EXPR0201` to `EXPR0206`, it does not go with such operands.
+    """
+    sees_shapes = any(step.action is Action.APPLY and step.function in ("size", "int") for step in found.rpn)
+    arguments = [_argument(fact, sees_shapes=sees_shapes) for fact in facts]
+    builder = ProgramBuilder(found.text, NUMPY_FUNCTIONS, arguments, DType.FLOAT32)
+    result: Result = builder.build(found.rpn)
+    if not isinstance(result.value, Program):
+        message = f"{found} gives no tensor"
+        raise UnsupportedError(message)
+    return result.value
+
+
+def indices(program: Program) -> list[int]:
+    """Which operands a program loads, in the order of loading."""
+    return list(dict.fromkeys(value.index for value in program.values if isinstance(value, Load)))
+
+
+def _argument(fact: Fact | None, *, sees_shapes: bool) -> Argument:
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        message = "the element type of an operand is not known"
+        raise ShapeError(message)
+    if not sees_shapes:
+        # Whether there are axes decides over types; how long they are, the operators will say.
+        return Argument(fact.dtype, () if fact.shape == () else (1,))
+    if fact.shape is None or not all(isinstance(dim, int) for dim in fact.shape):
+        message = "an extent that the expression asks for is known in a run only"
+        raise UnsupportedError(message)
+    return Argument(fact.dtype, tuple(dim for dim in fact.shape if isinstance(dim, int)))
+
+
+def expanded(builder: Builder, text: str, operands: Sequence[Value]) -> Value:
+    """Canonical operators that compute the expression `text` on `operands`.
+
+    Raises:
+        UnsupportedError: it has no canonical form on such operands.
+        ShapeError: an operand's element type is not known.
+        DiagnosticError: it is no expression, or does not go with such operands.
+    """
+    program = program_of(expression(text), [operand.fact for operand in operands])
+    made: list[Value] = []
+    for value in program.values:
+        match value:
+            case Load():
+                made.append(operands[value.index])
+            case Constant():
+                made.append(builder.constant(program.constants[value.slot], value.dtype))
+            case Apply():
+                made.append(_applied(builder, value, [made[i] for i in value.arguments]))
+    return made[-1]
+
+
+def _applied(builder: Builder, value: Apply, arguments: Sequence[Value]) -> Value:
+    if value.kernel == _COPY:
+        return builder(registry.pages()["Cast"], *arguments, to=value.dtype)
+    rule = registry.lowering(DIALECT, value.kernel)
+    if rule is None:
+        message = f"{value.kernel} has no canonical form"
+        raise UnsupportedError(message)
+    found = registry.results(rule(builder, *arguments))[0]
+    if found is None:
+        raise UnsupportedError(value.kernel)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """An expression in the making: its text with `{}` for every operand, these operands, and its calls."""
+
+    text: str
+    operands: tuple[Value, ...]
+    calls: int = 0
+
+
+class _Speaker(Builder):
+    """Collects the words of a lifting as one text instead of making nodes."""
+
+    def __init__(self) -> None:
+        super().__init__(Inference(), dialect=DIALECT)
+        self.phrases: dict[Value, Phrase] = {}
+
+    def word(
+        self, word: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: object
+    ) -> tuple[Value, ...]:
+        if attributes or None in operands:
+            raise UnsupportedError(word)
+        parts = [self.phrase(operand) for operand in operands if operand is not None]
+        result = Value(word, facts[0])
+        text = f"{word}({','.join(part.text for part in parts)})"
+        inner = tuple(operand for part in parts for operand in part.operands)
+        self.phrases[result] = Phrase(text, inner, 1 + sum(part.calls for part in parts))
+        return (result,)
+
+    def phrase(self, value: Value) -> Phrase:
+        found = self.phrases.get(value)
+        if found is not None:
+            return found
+        number = literal(value)
+        return Phrase("{}", (value,)) if number is None else Phrase(number, ())
+
+
+def literal(value: Value) -> str | None:
+    """How a constant of one floating-point number and no axes is written; `None` for other values."""
+    storage = value.storage
+    if storage is None or storage.count != 1 or len(storage.shape) or value.producer is not None:
+        return None
+    if value.graph is not None and not value.is_constant:
+        return None
+    number = storage.numpy().item()
+    return repr(number) if isinstance(number, int | float) and not isinstance(number, bool) else None
+
+
+def phrase_of(node: Node) -> Phrase | None:
+    """A canonical node of one result as an expression of its operands; `None` where it has none."""
+    page = registry.pages().get(node.op)
+    if page is None or len(node.outputs) != 1:
+        return None
+    speaker = _Speaker()
+    for say in registry.liftings(DIALECT, page):
+        try:
+            said = say(speaker, node)
+        except UnsupportedError:
+            continue
+        if said is not None:
+            return speaker.phrases.get(said[0])
+    return None

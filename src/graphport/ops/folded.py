@@ -1,0 +1,77 @@
+"""Constants that are computed from other constants when somebody wants their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import CHUNK, Bytes, Storage, storage_of
+from graphport.ir.graph import Node, Value
+from graphport.ops import registry
+
+_MADE_OF_NOTHING = frozenset({"Constant"})
+_DEEPEST = 16
+"""Operators between a constant and what is made of it: changes of layout and element type."""
+
+
+class Computed(Storage):
+    """Numbers of other storages after `function`, which is called when they are read."""
+
+    __slots__ = ("function", "sources")
+
+    def __init__(
+        self, function: Callable[..., Any], sources: tuple[Storage, ...], dtype: DType, shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(dtype, shape)
+        self.function = function
+        self.sources = sources
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        found = self.function(*(source.numpy() for source in self.sources))
+        return np.ascontiguousarray(found, self.dtype.numpy).reshape(self.shape)
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        flat = self.numpy().reshape(-1)
+        little = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
+        yield from Bytes(little.view(np.uint8).data).chunks(0, self.nbytes, limit)
+
+
+def folded(value: Value, depth: int = 0) -> Storage | None:
+    """The numbers of a constant, or of what is computed from constants alone; `None` of anything else."""
+    if value.storage is not None and (value.is_constant or value.graph is None):
+        return value.storage
+    node, fact = value.producer, value.fact
+    if isinstance(fact, TensorFact) and fact.elements is not None and fact.dtype is not None:
+        known = [n for n in fact.elements if isinstance(n, int)]
+        if len(known) == len(fact.elements):
+            return storage_of(np.array(known).reshape(() if fact.shape == () else (-1,)), fact.dtype)
+    if node is None or depth > _DEEPEST or node.dialect or any(True for _ in node.bodies()):
+        return None
+    if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.is_static:
+        return None
+    if not node.inputs and node.word not in _MADE_OF_NOTHING:
+        return None
+    sources = [None if operand is None else folded(operand, depth + 1) for operand in node.inputs]
+    if any(source is None and operand is not None for source, operand in zip(sources, node.inputs, strict=True)):
+        return None
+    shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
+    present = tuple(source for source in sources if source is not None)
+    meaning = _meaning(node, [source is not None for source in sources], value.index)
+    return Computed(meaning, present, fact.dtype, shape)
+
+
+def _meaning(node: Node, is_there: list[bool], index: int) -> Callable[..., Any]:
+    page = registry.pages()[node.word]
+    attributes = dict(node.attributes)
+
+    def compute(*arrays: Any) -> Any:
+        given = iter(arrays)
+        numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
+        answer = page.function(*(next(given) if there else None for there in is_there), **numbers)
+        return answer[index] if isinstance(answer, tuple | list) else answer
+
+    return compute

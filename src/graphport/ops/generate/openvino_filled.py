@@ -1,0 +1,64 @@
+"""Tensors that are filled, not computed, in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import storage_of
+from graphport.ops.declare import lower
+from graphport.ops.generate import ConstantOfShape, EyeLike
+from graphport.ops.inner import say
+from graphport.ops.operands import as_vector, dtype_of, needed, vector
+from graphport.ops.reshape import Concat, Expand
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset9.Eye")
+def eye(
+    b: Builder,
+    rows: Value,
+    columns: Value,
+    diagonal: Value,
+    batch: Value | None = None,
+    *,
+    output_type: DType,
+) -> Value:
+    """Ones on a diagonal, zeros elsewhere, for each of a batch."""
+    shape = b(Concat, as_vector(b, rows), as_vector(b, columns), axis=0)
+    (k,) = needed(diagonal, "the diagonal")
+    zeros = b(ConstantOfShape, shape, value=storage_of(np.zeros(1, output_type.numpy), output_type))
+    matrix = b(EyeLike, zeros, k=k)
+    if batch is None or b.dims(batch) == (0,):
+        return matrix
+    return b(Expand, matrix, b(Concat, as_vector(b, batch), vector(b, [1, 1]), axis=0))
+
+
+@EyeLike.lift("openvino")
+def lift_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
+    shape = say(b, "opset3.ShapeOf", input)
+    zero = b.constant(np.array(0, np.int64))
+    dims = b.dims(input)
+    sizes = [
+        b.constant(np.array(n, np.int64))
+        if isinstance(n, int)
+        else say(b, "opset8.Gather", shape, b.constant(np.array(axis, np.int64)), zero)
+        for axis, n in enumerate(dims)
+    ]
+    wanted = dtype or dtype_of(input)
+    return b.word("opset9.Eye", *sizes, b.constant(np.array(k, np.int64)), output_type=wanted)
+
+
+@ConstantOfShape.lift("openvino")
+def lift_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Lifted:
+    filler = np.zeros(1, np.float32) if value is None else value.numpy()
+    number = b.constant(filler.reshape(()), None if value is None else value.dtype)
+    return b.word("opset3.Broadcast", number, input, mode="numpy")

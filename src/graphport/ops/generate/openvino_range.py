@@ -1,0 +1,315 @@
+"""OpenVINO's Range-1 and Range-4: exact integers, doubles for the rest, and an error where there is no answer.
+
+One meaning for constants and for the run: `count` and `numbers` say it in unlimited integers, the lowering says the
+same in ONNX operators.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Dim, Symbolic, ceil_div, maximum
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.generate import Constant, Range, constant_value
+from graphport.ops.inner import said_reshape
+from graphport.ops.spoken import Speaker
+
+Number = int | float
+
+MOST_NUMBERS = 1 << 16
+"""The longest range of constants that becomes a constant itself."""
+_LONGEST = 1 << 63
+_GENTLE = 1 << 20
+"""Steps up to this count right even where a runtime divides as floating point numbers."""
+_ROLES = ("start", "stop", "step")
+_NARROW = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.UINT8, DType.UINT16, DType.UINT32})
+
+
+def truncated(number: Number, dtype: DType) -> Number:
+    """An operand as the sum is made with it: an integer for integers, rounded towards zero, a double for the others."""
+    if isinstance(number, float) and not math.isfinite(number):
+        message = f"{number} begins, ends and steps no range"
+        raise ShapeError(message, "all three must be finite")
+    return math.trunc(number) if dtype.is_integer else float(number)
+
+
+def wrapped(number: int, dtype: DType) -> int:
+    """An integer in two's complement of the width of `dtype`."""
+    field = number & ((1 << dtype.bits) - 1)
+    return field - (1 << dtype.bits) if dtype.kind == "i" and field >> (dtype.bits - 1) else field
+
+
+def count(start: Number, stop: Number, step: Number, dtype: DType) -> int:
+    """How many numbers there are: `max(ceil((stop - start) / step), 0)` of truncated operands.
+
+    Raises:
+        ShapeError: the step is 0, in itself or in the type of the result; or there are 2^63 numbers or more.
+    """
+    if _vanishes(step, dtype):
+        message = f"a step of {step} is 0 as {dtype}"
+        raise ShapeError(message, "give a step that is not 0")
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        found = max(-((start - stop) // step), 0)
+    else:
+        quotient = (float(stop) - float(start)) / float(step)
+        if not math.isfinite(quotient):
+            message = f"from {start} to {stop} by {step} there are more numbers than can be counted"
+            raise ShapeError(message)
+        found = max(math.ceil(quotient), 0)
+    if found >= _LONGEST:
+        message = f"there are {found} numbers from {start} to {stop} by {step}"
+        raise ShapeError(message, "a tensor has less than 2^63 elements")
+    return found
+
+
+def _vanishes(step: Number, dtype: DType) -> bool:
+    if isinstance(step, int):
+        return wrapped(step, dtype) == 0
+    with np.errstate(all="ignore"):
+        return float(np.float64(step).astype(dtype.numpy)) == 0
+
+
+def numbers(start: Number, stop: Number, step: Number, dtype: DType) -> np.ndarray:
+    """The numbers from `start` up to `stop`, without it, in `dtype`."""
+    begin, end, pace = (truncated(operand, dtype) for operand in (start, stop, step))
+    length = count(begin, end, pace, dtype)
+    if isinstance(begin, int) and isinstance(pace, int):
+        return np.array([wrapped(begin + i * pace, dtype) for i in range(length)], dtype.numpy)
+    return (float(begin) + np.arange(length, dtype=np.float64) * float(pace)).astype(dtype.numpy)
+
+
+@lower("openvino", "opset1.Range")
+def range_of_one_type(b: Builder, start: Value, stop: Value, step: Value) -> Value:
+    """Range-1: operands and result have one type."""
+    types = {fact.dtype for fact in _facts(start, stop, step) if fact.dtype is not None}
+    if len(types) > 1:
+        message = f"start, stop and step are {', '.join(sorted(map(str, types)))}"
+        raise ShapeError(message, "Range of operation set 1 takes one type; Range of set 4 takes several")
+    if not types:
+        return _unknown(b, start, stop, step)
+    return _range(b, (start, stop, step), types.pop())
+
+
+@lower("openvino", "opset4.Range")
+def range_of_type(b: Builder, start: Value, stop: Value, step: Value, *, output_type: DType | str | None) -> Value:
+    """Range-4: operands of any types, the result has the type that is asked for."""
+    if not isinstance(output_type, DType):
+        message = f"output_type is {output_type or 'dynamic'}"
+        raise ShapeError(message, "say a numeric type")
+    _facts(start, stop, step)
+    return _range(b, (start, stop, step), output_type)
+
+
+def _facts(*operands: Value) -> list[TensorFact]:
+    """The facts of the three operands.
+
+    Raises:
+        ShapeError: one is no scalar, or no number.
+    """
+    found: list[TensorFact] = []
+    for role, operand in zip(_ROLES, operands, strict=True):
+        fact = operand.fact
+        if not isinstance(fact, TensorFact):
+            message = f"{role} is {fact}"
+            raise ShapeError(message, "it must be a number")
+        if fact.shape is not None and fact.shape != ():
+            message = f"{role} is a tensor of rank {len(fact.shape)}"
+            raise ShapeError(message, "it must be of rank 0")
+        if fact.dtype is not None:
+            _check_numeric(role, fact.dtype)
+        found.append(fact)
+    return found
+
+
+def _check_numeric(role: str, dtype: DType) -> None:
+    if not (dtype.is_integer or dtype.is_floating) or dtype.bits < 8:
+        message = f"{role} is {dtype}"
+        raise ShapeError(message, "it must be a number of 8 bits or more")
+
+
+def _unknown(b: Builder, start: Value, stop: Value, step: Value) -> Value:
+    return b(Range, start, stop, step)
+
+
+def _range(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Value:
+    _check_numeric("the result", dtype)
+    given = [_number(operand, dtype) for operand in operands]
+    known = [number for number in given if not isinstance(number, Symbolic | None)]
+    if len(known) == len(given):
+        start, stop, step = (truncated(number, dtype) for number in known)
+        length = count(start, stop, step, dtype)
+        if length <= MOST_NUMBERS:
+            return b.constant(ArrayStorage(numbers(start, stop, step, dtype), dtype))
+    elif isinstance(given[2], int | float):
+        # The step alone can be wrong whatever the run brings.
+        pace = truncated(given[2], dtype)
+        if _vanishes(pace, dtype):
+            message = f"a step of {pace} is 0 as {dtype}"
+            raise ShapeError(message, "give a step that is not 0")
+    made = _integral(b, operands, given, dtype) if dtype.is_integer else _floating(b, operands, dtype)
+    made.fact = _result_fact(made, given, dtype)
+    return made
+
+
+def _number(operand: Value, dtype: DType) -> Number | Symbolic | None:
+    """What is known of an operand before the run."""
+    fact = operand.fact
+    if not isinstance(fact, TensorFact):
+        return None
+    if fact.elements:
+        element = fact.elements[0]
+        return element if isinstance(element, int) or dtype.is_integer else None
+    if fact.reals:
+        return fact.reals[0]
+    storage = operand.storage
+    if storage is None or storage.count != 1 or (operand.graph is not None and not operand.is_constant):
+        return None
+    return storage.numpy().reshape(()).item()
+
+
+def _result_fact(made: Value, given: list[Number | Symbolic | None], dtype: DType) -> TensorFact:
+    fact = made.fact if isinstance(made.fact, TensorFact) else TensorFact(dtype, (OPEN,))
+    if any(number is None or (isinstance(number, float) and not dtype.is_integer) for number in given):
+        return fact
+    start, stop, step = (math.trunc(number) if isinstance(number, float) else number for number in given)
+    if start is None or stop is None or not isinstance(step, int):
+        return fact
+    length: Dim = maximum(ceil_div(stop - start, step) if step > 0 else ceil_div(start - stop, -step), 0)
+    if not isinstance(fact.shape, tuple) or fact.shape == (length,):
+        return fact
+    return TensorFact(dtype, (length,))
+
+
+# In ONNX
+
+
+def _integral(
+    b: Builder, operands: tuple[Value, Value, Value], given: list[Number | Symbolic | None], dtype: DType
+) -> Value:
+    """Operands truncated, counted in integers, and wrapped last.
+
+    n = max((stop - start) / step, rounded up, 0);  y = wrap(start + step * [0 … n-1])
+    """
+    say = Speaker(b)
+    if _is_gentle(operands, given):
+        start, stop, step = (_as(say, operand, DType.INT64) for operand in operands)
+        return _as(say, say("Range", start, stop, step), dtype)
+    bad: list[Value] = []
+    start, stop, step = (_truncated(b, say, operand, bad) for operand in operands)
+    # A step of -2^63 has no absolute value in int64.
+    bad += [say("Equal", _as(say, _as(say, step, dtype), DType.INT64), 0), say("Less", step, 1 - _LONGEST)]
+    is_bad = _any(say, bad)
+    pace = say("Where", is_bad, 1, step)
+    length, is_past = _length(say, start, stop, pace)
+    steps = _steps(say, length, say("Or", is_bad, is_past))
+    return _as(say, say("Add", start, say("Mul", steps, pace)), dtype)
+
+
+def _is_gentle(operands: tuple[Value, Value, Value], given: list[Number | Symbolic | None]) -> bool:
+    """Whether ONNX's own Range counts right: integers, a small step that is known, and no difference past 64 bits."""
+    start, _, step = given
+    types = [operand.fact.dtype for operand in operands if isinstance(operand.fact, TensorFact)]
+    if any(dtype is None or not dtype.is_integer or dtype is DType.UINT64 for dtype in types):
+        return False
+    if not isinstance(step, int) or not 0 < abs(step) <= _GENTLE:
+        return False
+    return all(dtype in _NARROW for dtype in types) or start == 0
+
+
+def _as(say: Speaker, value: Value, dtype: DType) -> Value:
+    is_it = isinstance(value.fact, TensorFact) and value.fact.dtype is dtype
+    return value if is_it else say("Cast", value, to=dtype)
+
+
+def _truncated(b: Builder, say: Speaker, operand: Value, bad: list[Value]) -> Value:
+    """An operand as int64; what has no such value is told in `bad`."""
+    dtype = operand.fact.dtype if isinstance(operand.fact, TensorFact) else None
+    if dtype is DType.UINT64:
+        found = _as(say, operand, DType.INT64)
+        bad.append(say("Less", found, 0))
+        return found
+    if dtype is not None and dtype.is_integer:
+        return _as(say, operand, DType.INT64)
+    number = _as(say, operand, DType.FLOAT64)
+    fits = say("Less", say("Abs", number), b.constant(np.float64(_LONGEST)))
+    bad.append(say("Not", fits))
+    return say("Cast", say("Where", fits, number, b.constant(np.float64(0))), to=DType.INT64)
+
+
+def _any(say: Speaker, claims: list[Value]) -> Value:
+    found = claims[0]
+    for claim in claims[1:]:
+        found = say("Or", found, claim)
+    return found
+
+
+def _length(say: Speaker, start: Value, stop: Value, step: Value) -> tuple[Value, Value]:
+    """`max(ceil((stop - start) / step), 0)` without the difference, which int64 may not hold; whether it is past int64.
+
+    With a = start, b = stop divided by step, each towards zero, and rests p, q of the sign of their dividends: b - a,
+    and what the rests add, which is 0, 1 or 2.
+    """
+    first, last = say("Div", start, step), say("Div", stop, step)
+    p, q = say("Sub", start, say("Mul", first, step)), say("Sub", stop, say("Mul", last, step))
+    # Divided by a negative step, the order of the rests turns round.
+    sign = say("Sign", step)
+    low, high, pace = say("Mul", p, sign), say("Mul", q, sign), say("Mul", step, sign)
+    more = say("Cast", say("Greater", high, low), to=DType.INT64)
+    twice = say("And", say("Less", low, 0), say("Greater", high, say("Add", pace, say("Min", low, 0))))
+    difference = say("Sub", last, first)
+    is_past = say("And", say("Greater", last, first), say("Less", difference, 0))
+    length = say("Add", difference, say("Add", more, say("Cast", twice, to=DType.INT64)))
+    return say("Max", length, 0), is_past
+
+
+def _steps(say: Speaker, length: Value, is_bad: Value) -> Value:
+    """0, 1, … as many as `length` says; a runtime refuses a step of 0, and so tells that there is no answer."""
+    return say("Range", 0, length, say("Where", is_bad, 0, 1))
+
+
+def _floating(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) -> Value:
+    """`start + i * step` in double precision, for all numbers before `stop`."""
+    say = Speaker(b)
+    zero, one = b.constant(np.float64(0)), b.constant(np.float64(1))
+    start, stop, step = (_as(say, operand, DType.FLOAT64) for operand in operands)
+    is_zero = say("Equal", _as(say, _rounded(say, step, dtype), DType.FLOAT64), zero)
+    quotient = say("Div", say("Sub", stop, start), say("Where", is_zero, one, step))
+    fits = say("Less", say("Abs", quotient), b.constant(np.float64(_LONGEST)))
+    # An infinite operand is refused, also where it ends an empty range: infinity minus itself is no number.
+    finite = [say("Equal", say("Sub", number, number), zero) for number in (start, stop, step)]
+    is_bad = _any(say, [is_zero, *(say("Not", claim) for claim in (fits, *finite))])
+    whole = say("Where", is_bad, zero, say("Ceil", quotient))
+    length = say("Max", say("Cast", whole, to=DType.INT64), 0)
+    steps = say("Cast", _steps(say, length, is_bad), to=DType.FLOAT64)
+    return _rounded(say, say("Add", start, say("Mul", steps, step)), dtype)
+
+
+def _rounded(say: Speaker, value: Value, dtype: DType) -> Value:
+    """Doubles in another type; ONNX Runtime makes numbers of 8 bits of float32 only."""
+    if dtype.bits < 16:
+        value = _as(say, value, DType.FLOAT32)
+    return _as(say, value, dtype)
+
+
+@Range.lift("openvino")
+def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[Value, ...] | None:
+    """ONNX counts and adds in the type of its operands, which is one of those that OpenVINO knows."""
+    fact = start.fact
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        return None
+    ends = [said_reshape(b, end, ()) if b.dims(end) else end for end in (start, limit, delta)]
+    return b.word("opset4.Range", *ends, output_type=fact.dtype)
+
+
+@Constant.lift("openvino")
+def lift_constant(b: Builder, **attributes: Any) -> tuple[Value, ...]:
+    """Const layers are constants here."""
+    return (b.constant(constant_value(attributes)),)

@@ -1,0 +1,203 @@
+"""Normalizations of ncnn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Value
+from graphport.ops.arithmetic import Add, Div, Max, Mul, Sqrt, Sub
+from graphport.ops.blobs import Layer, layer, lengths_of, numbers_of, reshaped, said
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.normalization import (
+    LRN,
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    RMSNormalization,
+)
+from graphport.ops.pytorch import dtype_of, length, vector
+from graphport.ops.reduction import ReduceMean, ReduceSumSquare
+
+
+@layer("BatchNorm")
+def batch_norm(at: Layer) -> Value:
+    slope, mean, variance, bias = (at.weight(index, [at.integer(0)]) for index in range(4))
+    return at.b(BatchNormalization, at.x, slope, bias, mean, variance, epsilon=at.real(1))
+
+
+def _affine(at: Layer, index: int, count: int, default: float, flag: int) -> Value:
+    if at.integer(flag, 1):
+        return at.weight(index, [count])
+    return at.b.constant(np.full(count, default), dtype_of(at.x))
+
+
+@layer("GroupNorm")
+def group_norm(at: Layer) -> Value:
+    channels = at.integer(1)
+    scale, shift = _affine(at, 0, channels, 1, 3), _affine(at, 1, channels, 0, 3)
+    return at.b(GroupNormalization, at.x, scale, shift, num_groups=at.integer(0, 1), epsilon=at.real(2, 0.001))
+
+
+@layer("InstanceNorm")
+def instance_norm(at: Layer) -> Value:
+    channels = at.integer(0) or length(at.b.dims(at.x), 1)
+    scale, shift = _affine(at, 0, channels, 1, 2), _affine(at, 1, channels, 0, 2)
+    return at.b(InstanceNormalization, at.x, scale, shift, epsilon=at.real(1, 0.001))
+
+
+def _normalized(at: Layer) -> list[int]:
+    """The lengths of the last axes that are normalized together: their product is the size of the weights."""
+    dims = at.b.dims(at.x)
+    size, shape = at.integer(0), list[int]()
+    for axis in range(len(dims) - 1, 0, -1):
+        shape.insert(0, length(dims, axis))
+        if np.prod(shape) == size:
+            return shape
+    message = f"{size} elements are not those of the last axes"
+    raise UnsupportedError(message)
+
+
+@layer("LayerNorm")
+def layer_norm(at: Layer) -> Value:
+    shape = _normalized(at)
+    has_weights = bool(at.integer(2, 1))
+    scale = at.weight(0, shape) if has_weights else at.b.constant(np.ones(shape), dtype_of(at.x))
+    shift = at.weight(1, shape) if has_weights else None
+    return at.b(LayerNormalization, at.x, scale, shift, axis=-len(shape), epsilon=at.real(1, 0.001))
+
+
+@layer("RMSNorm")
+def rms_norm(at: Layer) -> Value:
+    shape = _normalized(at)
+    scale = at.weight(0, shape) if at.integer(2, 1) else at.b.constant(np.ones(shape), dtype_of(at.x))
+    return at.b(RMSNormalization, at.x, scale, axis=-len(shape), epsilon=at.real(1, 0.001))
+
+
+@layer("LRN")
+def lrn(at: Layer) -> Value:
+    size = at.integer(1, 5)
+    if at.integer(0) or not size % 2:
+        message = "a normalization within a channel, or over an even number of them"
+        raise UnsupportedError(message)
+    return at.b(LRN, at.x, size=size, alpha=at.real(2, 1.0), beta=at.real(3, 0.75), bias=at.real(4, 1.0))
+
+
+@layer("Normalize")
+def normalize(at: Layer) -> Value:
+    """By the root of the sum of squares over all, over channels, or over a plane."""
+    b, x = at.b, at.x
+    across = [*([1] if at.integer(4, 1) else []), *(range(2, at.rank + 1) if at.integer(0) else [])]
+    total = b(ReduceSumSquare, x, vector(b, across)) if across else b(Mul, x, x)
+    epsilon = b.like(x, at.real(2, 1e-4))
+    match at.integer(9):
+        case 0:
+            size = b(Sqrt, b(Add, total, epsilon))
+        case 1:
+            size = b(Max, b(Sqrt, total), epsilon)
+        case _:
+            size = b(Sqrt, b(Max, total, epsilon))
+    count = at.integer(3)
+    shape = [1] if at.integer(1) or count == 1 else [count, *[1] * (at.rank - 1)]
+    return b(Mul, b(Div, x, size), at.weight(0, shape))
+
+
+@layer("MVN")
+def mean_variance(at: Layer) -> Value:
+    """The mean taken off, and the deviation out of, each channel or all of them."""
+    b, x = at.b, at.x
+    axes = vector(b, list(range(1 if at.integer(1) else 2, at.rank + 1)))
+    center = b(Sub, x, b(ReduceMean, x, axes))
+    if not at.integer(0):
+        return center
+    deviation = b(Sqrt, b(ReduceMean, b(Mul, center, center), axes))
+    return b(Div, center, b(Add, deviation, b.like(x, at.real(2, 1e-4))))
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@BatchNormalization.lift("ncnn")
+def lift_batch_norm(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    shift: Value,
+    mean: Value,
+    variance: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Value | None:
+    del momentum
+    if training_mode or b.count > 1:
+        return None
+    lengths_of(b, x)
+    slope, mu, sigma, bias = map(numbers_of, (scale, mean, variance, shift))
+    return said(b, "BatchNorm", x, p0=slope.count, p1=epsilon, w0=slope, w1=mu, w2=sigma, w3=bias)
+
+
+@InstanceNormalization.lift("ncnn")
+def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5) -> Value:
+    lengths = lengths_of(b, input)
+    weights = numbers_of(scale)
+    # Of a blob of two axes, ncnn takes the first for a height.
+    x = input if len(lengths) > 2 else reshaped(b, input, [lengths[0], 1, *lengths[1:]])
+    y = said(b, "InstanceNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights, w1=numbers_of(shift))
+    return y if x is input else reshaped(b, y, lengths)
+
+
+@GroupNormalization.lift("ncnn")
+def lift_group_norm(
+    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+) -> Value:
+    del stash_type
+    channels = lengths_of(b, x)[0]
+    weights = numbers_of(scale)
+    return said(b, "GroupNorm", x, p0=num_groups, p1=channels, p2=epsilon, p3=1, w0=weights, w1=numbers_of(bias))
+
+
+@LayerNormalization.lift("ncnn")
+def lift_layer_norm(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value | None:
+    del stash_type
+    lengths = lengths_of(b, x)
+    weights = numbers_of(scale)
+    first = axis % (len(lengths) + 1)
+    if b.count > 1 or not first or list(weights.shape) != lengths[first - 1 :]:
+        return None
+    shift = storage_of(np.zeros(weights.shape), DType.FLOAT32) if bias is None else numbers_of(bias)
+    return said(b, "LayerNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights, w1=shift)
+
+
+@RMSNormalization.lift("ncnn")
+def lift_rms_norm(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value | None:
+    del stash_type
+    lengths = lengths_of(b, x)
+    weights = numbers_of(scale)
+    first = axis % (len(lengths) + 1)
+    if not first or list(weights.shape) != lengths[first - 1 :]:
+        return None
+    return said(b, "RMSNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights)
+
+
+@LRN.lift("ncnn")
+def lift_lrn(
+    b: Builder, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
+) -> Value | None:
+    lengths_of(b, x)
+    return said(b, "LRN", x, p0=0, p1=size, p2=alpha, p3=beta, p4=bias) if size % 2 else None

@@ -1,0 +1,443 @@
+"""Poolings in OpenVINO."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dims import decide_equal
+from graphport.core.dtypes import DType
+from graphport.ops.arithmetic import Add, Div, Mod, Mul, Sub
+from graphport.ops.comparison import And, GreaterOrEqual, Less
+from graphport.ops.convolution.openvino import borders
+from graphport.ops.convolution.window import Window, window
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.generate import Range
+from graphport.ops.indexing import Gather, GatherElements
+from graphport.ops.inner import said_reshape, say, says
+from graphport.ops.matmul import MatMul
+from graphport.ops.operands import as_scalar, cast, dtype_of, needed, reshaped, sizes, transposed, vector
+from graphport.ops.pooling import (
+    AveragePool,
+    GlobalAveragePool,
+    GlobalLpPool,
+    GlobalMaxPool,
+    LpPool,
+    MaxPool,
+    MaxRoiPool,
+    MaxUnpool,
+)
+from graphport.ops.pooling import openvino_regions as openvino_regions  # noqa: PLC0414  registers its rules
+from graphport.ops.reduction import ArgMax, ReduceMax, ReduceMean
+from graphport.ops.reshape import Expand, Shape, Unsqueeze
+from graphport.ops.shapes import axis_index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def _rounded(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any], rounding: str) -> dict[str, Any]:
+    """The attributes with those that round the number of places up, if it is.
+
+    A last window that begins behind the data counts in OpenVINO's plain way, and neither in Torch's nor in ONNX's.
+
+    Raises:
+        UnsupportedError: whether there is one depends on an extent that is not known.
+    """
+    if rounding == "floor" or "auto_pad" in said:
+        return said
+    if rounding == "ceil_torch":
+        return said | {"ceil_mode": 1}
+    rank = len(kernel)
+    strides, gaps = said["strides"] or (1,) * rank, said["dilations"] or (1,) * rank
+    pads: tuple[int, ...] = said["pads"] or (0,) * (2 * rank)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, gaps, strict=True)]
+    if all(q + s <= r for q, s, r in zip(pads[rank:], strides, reach, strict=True)):
+        return said | {"ceil_mode": 1}
+    dims = sizes(b.dims(x)[2:], "an extent that decides about the last window")
+    ends = list(pads[rank:])
+    for axis, n in enumerate(dims):
+        places = -(-(n + pads[axis] + ends[axis] - reach[axis]) // strides[axis]) + 1
+        ends[axis] = (places - 1) * strides[axis] + reach[axis] - n - pads[axis]
+        if ends[axis] >= reach[axis]:
+            message = "a last window over nothing but padding"
+            raise UnsupportedError(message)
+    return said | {"pads": (*pads[:rank], *ends)}
+
+
+def _pooled(b: Builder, x: Value, said: dict[str, Any], kernel: tuple[int, ...], count: int) -> tuple[Value, ...]:
+    """The largest entries, of integers that ONNX does not pool as of reals that hold them."""
+    dtype = dtype_of(x)
+    wide = dtype if dtype.is_floating or dtype.bits == 8 else DType.FLOAT64
+    results = b.results(MaxPool, count, cast(b, x, wide), kernel_shape=kernel, **said)
+    return (cast(b, results[0], dtype), *results[1:])
+
+
+@lower("openvino", "opset1.MaxPool")
+def max_pool_1(
+    b: Builder,
+    x: Value,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    kernel: tuple[int, ...],
+    rounding_type: str = "floor",
+    auto_pad: str = "explicit",
+) -> Value:
+    """The largest entry under a window."""
+    said = borders(strides, pads_begin, pads_end, (1,) * len(kernel), auto_pad)
+    return _pooled(b, x, _rounded(b, x, kernel, said, rounding_type), kernel, 1)[0]
+
+
+@lower("openvino", "opset8.MaxPool")
+@lower("openvino", "opset14.MaxPool")
+def max_pool(
+    b: Builder,
+    x: Value,
+    *,
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...] = (),
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    kernel: tuple[int, ...],
+    rounding_type: str = "floor",
+    auto_pad: str = "explicit",
+    index_element_type: DType = DType.INT64,
+    axis: int = 0,
+) -> tuple[Value, ...]:
+    """The largest entry under a window, and its place, counted from an axis on."""
+    said = borders(strides, pads_begin, pads_end, dilations or (1,) * len(kernel), auto_pad)
+    said = _rounded(b, x, kernel, said, rounding_type)
+    if b.count == 1:
+        return _pooled(b, x, said, kernel, 1)
+    if said.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+        said = _numbered(b, x, kernel, said)
+    y, places = _pooled(b, x, said, kernel, 2)
+    first = axis_index(axis, len(b.dims(x)))
+    if first:
+        places = b(Mod, places, b.constant(np.array(prod(sizes(b.dims(x)[first:])), np.int64)))
+    return y, cast(b, places, index_element_type)
+
+
+def _numbered(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any]) -> dict[str, Any]:
+    slid = window(b.dims(x)[2:], kernel, **said)
+    begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
+    return said | {"auto_pad": None, "pads": (*begins, *ends)}
+
+
+@lower("openvino", "opset1.AvgPool")
+@lower("openvino", "opset14.AvgPool")
+@lower("openvino", "opset16.AvgPool")
+def avg_pool(
+    b: Builder,
+    x: Value,
+    *,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    exclude_pad: bool,
+    auto_pad: str = "explicit",
+    rounding_type: str = "floor",
+    dilations: tuple[int, ...] = (),
+) -> Value:
+    """The mean under a window, of what is no padding, or of all."""
+    said = borders(strides, pads_begin, pads_end, dilations or (1,) * len(kernel), auto_pad)
+    said = _rounded(b, x, kernel, said, rounding_type)
+    dtype = dtype_of(x)
+    wide = dtype if dtype.is_floating else DType.FLOAT32
+    y = b(AveragePool, cast(b, x, wide), kernel_shape=kernel, count_include_pad=int(not exclude_pad), **said)
+    return cast(b, y, dtype)
+
+
+def _words(b: Builder, x: Value, said: dict[str, Any], ceil_mode: int) -> tuple[dict[str, Any], Window]:
+    """ONNX's attributes of a window in OpenVINO's words."""
+    slid = window(b.dims(x)[2:], said.pop("kernel_shape"), ceil_mode=ceil_mode, **said)
+    rank = len(slid.strides)
+    if rank > 3:
+        message = f"a window over {rank} axes; OpenVINO has them over 1 to 3"
+        raise UnsupportedError(message)
+    words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides}
+    words |= {"pads_begin": (0,) * rank, "pads_end": (0,) * rank}
+    if said["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):
+        return words | {"auto_pad": said["auto_pad"].lower()}, slid
+    begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
+    words |= {"pads_begin": begins, "pads_end": ends, "auto_pad": "explicit"}
+    return (words | {"rounding_type": "ceil_torch"} if ceil_mode else words), slid
+
+
+@MaxPool.lift("openvino")
+def lift_max_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: tuple[int, ...] | None = None,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] | None = None,
+    storage_order: int = 0,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    if storage_order and b.count > 1:
+        return None
+    said = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    words, slid = _words(b, x, said | {"kernel_shape": kernel_shape}, ceil_mode)
+    word = "opset14.MaxPool" if ceil_mode else "opset8.MaxPool"
+    return says(b, word, b.count, x, dilations=slid.dilations, **words)
+
+
+@AveragePool.lift("openvino")
+def lift_average_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: tuple[int, ...] | None = None,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    said = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    words, slid = _words(b, x, said | {"kernel_shape": kernel_shape}, ceil_mode)
+    words["exclude_pad"] = not count_include_pad
+    if any(gap != 1 for gap in slid.dilations):
+        return b.word("opset16.AvgPool", x, dilations=slid.dilations, **words)
+    return b.word("opset14.AvgPool" if ceil_mode else "opset1.AvgPool", x, **words)
+
+
+@LpPool.lift("openvino")
+def lift_lp_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: tuple[int, ...] | None = None,
+    kernel_shape: tuple[int, ...],
+    p: int = 2,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    """The mean of the powers under windows that hang over nothing, times their size."""
+    slid = window(
+        b.dims(x)[2:],
+        kernel_shape,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        pads=pads,
+        strides=strides,
+        ceil_mode=ceil_mode,
+    )
+    edges = _edges(b.dims(x)[2:], slid)
+    rank = len(slid.strides)
+    powers = say(b, "opset1.Power", say(b, "opset1.Abs", x), float(p))
+    if any(begin or end for begin, end in edges):
+        begins, ends = ([0, 0, *side] for side in zip(*edges, strict=True))
+        powers = say(b, "opset12.Pad", powers, vector(b, begins), vector(b, ends), b.like(x, 0), pad_mode="constant")
+    zeros = (0,) * rank
+    words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides, "pads_begin": zeros, "pads_end": zeros}
+    words |= {"exclude_pad": False}
+    if any(gap != 1 for gap in slid.dilations):
+        mean = say(b, "opset16.AvgPool", powers, dilations=slid.dilations, **words)
+    else:
+        mean = say(b, "opset1.AvgPool", powers, **words)
+    total = say(b, "opset1.Multiply", mean, float(prod(kernel_shape)))
+    return b.word("opset1.Power", total, b.like(x, 1 / p))
+
+
+def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
+    """How much has to be added at both ends for the windows to stand on something, or to be cut off."""
+    axes = zip(
+        sizes(dims, "an extent"),
+        sizes(slid.kernel),
+        slid.strides,
+        slid.dilations,
+        slid.pads,
+        sizes(slid.lengths),
+        strict=True,
+    )
+    found: list[tuple[int, int]] = []
+    for n, k, s, d, pads, out in axes:
+        begin, _ = sizes(pads, "padding")
+        found.append((begin, max((out - 1) * s + (k - 1) * d + 1 - n - begin, 0)))
+    return found
+
+
+def _spatial(b: Builder, x: Value) -> Value:
+    return vector(b, range(2, len(b.dims(x))))
+
+
+@GlobalAveragePool.lift("openvino")
+def lift_global_average_pool(b: Builder, x: Value) -> Lifted:
+    return b.word("opset1.ReduceMean", x, _spatial(b, x), keep_dims=True)
+
+
+@GlobalMaxPool.lift("openvino")
+def lift_global_max_pool(b: Builder, x: Value) -> Lifted:
+    return b.word("opset1.ReduceMax", x, _spatial(b, x), keep_dims=True)
+
+
+@GlobalLpPool.lift("openvino")
+def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Lifted:
+    if p in (1, 2):
+        return b.word(f"opset4.ReduceL{p}", x, _spatial(b, x), keep_dims=True)
+    powers = say(b, "opset1.Power", say(b, "opset1.Abs", x), float(p))
+    total = say(b, "opset1.ReduceSum", powers, _spatial(b, x), keep_dims=True)
+    return b.word("opset1.Power", total, b.like(x, 1 / p))
+
+
+# Adaptive poolings
+
+
+@lower("openvino", "opset8.AdaptiveAvgPool")
+def adaptive_avg_pool(b: Builder, x: Value, output_shape: Value) -> Value:
+    """Means of regions that part each axis as evenly as can be, so many as are asked for."""
+    wanted = needed(output_shape, "the shape of an adaptive pooling")
+    rank = len(b.dims(x))
+    if all(out == 1 for out in wanted):
+        return b(ReduceMean, x, vector(b, range(rank - len(wanted), rank)))
+    dims = b.dims(x)[-len(wanted) :]
+    for number, (n, out) in enumerate(zip(dims, wanted, strict=True)):
+        if decide_equal(n, out):
+            continue
+        x = _averaged(b, x, rank - len(wanted) + number, n, out)
+    return x
+
+
+def _regions(length: int, out: int) -> list[tuple[int, int]]:
+    return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
+
+
+def _averaged(b: Builder, x: Value, axis: int, length: Dim, out: int) -> Value:
+    """One axis by the product with a matrix that holds each region's shares."""
+    rank, dtype = len(b.dims(x)), dtype_of(x)
+    order = [*(other for other in range(rank) if other != axis), axis]
+    if isinstance(length, int):
+        numbers = np.zeros((length, out))
+        for i, (begin, end) in enumerate(_regions(length, out)):
+            numbers[begin:end, i] = 1 / (end - begin)
+        shares = b.constant(numbers.astype(dtype.numpy), dtype)
+    else:
+        shares = _shares(b, b(Shape, x, start=axis, end=axis + 1), out, dtype)
+    pooled = b(MatMul, transposed(b, x, order), shares)
+    return transposed(b, pooled, [int(place) for place in np.argsort(order)])
+
+
+def _shares(b: Builder, length: Value, out: int, dtype: DType) -> Value:
+    """The same matrix for a length that only a run can tell."""
+    steps = np.arange(out, dtype=np.int64)
+    count = b.constant(np.array([out], np.int64))
+    begins = b(Div, b(Mul, b.constant(steps), length), count)
+    ends = b(Div, b(Add, b(Mul, b.constant(steps + 1), length), b.constant(np.array([out - 1], np.int64))), count)
+    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
+    every = b(Unsqueeze, b(Range, zero, as_scalar(b, length), one), vector(b, [1]))
+    held = b(And, b(GreaterOrEqual, every, begins), b(Less, every, ends))
+    return b(Div, cast(b, held, dtype), cast(b, b(Sub, ends, begins), dtype))
+
+
+@lower("openvino", "opset8.AdaptiveMaxPool")
+def adaptive_max_pool(
+    b: Builder, x: Value, output_shape: Value, *, index_element_type: DType = DType.INT64
+) -> tuple[Value, ...]:
+    """The largest entry of each region, and its place in its map: every region's places, gathered."""
+    wanted = needed(output_shape, "the shape of an adaptive pooling")
+    lead = b.dims(x)[: -len(wanted)]
+    dims = sizes(b.dims(x)[-len(wanted) :], "the shape that is pooled adaptively")
+    regions = [_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
+    most = prod(max(end - begin for begin, end in axis) for axis in regions)
+    table = np.zeros((prod(wanted), most), np.int64)
+    for row, place in enumerate(product(*regions)):
+        every = np.arange(prod(dims)).reshape(dims)[tuple(slice(*ends) for ends in place)].reshape(-1)
+        # A smaller region reads its first entry more than once.
+        table[row] = np.concatenate([every, np.repeat(every[:1], most - every.size)])
+    flat = reshaped(b, x, [*(0 if not isinstance(n, int) else n for n in lead), prod(dims)])
+    read = b(Gather, flat, b.constant(table), axis=-1)
+    shape = [*(0 if not isinstance(n, int) else n for n in lead), *wanted]
+    y = reshaped(b, b(ReduceMax, read, vector(b, [-1]), keepdims=0), shape)
+    if b.count == 1:
+        return (y,)
+    first = b(ArgMax, read, axis=-1, keepdims=1)
+    every = b.constant(table.reshape(*[1] * len(lead), *table.shape))
+    places = b(GatherElements, _spread(b, every, read), first, axis=-1)
+    return y, cast(b, reshaped(b, places, shape), index_element_type)
+
+
+def _spread(b: Builder, table: Value, like: Value) -> Value:
+    return b(Expand, table, b(Shape, like))
+
+
+# Regions of interest
+
+
+@lower("openvino", "opset2.ROIPooling")
+def roi_pooling(
+    b: Builder,
+    x: Value,
+    rois: Value,
+    *,
+    output_size: tuple[int, ...] = (),
+    output_roi: tuple[int, ...] = (),
+    pooled_h: int = 0,
+    pooled_w: int = 0,
+    spatial_scale: float,
+    method: str = "max",
+) -> Value:
+    """The largest entry of each cell of a region."""
+    del output_roi
+    if method != "max":
+        message = f"pooling of regions by {method}"
+        raise UnsupportedError(message)
+    shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
+    return b(MaxRoiPool, x, rois, pooled_shape=shape, spatial_scale=spatial_scale)
+
+
+@MaxRoiPool.lift("openvino")
+def lift_max_roi_pool(
+    b: Builder, x: Value, rois: Value, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0
+) -> Lifted:
+    height, width = pooled_shape
+    said: dict[str, Any] = {"output_roi": tuple(pooled_shape), "output_size": tuple(pooled_shape)}
+    said |= {"pooled_h": height, "pooled_w": width, "spatial_scale": spatial_scale}
+    return b.word("opset2.ROIPooling", x, rois, method="max", **said)
+
+
+@MaxUnpool.lift("openvino")
+def lift_max_unpool(
+    b: Builder,
+    x: Value,
+    i: Value,
+    output_shape: Value | None = None,
+    *,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    """Entries put at their places in zeros. Places count through the tensor that the windows were over."""
+    rank = len(kernel_shape)
+    steps, cut = strides or (1,) * rank, pads or (0,) * 2 * rank
+    lead, spatial = sizes(b.dims(x)[:2], "the maps"), sizes(b.dims(x)[2:], "the shape of what is pooled back")
+    axes = zip(spatial, kernel_shape, steps, cut[:rank], cut[rank:], strict=True)
+    dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
+    zeros = b.constant(np.zeros(prod(dims), dtype_of(x).numpy), dtype_of(x))
+    flat, places = said_reshape(b, x, (-1,)), said_reshape(b, i, (-1,))
+    at = b.constant(np.array(0, np.int64))
+    written = said_reshape(b, say(b, "opset3.ScatterElementsUpdate", zeros, places, flat, at), dims)
+    if output_shape is None:
+        return (written,)
+    wanted = needed(output_shape, "the shape of what is pooled back")
+    more = vector(b, [out - n for out, n in zip(wanted, dims, strict=True)])
+    none = vector(b, [0] * len(dims))
+    return b.word("opset12.Pad", written, none, more, b.like(x, 0), pad_mode="constant")

@@ -1,0 +1,222 @@
+"""Quantization in OpenVINO: FakeQuantize, and integers by arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.inner import said_reshape, say
+from graphport.ops.operands import dtype_of
+from graphport.ops.quantization import (
+    DequantizeLinear,
+    DynamicQuantizeLinear,
+    QuantizeLinear,
+    integer_range,
+)
+from graphport.ops.spoken import Speaker
+
+Lifted = tuple[Value, ...] | None
+
+LEVELS = 256
+"""Levels that are those of a byte, so that its steps can be quantized to integers and back."""
+_MOST = 1024
+"""Limits that are looked at: a number for each channel."""
+_WHOLE = 1e-3
+"""What a zero point may differ from a whole number by, in steps: limits are float32."""
+
+
+@lower("openvino", "opset1.FakeQuantize")
+def fake_quantize(
+    b: Builder, x: Value, input_low: Value, input_high: Value, output_low: Value, output_high: Value, *, levels: int
+) -> Value:
+    """The nearest of `levels` steps from one limit to another, between other limits.
+
+    Below y = output_low where x <= min(input_low, input_high), output_high where x is above the greater one, else
+    round((x - input_low) / (input_high - input_low) * (levels - 1)) / (levels - 1) * (output_high - output_low)
+    + output_low.
+    """
+    if levels < 2:
+        message = f"there are {levels} levels"
+        raise ShapeError(message, "two or more are needed")
+    limits = [_numbers(limit) for limit in (input_low, input_high, output_low, output_high)]
+    parameters = _as_bytes(x, limits, levels)
+    if parameters is not None:
+        return _by_integers(b, x, *parameters)
+    say_ = Speaker(b)
+    last = b.like(x, levels - 1)
+    step = say_("Div", say_("Sub", x, input_low), say_("Sub", input_high, input_low))
+    rounded = say_("Div", say_("Round", say_("Mul", step, last)), last)
+    inside = say_("Add", say_("Mul", rounded, say_("Sub", output_high, output_low)), output_low)
+    is_low = say_("LessOrEqual", x, say_("Min", input_low, input_high))
+    is_high = say_("Greater", x, say_("Max", input_low, input_high))
+    return say_("Where", is_low, output_low, say_("Where", is_high, output_high, inside))
+
+
+def _numbers(limit: Value) -> np.ndarray | None:
+    storage = limit.storage
+    if storage is None or storage.count > _MOST or not (limit.graph is None or limit.is_constant):
+        return None
+    return storage.numpy().astype(np.float64)
+
+
+def _as_bytes(
+    x: Value, limits: list[np.ndarray | None], levels: int
+) -> tuple[np.ndarray, np.ndarray, int | None] | None:
+    """Scales, zero points and the axis of uint8 steps that are those of a FakeQuantize; `None` where there are none."""
+    known = [limit for limit in limits if limit is not None]
+    if len(known) < len(limits) or levels != LEVELS or dtype_of(x) is not DType.FLOAT32:
+        return None
+    low, high, out_low, out_high = known
+    if not (np.array_equal(low, out_low) and np.array_equal(high, out_high)) or low.shape != high.shape:
+        return None
+    if not np.isfinite(low).all() or not np.isfinite(high).all() or not (high > low).all():
+        return None
+    scale = (high - low) / (levels - 1)
+    zero = -low / scale
+    is_whole = np.abs(zero - np.rint(zero)) < _WHOLE
+    if not is_whole.all() or (np.rint(zero) < 0).any() or (np.rint(zero) >= levels).any():
+        return None
+    axis = _axis(x, low.shape)
+    if low.size > 1 and axis is None:
+        return None
+    return scale.reshape(-1), np.rint(zero).reshape(-1), axis
+
+
+def _axis(x: Value, shape: tuple[int, ...]) -> int | None:
+    """The only axis along which limits differ, counted from the front of `x`."""
+    fact = x.fact
+    wide = [place for place, extent in enumerate(shape) if extent > 1]
+    if len(wide) != 1 or not isinstance(fact, TensorFact) or fact.shape is None or len(shape) > len(fact.shape):
+        return None
+    axis = wide[0] + len(fact.shape) - len(shape)
+    return axis if fact.shape[axis] == shape[wide[0]] else None
+
+
+def _by_integers(b: Builder, x: Value, scale: np.ndarray, zero: np.ndarray, axis: int | None) -> Value:
+    shape = () if axis is None else (scale.size,)
+    scales = b.constant(scale.astype(np.float32).reshape(shape))
+    zeros = b.constant(zero.astype(np.uint8).reshape(shape))
+    along = {} if axis is None else {"axis": axis}
+    return b(DequantizeLinear, b(QuantizeLinear, x, scales, zeros, **along), scales, zeros, **along)
+
+
+# Liftings
+
+
+@DequantizeLinear.lift("openvino")
+def lift_dequantize(
+    b: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: DType | None = None,
+) -> Lifted:
+    """Compressed weights are written so; a Convert of them stays where it is until the model runs."""
+    dtype = dtype_of(x_scale)
+    steps = say(b, "opset1.Convert", x, destination_type=dtype)
+    form = _Form(b, x, axis, block_size)
+    steps = form.cut(steps)
+    if x_zero_point is not None:
+        zero = say(b, "opset1.Convert", x_zero_point, destination_type=dtype)
+        steps = say(b, "opset1.Subtract", steps, form.parameter(zero, x_zero_point))
+    real = form.joined(say(b, "opset1.Multiply", steps, form.parameter(x_scale, x_scale)))
+    if output_dtype not in (None, dtype):
+        real = say(b, "opset1.Convert", real, destination_type=output_dtype)
+    return (real,)
+
+
+@QuantizeLinear.lift("openvino")
+def lift_quantize(
+    b: Builder,
+    x: Value,
+    y_scale: Value,
+    y_zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: DType | None = None,
+    precision: DType | None = None,
+    saturate: int = 1,
+) -> Lifted:
+    dtype = output_dtype or DType.UINT8 if y_zero_point is None else dtype_of(y_zero_point)
+    kept = dtype_of(y_scale)
+    if not dtype.is_integer or precision not in (None, kept):
+        message = f"OpenVINO quantizes to integers in the precision of the scale, not to {dtype}"
+        raise UnsupportedError(message)
+    form = _Form(b, x, axis, block_size)
+    given = x if dtype_of(x) is kept else say(b, "opset1.Convert", x, destination_type=kept)
+    quotient = say(b, "opset1.Divide", form.cut(given), form.parameter(y_scale, y_scale))
+    steps = say(b, "opset5.Round", quotient, mode="half_to_even")
+    if y_zero_point is not None:
+        zero = say(b, "opset1.Convert", y_zero_point, destination_type=kept)
+        steps = say(b, "opset1.Add", steps, form.parameter(zero, y_zero_point))
+    low, high = integer_range(dtype)
+    clamped = say(b, "opset1.Clamp", steps, min=float(low), max=float(high))
+    return (form.joined(say(b, "opset1.Convert", clamped, destination_type=dtype)),)
+
+
+class _Form:
+    """How scales and zero points stand beside a tensor: one, one for each entry of an axis, or one for each block."""
+
+    def __init__(self, b: Builder, x: Value, axis: int, block_size: int) -> None:
+        self._b = b
+        self._x = x
+        self._dims = b.dims(x)
+        self._axis = axis % len(self._dims) if self._dims else 0
+        self._block = block_size
+
+    def parameter(self, value: Value, like: Value) -> Value:
+        """A scale or zero point in a shape that spreads over the tensor; `like` has the shape that it had."""
+        shape = self._b.dims(like)
+        if self._block:
+            return said_reshape(self._b, value, self._static([*shape[: self._axis + 1], 1, *shape[self._axis + 1 :]]))
+        if len(shape) == 1 and shape != (1,):
+            return said_reshape(self._b, value, [-1, *(1 for _ in self._dims[self._axis + 1 :])])
+        return value
+
+    def cut(self, x: Value) -> Value:
+        """The tensor with its blocks on an axis of their own."""
+        if not self._block:
+            return x
+        length = self._dims[self._axis]
+        if not isinstance(length, int) or length % self._block:
+            message = f"blocks of {self._block} do not tile an axis of {length}"
+            raise UnsupportedError(message)
+        front, back = self._dims[: self._axis], self._dims[self._axis + 1 :]
+        return said_reshape(self._b, x, self._static([*front, length // self._block, self._block, *back]))
+
+    def joined(self, x: Value) -> Value:
+        """The same in its own shape."""
+        return said_reshape(self._b, x, self._static(self._dims)) if self._block else x
+
+    def _static(self, dims: Any) -> list[int]:
+        found = [dim for dim in dims if isinstance(dim, int)]
+        if len(found) != len(dims):
+            message = "blocks of a tensor whose extents are not known"
+            raise UnsupportedError(message)
+        return found
+
+
+@DynamicQuantizeLinear.lift("openvino")
+def lift_dynamic_quantize(b: Builder, x: Value) -> Lifted:
+    """Scale and zero point from the least and the greatest element, and 0."""
+    axes = b.constant(np.arange(len(b.dims(x)), dtype=np.int64))
+    low = say(b, "opset1.Minimum", say(b, "opset1.ReduceMin", x, axes, keep_dims=False), 0.0)
+    high = say(b, "opset1.Maximum", say(b, "opset1.ReduceMax", x, axes, keep_dims=False), 0.0)
+    span = say(b, "opset1.Divide", say(b, "opset1.Subtract", high, low), 255.0)
+    scale = say(b, "opset1.Select", say(b, "opset1.Greater", span, 0.0), span, b.like(x, 1.0))
+    shift = say(b, "opset5.Round", say(b, "opset1.Divide", say(b, "opset1.Negative", low), scale))
+    zero = say(b, "opset1.Clamp", shift, min=0.0, max=255.0)
+    steps = say(b, "opset1.Add", say(b, "opset5.Round", say(b, "opset1.Divide", x, scale)), zero)
+    clamped = say(b, "opset1.Clamp", steps, min=0.0, max=255.0)
+    integers = [say(b, "opset1.Convert", each, destination_type=DType.UINT8) for each in (clamped, zero)]
+    return integers[0], scale, integers[1]

@@ -1,0 +1,409 @@
+"""Reductions of PyTorch."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Pow, Sqrt, Sub
+from graphport.ops.arithmetic.promotion import cast, promoted
+from graphport.ops.builder import Builder
+from graphport.ops.comparison import Equal, Not
+from graphport.ops.declare import Page, UnsupportedError, lift
+from graphport.ops.indexing import Slice
+from graphport.ops.pytorch import (
+    DIALECT,
+    axes_of,
+    axis_of,
+    called,
+    dtype_of,
+    length,
+    named_dtype,
+    number,
+    says,
+    static,
+    vector,
+)
+from graphport.ops.reduction import (
+    ArgMax,
+    ArgMin,
+    CumProd,
+    CumSum,
+    Einsum,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    TopK,
+)
+from graphport.ops.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
+
+Answer = Value | tuple[Value, ...]
+
+
+def reduced(b: Builder, page: Page, x: Value, dim: Any, *, keepdim: Any) -> Value:
+    """`x` reduced over the axes `dim`, all of them for `None`."""
+    rank = len(b.dims(x))
+    keeps = 1 if number(keepdim) else 0
+    if not rank:
+        return x
+    return b(page, x, vector(b, axes_of(dim, rank)), keepdims=None if keeps else 0)
+
+
+def _summed(b: Builder, x: Value, dtype: Any) -> Value:
+    """What is summed: in the element type that is asked for, integers in that of 64 bits."""
+    wanted = named_dtype(dtype)
+    if wanted is not None:
+        return cast(b, x, wanted)
+    return x if dtype_of(x).kind in "fc" else cast(b, x, DType.INT64)
+
+
+@says("torch.sum", "aten::sum", "Tensor.sum")
+def sum_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    return reduced(b, ReduceSum, _summed(b, input, dtype), dim, keepdim=keepdim)
+
+
+@says("torch.mean", "aten::mean", "Tensor.mean")
+def mean(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype)
+    return reduced(b, ReduceMean, input if wanted is None else cast(b, input, wanted), dim, keepdim=keepdim)
+
+
+@says("torch.prod", "aten::prod")
+def prod(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    return reduced(b, ReduceProd, _summed(b, input, dtype), dim, keepdim=keepdim)
+
+
+@says("torch.amax", "aten::amax")
+def amax(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return reduced(b, ReduceMax, input, dim, keepdim=keepdim)
+
+
+@says("torch.amin", "aten::amin")
+def amin(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return reduced(b, ReduceMin, input, dim, keepdim=keepdim)
+
+
+@says("torch.aminmax", "aten::aminmax")
+def aminmax(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Answer:
+    return amin(b, input, dim, keepdim), amax(b, input, dim, keepdim)
+
+
+@says("torch.logsumexp", "aten::logsumexp")
+def logsumexp(b: Builder, input: Value, dim: Any, keepdim: Any = False) -> Value:
+    return reduced(b, ReduceLogSumExp, input, dim, keepdim=keepdim)
+
+
+@says("torch.var_mean", "aten::var_mean")
+def var_mean(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Answer:
+    return var(b, input, dim, unbiased, keepdim, correction), mean(b, input, dim, keepdim)
+
+
+@says("torch.std_mean", "aten::std_mean")
+def std_mean(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Answer:
+    return std(b, input, dim, unbiased, keepdim, correction), mean(b, input, dim, keepdim)
+
+
+@says("torch.var", "aten::var")
+def var(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Value:
+    """The mean square distance from the mean; of a sample, the sum is divided by one less than the count."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    dims = b.dims(input)
+    axes = axes_of(dim, len(dims))
+    center = b(ReduceMean, input, vector(b, axes))
+    gap = b(Sub, input, center)
+    squares = b(Mul, gap, gap)
+    fewer = _correction(unbiased, correction)
+    if not fewer:
+        return reduced(b, ReduceMean, squares, axes, keepdim=keepdim)
+    total = reduced(b, ReduceSum, squares, axes, keepdim=keepdim)
+    count = math.prod(length(dims, axis) for axis in axes)
+    return b(Div, total, b.like(total, max(count - fewer, 0)))
+
+
+def _correction(unbiased: Any, correction: Any) -> float:
+    if correction is not None:
+        return number(correction)
+    return 0 if unbiased is not None and not number(unbiased) else 1
+
+
+@says("torch.std", "aten::std")
+def std(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Value:
+    return b(Sqrt, var(b, input, dim, unbiased, keepdim, correction))
+
+
+# ── norms ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
+    """The `p`-norm over axes."""
+    power = 2.0 if p is None else number(p)
+    if isinstance(power, str):
+        if power not in ("fro", "inf", "-inf"):
+            message = f"the norm {power}"
+            raise UnsupportedError(message)
+        power = 2.0 if power == "fro" else float(power)
+    match float(power):
+        case 2.0:
+            return reduced(b, ReduceL2, x, dim, keepdim=keepdim)
+        case 1.0:
+            return reduced(b, ReduceL1, x, dim, keepdim=keepdim)
+        case math.inf:
+            return reduced(b, ReduceMax, b(Abs, x), dim, keepdim=keepdim)
+        case n if n == -math.inf:
+            return reduced(b, ReduceMin, b(Abs, x), dim, keepdim=keepdim)
+        case 0.0:
+            nonzero = cast(b, b(Not, b(Equal, x, b.like(x, 0))), dtype_of(x))
+            return reduced(b, ReduceSum, nonzero, dim, keepdim=keepdim)
+        case n:
+            total = reduced(b, ReduceSum, b(Pow, b(Abs, x), b.like(x, n)), dim, keepdim=keepdim)
+            return b(Pow, total, b.like(total, 1 / n))
+
+
+@says("torch.norm", "aten::norm", "Tensor.norm")
+def norm_(b: Builder, input: Value, p: Any = 2.0, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype)
+    return norm(b, input if wanted is None else cast(b, input, wanted), p, dim, keepdim)
+
+
+@says("torch.linalg.vector_norm", "aten::linalg_vector_norm", "aten::linalg_norm", "torch.linalg.norm")
+def vector_norm(
+    b: Builder, input: Value, ord: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None
+) -> Value:
+    wanted = named_dtype(dtype)
+    return norm(b, input if wanted is None else cast(b, input, wanted), ord, dim, keepdim)
+
+
+@says("torch.cdist", "aten::cdist")
+def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = None) -> Value:
+    """The distances of all pairs of rows."""
+    del compute_mode
+    left, right = b(Unsqueeze, x1, vector(b, [-2])), b(Unsqueeze, x2, vector(b, [-3]))
+    return norm(b, b(Sub, left, right), p, -1, False)
+
+
+# ── places ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _place(page: Page, b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    rank = len(b.dims(input))
+    if dim is not None:
+        return b(page, input, axis=axis_of(number(dim), rank), keepdims=None if number(keepdim) else 0)
+    found = b(page, b(Reshape, input, vector(b, [-1])), axis=0, keepdims=0)
+    return b(Reshape, found, vector(b, [1] * rank)) if number(keepdim) else found
+
+
+says("torch.argmax", "aten::argmax")(partial(_place, ArgMax))
+says("torch.argmin", "aten::argmin")(partial(_place, ArgMin))
+
+
+def _extreme(
+    pages: tuple[Page, Page, Page], b: Builder, input: Value, dim: Any = None, keepdim: Any = False, other: Any = None
+) -> Answer:
+    """The largest or smallest of all; along an axis, with its places; of two tensors, element by element."""
+    values, places, pair = pages
+    if isinstance(dim, Value) and b.dims(dim) and dim.producer is not None:
+        other = dim
+    if other is not None:
+        return b(pair, *promoted(b, input, other))
+    if dim is None:
+        return reduced(b, values, input, None, keepdim=False)
+    axis = axis_of(number(dim), len(b.dims(input)))
+    keeps = None if number(keepdim) else 0
+    found = b(values, input, vector(b, [axis]), keepdims=keeps)
+    return found if b.count == 1 else (found, b(places, input, axis=axis, keepdims=keeps))
+
+
+says("torch.max", "aten::max")(partial(_extreme, (ReduceMax, ArgMax, Max)))
+says("torch.min", "aten::min")(partial(_extreme, (ReduceMin, ArgMin, Min)))
+
+
+@says("torch.topk", "aten::topk")
+def topk(b: Builder, input: Value, k: Any, dim: Any = -1, largest: Any = True, sorted: Any = True) -> Answer:
+    del sorted  # sorted results are unsorted ones, too
+    return b.results(TopK, 2, input, _count(b, k), axis=int(number(dim)), largest=None if number(largest) else 0)
+
+
+def _count(b: Builder, k: Any) -> Value:
+    return b(Reshape, k, vector(b, [1])) if isinstance(k, Value) and k.storage is None else vector(b, [int(number(k))])
+
+
+@says("torch.sort", "aten::sort")
+def sort(b: Builder, input: Value, dim: Any = -1, descending: Any = False, stable: Any = None) -> Answer:
+    del stable
+    axis = axis_of(number(dim), len(b.dims(input)))
+    count = b(Shape, input, start=axis, end=axis + 1)
+    return b.results(TopK, 2, input, count, axis=axis, largest=None if number(descending) else 0)
+
+
+@says("torch.argsort", "aten::argsort")
+def argsort(b: Builder, input: Value, dim: Any = -1, descending: Any = False, stable: Any = None) -> Value:
+    found = sort(b, input, dim, descending, stable)
+    return found[1] if isinstance(found, tuple) else found
+
+
+@says("torch.median", "aten::median")
+def median(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Answer:
+    """Of an even number of elements, the lower one of both in the middle."""
+    x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
+    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
+    middle = (length(b.dims(x), axis) - 1) // 2
+    values, places = b.results(TopK, 2, x, vector(b, [middle + 1]), axis=axis, largest=0)
+    picked = [_entry(b, each, axis, middle, keepdim) for each in (values, places)]
+    return tuple(picked) if dim is not None and b.count > 1 else picked[0]
+
+
+def _entry(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
+    place_, axis_ = vector(b, [place]), vector(b, [axis])
+    one = b(Slice, x, place_, vector(b, [place + 1]), axis_)
+    return one if number(keepdim) else b(Squeeze, one, axis_)
+
+
+@says("torch.all", "aten::all")
+def all_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return cast(b, reduced(b, ReduceMin, _bits(b, input), dim, keepdim=keepdim), DType.BOOL)
+
+
+@says("torch.any", "aten::any")
+def any_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return cast(b, reduced(b, ReduceMax, _bits(b, input), dim, keepdim=keepdim), DType.BOOL)
+
+
+def _bits(b: Builder, x: Value) -> Value:
+    return cast(b, cast(b, x, DType.BOOL), DType.INT32)
+
+
+@says("torch.count_nonzero", "aten::count_nonzero")
+def count_nonzero(b: Builder, input: Value, dim: Any = None) -> Value:
+    return reduced(b, ReduceSum, cast(b, cast(b, input, DType.BOOL), DType.INT64), dim, keepdim=False)
+
+
+# ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _running(page: Page, b: Builder, input: Value, dim: Any, dtype: Any = None) -> Value:
+    x = _summed(b, input, dtype)
+    return b(page, x, b.constant(axis_of(number(dim), len(b.dims(x))), DType.INT64))
+
+
+says("torch.cumsum", "aten::cumsum")(partial(_running, CumSum))
+says("torch.cumprod", "aten::cumprod")(partial(_running, CumProd))
+
+
+@says("torch.logcumsumexp", "aten::logcumsumexp")
+def logcumsumexp(b: Builder, input: Value, dim: Any) -> Value:
+    """From the largest of all, which nothing overflows above; what is far below it is lost."""
+    axis = axis_of(number(dim), len(b.dims(input)))
+    top = b(ReduceMax, input, vector(b, [axis]))
+    total = b(CumSum, b(Exp, b(Sub, input, top)), b.constant(axis, DType.INT64))
+    return b(Add, b(Log, total), top)
+
+
+@says("torch.diff", "aten::diff")
+def diff(b: Builder, input: Value, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None) -> Value:
+    axis = axis_of(number(dim), len(b.dims(input)))
+    x = input
+    if isinstance(prepend, Value) or isinstance(append, Value):
+        x = b(Concat, *(each for each in (prepend, x, append) if isinstance(each, Value)), axis=axis)
+    place, far = vector(b, [axis]), vector(b, [2**63 - 1])
+    for _ in range(int(number(n))):
+        later = b(Slice, x, vector(b, [1]), far, place)
+        earlier = b(Slice, x, vector(b, [0]), vector(b, [-1]), place)
+        x = b(Sub, later, earlier)
+    return x
+
+
+@says("torch.einsum", "aten::einsum")
+def einsum(b: Builder, *operands: Value, equation: str) -> Value:
+    return b(Einsum, *operands, equation=equation)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _spell_reductions() -> None:
+    for page, word in ((ReduceSum, "sum"), (ReduceMean, "mean"), (ReduceMax, "amax"), (ReduceMin, "amin")):
+        lift(DIALECT, page.name)(partial(_lifted, f"torch.{word}", {}))
+    lift(DIALECT, ReduceLogSumExp.name)(partial(_lifted, "torch.logsumexp", {}))
+    for page, power in ((ReduceL1, 1), (ReduceL2, 2)):
+        lift(DIALECT, page.name)(partial(_lifted, "torch.norm", {"p": power}))
+    for page, word in ((ArgMax, "argmax"), (ArgMin, "argmin")):
+        lift(DIALECT, page.name)(partial(_placed, f"torch.{word}"))
+
+
+def _lifted(
+    word: str,
+    more: dict[str, Any],
+    b: Builder,
+    data: Value,
+    axes: Value | None = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value | None:
+    chosen = static(axes)
+    rank = len(b.dims(data))
+    if (axes is not None and not chosen) or (axes is None and noop_with_empty_axes):
+        return None
+    if word == "torch.sum" and not dtype_of(data).is_floating and dtype_of(data) is not DType.INT64:
+        return None
+    dim = tuple(range(rank)) if chosen is None else chosen
+    return called(b, word, TensorFact(dtype_of(data), None), input=data, dim=dim, keepdim=bool(keepdims), **more)
+
+
+def _placed(
+    word: str, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Value | None:
+    fact = TensorFact(DType.INT64, None)
+    return None if select_last_index else called(b, word, fact, input=data, dim=axis, keepdim=bool(keepdims))
+
+
+_spell_reductions()
+
+
+@ReduceProd.lift(DIALECT)
+def lift_prod(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Value | None:
+    """Along one axis."""
+    chosen = static(axes)
+    if chosen is None or len(chosen) != 1 or not dtype_of(data).is_floating:
+        return None
+    return called(b, "torch.prod", TensorFact(dtype_of(data), None), input=data, dim=chosen[0], keepdim=bool(keepdims))
+
+
+@CumSum.lift(DIALECT)
+def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
+    place = static(axis)
+    if place is None or exclusive or reverse or not dtype_of(x).is_floating:
+        return None
+    return called(b, "torch.cumsum", input=x, dim=place[0])
+
+
+@TopK.lift(DIALECT)
+def lift_topk(
+    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, ...] | None:
+    count = static(k)
+    if count is None:
+        return None
+    facts = [TensorFact(dtype_of(x), None), TensorFact(DType.INT64, None)]
+    options: dict[str, Any] = {"k": count[0], "dim": axis, "largest": bool(largest), "sorted": bool(sorted)}
+    return b.word("torch.topk", x, facts=facts, **options)

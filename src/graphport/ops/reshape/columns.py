@@ -1,0 +1,124 @@
+"""Blocks of an image, one a column, put back where they came from."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim, Symbolic, decide_equal, product
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.types import ALL_4, INT64, Tensor, Types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = Annotated[Tensor, Types("T", ALL_4)]
+Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]
+
+
+def _col2im_shape(
+    input: TensorFact,
+    image_shape: TensorFact,
+    block_shape: TensorFact,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> TensorFact:
+    axes = _axes(image_shape, block_shape, dilations, strides, pads)
+    if input.shape is None or axes is None:
+        return input.with_shape(None)
+    if input.rank != 3:
+        message = f"input has rank {input.rank}"
+        raise ShapeError(message, "samples, channels times places of a block, blocks")
+    batch, rows, columns = input.dims
+    image = image_shape.elements or (OPEN,) * axes
+    if block_shape.elements is None:
+        return input.with_shape((batch, OPEN, *image))
+    block = block_shape.elements
+    size = product(block)
+    if isinstance(rows, int) and isinstance(size, int) and (size < 1 or rows % size):
+        message = f"{rows} rows are no multiple of the {size} places of a block"
+        raise ShapeError(message)
+    if image_shape.elements is not None:
+        count = product(_counts(image, block, strides, pads, dilations))
+        if decide_equal(count, columns) is False:
+            message = f"{columns} columns for {count} blocks"
+            raise ShapeError(message)
+    return input.with_shape((batch, rows // size, *image))
+
+
+def _axes(
+    image: TensorFact,
+    block: TensorFact,
+    dilations: tuple[int, ...] | None,
+    strides: tuple[int, ...] | None,
+    pads: tuple[int, ...] | None,
+) -> int | None:
+    """How many axes the image has; `None` where nothing says it."""
+    given = [fact.dims[0] for fact in (image, block) if fact.shape is not None and fact.rank == 1]
+    lengths = [n for n in given if not isinstance(n, Symbolic)]
+    lengths += [len(each) for each in (dilations, strides) if each] + ([len(pads) // 2] if pads else [])
+    if len(set(lengths)) > 1:
+        message = f"the image has {lengths[0]} axes, another parameter {next(n for n in lengths if n != lengths[0])}"
+        raise ShapeError(message, "image_shape, block_shape, strides and dilations have one entry an axis, pads two")
+    return lengths[0] if lengths else None
+
+
+def _counts(
+    image: Sequence[Dim],
+    block: Sequence[Dim],
+    strides: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+) -> list[Dim]:
+    """How many blocks begin along each axis."""
+    n = len(image)
+    steps, gaps, edges = strides or (1,) * n, dilations or (1,) * n, pads or (0,) * (2 * n)
+    return [(image[i] + edges[i] + edges[i + n] - ((block[i] - 1) * gaps[i] + 1)) // steps[i] + 1 for i in range(n)]
+
+
+@op(
+    shape=_col2im_shape,
+    since=18,
+    outputs=("output",),
+    exactness="accumulation",
+    role="pointwise",
+    index_operands=("image_shape", "block_shape"),
+)
+def Col2Im(
+    input: T,
+    image_shape: Int64,
+    block_shape: Int64,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> T:
+    """An image from its blocks, one a column; where blocks overlap they are added.
+
+    Blocks are in the order of their first places; `pads` were around the image when it was taken apart.
+
+    Shapes: input [N, C * product(block_shape), blocks], image_shape [a], block_shape [a] → [N, C, *image_shape].
+
+    Raises:
+        ShapeError: rows are no multiple of a block, or there are more or fewer blocks than fit.
+
+    Source: ONNX Col2Im-18.
+    """
+    image, block = ([int(n) for n in x.reshape(-1)] for x in (image_shape, block_shape))
+    axes = len(image)
+    steps, gaps, edges = strides or (1,) * axes, dilations or (1,) * axes, pads or (0,) * (2 * axes)
+    counts = [int(n) for n in _counts(image, block, strides, pads, dilations) if isinstance(n, int)]
+    padded = [n + edges[i] + edges[i + axes] for i, n in enumerate(image)]
+    channels = input.shape[1] // math.prod(block)
+    columns = input.reshape(input.shape[0], channels, *block, *counts)
+    result = np.zeros((input.shape[0], channels, *padded), input.dtype)
+    for place in np.ndindex(*block):
+        first = [k * gap for k, gap in zip(place, gaps, strict=True)]
+        reach = [slice(f, f + (n - 1) * s + 1, s) for f, n, s in zip(first, counts, steps, strict=True)]
+        result[(..., *reach)] += columns[(slice(None), slice(None), *place)]
+    return result[(..., *(slice(edges[i], edges[i] + n) for i, n in enumerate(image)))]

@@ -1,0 +1,302 @@
+"""Reshaping of ncnn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.blobs import NONE, Layer, blob, blob_axis, layer, lengths_of, reshaped, said
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pattern import constant_numbers
+from graphport.ops.pytorch import length, vector
+from graphport.ops.reshape import (
+    Col2Im,
+    Concat,
+    DepthToSpace,
+    Expand,
+    Flatten,
+    Reshape,
+    Split,
+    Squeeze,
+    Tile,
+    Transpose,
+    Unsqueeze,
+)
+from graphport.ops.reshape import reshaped as target_of
+from graphport.ops.reshape.pnnx import channel_shuffle, pixel_unshuffle
+
+_AXES = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}
+_ORDERS = {2: ("wh", "hw"), 3: ("whc", "hwc", "wch", "cwh", "hcw", "chw")}
+"""Axes of the result from the innermost out, by number."""
+_FOUR = (
+    *("whdc", "hwdc", "wdhc", "dwhc", "hdwc", "dhwc", "whcd", "hwcd", "wchd", "cwhd", "hcwd", "chwd"),
+    *("wdch", "dwch", "wcdh", "cwdh", "dcwh", "cdwh", "hdcw", "dhcw", "hcdw", "chdw", "dchw", "cdhw"),
+)
+
+
+@layer("Reshape")
+def reshape(at: Layer) -> Value:
+    """Lengths of width, height, depth and channels, as many as there are axes; 0 copies, -1 takes what remains."""
+    if at.parameters.get("6") not in (None, "", 0):
+        message = "the shape is an expression"
+        raise UnsupportedError(message)
+    at.refuse(3)
+    given = {name: at.integer(key, NONE) for name, key in (("w", 0), ("h", 1), ("d", 11), ("c", 2))}
+    names = "cdhw" if given["d"] != NONE else "chw" if given["c"] != NONE else "hw" if given["h"] != NONE else "w"
+    own = _AXES.get(at.rank, "")
+    dims = at.b.dims(at.x)
+    target: list[int] = [1]
+    for name in names:
+        number = given[name]
+        if number == 0:
+            if name not in own:
+                message = f"there is no axis {name} to be copied"
+                raise ShapeError(message)
+            number = length(dims, own.index(name) + 1)
+        target.append(number)
+    return at.b(Reshape, at.x, vector(at.b, target))
+
+
+@layer("Flatten")
+def flatten(at: Layer) -> Value:
+    return at.b(Flatten, at.x)
+
+
+@layer("Permute")
+def permute(at: Layer) -> Value:
+    rank, number = at.rank, at.integer(0)
+    orders = _FOUR if rank == 4 else _ORDERS.get(rank, ("w",))
+    if not 0 <= number < len(orders):
+        message = f"there is no order {number} of {rank} axes"
+        raise UnsupportedError(message)
+    own = _AXES[rank]
+    return at.b(Transpose, at.x, perm=(0, *(own.index(name) + 1 for name in reversed(orders[number]))))
+
+
+def order_of(perm: Sequence[int]) -> int | None:
+    """The number of an order of axes, the batch among them; `None` if there is none."""
+    rank = len(perm) - 1
+    if not perm or perm[0] != 0 or rank not in _AXES:
+        return None
+    name = "".join(_AXES[rank][axis - 1] for axis in reversed(perm[1:]))
+    orders = _FOUR if rank == 4 else _ORDERS.get(rank, ("w",))
+    return orders.index(name) if name in orders else None
+
+
+@layer("Concat")
+def concat(at: Layer) -> Value:
+    return at.b(Concat, *at.inputs, axis=at.axis(at.integer(0)))
+
+
+@layer("Slice")
+def slice_(at: Layer) -> Sequence[Value]:
+    """Pieces of given lengths, or between given places; what is not given shares the rest."""
+    axis = at.axis(at.integer(1))
+    extent = length(at.b.dims(at.x), axis)
+    count = at.b.count
+    places = at.array(2)
+    if places:
+        bounds = [0, *(int(p) + extent if p < 0 else int(p) for p in places), extent]
+        parts = [q - p for p, q in pairwise(bounds)]
+    else:
+        parts = _shared([int(n) for n in at.array(0)], extent)
+    if len(parts) != count or sum(parts) != extent or min(parts) < 0:
+        message = f"the pieces {parts} are not {count} of an axis of length {extent}"
+        raise ShapeError(message)
+    return (at.x,) if count == 1 else at.b.results(Split, count, at.x, vector(at.b, parts), axis=axis)
+
+
+def _shared(parts: list[int], extent: int) -> list[int]:
+    found: list[int] = []
+    for index, part in enumerate(parts):
+        left = extent - sum(found)
+        found.append(left // (len(parts) - index) if part == NONE else part)
+    return found
+
+
+@layer("Squeeze")
+def squeeze(at: Layer) -> Value:
+    axes = at.array(3)
+    chosen = [at.axis(int(axis)) for axis in axes]
+    if not axes:
+        own = _AXES.get(at.rank, "")
+        flags = {"w": at.integer(0), "h": at.integer(1), "d": at.integer(11), "c": at.integer(2)}
+        chosen = [place + 1 for place, name in enumerate(own) if flags[name]]
+    chosen = [axis for axis in chosen if at.b.dims(at.x)[axis] == 1]
+    return at.b(Squeeze, at.x, vector(at.b, chosen)) if chosen else at.x
+
+
+@layer("ExpandDims")
+def expand_dims(at: Layer) -> Value:
+    axes = at.array(3)
+    if not axes:
+        message = "the axes are flags"
+        raise UnsupportedError(message)
+    rank = at.rank + len(axes)
+    return at.b(Unsqueeze, at.x, vector(at.b, sorted(int(axis) % rank + 1 for axis in axes)))
+
+
+@layer("Tile")
+def tile(at: Layer) -> Value:
+    repeats = [int(n) for n in at.array(2)]
+    if repeats:
+        missing = len(repeats) - at.rank
+        x = at.b(Unsqueeze, at.x, vector(at.b, list(range(1, 1 + missing)))) if missing > 0 else at.x
+        return at.b(Tile, x, vector(at.b, [1, *[1] * -missing, *repeats]))
+    times = [1] * (at.rank + 1)
+    times[at.axis(at.integer(0))] = at.integer(1, 1)
+    return at.b(Tile, at.x, vector(at.b, times))
+
+
+@layer("PixelShuffle")
+def pixel_shuffle(at: Layer) -> Value:
+    return at.b(DepthToSpace, at.x, blocksize=at.integer(0, 1), mode=None if at.integer(1) else "CRD")
+
+
+@layer("Reorg")
+def reorg(at: Layer) -> Value:
+    """Blocks of pixels as channels: channels come first among those of a pixel, or last."""
+    if not at.integer(1):
+        return pixel_unshuffle(at.b, at.x, at.integer(0, 1))
+    message = "channels of blocks that come last"
+    raise UnsupportedError(message)
+
+
+@layer("ShuffleChannel")
+def shuffle_channel(at: Layer) -> Value:
+    group = at.integer(0, 1)
+    if at.integer(1):
+        group = length(at.b.dims(at.x), 1) // group
+    return channel_shuffle(at.b, at.x, group)
+
+
+@layer("Fold")
+def fold(at: Layer) -> Value:
+    kernel = (at.integer(11, at.integer(1)), at.integer(1))
+    left = at.integer(4)
+    top = at.integer(14, left)
+    pads = (top, left, at.integer(16, top), at.integer(15, left))
+    return at.b(
+        Col2Im,
+        at.x,
+        vector(at.b, [at.integer(21, at.integer(20)), at.integer(20)]),
+        vector(at.b, kernel),
+        dilations=(at.integer(12, at.integer(2, 1)), at.integer(2, 1)),
+        strides=(at.integer(13, at.integer(3, 1)), at.integer(3, 1)),
+        pads=pads,
+    )
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _into(b: Builder, x: Value, target: Sequence[Dim]) -> Value | None:
+    """The same elements in another shape, which keeps the batch."""
+    lengths_of(b, x)
+    numbers = [dim for dim in target if isinstance(dim, int)]
+    if len(numbers) < len(target) or len(numbers) < 2 or numbers[0] != 1:
+        return None
+    return reshaped(b, x, numbers[1:])
+
+
+@Reshape.lift("ncnn")
+def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
+    numbers = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    if numbers is None:
+        return None
+    return _into(b, data, target_of(b.dims(data), numbers, copies_zero=not allowzero))
+
+
+@Flatten.lift("ncnn")
+def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
+    lengths_of(b, input)
+    return said(b, "Flatten", input) if axis % len(b.dims(input)) == 1 else None
+
+
+@Squeeze.lift("ncnn")
+def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
+    dims = b.dims(data)
+    numbers = None if axes is None else constant_numbers(axes)
+    if numbers is None:
+        return None
+    gone = {int(axis) % len(dims) for axis in numbers}
+    return _into(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone])
+
+
+@Unsqueeze.lift("ncnn")
+def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
+    numbers = constant_numbers(axes)
+    if numbers is None:
+        return None
+    rank = len(b.dims(data)) + len(numbers)
+    new = {int(axis) % rank for axis in numbers}
+    rest = iter(b.dims(data))
+    return None if 0 in new else _into(b, data, [1 if axis in new else next(rest) for axis in range(rank)])
+
+
+@Transpose.lift("ncnn")
+def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
+    rank = len(lengths_of(b, data)) + 1
+    number = order_of(tuple(reversed(range(rank))) if perm is None else perm)
+    return None if number is None else said(b, "Permute", data, p0=number)
+
+
+@Concat.lift("ncnn")
+def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
+    rank = len(b.dims(inputs[0])) - 1
+    blobs = [blob(b, each, rank) for each in inputs]
+    return said(b, "Concat", *blobs, p0=blob_axis(axis, rank + 1))
+
+
+@Split.lift("ncnn")
+def lift_split(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Value, ...] | None:
+    lengths = lengths_of(b, input)
+    place = blob_axis(axis, len(lengths) + 1)
+    if split is not None:
+        parts = constant_numbers(split)
+    else:
+        size = -(-lengths[place] // (num_outputs or b.count))
+        parts = tuple(min(size, lengths[place] - start) for start in range(0, lengths[place], size))
+    if parts is None or len(parts) != b.count:
+        return None
+    dims = b.dims(input)
+    facts = [TensorFact(DType.FLOAT32, (*dims[: place + 1], int(n), *dims[place + 2 :])) for n in parts]
+    attributes: dict[str, object] = {"0": tuple(map(int, parts)), "1": place}
+    return b.word("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
+
+
+@Tile.lift("ncnn")
+def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
+    times = constant_numbers(repeats)
+    lengths_of(b, input)
+    if times is None or times[0] != 1:
+        return None
+    return said(b, "Tile", input, p2=tuple(map(int, times[1:])))
+
+
+@Expand.lift("ncnn")
+def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
+    """Copies along the axes of length 1."""
+    wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    lengths = lengths_of(b, input)
+    numbers = [1 if wanted is None else n for n in wanted or () if isinstance(n, int)]
+    if wanted is None or len(numbers) < len(wanted) or len(numbers) > len(lengths) + 1:
+        return None
+    target = [1] * (len(lengths) + 1 - len(numbers)) + numbers
+    if target[0] != 1:
+        return None
+    times = tuple(n if m == 1 else 1 for n, m in zip(target[1:], lengths, strict=True))
+    return said(b, "Tile", input, p2=times) if any(n != 1 for n in times) else said(b, "Noop", input)
+
+
+@DepthToSpace.lift("ncnn")
+def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    lengths_of(b, input)
+    return said(b, "PixelShuffle", input, p0=blocksize, p1=int(mode == "DCR"))

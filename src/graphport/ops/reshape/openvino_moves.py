@@ -1,0 +1,399 @@
+"""Elements that keep their values and change their places, in OpenVINO; all but `Reshape` itself."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.indexing import Slice
+from graphport.ops.inner import itself, said_reshape, say
+from graphport.ops.operands import (
+    as_int64,
+    as_vector,
+    cast,
+    integers,
+    needed,
+    reshaped,
+    sizes,
+    transposed,
+    vector,
+)
+from graphport.ops.padding import Pad
+from graphport.ops.reshape import (
+    Concat,
+    DepthToSpace,
+    Expand,
+    Flatten,
+    Identity,
+    Reshape,
+    Shape,
+    Size,
+    SpaceToDepth,
+    Split,
+    Squeeze,
+    Tile,
+    Transpose,
+    Unsqueeze,
+)
+from graphport.ops.shapes import axis_index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset16.Identity")
+def identity(b: Builder, x: Value) -> Value:
+    """`x` itself."""
+    return b(Identity, x)
+
+
+@Identity.lift("openvino")
+def lift_identity(b: Builder, input: Value) -> Lifted:
+    return (itself(b, input),) if isinstance(input.fact, TensorFact) else None
+
+
+@lower("openvino", "opset1.Transpose")
+def transpose(b: Builder, x: Value, order: Value) -> Value:
+    """The axes in another order; in reverse where the order is empty."""
+    perm = needed(order, "the order of a transposition")
+    return b(Transpose, x, perm=perm or None)
+
+
+@Transpose.lift("openvino")
+def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+    order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
+    return b.word("opset1.Transpose", data, vector(b, order))
+
+
+@lower("openvino", "opset1.Squeeze")
+@lower("openvino", "opset15.Squeeze")
+def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip: bool = False) -> Value:
+    """`x` without axes of length 1; those of another length stay where that is allowed."""
+    if axes is None:
+        return b(Squeeze, x)
+    if not allow_axis_skip:
+        return b(Squeeze, x, as_vector(b, axes))
+    dims = b.dims(x)
+    wanted = [axis_index(axis, len(dims)) for axis in needed(axes, "axes of a squeeze that may skip some")]
+    if any(isinstance(dims[axis], Symbolic) for axis in wanted):
+        message = "whether an axis is squeezed depends on an extent that is not known"
+        raise UnsupportedError(message)
+    ones = [axis for axis in wanted if dims[axis] == 1]
+    return b(Squeeze, x, vector(b, ones)) if ones else b(Identity, x)
+
+
+@Squeeze.lift("openvino")
+def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+    if axes is not None:
+        return b.word("opset1.Squeeze", data, axes)
+    dims = b.dims(data)
+    ones = [axis for axis, n in enumerate(sizes(dims)) if n == 1]
+    return b.word("opset1.Squeeze", data, vector(b, ones)) if ones else (itself(b, data),)
+
+
+@lower("openvino", "opset1.Unsqueeze")
+def unsqueeze(b: Builder, x: Value, axes: Value) -> Value:
+    """`x` with axes of length 1 more."""
+    return b(Unsqueeze, x, as_vector(b, axes))
+
+
+@Unsqueeze.lift("openvino")
+def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
+    return b.word("opset1.Unsqueeze", data, axes)
+
+
+@lower("openvino", "opset1.Concat")
+def concat(b: Builder, *inputs: Value, axis: int) -> Value:
+    """One behind the other along an axis."""
+    return b(Concat, *inputs, axis=axis)
+
+
+@Concat.lift("openvino")
+def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
+    return b.word("opset1.Concat", *inputs, axis=axis)
+
+
+@lower("openvino", "opset1.Split")
+def split(b: Builder, x: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
+    """As many equal parts along an axis."""
+    (place,) = needed(axis, "the axis of a split")
+    length = b.dims(x)[axis_index(place, len(b.dims(x)))]
+    if isinstance(length, int) and (num_splits < 1 or length % num_splits):
+        message = f"{length} entries are not {num_splits} equal parts"
+        raise ShapeError(message)
+    return b.results(Split, num_splits, x, axis=place, num_outputs=num_splits)
+
+
+@lower("openvino", "opset1.VariadicSplit")
+def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[Value, ...]:
+    """Parts of these lengths along an axis; one length may be -1, for what is left."""
+    (place,) = needed(axis, "the axis of a split")
+    parts = integers(lengths)
+    if parts is None:
+        return b.results(Split, b.count, x, as_int64(b, lengths), axis=place)
+    if -1 not in parts:
+        return b.results(Split, len(parts), x, vector(b, parts), axis=place)
+    whole = b.dims(x)[axis_index(place, len(b.dims(x)))]
+    rest = sum(n for n in parts if n != -1)
+    if isinstance(whole, int):
+        known = [whole - rest if n == -1 else n for n in parts]
+        return b.results(Split, len(known), x, vector(b, known), axis=place)
+    return tuple(_parts(b, x, place, parts))
+
+
+def _parts(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> list[Value]:
+    """Pieces of an axis whose length is open: those before the open one from the front, the others from behind."""
+    found: list[Value] = []
+    last = np.iinfo(np.int64).max
+    open_one = list(lengths).index(-1)
+    for number, length in enumerate(lengths):
+        before, behind = sum(lengths[:number]), sum(lengths[number + 1 :])
+        if number < open_one:
+            start, end = before, before + length
+        elif number == open_one:
+            start, end = before, -behind or last
+        else:
+            start, end = -(behind + length), -behind or last
+        found.append(b(Slice, x, vector(b, [start]), vector(b, [end]), vector(b, [axis])))
+    return found
+
+
+@Split.lift("openvino")
+def lift_split(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> Lifted:
+    dims = b.dims(input)
+    place = b.constant(np.array(axis_index(axis, len(dims)), np.int64))
+    del num_outputs
+    facts = [UNKNOWN] * b.count
+    if split is not None:
+        return b.word("opset1.VariadicSplit", input, place, split, facts=facts)
+    length = dims[axis]
+    if not isinstance(length, int):
+        return b.word("opset1.Split", input, place, facts=facts, num_splits=b.count)
+    part = -(-length // b.count)
+    if part * b.count == length:
+        return b.word("opset1.Split", input, place, facts=facts, num_splits=b.count)
+    parts = [min(part, max(length - part * number, 0)) for number in range(b.count)]
+    return b.word("opset1.VariadicSplit", input, place, vector(b, parts), facts=facts)
+
+
+@lower("openvino", "opset1.ShapeOf")
+@lower("openvino", "opset3.ShapeOf")
+def shape_of(b: Builder, x: Value, *, output_type: DType = DType.INT64) -> Value:
+    """The extents of `x`."""
+    return cast(b, b(Shape, x), output_type)
+
+
+@Shape.lift("openvino")
+def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Lifted:
+    if start == 0 and end is None:
+        return b.word("opset3.ShapeOf", data)
+    whole = say(b, "opset3.ShapeOf", data)
+    last = np.iinfo(np.int32).max if end is None else end
+    return b.word("opset8.Slice", whole, vector(b, [start]), vector(b, [last]), vector(b, [1]), vector(b, [0]))
+
+
+@Size.lift("openvino")
+def lift_size(b: Builder, data: Value) -> Lifted:
+    whole = say(b, "opset3.ShapeOf", data)
+    return b.word("opset1.ReduceProd", whole, vector(b, [0]), keep_dims=False)
+
+
+@lower("openvino", "opset1.Broadcast")
+@lower("openvino", "opset3.Broadcast")
+def broadcast(b: Builder, x: Value, target: Value, mapping: Value | None = None, *, mode: str = "numpy") -> Value:
+    """`x` repeated to a shape; in the explicit mode its axes stand where the mapping says."""
+    shape = as_vector(b, target)
+    if mode == "explicit" and mapping is not None:
+        return b(Expand, _mapped(b, x, needed(mapping, "the mapping of axes"), target), shape)
+    if mode not in ("numpy", "bidirectional", "explicit"):
+        message = f"broadcasting as {mode} does it"
+        raise UnsupportedError(message)
+    return b(Expand, x, shape)
+
+
+def _mapped(b: Builder, x: Value, places: tuple[int, ...], target: Value) -> Value:
+    """`x` with an axis of 1 for each of the target that is not its own."""
+    (rank,) = sizes(b.dims(target), "the rank of a broadcast")
+    dims = b.dims(x)
+    if len(places) != len(dims) or len(set(places)) != len(places):
+        # One number goes everywhere, whatever its axis is mapped to.
+        if prod(sizes(dims)) == 1:
+            return reshaped(b, x, ())
+        message = f"{len(dims)} axes are mapped to {places}"
+        raise ShapeError(message)
+    order = sorted(range(len(places)), key=places.__getitem__)
+    missing = [axis for axis in range(rank) if axis not in places]
+    x = transposed(b, x, order)
+    return b(Unsqueeze, x, vector(b, missing)) if missing else x
+
+
+@Expand.lift("openvino")
+def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
+    return b.word("opset3.Broadcast", input, shape, mode="bidirectional")
+
+
+@lower("openvino", "opset1.Tile")
+def tile(b: Builder, x: Value, repeats: Value) -> Value:
+    """`x` repeated along each axis; the shorter of shape and counts is led by ones."""
+    counts = as_vector(b, repeats)
+    rank = len(b.dims(x))
+    (given,) = sizes(b.dims(counts), "how many axes are repeated")
+    if given < rank:
+        counts = b(Concat, vector(b, [1] * (rank - given)), counts, axis=0)
+    elif given > rank:
+        x = b(Unsqueeze, x, vector(b, range(given - rank)))
+    return b(Tile, x, counts)
+
+
+@Tile.lift("openvino")
+def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
+    return b.word("opset1.Tile", input, repeats)
+
+
+def _spread(dims: Sequence[Dim]) -> list[int]:
+    """Extents for a `Reshape`: 0 for one that only a run can tell, which stays where it is."""
+    return [dim if isinstance(dim, int) else 0 for dim in dims]
+
+
+@lower("openvino", "opset1.DepthToSpace")
+def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> Value:
+    """Channels spread over blocks of places; blocks come first among the channels, or last."""
+    dims = b.dims(x)
+    if len(dims) == 4:
+        return b(DepthToSpace, x, blocksize=block_size, mode="DCR" if mode == "blocks_first" else "CRD")
+    n, c, *places = sizes(dims, "the shape of a space of another rank than 2")
+    k, r = block_size, len(dims) - 2
+    depth = c // k**r
+    if mode == "blocks_first":
+        parts, first, depth_at = [n, *[k] * r, depth, *places], 1, r + 1
+    else:
+        parts, first, depth_at = [n, depth, *[k] * r, *places], 2, 1
+    pairs = [axis for i in range(r) for axis in (r + 2 + i, first + i)]
+    moved = transposed(b, reshaped(b, x, parts), [0, depth_at, *pairs])
+    return reshaped(b, moved, [n, depth, *(p * k for p in places)])
+
+
+@DepthToSpace.lift("openvino")
+def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
+    said = "blocks_first" if mode == "DCR" else "depth_first"
+    return b.word("opset1.DepthToSpace", input, block_size=blocksize, mode=said)
+
+
+@lower("openvino", "opset1.SpaceToDepth")
+def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> Value:
+    """Blocks of places gathered into channels; blocks come first among them, or last."""
+    dims = b.dims(x)
+    if len(dims) == 4 and mode == "blocks_first":
+        return b(SpaceToDepth, x, blocksize=block_size)
+    n, c, *places = sizes(dims, "the shape of a space")
+    k, r = block_size, len(dims) - 2
+    apart = reshaped(b, x, [n, c, *(part for p in places for part in (p // k, k))])
+    blocks, rest = [3 + 2 * i for i in range(r)], [2 + 2 * i for i in range(r)]
+    order = [0, *blocks, 1, *rest] if mode == "blocks_first" else [0, 1, *blocks, *rest]
+    return reshaped(b, transposed(b, apart, order), [n, c * k**r, *(p // k for p in places)])
+
+
+@SpaceToDepth.lift("openvino")
+def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
+    return b.word("opset1.SpaceToDepth", input, block_size=blocksize, mode="blocks_first")
+
+
+@lower("openvino", "opset1.ShuffleChannels")
+def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> Value:
+    """Groups of an axis dealt out one after another."""
+    dims = b.dims(x)
+    axis = axis_index(axis, len(dims))
+    length = dims[axis]
+    if isinstance(length, int) and (group < 1 or length % group):
+        message = f"{length} entries are not {group} groups"
+        raise ShapeError(message)
+    (count,) = sizes([length], "the length of the axis that is shuffled")
+    # With the rest joined to one axis before and one behind, nothing but the shuffled axis needs to be known.
+    before, behind = dims[:axis], dims[axis + 1 :]
+    apart = _reshaped_around(b, x, before, [group, count // group], behind)
+    order = [*range(axis), axis + 1, axis, *range(axis + 2, len(dims) + 1)]
+    return _reshaped_around(b, b(Transpose, apart, perm=tuple(order)), before, [count], behind)
+
+
+def _reshaped_around(
+    b: Builder, x: Value, before: Sequence[Dim], middle: Sequence[int], behind: Sequence[Dim]
+) -> Value:
+    """A reshape of the middle axes alone; open extents before it are copied, one behind it is inferred."""
+    shape = [*_spread(before), *middle, *(dim if isinstance(dim, int) else -1 for dim in behind)]
+    if shape.count(-1) <= 1:
+        return reshaped(b, x, shape)
+    parts = [b(Shape, x, end=len(before)), vector(b, middle), b(Shape, x, start=len(b.dims(x)) - len(behind))]
+    return b(Reshape, x, b(Concat, *parts, axis=0))
+
+
+@lower("openvino", "opset2.SpaceToBatch")
+def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_end: Value) -> Value:
+    """Blocks of places gathered into the batch, after padding with zeros."""
+    k = needed(block, "the block")
+    pads = (*needed(pads_begin, "padding"), *needed(pads_end, "padding"))
+    if any(pads):
+        x = b(Pad, x, vector(b, pads))
+    n, *dims = sizes(b.dims(x), "the shape of a space")
+    rank = len(dims)
+    apart = reshaped(b, x, [n, *(part for d, s in zip(dims, k[1:], strict=True) for part in (d // s, s))])
+    order = [*(2 + 2 * i for i in range(rank)), 0, *(1 + 2 * i for i in range(rank))]
+    return reshaped(b, transposed(b, apart, order), [n * prod(k), *(d // s for d, s in zip(dims, k[1:], strict=True))])
+
+
+@lower("openvino", "opset2.BatchToSpace")
+def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops_end: Value) -> Value:
+    """The batch spread over blocks of places, then cropped."""
+    k = needed(block, "the block")
+    begins, ends = needed(crops_begin, "crops"), needed(crops_end, "crops")
+    n, *dims = sizes(b.dims(x), "the shape of a space")
+    rank = len(dims)
+    apart = reshaped(b, x, [*k[1:], n // prod(k), *dims])
+    order = [rank, *(axis for i in range(rank) for axis in (rank + 1 + i, i))]
+    whole = reshaped(b, transposed(b, apart, order), [n // prod(k), *(d * s for d, s in zip(dims, k[1:], strict=True))])
+    if not any((*begins, *ends)):
+        return whole
+    stops = [length - end for length, end in zip(sizes(b.dims(whole)), ends, strict=True)]
+    return b(Slice, whole, vector(b, begins), vector(b, stops), vector(b, range(rank + 1)))
+
+
+@lower("openvino", "opset2.ReorgYolo")
+def reorg_yolo(b: Builder, x: Value, *, stride: int) -> Value:
+    """Darknet's rearrangement, which reads the channels as a space that it gathers blocks of, and keeps its order."""
+    n, c, h, w = sizes(b.dims(x), "the shape")
+    k = stride
+    # Counted as [C/k², H, k, W, k], a place of the source is [k, k, C/k², H, W] of the result.
+    apart = reshaped(b, x, [n, c // k**2, h, k, w, k])
+    moved = transposed(b, apart, [0, 3, 5, 1, 2, 4])
+    return reshaped(b, moved, [n, c * k**2, h // k, w // k])
+
+
+@Flatten.lift("openvino")
+def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+    dims = b.dims(input)
+    place = axis + len(dims) if axis < 0 else axis
+    left, right = dims[:place], dims[place:]
+    if all(isinstance(dim, int) for dim in left):
+        rows = prod(sizes(left))
+        columns = prod(sizes(right)) if all(isinstance(dim, int) for dim in right) else -1
+        return (said_reshape(b, input, [rows, columns]),)
+    if all(isinstance(dim, int) for dim in right):
+        return (said_reshape(b, input, [-1, prod(sizes(right))]),)
+    whole = say(b, "opset3.ShapeOf", input)
+    first = say(b, "opset8.Slice", whole, vector(b, [0]), vector(b, [place]), vector(b, [1]), vector(b, [0]))
+    rows = say(b, "opset1.ReduceProd", first, vector(b, [0]), keep_dims=True)
+    wanted = say(b, "opset1.Concat", rows, vector(b, [-1]), axis=0)
+    return b.word("opset1.Reshape", input, wanted, special_zero=False)

@@ -1,0 +1,279 @@
+"""Signals: Fourier transforms, windows, and the mel scale."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from graphport.core.dims import Dim, Symbolic, decide_less, maximum
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.shapes import same_dim
+from graphport.ops.special import widened
+from graphport.ops.types import FLOATS, INDICES, INT64, NUMBERS_4, Tensor, Types
+
+T1 = Annotated[Tensor, Types("T1", FLOATS)]
+T2 = Annotated[Tensor, Types("T2", INDICES)]
+Axis = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Size = Annotated[Tensor, Types("T1", INDICES)]
+Window = Annotated[Tensor, Types("T2", NUMBERS_4)]
+Edge = Annotated[Tensor, Types("T2", FLOATS)]
+Mel = Annotated[Tensor, Types("T3", NUMBERS_4)]
+
+
+def _one(fact: TensorFact | None, otherwise: Dim) -> Dim:
+    """The number that a scalar operand holds: `otherwise` where it is absent, open where only a run tells."""
+    if fact is None:
+        return otherwise
+    return OPEN if not fact.elements else fact.elements[0]
+
+
+def _dft_shape(
+    input: TensorFact,
+    dft_length: TensorFact | None = None,
+    axis: TensorFact | None = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> TensorFact:
+    rank = input.rank
+    parts = input.dims[-1] if rank else 1
+    if rank < 2 or (isinstance(parts, int) and parts not in (1, 2)):
+        message = f"input is {input}"
+        raise ShapeError(message, "its last axis has the real and, unless there is none, the imaginary part")
+    if onesided and (parts == 1 if inverse else parts == 2):
+        message = f"half of the spectrum of {'real' if inverse else 'complex'} numbers"
+        raise ShapeError(message, "onesided goes with a real signal, or, inverse, with its spectrum")
+    last = 1 if inverse and onesided else 2
+    place = _one(axis, -2)
+    if isinstance(place, Symbolic):
+        return input.with_shape((*[OPEN] * (rank - 1), last))
+    if not -rank <= place <= rank - 2 or place == -1:
+        message = f"axis {place} of a tensor of rank {rank}"
+        raise ShapeError(message, f"-{rank} to -2, or 0 to {rank - 2}")
+    given = input.dims[place]
+    length = _one(dft_length, 2 * (given - 1) if inverse and onesided else given)
+    if decide_less(length, 1):
+        message = f"a transform of length {length}"
+        raise ShapeError(message)
+    dims = list(input.dims)
+    dims[place] = length // 2 + 1 if onesided and not inverse else length
+    dims[-1] = last
+    return input.with_shape(dims)
+
+
+@op(
+    shape=_dft_shape,
+    since=20,
+    outputs=("output",),
+    exactness="accumulation",
+    index_operands=("dft_length", "axis"),
+)
+def DFT(
+    input: T1, dft_length: T2 | None = None, axis: Axis | None = None, *, inverse: int = 0, onesided: int = 0
+) -> T1:
+    """The discrete Fourier transform along `axis`; the last axis holds real and imaginary parts.
+
+    The signal is cut or filled with zeros to `dft_length`. The inverse is divided by the length. Of a real signal
+    `onesided` gives the first half of the spectrum, of which, with `inverse`, it makes the real signal again.
+
+    Shapes: input [*s, 1 or 2], dft_length [], axis [] → [*s with dft_length or its half + 1, 2], or 1 where real.
+
+    Raises:
+        ShapeError: the last axis holds no parts of numbers, or `axis` is it.
+
+    Source: ONNX DFT-20.
+    """
+    place = -2 if axis is None else int(axis.reshape(-1)[0])
+    place = place if place >= 0 else place + input.ndim
+    wide = widened(input)
+    numbers = wide[..., 0] + 1j * wide[..., 1] if wide.shape[-1] == 2 else wide[..., 0]
+    given = input.shape[place]
+    default = 2 * (given - 1) if inverse and onesided else given
+    length = default if dft_length is None else int(dft_length.reshape(-1)[0])
+    return _transformed(numbers, length, place, inverse=inverse, onesided=onesided).astype(input.dtype)
+
+
+def _transformed(numbers: Tensor, length: int, axis: int, *, inverse: int, onesided: int) -> Tensor:
+    if inverse and onesided:
+        return np.fft.irfft(numbers, length, axis)[..., None]
+    if inverse:
+        found: Any = np.fft.ifft(numbers, length, axis)
+    else:
+        found = np.fft.fft(numbers, length, axis)
+        found = np.take(found, range(length // 2 + 1), axis) if onesided else found
+    return np.stack((found.real, found.imag), -1)
+
+
+def _stft_shape(
+    signal: TensorFact,
+    frame_step: TensorFact,
+    window: TensorFact | None = None,
+    frame_length: TensorFact | None = None,
+    *,
+    onesided: int = 1,
+) -> TensorFact:
+    if signal.rank != 3 or (isinstance(signal.dims[2], int) and signal.dims[2] not in (1, 2)):
+        message = f"signal is {signal}"
+        raise ShapeError(message, "samples, places, and real parts with or without imaginary ones")
+    batch, total, _ = signal.dims
+    own = total if window is None else window.dims[0] if window.rank == 1 else OPEN
+    length = _one(frame_length, own)
+    if window is not None and window.shape is not None and length is not OPEN:
+        length = same_dim(length, own, "frame_length and the window")
+    step = _one(frame_step, 1)
+    if decide_less(step, 1) or decide_less(length, 1) or decide_less(total, length):
+        message = f"frames of {length} every {step} of {total} places"
+        raise ShapeError(message)
+    is_open = any(isinstance(n, Symbolic) and n == OPEN for n in (step, length))
+    frames = OPEN if is_open else (total - length) // step + 1
+    return signal.with_shape((batch, frames, OPEN if length is OPEN else length // 2 + 1 if onesided else length, 2))
+
+
+@op(
+    shape=_stft_shape,
+    since=17,
+    outputs=("output",),
+    exactness="accumulation",
+    index_operands=("frame_step", "frame_length"),
+)
+def STFT(
+    signal: T1, frame_step: T2, window: T1 | None = None, frame_length: T2 | None = None, *, onesided: int = 1
+) -> T1:
+    """The Fourier transform of frames, each times the window, that begin every `frame_step` places.
+
+    A frame is as long as the window, or `frame_length`; `onesided` keeps the first half of the spectrum.
+
+    Shapes: signal [B, L, 1 or 2], frame_step [], window [F], frame_length [] → [B, (L - F) // step + 1, F // 2 + 1
+    or F, 2].
+
+    Raises:
+        ShapeError: the operands do not fit each other, or a frame is longer than the signal.
+
+    Source: ONNX STFT-17.
+    """
+    own = signal.shape[1] if window is None else window.shape[0]
+    length = own if frame_length is None else int(frame_length.reshape(-1)[0])
+    step = int(frame_step.reshape(-1)[0])
+    wide = widened(signal)
+    numbers = wide[..., 0] + 1j * wide[..., 1] if wide.shape[-1] == 2 else wide[..., 0]
+    frames = np.lib.stride_tricks.sliding_window_view(numbers, length, 1)[:, ::step]
+    weighted = frames if window is None else frames * widened(window)
+    return _transformed(weighted, length, 2, inverse=0, onesided=onesided).astype(signal.dtype)
+
+
+def _window_shape(size: TensorFact, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> TensorFact:
+    if output_datatype not in NUMBERS_4:
+        message = f"output_datatype is {output_datatype}"
+        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
+    length = _one(size, OPEN)
+    if decide_less(length, 0):
+        message = f"a window of {length} places"
+        raise ShapeError(message)
+    return TensorFact(output_datatype, (length,))
+
+
+def _angles(size: Tensor, periodic: int) -> Tensor:
+    """Places of a window as angles: a full turn takes it whole if `periodic`, else without its last place."""
+    length = int(size.reshape(-1)[0])
+    return 2 * np.pi * np.arange(length) / max(length if periodic else length - 1, 1)
+
+
+@op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
+def HannWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
+    """`(1 - cos(2 π n / N)) / 2`, with N the size if `periodic`, else one less.  Shapes: size [] → [size].
+
+    Raises:
+        ShapeError: the size is negative, or the type holds no numbers.
+
+    Source: ONNX HannWindow-17.
+    """
+    return (0.5 - 0.5 * np.cos(_angles(size, periodic))).astype(output_datatype.numpy)
+
+
+@op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
+def HammingWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
+    """`(25 - 21 cos(2 π n / N)) / 46`, with N the size if `periodic`, else one less.  Shapes: size [] → [size].
+
+    Raises:
+        ShapeError: the size is negative, or the type holds no numbers.
+
+    Source: ONNX HammingWindow-17.
+    """
+    return ((25 - 21 * np.cos(_angles(size, periodic))) / 46).astype(output_datatype.numpy)
+
+
+@op(shape=_window_shape, since=17, outputs=("output",), index_operands=("size",))
+def BlackmanWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Window:
+    """`0.42 - cos(a) / 2 + 0.08 cos(2 a)` with `a = 2 π n / N`, N the size if `periodic`, else one less.
+
+    Shapes: size [] → [size].
+
+    Raises:
+        ShapeError: the size is negative, or the type holds no numbers.
+
+    Source: ONNX BlackmanWindow-17.
+    """
+    angle = _angles(size, periodic)
+    return (0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle)).astype(output_datatype.numpy)
+
+
+def _mel_shape(
+    num_mel_bins: TensorFact,
+    dft_length: TensorFact,
+    sample_rate: TensorFact,
+    lower_edge_hertz: TensorFact,
+    upper_edge_hertz: TensorFact,
+    *,
+    output_datatype: DType = DType.FLOAT32,
+) -> TensorFact:
+    if output_datatype not in NUMBERS_4:
+        message = f"output_datatype is {output_datatype}"
+        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
+    bins, length = _one(num_mel_bins, OPEN), _one(dft_length, OPEN)
+    return TensorFact(output_datatype, (OPEN if length is OPEN else length // 2 + 1, maximum(bins, 0)))
+
+
+@op(
+    shape=_mel_shape,
+    since=17,
+    outputs=("output",),
+    index_operands=("num_mel_bins", "dft_length", "sample_rate"),
+)
+def MelWeightMatrix(
+    num_mel_bins: Size,
+    dft_length: Size,
+    sample_rate: Size,
+    lower_edge_hertz: Edge,
+    upper_edge_hertz: Edge,
+    *,
+    output_datatype: DType = DType.FLOAT32,
+) -> Mel:
+    """Weights of the frequencies of a transform in each of the mel bins, a triangle of height 1 for each.
+
+    `mel(f) = 2595 log10(1 + f / 700)`; corners of the triangles stand at equal distances on that scale.
+
+    Shapes: five [] → [dft_length // 2 + 1, num_mel_bins].
+
+    Raises:
+        ShapeError: the type holds no numbers.
+        IndexError: an edge lies beyond the frequencies of the transform.
+
+    Source: ONNX MelWeightMatrix-17.
+    """
+    bins, length, rate = (int(x.reshape(-1)[0]) for x in (num_mel_bins, dft_length, sample_rate))
+    low, high = (2595 * np.log10(1 + float(x.reshape(-1)[0]) / 700) for x in (lower_edge_hertz, upper_edge_hertz))
+    mels = low + np.arange(bins + 2) * ((high - low) / (bins + 2))
+    corners = ((length + 1) * 700 * (10 ** (mels / 2595) - 1) // rate).astype(np.int64)
+    if corners.min() < 0 or corners.max() > length // 2:
+        message = f"corners {corners.min()} to {corners.max()} of {length // 2 + 1} frequencies"
+        raise IndexError(message)
+    place = np.arange(length // 2 + 1)[:, None]
+    left, middle, right = corners[:-2], corners[1:-1], corners[2:]
+    rising = (place - left) / np.maximum(middle - left, 1)
+    falling = (right - place) / np.maximum(right - middle, 1)
+    weights = np.where((place >= left) & (place <= middle), rising, 0)
+    weights = np.where((place >= middle) & (place < right), falling, weights)
+    return np.where((middle == left) & (place == middle), 1, weights).astype(output_datatype.numpy)

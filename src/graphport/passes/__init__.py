@@ -1,0 +1,1 @@
+"""Canonical graph to canonical graph with the same meaning: one file a pass, and lists of passes."""

@@ -1,0 +1,319 @@
+"""Folding an affine map into the weights and bias of the operator before or after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.passes.affine import Affine, of_batchnorm
+from graphport.passes.journal import Left
+from graphport.passes.substitution import reals, rounded, set_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from graphport.core.dtypes import DType
+    from graphport.ir.graph import Node, Value
+
+    Reals: TypeAlias = NDArray[np.float64]
+
+
+def absorb_after(node: Node, affine: Affine) -> None:
+    """Let `node`, which computes `x`, compute `x * factor + summand` instead.
+
+    Conv and ConvTranspose: `w * k`, `b * k + s`, with the factor along the feature maps.
+    Gemm: `alpha * A @ (B * k) + (beta * C * k + s)`; its `beta` becomes 1.
+    MatMul: a factor alone, in the constant operand that has the channels' axis.
+    BatchNormalization: `scale * k`, `B * k + s`.
+
+    Raises:
+        Left: a weight or bias that would have to change is no floating constant, or a number would not be finite.
+    """
+    _AFTER[node.op](node, affine)
+
+
+def is_absorbing(node: Node) -> bool:
+    """Whether `absorb_after` knows the operator."""
+    return node.op in _AFTER
+
+
+def absorb_before(node: Node, affine: Affine) -> None:
+    """Let `node`, which reads `x * factor + summand` as its first operand, read `x` and compute the same.
+
+    Conv: `w * k` with the factor along the input channels, and a bias larger by the sum of `w * s` over the window.
+    That is right where no padding is read, or the summand is 0. Gemm and MatMul of rank 2: rows of the weight.
+
+    Raises:
+        Left: a weight or bias is no floating constant, or padding stands between.
+    """
+    _BEFORE[node.op](node, affine)
+
+
+def is_foldable_before(node: Node) -> bool:
+    """Whether `absorb_before` knows the operator."""
+    return node.op in _BEFORE
+
+
+def weight_of(node: Node, index: int = 1) -> Reals:
+    """The numbers of a weight.
+
+    Raises:
+        Left: it is no floating constant.
+    """
+    found = reals(node.operand(index))
+    if found is None:
+        value = node.operand(index)
+        raise Left(f"the weight {value.name if value else ''} of {node.op} is no floating constant")
+    return found
+
+
+def _bias_of(node: Node) -> Reals | None:
+    if node.operand(2) is None:
+        return None
+    found = reals(node.operand(2))
+    if found is None:
+        raise Left(f"the bias of {node.op} is no constant")
+    return found
+
+
+def _replace(node: Node, new: dict[int, Reals | None]) -> None:
+    """Set operands all at once, or none of them."""
+    dtype = _dtype(node)
+    storages = {index: None if array is None else rounded(array, dtype) for index, array in new.items()}
+    for index, array in new.items():
+        if array is not None and storages[index] is None:
+            raise Left(f"numbers of {node.op} would be too large for {dtype}")
+    stem = node.name or node.output.name
+    for index, storage in storages.items():
+        if storage is not None:
+            set_constant(node, index, storage, f"{stem}.{'weight' if index < 2 else 'bias'}")
+
+
+def _dtype(node: Node) -> DType:
+    for value in node.operands:
+        if isinstance(value.fact, TensorFact) and value.fact.dtype is not None:
+            return value.fact.dtype
+    raise Left("its element type is not known")
+
+
+def _mapped(bias: Reals | None, affine: Affine) -> Reals | None:
+    """`b * k + s`; `None` where there is neither."""
+    if bias is not None and affine.factor is not None:
+        bias = bias * affine.factor
+    if affine.summand is None:
+        return bias
+    return affine.summand if bias is None else bias + affine.summand
+
+
+def _after_conv(node: Node, affine: Affine) -> None:
+    _after_windowed(node, affine, _maps_of_conv, lambda w, k, _: w * k.reshape(-1, *[1] * (w.ndim - 1)))
+
+
+def _after_transposed(node: Node, affine: Affine) -> None:
+    _after_windowed(node, affine, _maps_of_transposed, _scaled_transposed)
+
+
+def _after_windowed(
+    node: Node,
+    affine: Affine,
+    count: Callable[[Node], int],
+    scaled: Callable[[Reals, Reals, int], Reals],
+) -> None:
+    maps = count(node)
+    _check_length(affine, maps)
+    new: dict[int, Reals | None] = {}
+    if affine.factor is not None:
+        factor = np.broadcast_to(affine.factor, (maps,))
+        new[1] = scaled(weight_of(node), factor, _group(node))
+    bias = _mapped(_bias_of(node), affine)
+    if bias is not None:
+        new[2] = np.broadcast_to(bias, (maps,))
+    _replace(node, new)
+
+
+def _scaled_transposed(w: Reals, factor: Reals, group: int) -> Reals:
+    # [C, M/g, *k]: the maps of a group stand beside each other for each of its channels.
+    split = w.reshape(group, -1, *w.shape[1:])
+    return (split * factor.reshape(group, 1, -1, *[1] * (w.ndim - 2))).reshape(w.shape)
+
+
+def _group(node: Node) -> int:
+    group = node.attributes.get("group", 1)
+    return group if isinstance(group, int) else 1
+
+
+def _dim(value: Value | None, axis: int) -> int:
+    fact = None if value is None else value.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None or not isinstance(fact.shape[axis], int):
+        raise Left("how many feature maps there are is not known")
+    dim = fact.shape[axis]
+    return dim if isinstance(dim, int) else 0
+
+
+def _maps_of_conv(node: Node) -> int:
+    return _dim(node.operand(1), 0)
+
+
+def _maps_of_transposed(node: Node) -> int:
+    return _dim(node.operand(1), 1) * _group(node)
+
+
+def _after_gemm(node: Node, affine: Affine) -> None:
+    new: dict[int, Reals | None] = {}
+    if affine.factor is not None:
+        new[1] = _scaled_columns(node, affine.factor)
+    summand = _mapped(_beta_times_c(node), affine)
+    if summand is not None:
+        new[2] = np.atleast_1d(summand)
+    _replace(node, new)
+    if summand is not None:
+        node.remove_attribute("beta")
+
+
+def _check_length(affine: Affine, count: int) -> None:
+    for array in (affine.factor, affine.summand):
+        if array is not None and array.size not in (1, count):
+            raise Left(f"{array.size} numbers are not one for each of {count} channels")
+
+
+def _scaled_columns(node: Node, factor: Reals) -> Reals:
+    w = weight_of(node)
+    _check_length(Affine(factor, None), w.shape[0 if node.attributes.get("transB") else 1])
+    return w * factor.reshape(-1, 1) if node.attributes.get("transB") else w * factor.reshape(1, -1)
+
+
+def _beta_times_c(node: Node) -> Reals | None:
+    c = _bias_of(node)
+    beta = node.attributes.get("beta", 1.0)
+    return c if c is None or not isinstance(beta, int | float) else c * beta
+
+
+def add_to_gemm(node: Node, array: Reals) -> None:
+    """Let a `Gemm` add `array`, which broadcasts to its result, to what it adds already: `beta * C + array`.
+
+    Raises:
+        Left: its summand is no floating constant.
+    """
+    c = _beta_times_c(node)
+    _replace(node, {2: np.atleast_1d(array if c is None else c + array)})
+    node.remove_attribute("beta")
+
+
+def _after_batchnorm(node: Node, affine: Affine) -> None:
+    of_batchnorm(node)
+    scale, shift = weight_of(node, 1), weight_of(node, 2)
+    _check_length(affine, scale.size)
+    new: dict[int, Reals | None] = {2: _mapped(shift, affine)}
+    if affine.factor is not None:
+        new[1] = scale * affine.factor
+    _replace(node, new)
+
+
+def _after_matmul(node: Node, affine: Affine) -> None:
+    if affine.summand is not None:
+        raise Left("a MatMul adds nothing")
+    if affine.factor is None:
+        return
+    for index in (1, 0):
+        w = reals(node.operand(index))
+        if w is None:
+            continue
+        shape = _factor_shape(node, w.shape, index, affine.factor.size)
+        if shape is not None:
+            _replace(node, {index: w * affine.factor.reshape(shape)})
+            return
+    raise Left("no constant operand of the MatMul has the axis of the channels")
+
+
+def _factor_shape(node: Node, shape: tuple[int, ...], index: int, count: int) -> tuple[int, ...] | None:
+    """The shape in which `count` factors along axis 1 of the product multiply operand `index`; `None` if none does."""
+    if count == 1:
+        return (1,)
+    fact = node.output.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None or len(shape) < 2:
+        return None
+    axis = 1 - (len(fact.shape) - len(shape))
+    summed = len(shape) - (2 if index else 1)
+    if axis < 0 or axis == summed or shape[axis] != count:
+        return None
+    return tuple(count if each == axis else 1 for each in range(len(shape)))
+
+
+def _before_conv(node: Node, affine: Affine) -> None:
+    w = weight_of(node)
+    group = _group(node)
+    channels = w.shape[1] * group
+    _check_length(affine, channels)
+    summand = affine.summand
+    if summand is not None and summand.any() and _may_pad(node):
+        raise Left("the convolution pads: there, zeros would have to become what the summand makes of them")
+    split = w.reshape(group, -1, *w.shape[1:])
+    along = (group, 1, w.shape[1], *[1] * (w.ndim - 2))
+    new: dict[int, Reals | None] = {}
+    if summand is not None and summand.any():
+        full = np.broadcast_to(summand, (channels,)).reshape(along)
+        added = (split * full).reshape(w.shape[0], -1).sum(axis=1)
+        bias = _bias_of(node)
+        new[2] = added if bias is None else bias + added
+    if affine.factor is not None:
+        new[1] = (split * np.broadcast_to(affine.factor, (channels,)).reshape(along)).reshape(w.shape)
+    _replace(node, new)
+
+
+def _may_pad(node: Node) -> bool:
+    match node.attributes.get("auto_pad", "NOTSET"):
+        case "VALID":
+            return False
+        case "NOTSET":
+            pads = node.attributes.get("pads")
+            return isinstance(pads, tuple) and any(pads)
+        case _:
+            return True
+
+
+def _before_gemm(node: Node, affine: Affine) -> None:
+    if node.attributes.get("transA"):
+        raise Left("the channels are the rows of the product")
+    w = weight_of(node)
+    rows = w.T if node.attributes.get("transB") else w
+    _check_length(affine, rows.shape[0])
+    new: dict[int, Reals | None] = {}
+    if affine.summand is not None:
+        alpha = node.attributes.get("alpha", 1.0)
+        added = np.broadcast_to(affine.summand, (rows.shape[0],)) @ rows
+        added = added * alpha if isinstance(alpha, int | float) else added
+        c = _beta_times_c(node)
+        new[2] = added if c is None else c + added
+    if affine.factor is not None:
+        scaled = rows * np.broadcast_to(affine.factor, (rows.shape[0],))[:, None]
+        new[1] = scaled.T if node.attributes.get("transB") else scaled
+    _replace(node, new)
+    if 2 in new:
+        node.remove_attribute("beta")
+
+
+def _before_matmul(node: Node, affine: Affine) -> None:
+    if any(not isinstance(v.fact, TensorFact) or v.fact.shape is None or len(v.fact.shape) != 2 for v in node.operands):
+        raise Left("a factor of the MatMul is no matrix")
+    _before_gemm(node, affine)
+    if node.operand(2) is not None:
+        node.word = "Gemm"
+
+
+_AFTER: dict[str, Callable[[Node, Affine], None]] = {
+    "Conv": _after_conv,
+    "ConvTranspose": _after_transposed,
+    "Gemm": _after_gemm,
+    "MatMul": _after_matmul,
+    "BatchNormalization": _after_batchnorm,
+}
+
+_BEFORE: dict[str, Callable[[Node, Affine], None]] = {
+    "Conv": _before_conv,
+    "Gemm": _before_gemm,
+    "MatMul": _before_matmul,
+}

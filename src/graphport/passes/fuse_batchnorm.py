@@ -1,0 +1,140 @@
+"""Normalization by known statistics, as weights of what stands before or behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ir import rewrite
+from graphport.ir.graph import Node
+from graphport.passes.absorption import absorb_after, absorb_before, is_absorbing, is_foldable_before
+from graphport.passes.affine import Affine, of_batchnorm
+from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.substitution import add_constant, graph_of, reals, rounded, sole_reader, take_over
+
+if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph, Value
+
+
+def fuse_batchnorm(graph: Graph, journal: Journal) -> None:
+    """Fold `BatchNormalization` into the weights before it, else into those behind it.
+
+    Before  h = Conv(x, w, b);  y = BatchNormalization(h, gamma, beta, mean, var)
+    After   y = Conv(x, w * k, b * k + s)  with  k = gamma / sqrt(var + epsilon),  s = beta - mean * k
+
+    Also ConvTranspose, Gemm and another normalization; a MatMul takes the factor, and an Add behind it the summand.
+    Behind it, a Conv that reads no padding, a Gemm or a MatMul of matrices takes both.
+    Leaves alone: training, numbers that are not known or not finite, an `h` that somebody else reads or the graph
+    returns, padding. Keeps values up to rounding.
+    """
+    apply(graph, journal, _fuse, {"BatchNormalization"})
+
+
+def _fuse(node: Node) -> str:
+    affine = of_batchnorm(node)
+    reasons: list[str] = []
+    for way in (_into_before, _into_behind):
+        try:
+            return way(node, affine)
+        except Left as reason:
+            reasons.append(str(reason))
+    raise Left("; ".join(reasons))
+
+
+def _into_before(node: Node, affine: Affine) -> str:
+    value = node.operand(0)
+    producer = None if value is None else value.producer
+    if value is None or producer is None or not (is_absorbing(producer) or producer.op == "Add"):
+        raise Left("what stands before it takes no factors")
+    if sole_reader(value) is not node:
+        raise Left(f"{value.name} is read elsewhere, too" if len(value.uses) > 1 else f"{value.name} is not its own")
+    if producer.op == "Add":
+        return _into_sum(node, producer, affine)
+    if producer.op == "MatMul":
+        return _into_product(node, producer, affine)
+    absorb_after(producer, affine)
+    _stand_in(node, value)
+    return f"became weights of {producer.op} {producer.name}".rstrip()
+
+
+def _into_product(node: Node, product: Node, affine: Affine) -> str:
+    """`y = x W k + s`: the factor goes into the weight, the summand stays as an Add."""
+    graph, storage = graph_of(node), _summand(node, affine)
+    absorb_after(product, Affine(affine.factor, None))
+    summand = add_constant(graph, storage, f"{node.output.name}.bias")
+    add = Node("Add", [product.output, summand], (), name=node.name, origin=node.origin)
+    graph.insert_before(node, add)
+    add.take_outputs(node)
+    graph.remove(node)
+    return f"became weights of {product.op} {product.name} and an Add".replace("  ", " ")
+
+
+def _into_sum(node: Node, total: Node, affine: Affine) -> str:
+    """`y = (x W + c) k + s`: the factor goes into both, the summand into `c`."""
+    index = next((index for index in (1, 0) if reals(total.operand(index)) is not None), None)
+    product = None if index is None else total.operand(1 - index)
+    constant = None if index is None else reals(total.operand(index))
+    if index is None or constant is None or product is None or product.producer is None:
+        raise Left("what stands before it takes no factors")
+    weighted = product.producer
+    if weighted.op != "MatMul" or sole_reader(product) is not total:
+        raise Left("what stands before it takes no factors")
+    fact = product.fact
+    if product.fact != total.output.fact or affine.factor is None or affine.summand is None:
+        raise Left(f"the Add before it makes {product.name} larger, or may")
+    rank = len(getattr(fact, "shape", None) or ())
+    along = (-1, *[1] * (rank - 2))
+    storage = rounded(constant * affine.factor.reshape(along) + affine.summand.reshape(along), _dtype(node))
+    if storage is None:
+        raise Left("a summand would not be finite")
+    absorb_after(weighted, Affine(affine.factor, None))
+    graph = graph_of(node)
+    total.set_input(index, add_constant(graph, storage, f"{node.output.name}.bias"))
+    _stand_in(node, total.output)
+    return f"became weights of {weighted.op} {weighted.name} and its summand".replace("  ", " ")
+
+
+def _into_behind(node: Node, affine: Affine) -> str:
+    value, result = node.operand(0), node.output
+    readers = [use.user for use in result.uses]
+    if value is None or not readers or result.is_output:
+        raise Left("the graph returns it")
+    for use in result.uses:
+        if not isinstance(use.user, Node) or use.user.graph is not node.graph or use.index != 0:
+            raise Left("a reader takes it elsewhere than as the first operand, or stands in a body")
+        if not is_foldable_before(use.user):
+            raise Left(f"{use.user.op} behind it takes no factors")
+    targets = [reader for reader in readers if isinstance(reader, Node)]
+    if len(targets) > 1:
+        raise Left("it has several readers")
+    absorb_before(targets[0], affine)
+    rewrite.replace(result, value)
+    rewrite.erase(node)
+    return f"became weights of {targets[0].op} {targets[0].name} behind it".replace("  ", " ")
+
+
+def _stand_in(node: Node, value: Value) -> None:
+    """Let `value`, which only `node` reads, be the result of `node`, which goes."""
+    old = node.output
+    node.inputs = ()
+    take_over(old, value)
+    rewrite.erase(node)
+
+
+def _summand(node: Node, affine: Affine) -> Storage:
+    fact = node.output.fact
+    shape = getattr(fact, "shape", None)
+    if shape is None or affine.summand is None:
+        raise Left("the rank of its operand is not known")
+    storage = rounded(affine.summand.reshape(-1, *[1] * (len(shape) - 2)), _dtype(node))
+    if storage is None:
+        raise Left("a summand would not be finite")
+    return storage
+
+
+def _dtype(node: Node) -> DType:
+    dtype = getattr(node.output.fact, "dtype", None)
+    if dtype is None:
+        raise Left("its element type is not known")
+    return dtype

@@ -1,0 +1,66 @@
+"""Sums with a constant, as biases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.passes.absorption import absorb_after, add_to_gemm
+from graphport.passes.affine import of_arithmetic
+from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.substitution import is_real_constant, reals, sole_reader, take_over
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+
+_BIASED = frozenset(("Conv", "ConvTranspose", "Gemm", "BatchNormalization"))
+
+
+def fuse_bias(graph: Graph, journal: Journal) -> None:
+    """Fold an `Add` or `Sub` of a constant into the bias of the operator before it.
+
+    Before  h = Conv(x, w, b);  y = Add(h, c)        c of shape [], [1], [C, 1, 1] or [1, C, 1, 1], on either side
+    After   y = Conv(x, w, b + c)
+
+    Also ConvTranspose, Gemm and BatchNormalization. A bias that is there already is summed; a Gemm takes every `c` that
+    broadcasts to its result; `c - h` negates the weights.
+    Leaves alone: constants that differ along another axis, or make the result larger; an `h` that somebody else reads
+    or the graph returns; a bias that is computed. Keeps values up to rounding.
+    """
+    apply(graph, journal, _fuse, {"Add", "Sub"})
+
+
+def _fuse(node: Node) -> str | None:
+    found = next((v for v in node.operands if v.producer is not None and v.producer.op in _BIASED), None)
+    if found is None or found.producer is None or len(node.operands) != 2:
+        return None
+    weighted = found.producer
+    other = node.operand(1) if node.operand(0) is found else node.operand(0)
+    if not is_real_constant(other):
+        return None
+    if sole_reader(found) is not node:
+        raise Left(f"{found.name} is read elsewhere, too")
+    if weighted.op == "Gemm" and node.op == "Add":
+        _into_gemm(weighted, found, other)
+    else:
+        _, _, affine = of_arithmetic(node)
+        absorb_after(weighted, affine)
+    old = node.output
+    node.inputs = ()
+    take_over(old, found)
+    rewrite.erase(node)
+    return f"became the bias of {weighted.op} {weighted.name}".rstrip()
+
+
+def _into_gemm(gemm: Node, product: Value, constant: Value | None) -> None:
+    array = reals(constant)
+    fact = product.fact
+    if array is None or not isinstance(fact, TensorFact) or fact.shape is None:
+        raise Left(f"the shape of {product.name} is not known")
+    fits = array.ndim <= 2 and all(
+        length in (1, fact.shape[axis - array.ndim]) for axis, length in enumerate(array.shape)
+    )
+    if not fits:
+        raise Left(f"a constant of shape {list(array.shape)} makes the result {fact} larger, or may")
+    add_to_gemm(gemm, array)

@@ -1,0 +1,44 @@
+"""Branches whose condition is known, in the place of their If."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ir.graph import Graph
+from graphport.ops.infer import Inference
+from graphport.passes.journal import Journal, apply
+from graphport.passes.substitution import graph_of, numbers
+from graphport.passes.transplant import hand_over, transplant
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Node
+
+
+def inline_branches(graph: Graph, journal: Journal) -> None:
+    """Put the nodes of the branch that is always taken where the `If` stands.
+
+    Before  y = If(true, then_branch={ a = Neg(x);  return a }, else_branch=…)
+    After   y = Neg(x)
+
+    Leaves alone: conditions that are computed. Keeps values bit for bit.
+    """
+    apply(graph, journal, _inline, {"If"})
+    if journal.done:
+        # What an If returns is of the shape of both branches; now it is that of one.
+        Inference().graph(graph)
+
+
+def _inline(node: Node) -> str | None:
+    condition = numbers(node.operand(0))
+    if condition is None or condition.size != 1:
+        return None
+    name = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+    body = node.attributes.get(name)
+    if not isinstance(body, Graph) or len(body.outputs) < len(node.outputs):
+        return None
+    moved = transplant(body, node, {})
+    results = [moved.get(value, value) for value in body.outputs]
+    for old in node.results:
+        hand_over(old, results[old.index])
+    graph_of(node).remove(node)
+    return f"its {name} is always taken"

@@ -1,0 +1,99 @@
+"""Sums and products with constants, one for several, and none where it changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.passes.journal import Journal, apply
+from graphport.passes.substitution import add_constant, bypass, graph_of, numbers, reals, rounded, sole_reader
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+
+_NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1, "Pow": 1}
+_INVERSE = {"Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul"}
+
+
+def remove_neutral(graph: Graph, journal: Journal) -> None:
+    """Remove sums with 0, products with and quotients by 1, and first powers.
+
+    Before  h = Mul(x, 1);  y = Relu(h)
+    After   y = Relu(x)
+
+    Leaves alone: constants that make the result larger. Keeps values, but for the sign of a zero.
+    """
+    apply(graph, journal, _remove, _NEUTRAL.keys())
+
+
+def _remove(node: Node) -> str | None:
+    sides = (1, 0) if node.op in ("Add", "Mul") else (1,)
+    for side in sides:
+        constant, value = numbers(node.operand(side)), node.operand(1 - side)
+        if constant is None or value is None or constant.dtype.kind not in "fiuV":
+            continue
+        if not (constant == constant.dtype.type(_NEUTRAL[node.op])).all() or value.fact != node.output.fact:
+            continue
+        if isinstance(value.fact, TensorFact) and value.fact.shape is not None and bypass(node, value):
+            return f"handed on {value.name} as it is"
+    return None
+
+
+def merge_arithmetic(graph: Graph, journal: Journal) -> None:
+    """Make two sums with constants, or two products, one.
+
+    Before  h = Mul(x, a);  y = Div(h, b)
+    After   y = Mul(x, a / b)
+
+    Leaves alone: integers, constants that together have more entries than the larger one, an `h` that somebody else
+    reads, results that are not finite. Keeps values up to rounding.
+    """
+    apply(graph, journal, _merge, _INVERSE.keys())
+
+
+def _merge(node: Node) -> str | None:
+    found = _parts(node)
+    if found is None:
+        return None
+    value, second = found
+    before = value.producer
+    if before is None or before.op not in (node.op, _INVERSE[node.op]) or sole_reader(value) is not node:
+        return None
+    inner = _parts(before)
+    if inner is None:
+        return None
+    source, first = inner
+    joined = _joined(before, first, node, second)
+    if joined is None or joined.size > max(first.size, second.size):
+        return None
+    dtype = node.output.fact.dtype if isinstance(node.output.fact, TensorFact) else None
+    storage = None if dtype is None else rounded(joined, dtype)
+    if storage is None:
+        return None
+    node.inputs = [source, add_constant(graph_of(node), storage, f"{node.output.name}.constant")]
+    node.word = "Add" if node.op in ("Add", "Sub") else "Mul"
+    return f"does what {value.name} did, too"
+
+
+def _parts(node: Node) -> tuple[Value, np.ndarray[tuple[int, ...], np.dtype[np.float64]]] | None:
+    """What is computed, and the constant that is added, subtracted, multiplied or divided by."""
+    for side in (1, 0) if node.op in ("Add", "Mul") else (1,):
+        constant, value = reals(node.operand(side)), node.operand(1 - side)
+        if constant is not None and value is not None and not value.is_constant:
+            return value, constant
+    return None
+
+
+def _joined(
+    one: Node,
+    first: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    two: Node,
+    second: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
+    with np.errstate(all="ignore"):
+        if two.op in ("Add", "Sub"):
+            return (first if one.op == "Add" else -first) + (second if two.op == "Add" else -second)
+        joined = (first if one.op == "Mul" else 1 / first) * (second if two.op == "Mul" else 1 / second)
+    return joined if np.isfinite(joined).all() else None

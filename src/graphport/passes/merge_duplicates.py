@@ -1,0 +1,101 @@
+"""The same computation twice, and the same numbers twice, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import Storage
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, walk
+from graphport.ops import registry
+from graphport.passes.journal import Journal, label
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from graphport.ir.graph import Attribute, Node, Value
+
+MOST_COMPARED = 1 << 16
+"""Bytes of constants up to which equal numbers are looked for; larger ones are the same only if their storage is."""
+
+
+def merge_duplicates(graph: Graph, journal: Journal) -> None:
+    """Let one node compute what several compute, and one constant hold what several hold.
+
+    Before  a = Relu(x);  b = Relu(x);  y = Add(a, b)
+    After   a = Relu(x);  y = Add(a, a)
+
+    The first stays. Leaves alone: nodes with bodies, foreign operators, random numbers, and two names that the graph
+    has to return. Keeps values bit for bit.
+    """
+    for inner in list(walk(graph)):
+        _merge_constants(inner, journal)
+        _merge_nodes(inner, journal)
+
+
+def _merge_constants(graph: Graph, journal: Journal) -> None:
+    seen: dict[Hashable, Value] = {}
+    for value in list(graph.constants):
+        key = _key_of_numbers(value)
+        if key is None:
+            continue
+        first = seen.setdefault(key, value)
+        if first is value or value.is_output:
+            continue
+        value.replace_uses(first)
+        graph.remove_constant(value)
+        journal.did(value.name, f"holds the same numbers as {first.name}")
+
+
+def _key_of_numbers(value: Value) -> Hashable | None:
+    storage = value.storage
+    if storage is None or storage.dtype is DType.STRING or value.has_notes:
+        return None
+    if storage.nbytes > MOST_COMPARED:
+        return id(storage)
+    return storage.dtype, storage.shape, value.is_literal, storage.numpy().tobytes()
+
+
+def _merge_nodes(graph: Graph, journal: Journal) -> None:
+    seen: dict[Hashable, Node] = {}
+    for node in graph:
+        if not _is_repeatable(node):
+            continue
+        first = seen.setdefault(_key(node), node)
+        if first is node or not _can_stand_in(first, node):
+            continue
+        name = label(node)
+        for old in node.results:
+            new = first.outputs[old.index]
+            if new is not None:
+                rewrite.replace(old, new)
+        graph.remove(node)
+        journal.did(name, f"{label(first)} computes the same")
+
+
+def _is_repeatable(node: Node) -> bool:
+    page = None if node.dialect else registry.pages().get(node.word)
+    if page is None or page.is_random or not node.results or any(True for _ in node.bodies()):
+        return False
+    return node.word != "Dropout" or node.operand(2) is None
+
+
+def _can_stand_in(first: Node, node: Node) -> bool:
+    for old in node.results:
+        new = first.outputs[old.index] if old.index < len(first.outputs) else None
+        if new is None or (old.is_output and new.is_output):
+            return False
+    return True
+
+
+def _key(node: Node) -> Hashable:
+    attributes = tuple((name, _frozen(node.attributes[name])) for name in sorted(node.attributes))
+    return node.word, node.inputs, attributes, len(node.outputs)
+
+
+def _frozen(attribute: Attribute) -> Any:
+    if isinstance(attribute, Storage):
+        return attribute.dtype, attribute.shape, b"".join(bytes(piece) for piece in attribute.chunks())
+    # 1 and 1.0 and True are equal, and not the same.
+    return type(attribute), attribute

@@ -1,0 +1,157 @@
+"""Chains of operators that only move elements, as one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.passes.journal import Journal, apply
+from graphport.passes.resolve_shapes import spelled
+from graphport.passes.substitution import add_constant, graph_of, numbers, sole_reader
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Node, Value
+
+_RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
+
+
+def merge_reshapes(graph: Graph, journal: Journal) -> None:
+    """Let a Reshape, Flatten, Squeeze or Unsqueeze read what the one before it reads.
+
+    Before  h = Unsqueeze(x, [1]);  y = Reshape(h, [0, -1])        x [N, 3, 4]
+    After   y = Reshape(x, [0, -1])
+
+    Leaves alone: shapes that a constant target cannot say. Keeps values bit for bit.
+    """
+    apply(graph, journal, _merge_reshape, _RESHAPING)
+
+
+def _merge_reshape(node: Node) -> str | None:
+    value = node.operand(0)
+    before = None if value is None else value.producer
+    if before is None or before.op not in _RESHAPING or before.graph is not node.graph:
+        return None
+    source = before.operand(0)
+    if source is None:
+        return None
+    shape = _shape(node.output)
+    target = None if shape is None or 0 in shape else spelled(shape, _shape(source) or ())
+    if target is None:
+        return None
+    constant = add_constant(graph_of(node), np.array(target, np.int64), f"{node.output.name}.shape")
+    node.word = "Reshape"
+    node.attributes.clear()
+    node.inputs = [source, constant]
+    return f"reads {source.name} as {list(target)}"
+
+
+def merge_transposes(graph: Graph, journal: Journal) -> None:
+    """Let a Transpose read what the one before it reads, in the order of both.
+
+    Before  h = Transpose(x, perm=p);  y = Transpose(h, perm=q)
+    After   y = Transpose(x, perm=[p[i] for i in q])
+
+    Leaves alone: orders that are not said. Keeps values bit for bit.
+    """
+    apply(graph, journal, _merge_transpose, {"Transpose"})
+
+
+def _merge_transpose(node: Node) -> str | None:
+    value = node.operand(0)
+    before = None if value is None else value.producer
+    if before is None or before.op != "Transpose" or before.graph is not node.graph:
+        return None
+    first, second = before.attributes.get("perm"), node.attributes.get("perm")
+    if not isinstance(first, tuple) or not isinstance(second, tuple) or len(first) != len(second):
+        return None
+    order = tuple(first[axis] for axis in second if isinstance(axis, int))
+    node.set_input(0, before.operand(0))
+    node.set_attribute("perm", order)
+    return f"reads {value.name if value else ''} in the order {list(order)}"
+
+
+def merge_slices(graph: Graph, journal: Journal) -> None:
+    """Make two Slices along different axes one.
+
+    Before  h = Slice(x, [0], [8], [1]);  y = Slice(h, [1], [9], [2])
+    After   y = Slice(x, [0, 1], [8, 9], [1, 2])
+
+    Leaves alone: bounds that are computed, axes that both cut, an `h` that somebody else reads. Keeps values bit for
+    bit.
+    """
+    apply(graph, journal, _merge_slice, {"Slice"})
+
+
+def _merge_slice(node: Node) -> str | None:
+    value = node.operand(0)
+    before = None if value is None else value.producer
+    if value is None or before is None or before.op != "Slice" or sole_reader(value) is not node:
+        return None
+    one, two = _cuts(before), _cuts(node)
+    if one is None or two is None or {cut[2] for cut in one} & {cut[2] for cut in two}:
+        return None
+    graph = graph_of(node)
+    columns = [np.array(column, np.int64) for column in zip(*one, *two, strict=True)]
+    names = ("starts", "ends", "axes", "steps")
+    constants = [add_constant(graph, c, f"{node.output.name}.{name}") for c, name in zip(columns, names, strict=True)]
+    node.inputs = [before.operand(0), *constants]
+    return f"cuts {value.name} along all axes at once"
+
+
+def _cuts(node: Node) -> list[tuple[int, int, int, int]] | None:
+    """Start, end, axis from 0 and step of everything that a Slice cuts."""
+    shape = _shape(node.operand(0))
+    starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
+    if shape is None or starts is None or ends is None:
+        return None
+    axes = np.arange(starts.size) if node.operand(3) is None else numbers(node.operand(3))
+    steps = np.ones(starts.size, np.int64) if node.operand(4) is None else numbers(node.operand(4))
+    if axes is None or steps is None:
+        return None
+    rank = len(shape)
+    rows = zip(starts.tolist(), ends.tolist(), (axes % rank).tolist(), steps.tolist(), strict=True)
+    return list(rows)
+
+
+def merge_concats(graph: Graph, journal: Journal) -> None:
+    """Put the operands of a Concat into the Concat behind it, along the same axis.
+
+    Before  h = Concat(a, b, axis=1);  y = Concat(h, c, axis=1)
+    After   y = Concat(a, b, c, axis=1)
+
+    Leaves alone: different axes, an `h` that somebody else reads. Keeps values bit for bit.
+    """
+    apply(graph, journal, _merge_concat, {"Concat"})
+
+
+def _merge_concat(node: Node) -> str | None:
+    operands: list[Value | None] = []
+    merged = 0
+    for value in node.inputs:
+        inner = None if value is None else value.producer
+        if value is not None and inner is not None and inner.op == "Concat" and _is_along(inner, node, value):
+            operands += inner.inputs
+            merged += 1
+        else:
+            operands.append(value)
+    if not merged:
+        return None
+    node.inputs = operands
+    return f"has the operands of {merged} before it"
+
+
+def _is_along(inner: Node, node: Node, value: Value) -> bool:
+    if sole_reader(value) is not node:
+        return False
+    one, two = inner.attributes.get("axis"), node.attributes.get("axis")
+    shape = _shape(value)
+    if isinstance(one, int) and isinstance(two, int) and shape:
+        return one % len(shape) == two % len(shape)
+    return one == two
+
+
+def _shape(value: Value | None) -> tuple[Dim, ...] | None:
+    return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None

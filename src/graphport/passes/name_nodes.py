@@ -1,0 +1,35 @@
+"""Names for nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.names import unique
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+    from graphport.passes.journal import Journal
+
+
+def name_nodes(graph: Graph, journal: Journal) -> None:
+    """Give every node a name of its own: those without one, and those whose name another one has.
+
+    Before  "" = Conv(…);  "a" = Relu(…);  "a" = Neg(…)
+    After   "Conv" = Conv(…);  "a" = Relu(…);  "a_1" = Neg(…)
+
+    Settings, tables and reports tell nodes by their names. Bodies count, too.
+    Leaves alone: names that one node alone has. Keeps values bit for bit.
+    """
+    nodes = [node for inner in walk(graph) for node in inner]
+    reserved = {node.name for node in nodes}
+    counters: dict[str, int] = {}
+    taken: set[str] = set()
+    for node in nodes:
+        if node.name and node.name not in taken:
+            taken.add(node.name)
+            continue
+        old = node.name
+        node.name = unique(old or node.word, taken, counters, reserved)
+        taken.add(node.name)
+        journal.did(node, f"another node is called {old}" if old else "had no name")

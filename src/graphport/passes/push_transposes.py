@@ -1,0 +1,118 @@
+"""Transposes, moved past operators that treat every element alike, to where they meet another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ops import registry
+from graphport.passes.journal import Journal, apply
+from graphport.passes.substitution import add_constant, graph_of, numbers, sole_reader
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+
+LONGEST = 16
+"""Most operators between two Transposes."""
+
+
+def push_transposes(graph: Graph, journal: Journal) -> None:
+    """Let a Transpose meet the one before it, where only operators on single elements stand between.
+
+    Before  h = Transpose(x, perm=p);  k = Relu(Mul(h, c));  y = Transpose(k, perm=q)
+    After   k = Relu(Mul(x, c'));  y = Transpose(k, perm=[p[i] for i in q])        c' is c in the order of x
+
+    Leaves alone: values that somebody else reads, second operands that are computed, unknown ranks. Keeps values bit
+    for bit.
+    """
+    apply(graph, journal, _push, {"Transpose"})
+
+
+def _push(node: Node) -> str | None:
+    second, chain = node.attributes.get("perm"), _chain(node)
+    first = None if not chain else chain[0][0].operands[chain[0][1]].producer
+    order = None if first is None else first.attributes.get("perm")
+    if first is None or not isinstance(order, tuple) or not isinstance(second, tuple):
+        return None
+    perm = [axis for axis in order if isinstance(axis, int)]
+    constants = [_reordered(part, index, perm) for part, index in chain]
+    source = first.operand(0)
+    if source is None or None in constants:
+        return None
+    graph = graph_of(node)
+    for (part, index), storage in zip(chain, constants, strict=True):
+        if storage is not None and len(part.operands) == 2:
+            part.set_input(1 - index, add_constant(graph, storage, part.operands[1 - index].name))
+        # What it holds is in another order from now on: it is another value.
+        graph.rename(part.output, graph.fresh(part.output.name))
+        part.output.fact = _ordered(part.output.fact, perm)
+    chain[0][0].set_input(chain[0][1], source)
+    node.set_attribute("perm", tuple(perm[axis] for axis in second if isinstance(axis, int)))
+    return f"meets the one before {len(chain)} operators"
+
+
+def _chain(node: Node) -> list[tuple[Node, int]]:
+    """The operators between a Transpose and the one before it, in order, and which operand each takes on."""
+    found: list[tuple[Node, int]] = []
+    value, reader = node.operand(0), node
+    while value is not None and value.producer is not None and len(found) <= LONGEST:
+        if sole_reader(value) is not reader:
+            return []
+        producer = value.producer
+        if producer.op == "Transpose":
+            return found[::-1]
+        index = _carried(producer)
+        if index is None:
+            return []
+        found.append((producer, index))
+        value, reader = producer.operand(index), producer
+    return []
+
+
+def _carried(node: Node) -> int | None:
+    """The operand whose elements a node treats one by one, all alike; `None` if there is none, or another is computed.
+
+    The page tells: it computes on reals, sums nothing up, and has no axis to do so along.
+    """
+    page = None if node.dialect else registry.pages().get(node.word)
+    if page is None or page.role != "pointwise" or page.exactness == "accumulation" or len(node.outputs) != 1:
+        return None
+    if {"axis", "axes", "size"} & page.signature.keywords.keys() or len(node.operands) != len(node.inputs):
+        return None
+    computed = [index for index, value in enumerate(node.operands) if numbers(value) is None]
+    if len(computed) != 1 or len(node.operands) > 2:
+        return None
+    value = node.operands[computed[0]]
+    return computed[0] if isinstance(value.fact, TensorFact) and _is_as_large(value, node.output) else None
+
+
+def _is_as_large(value: Value, result: Value) -> bool:
+    one, two = value.fact, result.fact
+    return isinstance(one, TensorFact) and isinstance(two, TensorFact) and None is not one.shape == two.shape
+
+
+def _reordered(node: Node, index: int, perm: list[int]) -> ArrayStorage | None:
+    """The constant beside the operand in the order in which that comes now; anything if there is none."""
+    if len(node.operands) == 1:
+        return ArrayStorage(np.zeros(0, np.float32))
+    array = numbers(node.operands[1 - index])
+    if array is None or array.ndim > len(perm):
+        return None
+    if array.size == 1:
+        return ArrayStorage(array)
+    padded = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
+    return ArrayStorage(np.ascontiguousarray(padded.transpose(np.argsort(perm))))
+
+
+def _ordered(fact: object, perm: list[int]) -> TensorFact:
+    """The fact of what was in the order `perm` before."""
+    if not isinstance(fact, TensorFact) or fact.shape is None:
+        message = f"{fact} has no shape"
+        raise ValueError(message)
+    dims = list(fact.shape)
+    for axis, place in enumerate(perm):
+        dims[place] = fact.shape[axis]
+    return fact.with_shape(dims)

@@ -1,0 +1,379 @@
+"""Operators that exporters take apart, put together again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isclose, pi, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.substitution import add_constant, graph_of, numbers, reals, sole_reader, take_over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.ir.graph import Attribute, Graph, Node
+
+NEWEST = 20
+"""Opset up to which operators are put together even if the source is older: most runtimes read it."""
+
+_CLOSE = 2e-4
+"""How far a constant may be from its number: 16 bits hold no more of it."""
+
+
+def recompose_layernorm(graph: Graph, journal: Journal) -> None:
+    """Put a LayerNormalization together from its means, differences and square root.
+
+    Before  d = x - ReduceMean(x);  y = d / Sqrt(ReduceMean(d ** 2) + epsilon) * scale + bias
+    After   y = LayerNormalization(x, scale, bias)
+
+    The means are over the last axes. Leaves alone: parts that somebody else reads, scales and biases of other shapes.
+    Keeps values up to rounding.
+    """
+    apply(graph, journal, _layernorm, {"Div", "Mul"})
+
+
+def recompose_rmsnorm(graph: Graph, journal: Journal) -> None:
+    """Put an RMSNormalization together from its mean, square root and quotient.
+
+    Before  y = x / Sqrt(ReduceMean(x ** 2) + epsilon) * scale
+    After   y = RMSNormalization(x, scale)
+
+    Leaves alone: parts that somebody else reads, scales of other shapes, models of an opset without the operator. Keeps
+    values up to rounding.
+    """
+    apply(graph, journal, _rmsnorm, {"Div", "Mul"})
+
+
+def recompose_gelu(graph: Graph, journal: Journal) -> None:
+    """Put a Gelu together from its Erf or Tanh.
+
+    Before  y = 0.5 * x * (1 + Erf(x / sqrt(2)))        or  0.5 * x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
+    After   y = Gelu(x)
+
+    The factors come in any order. Leaves alone: other constants, parts that somebody else reads. Keeps values up to
+    rounding.
+    """
+    apply(graph, journal, _gelu, {"Mul", "Div"})
+
+
+def recompose_swish(graph: Graph, journal: Journal) -> None:
+    """Put HardSwish and Swish together from their product.
+
+    Before  y = x * Clip(x + 3, 0, 6) / 6        or  x * HardSigmoid(x)        or  x * Sigmoid(x)
+    After   y = HardSwish(x)                                                   or  y = Swish(x)
+
+    Leaves alone: other constants, parts that somebody else reads; Swish in models of another opset than 24, where
+    runtimes do not have it. Keeps values up to rounding.
+    """
+    apply(graph, journal, _swish, {"Mul", "Div"})
+
+
+# Normalizations
+
+
+@dataclass(frozen=True, slots=True)
+class _Quotient:
+    """`value / Sqrt(ReduceMean(square of value) + epsilon)`, over the last axes."""
+
+    value: Value
+    first_axis: int
+    dims: tuple[int, ...]
+    epsilon: float
+    parts: tuple[Value, ...]
+
+
+def _quotient(node: Node) -> _Quotient | None:
+    """The quotient that `node` computes, as a Div by a root or a Mul by its reciprocal."""
+    for value, other in _pairs(node):
+        root = other
+        if node.op == "Mul":
+            inverse = _producer(other, "Reciprocal") or _producer(other, "Div")
+            if inverse is None or (inverse.op == "Div" and _number(inverse.operand(0)) != 1):
+                continue
+            root = inverse.operands[-1]
+        found = _over_root(value, root)
+        if found is not None:
+            return found
+    return None
+
+
+def _over_root(value: Value, root: Value) -> _Quotient | None:
+    taken = _producer(root, "Sqrt")
+    total = None if taken is None else _producer(taken.operand(0), "Add")
+    if taken is None or total is None:
+        return None
+    for mean, constant in _pairs(total):
+        epsilon = _number(constant)
+        reduced = _producer(mean, "ReduceMean")
+        square = None if reduced is None else reduced.operand(0)
+        if epsilon is None or reduced is None or square is None or not _is_square(square, value):
+            continue
+        axes = _last_axes(reduced)
+        if axes is not None:
+            return _Quotient(value, axes[0], axes[1], epsilon, (root, total.output, mean, square))
+    return None
+
+
+def _is_square(square: Value, value: Value) -> bool:
+    node = square.producer
+    if node is None or node.operand(0) is not value:
+        return False
+    return (node.op == "Pow" and _number(node.operand(1)) == 2) or (node.op == "Mul" and node.operand(1) is value)
+
+
+def _last_axes(reduced: Node) -> tuple[int, tuple[int, ...]] | None:
+    """The first of the axes that are reduced and their lengths, if they are the last ones, known, and stay as 1."""
+    value = reduced.operand(0)
+    axes = numbers(reduced.operand(1))
+    fact = None if value is None else value.fact
+    if axes is None or not reduced.attributes.get("keepdims", 1) or not isinstance(fact, TensorFact):
+        return None
+    if fact.shape is None:
+        return None
+    rank = len(fact.shape)
+    found = sorted(int(axis) % rank for axis in axes.reshape(-1))
+    if not found or found != list(range(rank - len(found), rank)):
+        return None
+    dims = tuple(dim for dim in fact.shape[found[0] :] if isinstance(dim, int))
+    return (found[0] - rank, dims) if len(dims) == len(found) else None
+
+
+def _layernorm(node: Node) -> str | None:
+    quotient = _quotient(node)
+    difference = None if quotient is None else _producer(quotient.value, "Sub")
+    if quotient is None or difference is None:
+        return None
+    x, mean = difference.operand(0), difference.operand(1)
+    reduced = _producer(mean, "ReduceMean")
+    if x is None or mean is None or reduced is None or reduced.operand(0) is not x:
+        return None
+    if _last_axes(reduced) != (quotient.first_axis, quotient.dims):
+        return None
+    parts = {*quotient.parts, quotient.value, mean}
+    scaled = _scaled(node, quotient, parts)
+    if scaled is None:
+        return None
+    last, scale = scaled
+    shift = sole_reader(last.output)
+    bias = _vector(shift, last.output, quotient.dims) if shift is not None and shift.op == "Add" else None
+    if bias is not None and shift is not None:
+        last = shift
+    attributes: dict[str, Attribute] = {"axis": quotient.first_axis, "epsilon": quotient.epsilon}
+    return _put(last, "LayerNormalization", [x, scale, bias], attributes)
+
+
+def _rmsnorm(node: Node) -> str | None:
+    quotient = _quotient(node)
+    if quotient is None or not _speaks(node, "RMSNormalization"):
+        return None
+    scaled = _scaled(node, quotient, set(quotient.parts))
+    if scaled is None:
+        return None
+    attributes: dict[str, Attribute] = {"axis": quotient.first_axis, "epsilon": quotient.epsilon}
+    return _put(scaled[0], "RMSNormalization", [quotient.value, scaled[1]], attributes)
+
+
+def _scaled(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, Value] | None:
+    """The product with a scale that alone reads `node`, and the scale; the parts must be nobody else's."""
+    reader = sole_reader(node.output)
+    if reader is None or reader.op != "Mul":
+        return None
+    scale = _vector(reader, node.output, quotient.dims)
+    if scale is None:
+        return None
+    inside = {value.producer for value in [*parts, node.output]} | {reader}
+    inside |= {use.user for value in quotient.parts[:1] for use in value.uses}
+    if any(use.user not in inside for value in parts for use in value.uses):
+        raise Left("somebody else reads a part of it")
+    return reader, scale
+
+
+def _vector(node: Node, value: Value, dims: tuple[int, ...]) -> Value | None:
+    """The constant operand beside `value`, as one of shape `dims`."""
+    for one, other in _pairs(node):
+        array = reals(other)
+        if one is not value or array is None or other.storage is None:
+            continue
+        if array.shape == dims:
+            return other
+        if array.size == np.prod(dims) and array.ndim > len(dims) and array.shape[-len(dims) :] == dims:
+            return add_constant(graph_of(node), other.storage.reshaped(dims), other.name)
+    return None
+
+
+# Products
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """`constant` times all of `factors`."""
+
+    constant: float
+    factors: tuple[Value, ...]
+
+
+def _product(node: Node) -> _Product:
+    """What a tree of Mul, and Div by constants, multiplies; only parts that nobody else reads are taken apart."""
+    constant, factors = 1.0, list[Value]()
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        for index, value in enumerate(part.operands):
+            number = _number(value)
+            if number is not None and (part.op == "Mul" or (index == 1 and number)):
+                constant *= number if part.op == "Mul" else 1 / number
+            elif part.op == "Div" and index == 1:
+                return _Product(constant, ())
+            elif value.producer is not None and value.producer.op in ("Mul", "Div") and sole_reader(value) is part:
+                pending.append(value.producer)
+            else:
+                factors.append(value)
+    return _Product(constant, tuple(factors))
+
+
+def _gelu(node: Node) -> str | None:
+    if _is_inside(node):
+        return None
+    product = _product(node)
+    if len(product.factors) != 2 or not isclose(product.constant, 0.5, rel_tol=_CLOSE):
+        return None
+    for x, other in (product.factors, product.factors[::-1]):
+        total = _producer(other, "Add")
+        if total is None or sole_reader(other) is None or x.fact != node.output.fact:
+            continue
+        for value, one in _pairs(total):
+            if _number(one) != 1:
+                continue
+            if _is_erf(value, x):
+                return _put(node, "Gelu", [x], {})
+            if _is_tanh(value, x):
+                return _put(node, "Gelu", [x], {"approximate": "tanh"})
+    return None
+
+
+def _is_erf(value: Value, x: Value) -> bool:
+    erf = _producer(value, "Erf")
+    scaled = None if erf is None or sole_reader(value) is None else erf.operand(0)
+    if scaled is None or scaled.producer is None or scaled.producer.op not in ("Mul", "Div"):
+        return False
+    product = _product(scaled.producer)
+    return product.factors == (x,) and isclose(product.constant, 1 / sqrt(2), rel_tol=_CLOSE)
+
+
+def _is_tanh(value: Value, x: Value) -> bool:
+    tanh = _producer(value, "Tanh")
+    scaled = None if tanh is None or sole_reader(value) is None else tanh.operand(0)
+    if scaled is None or scaled.producer is None or scaled.producer.op != "Mul":
+        return False
+    product = _product(scaled.producer)
+    if len(product.factors) != 1 or not isclose(product.constant, sqrt(2 / pi), rel_tol=_CLOSE):
+        return False
+    total = _producer(product.factors[0], "Add")
+    return total is not None and any(one is x and _is_cube(other, x) for one, other in _pairs(total))
+
+
+def _is_cube(value: Value, x: Value) -> bool:
+    if value.producer is None or value.producer.op != "Mul":
+        return False
+    product = _product(value.producer)
+    if not isclose(product.constant, 0.044715, rel_tol=_CLOSE):
+        return False
+    if product.factors == (x, x, x):
+        return True
+    power = _producer(product.factors[0], "Pow") if len(product.factors) == 1 else None
+    return power is not None and power.operand(0) is x and _number(power.operand(1)) == 3
+
+
+def _swish(node: Node) -> str | None:
+    if _is_inside(node):
+        return None
+    product = _product(node)
+    if len(product.factors) != 2:
+        return None
+    for x, other in (product.factors, product.factors[::-1]):
+        gate = other.producer
+        if gate is None or sole_reader(other) is None or x.fact != node.output.fact:
+            continue
+        # ONNX Runtime 1.31 runs a Swish in models of the opset that it came with, and refuses it in later ones.
+        is_spoken = _opset(node) == registry.pages()["Swish"].since
+        if gate.op == "Sigmoid" and gate.operand(0) is x and product.constant == 1 and is_spoken:
+            return _put(node, "Swish", [x], {})
+        if _is_hard_sigmoid(gate, x, product.constant):
+            return _put(node, "HardSwish", [x], {})
+    return None
+
+
+def _is_hard_sigmoid(gate: Node, x: Value, constant: float) -> bool:
+    if gate.op == "HardSigmoid":
+        alpha, beta = gate.attributes.get("alpha", 0.2), gate.attributes.get("beta", 0.5)
+        is_third = isinstance(alpha, float) and isclose(alpha, 1 / 6, rel_tol=_CLOSE) and beta == 0.5
+        return is_third and gate.operand(0) is x and constant == 1
+    total = _producer(gate.operand(0), "Add")
+    if gate.op != "Clip" or total is None or not isclose(constant, 1 / 6, rel_tol=_CLOSE):
+        return False
+    if (_number(gate.operand(1)), _number(gate.operand(2))) != (0, 6) or sole_reader(total.output) is not gate:
+        return False
+    return any(one is x and _number(other) == 3 for one, other in _pairs(total))
+
+
+def _is_inside(node: Node) -> bool:
+    """Whether a product that `node` is a part of will be looked at instead."""
+    reader = sole_reader(node.output)
+    if reader is None or reader.op not in ("Mul", "Div"):
+        return False
+    return any(_number(value) is not None for value in reader.operands if value is not node.output)
+
+
+# Parts
+
+
+def _pairs(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The two operands, in both orders where the order does not matter."""
+    if len(node.operands) == 2:
+        one, two = node.operands
+        yield one, two
+        if node.op in ("Add", "Mul"):
+            yield two, one
+
+
+def _producer(value: Value | None, op: str) -> Node | None:
+    return value.producer if value is not None and value.producer is not None and value.producer.op == op else None
+
+
+def _number(value: Value | None) -> float | None:
+    """The only entry of a constant that makes nothing larger."""
+    array = numbers(value)
+    if array is None or array.size != 1 or array.ndim > 1 or array.dtype.kind not in "fiuV":
+        return None
+    return float(array.reshape(-1)[0])
+
+
+def _speaks(node: Node, word: str) -> bool:
+    """Whether the operator is old enough for the model: of an opset that most runtimes read, or that it speaks."""
+    return registry.pages()[word].since <= max(NEWEST, _opset(node))
+
+
+def _opset(node: Node) -> int:
+    """The opset of the file that the model was read from; 0 for other formats."""
+    notes = noted(graph_of(node).root, ModelNotes, MODEL)
+    return 0 if notes is None else notes.opset or 0
+
+
+def _put(last: Node, word: str, operands: list[Value | None], attributes: dict[str, Attribute]) -> str:
+    """Let an operator compute what `last` does, in its place; the parts are left for others to remove."""
+    builder = Builder(Inference(), graph_of(last), last, origin=last.origin, stem=last.output.name)
+    made = builder(registry.pages()[word], *operands, **attributes)
+    if made.producer is not None:
+        made.producer.name = last.name
+    take_over(last.output, made)
+    graph_of(last).remove(last)
+    return f"is a {word}"

@@ -1,0 +1,156 @@
+"""Operators that hand their operand on as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ops.builder import Builder
+from graphport.ops.generate import ConstantOfShape
+from graphport.ops.infer import Inference
+from graphport.ops.reshape import Shape
+from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.substitution import bypass, graph_of, numbers, take_over
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Node, Value
+
+
+def remove_noops(graph: Graph, journal: Journal) -> None:
+    """Remove nodes that change nothing: Identity, Dropout in use, Cast to the same type, moves that move nothing.
+
+    Before  h = Identity(x);  y = Relu(h)
+    After   y = Relu(x)
+
+    Also Reshape, Flatten, Expand, Squeeze, Unsqueeze and Tile to the shape that is there already, Transpose in the old
+    order, Pad by 0, Slice of everything, Concat, Sum, Max, Min and Mean of one operand, Split into one piece.
+    Leaves alone: what the facts do not prove, training, and an Identity without which a name would be lost (one between
+    an input and an output of a graph, or between two outputs). Keeps values bit for bit.
+    """
+    apply(graph, journal, _remove, _RULES.keys())
+
+
+def _remove(node: Node) -> str | None:
+    if not node.results or node.outputs[0] is None:
+        return None
+    if not _RULES[node.op](node):
+        return None
+    operand = node.operand(0)
+    if operand is None:
+        return None
+    if not bypass(node, operand):
+        raise Left("it stands between two names that the graph has to keep")
+    return f"handed on {operand.name} as it is"
+
+
+def _shape(value: Value | None) -> tuple[Dim, ...] | None:
+    return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
+
+
+def _dtype(value: Value | None) -> DType | None:
+    return value.fact.dtype if value is not None and isinstance(value.fact, TensorFact) else None
+
+
+def _always(node: Node) -> bool:
+    del node
+    return True
+
+
+def _keeps_shape(node: Node) -> bool:
+    shape = _shape(node.operand(0))
+    return shape is not None and shape == _shape(node.output)
+
+
+def _keeps_order(node: Node) -> bool:
+    perm = node.attributes.get("perm")
+    if perm is None:
+        shape = _shape(node.operand(0))
+        return shape is not None and len(shape) <= 1
+    return isinstance(perm, tuple) and perm == tuple(range(len(perm)))
+
+
+def _keeps_type(node: Node) -> bool:
+    dtype = _dtype(node.operand(0))
+    return dtype is not None and dtype is _dtype(node.output)
+
+
+def _pads_nothing(node: Node) -> bool:
+    pads = numbers(node.operand(1))
+    return pads is not None and not pads.any()
+
+
+def _takes_everything(node: Node) -> bool:
+    """Slices along every axis begin at the begin, end at the end, and take every entry."""
+    starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
+    steps = np.ones(1) if node.operand(4) is None else numbers(node.operand(4))
+    shape = _shape(node.operand(0))
+    if starts is None or ends is None or steps is None or shape is None or starts.any() or (steps != 1).any():
+        return False
+    axes = np.arange(starts.size) if node.operand(3) is None else numbers(node.operand(3))
+    return axes is not None and all(
+        end >= _LONGEST or (isinstance(length := shape[axis], int) and end >= length)
+        for axis, end in zip(axes.tolist(), ends.tolist(), strict=True)
+    )
+
+
+_LONGEST = (1 << 31) - 1
+"""Ends of slices from here on mean the end, whatever the length of the axis: exporters write them so."""
+
+
+def _is_alone(node: Node) -> bool:
+    return len(node.inputs) == 1
+
+
+def _is_one_piece(node: Node) -> bool:
+    return len(node.outputs) == 1 and _keeps_shape(node)
+
+
+def _is_not_training(node: Node) -> bool:
+    """Dropout in use hands its operand on; a mask that somebody reads becomes a tensor of true."""
+    if node.operand(2) is not None:
+        trains, ratio = numbers(node.operand(2)), numbers(node.operand(1))
+        if trains is None:
+            raise Left("whether it is in training is computed")
+        if trains.any() and (node.operand(1) is None or ratio is None or ratio.any()):
+            raise Left("it is in training")
+    if len(node.outputs) > 1 and node.outputs[1] is not None:
+        _fill_mask(node, node.outputs[1])
+    return True
+
+
+def _fill_mask(node: Node, mask: Value) -> None:
+    if mask.uses:
+        builder = Builder(Inference(), graph_of(node), node, origin=node.origin, stem=mask.name)
+        shape = builder(Shape, node.operand(0))
+        take_over(mask, builder(ConstantOfShape, shape, value=storage_of([True], DType.BOOL)))
+    node.drop_output(1)
+
+
+_RULES: dict[str, Callable[[Node], bool]] = {
+    "Identity": _always,
+    "Dropout": _is_not_training,
+    "Cast": _keeps_type,
+    "CastLike": _keeps_type,
+    "Reshape": _keeps_shape,
+    "Flatten": _keeps_shape,
+    "Expand": _keeps_shape,
+    "Squeeze": _keeps_shape,
+    "Unsqueeze": _keeps_shape,
+    "Tile": _keeps_shape,
+    "Transpose": _keeps_order,
+    "Pad": _pads_nothing,
+    "Slice": _takes_everything,
+    "Concat": _is_alone,
+    "Sum": _is_alone,
+    "Max": _is_alone,
+    "Min": _is_alone,
+    "Mean": _is_alone,
+    "Split": _is_one_piece,
+}

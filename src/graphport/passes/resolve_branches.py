@@ -1,0 +1,97 @@
+"""Conditions that can only turn out one way, as constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError
+from graphport.ops.infer import Inference
+from graphport.passes.journal import Journal, apply
+from graphport.passes.substitution import add_constant, graph_of, numbers
+
+if TYPE_CHECKING:
+    from graphport.core.facts import Fact
+
+MOST_FOLLOWED = 64
+"""How many nodes behind an If are asked whether they can take what a branch gives."""
+
+
+def resolve_branches(graph: Graph, journal: Journal) -> None:
+    """Put a constant for the condition of an `If` one of whose branches gives what its readers cannot take.
+
+    Before  h = If(c, { Unsqueeze(s, [0]) }, { s });  y, … = LSTM(x, w, r, initial_h=Unsqueeze(h, [0]))        s [N, C]
+    After   h = If(false, { Unsqueeze(s, [0]) }, { s });  …        since initial_h has rank 3
+
+    In every run that does not fail the condition is what the constant says; runs that fail still do. Leaves alone:
+    branches that are both possible, or of unknown shape. Keeps values bit for bit.
+    """
+    apply(graph, journal, _resolve, {"If"})
+
+
+def _resolve(node: Node) -> str | None:
+    condition = node.operand(0)
+    if condition is None or numbers(condition) is not None:
+        return None
+    possible = {name: _is_possible(node, node.attributes.get(name)) for name in ("then_branch", "else_branch")}
+    if all(possible.values()) or not any(possible.values()):
+        return None
+    answer = possible["then_branch"]
+    _settle(node, condition, answer=answer)
+    return f"its condition is {str(answer).lower()} wherever what reads its result can be run"
+
+
+def _settle(node: Node, condition: Value, *, answer: bool) -> None:
+    """Let everybody in the graph of `node`, and in its bodies, read the answer instead of `condition`."""
+    graph = graph_of(node)
+    shape = condition.fact.shape if isinstance(condition.fact, TensorFact) else None
+    array = np.array([answer]) if shape is not None and len(shape) == 1 else np.array(answer)
+    constant = add_constant(graph, array, f"{condition.name}.known")
+    for user, index in list(condition.uses):
+        if isinstance(user, Node) and _is_within(user.graph, graph):
+            user.set_input(index, constant)
+
+
+def _is_within(inner: Graph | None, outer: Graph) -> bool:
+    while inner is not None:
+        if inner is outer:
+            return True
+        inner = None if inner.parent is None else inner.parent.graph
+    return False
+
+
+def _is_possible(node: Node, body: object) -> bool:
+    """Whether the nodes behind an `If` in its own graph, which always run, can take what `body` returns."""
+    if not isinstance(body, Graph):
+        return True
+    inference = Inference()
+    facts: dict[Value, Fact] = {}
+    for value in node.results:
+        given = body.outputs[value.index].fact if value.index < len(body.outputs) else UNKNOWN
+        if given != value.fact:
+            facts[value] = given
+    reader = node.next
+    for _ in range(MOST_FOLLOWED):
+        if reader is None or not facts:
+            break
+        try:
+            _follow(reader, facts, inference)
+        except ShapeError:
+            return False
+        reader = reader.next
+    return True
+
+
+def _follow(reader: Node, facts: dict[Value, Fact], inference: Inference) -> None:
+    page = None if reader.dialect else registry.pages().get(reader.word)
+    if page is None or any(True for _ in reader.bodies()) or not any(value in facts for value in reader.operands):
+        return
+    operands = [None if value is None else facts.get(value, value.fact) for value in reader.inputs]
+    found = inference.page(page, operands, reader.attributes, len(reader.outputs))
+    for value in reader.results:
+        if found[value.index] != value.fact:
+            facts[value] = found[value.index]

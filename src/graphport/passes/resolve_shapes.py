@@ -1,0 +1,94 @@
+"""Shape arithmetic whose result is known, as constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.passes.journal import Journal, apply
+from graphport.passes.substitution import add_constant, graph_of, take_over
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Node, Value
+
+
+def resolve_shapes(graph: Graph, journal: Journal) -> None:
+    """Put numbers where the facts know them: shapes, axes, lengths; and targets of Reshape that follow its operand.
+
+    Before  s = Shape(x);  n = Gather(s, 0);  t = Concat(n, [-1]);  y = Reshape(x, t)        x [N, 3, 4]
+    After   y = Reshape(x, [0, -1])
+
+    An element that is not known becomes 0 where it is the length of the operand's axis there, one other becomes -1.
+    Leaves alone: what only a run can tell. Keeps values bit for bit.
+    """
+    apply(graph, journal, _resolve)
+
+
+def _resolve(node: Node) -> str | None:
+    if node.dialect or node.op == "Constant":
+        return None
+    if node.op == "Reshape":
+        done = _target(node)
+        if done is not None:
+            return done
+    known = {value: _elements(value) for value in node.results}
+    if not known or any(elements is None for elements in known.values()) or any(True for _ in node.bodies()):
+        return None
+    if all(value.is_constant for value in node.operands):
+        return None  # folding does it, and knows what must not be folded
+    graph = graph_of(node)
+    for value, elements in known.items():
+        take_over(value, _constant(graph, value, elements or ()))
+    graph.remove(node)
+    return "known from the shapes, it is a constant"
+
+
+def _elements(value: Value) -> tuple[int, ...] | None:
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.elements is None or fact.dtype is None or fact.shape is None:
+        return None
+    found = tuple(element for element in fact.elements if isinstance(element, int))
+    return found if len(found) == len(fact.elements) else None
+
+
+def _constant(graph: Graph, value: Value, elements: Sequence[int]) -> Value:
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
+        message = f"%{value.name} has no elements"
+        raise ValueError(message)
+    array = np.array(elements, fact.dtype.numpy).reshape([n for n in fact.shape if isinstance(n, int)])
+    return add_constant(graph, array, value.name)
+
+
+def _target(node: Node) -> str | None:
+    """A constant target for a Reshape that has none, if its facts allow one."""
+    data, target = node.operand(0), node.operand(1)
+    if data is None or target is None or target.is_constant or node.attributes.get("allowzero"):
+        return None
+    fact = target.fact
+    if not isinstance(fact, TensorFact) or fact.elements is None:
+        return None
+    shape = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    elements = spelled(fact.elements, shape or ())
+    if elements is None:
+        return None
+    node.set_input(1, add_constant(graph_of(node), np.array(elements, np.int64), f"{target.name}.known"))
+    return f"its target is {list(elements)}"
+
+
+def spelled(elements: Sequence[Dim], shape: Sequence[Dim]) -> tuple[int, ...] | None:
+    """`elements` as a target of Reshape: numbers, 0 for an axis that stays, one -1; `None` where there is none."""
+    spelled: list[int] = []
+    for axis, element in enumerate(elements):
+        if isinstance(element, int):
+            spelled.append(element)
+        elif axis < len(shape) and shape[axis] == element:
+            spelled.append(0)
+        else:
+            spelled.append(-1)
+    return tuple(spelled) if spelled.count(-1) <= 1 else None

@@ -1,0 +1,54 @@
+"""The passes that make a graph smaller and keep its meaning, in their order."""
+
+from __future__ import annotations
+
+from graphport.passes.driver import Pass, PassList
+from graphport.passes.fold_constants import fold_constants
+from graphport.passes.form_gemm import form_gemm
+from graphport.passes.fuse_batchnorm import fuse_batchnorm
+from graphport.passes.fuse_bias import fuse_bias
+from graphport.passes.fuse_pads import fuse_pads
+from graphport.passes.fuse_scale import fuse_scale
+from graphport.passes.inline_branches import inline_branches
+from graphport.passes.lift_constants import lift_constants
+from graphport.passes.merge_arithmetic import merge_arithmetic, remove_neutral
+from graphport.passes.merge_duplicates import merge_duplicates
+from graphport.passes.merge_moves import merge_concats, merge_reshapes, merge_slices, merge_transposes
+from graphport.passes.push_transposes import push_transposes
+from graphport.passes.recompose import recompose_gelu, recompose_layernorm, recompose_rmsnorm, recompose_swish
+from graphport.passes.remove_dead import remove_dead
+from graphport.passes.remove_noops import remove_noops
+from graphport.passes.resolve_branches import resolve_branches
+from graphport.passes.resolve_shapes import resolve_shapes
+from graphport.passes.unroll_loops import unroll_loops
+
+SIMPLIFY = PassList(
+    (
+        Pass("lift-constants", lift_constants, "exact"),
+        Pass("inline-branches", inline_branches, "exact"),
+        Pass("unroll-loops", unroll_loops, "exact"),
+        Pass("fold-constants", fold_constants, "rounding"),
+        Pass("resolve-shapes", resolve_shapes, "exact"),
+        Pass("remove-dead", remove_dead, "exact"),
+        Pass("remove-noops", remove_noops, "exact"),
+        Pass("remove-neutral", remove_neutral, "exact"),
+        Pass("merge-duplicates", merge_duplicates, "exact"),
+        Pass("resolve-branches", resolve_branches, "exact"),
+        Pass("merge-reshapes", merge_reshapes, "exact"),
+        Pass("merge-transposes", merge_transposes, "exact"),
+        Pass("push-transposes", push_transposes, "exact"),
+        Pass("merge-slices", merge_slices, "exact"),
+        Pass("merge-concats", merge_concats, "exact"),
+        Pass("recompose-layernorm", recompose_layernorm, "accumulation"),
+        Pass("recompose-rmsnorm", recompose_rmsnorm, "accumulation"),
+        Pass("recompose-gelu", recompose_gelu, "rounding"),
+        Pass("recompose-swish", recompose_swish, "rounding"),
+        Pass("merge-arithmetic", merge_arithmetic, "rounding"),
+        Pass("form-gemm", form_gemm, "accumulation"),
+        Pass("fuse-pads", fuse_pads, "exact"),
+        Pass("fuse-bias", fuse_bias, "accumulation"),
+        Pass("fuse-scale", fuse_scale, "accumulation"),
+        Pass("fuse-batchnorm", fuse_batchnorm, "accumulation"),
+    ),
+)
+"""What `graphport simplify` does, each when those before it find nothing to do."""

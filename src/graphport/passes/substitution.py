@@ -1,0 +1,115 @@
+"""Small edits that many passes are made of: read numbers, set numbers, let one value stand for another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from graphport.core.dtypes import DType
+    from graphport.core.storage import Storage
+
+    Array: TypeAlias = NDArray[Any]
+
+
+def numbers(value: Value | None) -> Array | None:
+    """The numbers of a constant; `None` for anything else, and where they are not at hand."""
+    if value is None or value.storage is None or not value.is_constant:
+        return None
+    return value.storage.numpy()
+
+
+def is_real_constant(value: Value | None) -> bool:
+    """Whether `reals` gives its numbers, which asking does not read."""
+    if value is None or value.storage is None or not value.is_constant:
+        return False
+    return value.storage.dtype.is_floating
+
+
+def reals(value: Value | None) -> NDArray[np.float64] | None:
+    """The numbers of a floating constant in double precision; `None` for anything else."""
+    if not is_real_constant(value):
+        return None
+    found = numbers(value)
+    return None if found is None else found.astype(np.float64)
+
+
+def graph_of(node: Node) -> Graph:
+    """The graph that a node is in; a `ValueError` where it is in none."""
+    if node.graph is None:
+        message = f"{node!r} is in no graph"
+        raise ValueError(message)
+    return node.graph
+
+
+def rounded(array: Array, dtype: DType) -> Storage | None:
+    """`array` as numbers of `dtype`; `None` where one becomes infinite or NaN."""
+    with np.errstate(all="ignore"):
+        cast = np.asarray(array).astype(dtype.numpy)
+    return ArrayStorage(cast, dtype) if np.isfinite(cast.astype(np.float64)).all() else None
+
+
+def add_constant(graph: Graph, data: Storage | Array, name: str) -> Value:
+    """A new constant of `graph`, called `name` or like it."""
+    storage = ArrayStorage(data) if isinstance(data, np.ndarray) else data
+    return graph.add_constant(name, TensorFact.of(storage), storage)
+
+
+def set_constant(node: Node, index: int, storage: Storage, name: str) -> None:
+    """Let operand `index` of `node` be a new constant; it takes the name of the one before if nobody else reads that.
+
+    Args:
+        node: in a graph.
+        index: of the operand, which may be absent.
+        storage: the numbers.
+        name: what the constant is called where there was none.
+    """
+    old = node.operand(index)
+    graph = graph_of(node)
+    fresh = graph.add_constant(name if old is None else old.name, TensorFact.of(storage), storage)
+    node.set_input(index, fresh)
+    if old is not None and old.is_constant and not old.uses and old.graph is graph:
+        graph.remove_constant(old)
+        graph.rename(fresh, old.name)
+
+
+def sole_reader(value: Value) -> Node | None:
+    """The node that alone reads `value`, once, in the same graph; `None` if there is another reader or an output."""
+    if len(value.uses) != 1:
+        return None
+    user = next(iter(value.uses)).user
+    return user if isinstance(user, Node) and user.graph is value.graph else None
+
+
+def take_over(old: Value, new: Value) -> None:
+    """Let `new`, a result that nobody reads any more, carry the numbers, name, notes and readers of `old`."""
+    rewrite.swap_names(old, new)
+    new.origin = old.origin
+    if new.has_notes:
+        new.notes.clear()
+    if old.has_notes:
+        new.notes.update(old.notes)
+    if isinstance(new.fact, TensorFact) and (new.fact.shape is None or new.fact.dtype is None):
+        new.fact = old.fact
+    old.replace_uses(new)
+
+
+def bypass(node: Node, new: Value) -> bool:
+    """Remove `node`, whose first result `new` stands for from now on; return whether that was worth it.
+
+    It is not where nothing but another copy could carry a public name.
+    """
+    old = node.output
+    if old.is_output and node.op == "Identity" and (new.is_input or new.is_output or new.graph is not old.graph):
+        return False
+    rewrite.replace(old, new)
+    rewrite.erase(node)
+    return True

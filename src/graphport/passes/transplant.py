@@ -1,0 +1,41 @@
+"""Nodes of a body, put into the graph around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value
+from graphport.passes.substitution import graph_of, take_over
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def transplant(body: Graph, place: Node, given: Mapping[Value, Value]) -> dict[Value, Value]:
+    """Put copies of the constants and nodes of `body` before `place`, and return what stands for which value.
+
+    Args:
+        body: of `place` or a node in the same graph; it stays as it is.
+        place: where the copies go.
+        given: what stands for the inputs of the body.
+    """
+    graph = graph_of(place)
+    moved = dict(given)
+    for value in body.constants:
+        moved[value] = graph.add_constant(value.name, value.fact, value.storage, origin=value.origin)
+    for inner in list(body):
+        results = [None if v is None else Value(graph.fresh(v.name), v.fact, origin=v.origin) for v in inner.outputs]
+        graph.insert_before(place, rewrite.copy_node(inner, moved, results))
+        pairs = zip(inner.outputs, results, strict=True)
+        moved |= {old: new for old, new in pairs if old is not None and new is not None}
+    return moved
+
+
+def hand_over(old: Value, new: Value) -> None:
+    """Let `new` stand for `old`, by its name if it is free to take it."""
+    # What is read or returned already, or is no result, has a name of its own to keep.
+    if new.producer is not None and new.graph is old.graph and not new.uses:
+        take_over(old, new)
+    else:
+        rewrite.replace(old, new)

@@ -1,0 +1,84 @@
+"""Short loops, turn by turn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.ops.reshape import Concat, Unsqueeze
+from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.substitution import add_constant, graph_of, numbers
+from graphport.passes.transplant import hand_over, transplant
+
+MOST_TURNS = 8
+MOST_NODES = 64
+"""Of all turns together; more would make the graph larger, not simpler."""
+
+
+def unroll_loops(graph: Graph, journal: Journal) -> None:
+    """Put the turns of a short `Loop` one behind the other, where their number is known.
+
+    Before  y = Loop(2, true, x, body={ (i, c, s) => return c, Mul(s, w) })
+    After   s = Mul(x, w);  y = Mul(s, w)
+
+    Leaves alone: numbers of turns that are computed, none or many; a condition that the body computes; large bodies.
+    Keeps values bit for bit.
+    """
+    apply(graph, journal, _unroll, {"Loop"})
+    if journal.done:
+        # What a turn computes is of one shape now, not of that of all turns.
+        Inference().graph(graph)
+
+
+def _unroll(node: Node) -> str | None:
+    body = node.attributes.get("body")
+    turns = numbers(node.operand(0))
+    if not isinstance(body, Graph) or turns is None or turns.size != 1:
+        return None
+    count = int(turns.reshape(-1)[0])
+    _check(node, body, count)
+    graph = graph_of(node)
+    carried: list[Value] = [value for value in node.inputs[2:] if value is not None]
+    scanned: list[list[Value]] = []
+    true = add_constant(graph, np.ones((), np.bool_), f"{node.output.name}.true")
+    for turn in range(count):
+        number = add_constant(graph, np.array(turn, np.int64), f"{node.output.name}.turn")
+        moved = transplant(body, node, dict(zip(body.inputs, [number, true, *carried], strict=True)))
+        returned = [moved.get(value, value) for value in body.outputs[1:]]
+        kept = len(carried)
+        carried, rest = returned[:kept], returned[kept:]
+        scanned.append(rest)
+    results = carried + _stacked(node, scanned)
+    for old in node.results:
+        hand_over(old, results[old.index])
+    graph.remove(node)
+    return f"its {count} turns stand one behind the other"
+
+
+def _check(node: Node, body: Graph, count: int) -> None:
+    condition = node.operand(1)
+    begins = None if condition is None else numbers(condition)
+    if condition is not None and (begins is None or not begins.all()):
+        raise Left("whether it begins is computed")
+    if not 0 < count <= MOST_TURNS or count * sum(map(len, walk(body))) > MOST_NODES:
+        raise Left(f"{count} turns of {len(body)} nodes are none, or too many")
+    if None in node.inputs[2:] or len(body.inputs) != len(node.inputs):
+        raise Left("a value that it begins with is absent")
+    again = body.outputs[0]
+    while again.producer is not None and again.producer.op == "Identity" and again.producer.graph is body:
+        again = again.producer.operands[0]
+    known = numbers(again)
+    if again is not body.inputs[1] and (known is None or not known.all()):
+        raise Left("whether it goes on is computed")
+
+
+def _stacked(node: Node, scanned: list[list[Value]]) -> list[Value]:
+    """What the turns give besides the carried values, along a new first axis."""
+    builder = Builder(Inference(), graph_of(node), node, origin=node.origin, stem=node.output.name)
+    stacked: list[Value] = []
+    for parts in zip(*scanned, strict=True):
+        raised = [builder(Unsqueeze, part, builder.constant(np.array([0]))) for part in parts]
+        stacked.append(builder(Concat, *raised, axis=0))
+    return stacked

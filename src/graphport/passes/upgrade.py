@@ -1,0 +1,40 @@
+"""What legalizing did to the old forms of a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ir.graph import walk
+from graphport.ops import registry
+from graphport.passes.driver import Outcome
+from graphport.passes.journal import Note, label
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node
+
+
+def upgraded(graph: Graph) -> Outcome:
+    """The nodes of a raw `graph` that legalizing says in other words than the file does: Slice-1, Clip-6, Pad-2.
+
+    It is done before any pass, for passes know canonical words only; a canonical graph has none.
+    """
+    notes = [
+        Note(label(node), _text(node), node.origin) for inner in walk(graph) for node in inner if _is_said_anew(node)
+    ]
+    return Outcome("upgrade", tuple(notes), ())
+
+
+def _is_said_anew(node: Node) -> bool:
+    if not node.dialect:
+        return False
+    version = registry.version(node)
+    if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
+        return False
+    if "." in node.dialect:
+        return False  # operators of other domains of ONNX stay as they are
+    return registry.lowering(node.dialect, node.word, version) is not None
+
+
+def _text(node: Node) -> str:
+    version = registry.version(node)
+    return f"said in today's words{'' if version is None else f', not in those of {node.dialect} {version}'}"

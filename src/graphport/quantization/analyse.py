@@ -1,0 +1,86 @@
+"""Why layers are noisy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.quantization.engine import decibels
+from graphport.quantization.report import LayerReport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Node, Value
+    from graphport.quantization.express import Quantization
+    from graphport.quantization.follow import LayerNoise
+    from graphport.quantization.observe import Statistics
+
+_OUTLYING = 16.0
+"""Times the root of the mean square, from which on the ends of a range are outliers."""
+_UNLIKE = 16.0
+"""How many times larger than the middle channel the largest is, from which on channels are unlike."""
+_CLIPPED = 1e-3
+_FEW = 8
+
+
+def layer_reports(
+    quantization: Quantization,
+    states: Mapping[Value, Statistics],
+    noise: Mapping[Node, LayerNoise],
+    accumulated: Mapping[Value, float],
+) -> tuple[LayerReport, ...]:
+    """What is known of every layer with weights, quantized or not."""
+    placement = quantization.placement
+    found: list[LayerReport] = []
+    for node, layer in placement.layers.items():
+        root = placement.points.get(layer.input)
+        state = None if root is None else states.get(root)
+        grid = quantization.grid_of(layer.input)
+        weight = quantization.weights.get(node)
+        known = noise.get(node)
+        chosen = accumulated.get(node.output, None if known is None else known.chosen)
+        found.append(
+            LayerReport(
+                layer.name,
+                node.op,
+                is_quantized=True,
+                own_db=None if known is None else decibels(known.own),
+                accumulated_db=None if chosen is None else decibels(chosen),
+                means="" if known is None else known.means,
+                reasons=() if state is None or grid is None else reasons(state, grid.low, grid.high),
+                input_range=None if grid is None else (grid.low, grid.high),
+                input_seen=None if state is None else (state.low, state.high),
+                weight_bytes=0 if weight is None else weight.grid.dtype.size(weight.codes.size),
+            )
+        )
+    found += [
+        LayerReport(node.name or node.output.name, node.op, is_quantized=False, reasons=(reason,))
+        for node, reason in placement.floating.items()
+    ]
+    return tuple(found)
+
+
+def reasons(state: Statistics, low: float, high: float) -> tuple[str, ...]:
+    """What makes rounding a value noisy, in words."""
+    found: list[str] = []
+    largest = max(high, -low, 1e-30)
+    effective = (state.squares / max(state.elements, 1)) ** 0.5
+    if largest > _OUTLYING * max(effective, 1e-30):
+        found.append(f"outliers: the range is {largest / max(effective, 1e-30):.0f} times the effective value")
+    magnitudes = np.maximum(-state.lows, state.highs)
+    if magnitudes.size > 1:
+        middle = float(np.median(magnitudes))
+        if float(magnitudes.max()) > _UNLIKE * max(middle, 1e-30):
+            found.append(
+                f"channels are unlike: the largest is {magnitudes.max() / max(middle, 1e-30):.0f} times the middle one"
+            )
+    histogram = state.histogram
+    outside = (histogram.centers < low - histogram.width) | (histogram.centers > high + histogram.width)
+    clipped = float(histogram.counts[outside].sum()) / max(float(histogram.counts.sum()), 1.0)
+    if clipped > _CLIPPED:
+        found.append(f"saturated: {100 * clipped:.2f} % of the numbers are beyond the range")
+    if state.samples < _FEW:
+        found.append(f"few samples: {state.samples}")
+    return tuple(found)

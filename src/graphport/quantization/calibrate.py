@@ -1,0 +1,208 @@
+"""Ranges of activations: from what was seen of a value to the ends of its grid."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from graphport.quantization.grid import TINY, between, limits
+
+if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
+    from graphport.quantization.grid import Grid
+    from graphport.quantization.observe import Histogram, Statistics
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+Method = Literal["min-max", "moving-average", "percentile", "entropy", "mse", "auto"]
+"""How a range is chosen."""
+METHODS: tuple[Method, ...] = get_args(Method)
+
+PERCENTILE = 99.999
+_SHRINKS = np.concatenate([np.linspace(0.2, 0.6, 11), np.linspace(0.63, 1.0, 38)])
+"""Parts of the whole range that are tried for the least squared error."""
+_FEWEST_LEVELS = 16
+_TOGETHER = 4
+_STOPS = 64
+
+
+def calibrate(
+    state: Statistics,
+    dtype: DType,
+    method: Method,
+    *,
+    is_symmetric: bool = False,
+    percentile: float = PERCENTILE,
+    power_of_two: bool = False,
+) -> Grid:
+    """The grid of a value that was seen as `state`.
+
+    `auto` takes the method whose grid has the least squared error over the histogram. Relative entropy is not among
+    them: it is slow, and looks at other things than noise.
+    """
+    names: list[Method] = ["mse", "percentile", "moving-average", "min-max"] if method == "auto" else [method]
+    grids = [
+        between(
+            *ends(state, dtype, name, is_symmetric=is_symmetric, percentile=percentile),
+            dtype,
+            is_symmetric=is_symmetric,
+            power_of_two=power_of_two,
+        )
+        for name in names
+    ]
+    return min(grids, key=lambda grid: squared_error(state.histogram, grid)) if len(grids) > 1 else grids[0]
+
+
+def ends(
+    state: Statistics, dtype: DType, method: Method, *, is_symmetric: bool, percentile: float
+) -> tuple[float, float]:
+    """The least and the largest number that the grid should reach."""
+    low, high = state.low, state.high
+    match method:
+        case "moving-average":
+            return state.moving
+        case "percentile":
+            return percentiles(state, percentile)
+        case "entropy":
+            return least_divergence(state, dtype)
+        case "mse":
+            return least_error(state, dtype, is_symmetric=is_symmetric)
+        case _:
+            return low, high
+
+
+def percentiles(state: Statistics, percent: float) -> tuple[float, float]:
+    """The numbers below which `100 - percent` and `percent` per cent of all lie, to within the width of a bin."""
+    histogram = state.histogram
+    total = histogram.counts.sum()
+    if not total:
+        return 0.0, 0.0
+    below = np.cumsum(histogram.counts)
+    edges = histogram.centers - histogram.width / 2
+    wanted = np.asarray([(100 - percent) / 100, percent / 100]) * total
+    places = [bisect_left(below, end) for end in wanted]
+    low = _inside(edges, histogram, below, places[0], float(wanted[0]))
+    high = _inside(edges, histogram, below, places[1], float(wanted[1]))
+    return max(low, state.low), min(high, state.high)
+
+
+def _inside(edges: Array, histogram: Histogram, below: Array, place: int, wanted: float) -> float:
+    place = min(place, len(edges) - 1)
+    count = histogram.counts[place]
+    part = 1.0 if not count else (wanted - (below[place] - count)) / count
+    return float(edges[place] + histogram.width * part)
+
+
+def squared_error(histogram: Histogram, grid: Grid) -> float:
+    """The sum of squared differences between the numbers that were seen and the nearest ones on the grid."""
+    used = np.flatnonzero(histogram.counts)
+    centers, counts = histogram.centers[used], histogram.counts[used]
+    if grid.dtype.is_floating:
+        return float(np.sum(counts * (grid.nearest(centers) - centers) ** 2))
+    ends = np.asarray([[grid.low, grid.high]])
+    return float(_squared_errors(centers, counts, histogram.width, ends, np.asarray([float(grid.scale)]))[0])
+
+
+def _squared_errors(centers: Array, counts: Array, width: float, ends: Array, scales: Array) -> Array:
+    """The squared errors of numbers spread evenly over bins, for several grids.
+
+    Where a bin is narrow the error at its middle says it; where steps are narrower than the bin, the error is that of
+    rounding, `scale² / 12`, whatever the middle happens to meet.
+    """
+    inside = np.clip(centers, ends[:, :1], ends[:, 1:])
+    steps = scales[:, None]
+    nearest = np.rint(inside / steps) * steps
+    outside = (inside - centers) ** 2
+    coarse = outside + np.where(outside > 0, 0.0, steps**2 / 12)
+    found = np.where(steps <= width, coarse, (nearest - centers) ** 2 + width**2 / 12)
+    return found @ counts
+
+
+def least_error(state: Statistics, dtype: DType, *, is_symmetric: bool) -> tuple[float, float]:
+    """The ends, out of parts of the whole range, with the least squared error."""
+    low, high = min(state.low, 0.0), max(state.high, 0.0)
+    if dtype.is_floating:
+        return low, high
+    centers, counts, width = _coarse(state.histogram)
+
+    def best(pairs: Array) -> Array:
+        reach, scales = _reaches(pairs, dtype, is_symmetric=is_symmetric)
+        return pairs[np.argmin(_squared_errors(centers, counts, width, reach, scales))]
+
+    found = best(np.outer(_SHRINKS, [low, high]))
+    if not is_symmetric and low < 0 < high:
+        # Each end for itself, from the best common part on.
+        found = best(np.stack([np.full(len(_SHRINKS), found[0]), high * _SHRINKS], axis=1))
+        found = best(np.stack([low * _SHRINKS, np.full(len(_SHRINKS), found[1])], axis=1))
+    return float(found[0]), float(found[1])
+
+
+def _reaches(pairs: Array, dtype: DType, *, is_symmetric: bool) -> tuple[Array, Array]:
+    """The ends and the scales of the grids that `between` makes of pairs of ends."""
+    least, most = limits(dtype)
+    lows, highs = pairs[:, 0], pairs[:, 1]
+    if is_symmetric:
+        bounds = np.maximum(-lows, highs)
+        scales = np.maximum(bounds / ((most - least) // 2), TINY)
+        return np.stack([-bounds, bounds], axis=1), scales
+    scales = np.maximum((highs - lows) / (most - least), TINY)
+    zero_points = np.clip(np.rint(least - lows / scales), least, most)
+    return np.stack([(least - zero_points) * scales, (most - zero_points) * scales], axis=1), scales
+
+
+def _coarse(histogram: Histogram) -> tuple[Array, Array, float]:
+    """Middles, counts and width of bins, four in one: still several to a step of eight bits."""
+    counts = histogram.counts.reshape(-1, _TOGETHER).sum(axis=1)
+    centers = histogram.centers.reshape(-1, _TOGETHER).mean(axis=1)
+    used = np.flatnonzero(counts)
+    return centers[used], counts[used], histogram.width * _TOGETHER
+
+
+def least_divergence(state: Statistics, dtype: DType) -> tuple[float, float]:
+    """The ends with the least relative entropy between what was seen and what is left of it on the grid.
+
+    Candidates are cut from the histogram of magnitudes, as TensorRT does it: what lies beyond the cut is counted to the
+    last bin, the rest is spread evenly over the bins that one step holds. The side with smaller numbers keeps its end.
+    """
+    histogram = state.histogram
+    half = len(histogram.counts) // 2
+    folded = histogram.counts[half:] + histogram.counts[:half][::-1]
+    # Zeros are on every grid: how many there are says nothing.
+    folded[0] = folded[1]
+    used = int(np.max(np.flatnonzero(folded), initial=0)) + 1
+    least, most = limits(dtype)
+    levels = max(_FEWEST_LEVELS, (most - least + 1) // (2 if state.low < 0 < state.high else 1))
+    if used <= levels or dtype.is_floating:
+        return state.low, state.high
+    best = _least(folded[:used], levels, _even(levels, used, _STOPS))
+    near = -(-(used - levels) // _STOPS)
+    best = _least(folded[:used], levels, _even(max(best - near, levels), min(best + near, used), _STOPS // 4))
+    bound = best * histogram.width
+    return max(state.low, -bound), min(state.high, bound)
+
+
+def _even(first: int, last: int, count: int) -> list[int]:
+    count = min(last - first + 1, count)
+    return [first + round(i * (last - first) / max(count - 1, 1)) for i in range(count)]
+
+
+def _least(counts: Array, levels: int, stops: list[int]) -> int:
+    return min(stops, key=lambda stop: divergence(counts, stop, levels))
+
+
+def divergence(counts: Array, stop: int, levels: int) -> float:
+    """Relative entropy of `counts` cut at bin `stop` from its own form on `levels` steps."""
+    reference = counts[:stop].astype(np.float64)
+    kept = reference.copy()
+    reference[-1] += counts[stop:].sum()
+    step = np.minimum((np.arange(stop) * levels) // stop, levels - 1)
+    filled = kept > 0
+    sums = np.bincount(step, weights=kept, minlength=levels)
+    places = np.bincount(step, weights=filled, minlength=levels)
+    candidate = np.where(filled, (sums / np.maximum(places, 1))[step], 0.0)
+    p = reference / max(reference.sum(), TINY)
+    q = candidate / max(candidate.sum(), TINY)
+    seen = p > 0
+    return float(np.sum(p[seen] * np.log(p[seen] / np.maximum(q[seen], 1e-12))))

@@ -1,0 +1,305 @@
+"""Which nodes may be quantized, which stay floating, and which are arithmetic on shapes that nobody may touch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node, Value, walk
+from graphport.ir.search import nodes_on_paths
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from graphport.ir.graph import Graph
+    from graphport.ops.declare import Page
+
+
+class Place(StrEnum):
+    """Where a node is computed."""
+
+    QUANTIZED = "quantized"
+    FLOATING = "floating"
+    INDEX = "index"
+
+
+class Method(StrEnum):
+    """How far quantization spreads from operators with weights."""
+
+    CONSERVATIVE = "conservative"
+    AGGRESSIVE = "aggressive"
+    ALL_IN = "all-in"
+    POINTWISE = "pointwise"
+    BETWEEN_CONVOLUTIONS = "between-convolutions"
+    CLOSURE = "closure"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where one node is computed, and why."""
+
+    place: Place
+    reason: str
+
+
+Decisions: TypeAlias = "dict[Node, Decision]"
+
+
+def dispatch(
+    graph: Graph,
+    method: Method | str = Method.CONSERVATIVE,
+    *,
+    operators: Collection[str] | None = None,
+    floating: Collection[str] = (),
+    quantized: Collection[str] = (),
+) -> Decisions:
+    """A decision for every node of a canonical graph, those of bodies included, in the order of the graph.
+
+    Args:
+        graph: prepared; facts are set.
+        method: how far quantization spreads.
+            `conservative`: operators with weights, and what their results reach over quantizable operators.
+            `aggressive`: what their results reach over any operator.
+            `all-in`: every quantizable operator.
+            `pointwise`: operators with weights alone.
+            `between-convolutions`: what lies on a way from one convolution to another.
+            `closure`: what hangs together with an operator with weights, up and down.
+        operators: names of the operators that the target quantizes; by default all whose page gives them a part in it.
+        floating: names of nodes, or of their first results, that stay floating whatever the method says.
+        quantized: the same for those that are quantized.
+
+    Raises:
+        DiagnosticError: QUANT0101 no node has such a name, QUANT0102 a node that is to be quantized computes shapes or
+            indices, or stands in a body.
+        ValueError: there is no such method.
+    """
+    worker = _Dispatcher(graph, operators)
+    chosen = worker.chosen(Method(method))
+    decisions = {node: worker.decide(node, chosen) for inner in walk(graph) for node in inner}
+    _override(decisions, floating, quantized)
+    return decisions
+
+
+def counts(decisions: Mapping[Node, Decision]) -> dict[Place, int]:
+    """How many nodes are computed where."""
+    found = Counter(decision.place for decision in decisions.values())
+    return {place: found[place] for place in Place}
+
+
+def remains(decisions: Mapping[Node, Decision]) -> list[tuple[str, str, int]]:
+    """What stays floating: operator, reason, and how many nodes; the most frequent first."""
+    found = Counter((node.op, d.reason) for node, d in decisions.items() if d.place is Place.FLOATING)
+    return [(op, reason, count) for (op, reason), count in found.most_common()]
+
+
+def as_text(decisions: Mapping[Node, Decision]) -> str:
+    """A line for every node: operator, name, place and reason."""
+    rows = [(node.op, node.name or _result_name(node), str(d.place), d.reason) for node, d in decisions.items()]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows
+    )
+
+
+class _Dispatcher:
+    def __init__(self, graph: Graph, operators: Collection[str] | None) -> None:
+        self.graph = graph
+        self.operators = operators
+        self.index = _index_nodes(graph)
+
+    def is_quantizable(self, node: Node) -> bool:
+        """Whether the target quantizes the operator, and the node computes reals."""
+        page = _page(node)
+        if page is None or node in self.index or any(True for _ in node.bodies()):
+            return False
+        if page.role in ("none", "index") or (self.operators is not None and node.op not in self.operators):
+            return False
+        return any(_is_real(value) for value in node.results)
+
+    def is_weighted(self, node: Node) -> bool:
+        """Whether it is a quantizable operator with weights."""
+        page = _page(node)
+        return page is not None and page.role == "weighted" and self.is_quantizable(node)
+
+    def chosen(self, method: Method) -> set[Node]:
+        """The nodes that `method` quantizes."""
+        match method:
+            case Method.CONSERVATIVE:
+                found = self._reached(self.is_quantizable)
+            case Method.AGGRESSIVE:
+                found = self._reached(lambda node: node not in self.index)
+            case Method.ALL_IN:
+                found = list(self.graph)
+            case Method.POINTWISE:
+                found = [node for node in self.graph if self.is_weighted(node)]
+            case Method.BETWEEN_CONVOLUTIONS:
+                found = self._between()
+            case Method.CLOSURE:
+                found = self._connected()
+        return {node for node in found if self.is_quantizable(node)}
+
+    def _reached(self, relay: Callable[[Node], bool]) -> list[Node]:
+        return nodes_on_paths(self.graph, self.is_weighted, None, relay=relay, step=_gives_reals)
+
+    def _between(self) -> list[Node]:
+        return nodes_on_paths(
+            self.graph,
+            self._is_convolution,
+            self._is_convolution,
+            relay=lambda node: node not in self.index,
+            step=_gives_reals,
+        )
+
+    def _is_convolution(self, node: Node) -> bool:
+        page = _page(node)
+        return page is not None and ".convolution" in page.function.__module__ and self.is_weighted(node)
+
+    def _connected(self) -> list[Node]:
+        found: dict[Node, None] = {}
+        pending = [node for node in self.graph if self.is_weighted(node)]
+        while pending:
+            node = pending.pop()
+            if node in found or node in self.index:
+                continue
+            found[node] = None
+            above = [value.producer for i, value in enumerate(node.inputs) if value is not None and _is_data(node, i)]
+            below = [use.user for value in node.results for use in value.uses]
+            near = [other for other in [*above, *below] if isinstance(other, Node) and other.graph is self.graph]
+            pending += [other for other in near if _gives_reals(node, other) or _gives_reals(other, node)]
+        return list(found)
+
+    def decide(self, node: Node, chosen: Collection[Node]) -> Decision:
+        """Where `node` is computed if `chosen` are quantized."""
+        page = _page(node)
+        if node in self.index:
+            return Decision(Place.INDEX, "it computes shapes, axes or indices")
+        if node in chosen:
+            return Decision(Place.QUANTIZED, _ROLES.get("" if page is None else page.role, "it takes part"))
+        return Decision(Place.FLOATING, self._reason(node, page))
+
+    def _reason(self, node: Node, page: Page | None) -> str:
+        if node.graph is not self.graph:
+            return "it stands in a body"
+        if page is None:
+            return "nothing is known of the operator"
+        if any(True for _ in node.bodies()):
+            return "it has bodies"
+        if not any(_is_real(value) for value in node.results):
+            return "it gives no reals"
+        if page.role in ("none", "index"):
+            return "the operator has no part in quantization"
+        if self.operators is not None and node.op not in self.operators:
+            return "the target does not quantize the operator"
+        return "no operator with weights reaches it"
+
+
+_ROLES: dict[str, str] = {
+    "weighted": "it has weights",
+    "pointwise": "results of weights reach it",
+    "passive": "it hands quantized numbers on",
+}
+
+
+def _override(decisions: Decisions, floating: Collection[str], quantized: Collection[str]) -> None:
+    names: dict[str, list[Node]] = {}
+    for node in decisions:
+        for name in dict.fromkeys([node.name, _result_name(node)]):
+            if name:
+                names.setdefault(name, []).append(node)
+    findings = [
+        Diagnostic("QUANT0101", f"no node, and no first result of one, is called {name!r}", None, "see dispatch")
+        for name in [*floating, *quantized]
+        if name not in names
+    ]
+    for name in quantized:
+        for node in names.get(name, ()):
+            if decisions[node].place is Place.INDEX or _is_inside(node):
+                message = f"{name!r} cannot be quantized: {decisions[node].reason}"
+                findings.append(Diagnostic("QUANT0102", message, node.origin, "take it out of the list"))
+            decisions[node] = Decision(Place.QUANTIZED, "it was asked to be")
+    for name in floating:
+        for node in names.get(name, ()):
+            decisions[node] = Decision(Place.FLOATING, "it was asked to stay so")
+    if findings:
+        raise DiagnosticError(*findings)
+
+
+def _is_inside(node: Node) -> bool:
+    return node.graph is not None and node.graph.parent is not None
+
+
+def _result_name(node: Node) -> str:
+    return node.results[0].name if node.results else ""
+
+
+def _page(node: Node) -> Page | None:
+    return None if node.dialect else registry.pages().get(node.word)
+
+
+def _is_real(value: Value) -> bool:
+    fact = value.fact
+    return not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype.is_floating
+
+
+def _is_data(node: Node, index: int) -> bool:
+    """Whether operand `index` holds data rather than a shape, axes, positions or counts."""
+    page = _page(node)
+    operand = None if page is None else page.signature.operand(index)
+    return page is None or operand is None or operand.name not in page.index_operands
+
+
+def _gives_reals(node: Node, reader: Node) -> bool:
+    """Whether `reader` reads a real result of `node` as data."""
+    return any(
+        value is not None and value.producer is node and _is_real(value) and _is_data(reader, index)
+        for index, value in enumerate(reader.inputs)
+    )
+
+
+# Shapes and indices
+
+
+def _index_nodes(graph: Graph) -> set[Node]:
+    """Nodes that compute nothing but shapes, axes, positions and counts, of the graph and of its bodies.
+
+    Those that begin with a shape, and what follows from shapes alone; and those whose results nobody reads but as a
+    shape or index. What computes from data with weights is none, whoever reads it.
+    """
+    found = {node for inner in walk(graph) for node in _ahead(inner)}
+    for inner in walk(graph):
+        found |= _behind(inner, found)
+    return found
+
+
+def _ahead(graph: Graph) -> set[Node]:
+    found: set[Node] = set()
+    for node in graph:
+        page = _page(node)
+        if page is None or any(True for _ in node.bodies()):
+            continue
+        computed = [value for value in node.operands if not value.is_constant]
+        follows = bool(computed) and all(value.producer in found for value in computed)
+        if page.role == "index" or (follows and page.role != "weighted"):
+            found.add(node)
+    return found
+
+
+def _behind(graph: Graph, ahead: Collection[Node]) -> set[Node]:
+    found: set[Node] = set()
+    for node in reversed(graph):
+        page = _page(node)
+        if node in ahead or page is None or page.role == "weighted" or any(True for _ in node.bodies()):
+            continue
+        uses = [use for value in node.results for use in value.uses]
+        if uses and all(isinstance(user, Node) and _reads_index(user, i, found) for user, i in uses):
+            found.add(node)
+    return found
+
+
+def _reads_index(user: Node, index: int, found: Collection[Node]) -> bool:
+    return not _is_data(user, index) or user in found

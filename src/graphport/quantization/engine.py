@@ -1,0 +1,170 @@
+"""Running graphs while they are quantized, and what noise a run has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+
+from graphport.backends import onnxruntime, reference
+from graphport.conversion.idle import without_idle
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from graphport.backends import Session
+    from graphport.ir.graph import Node
+    from graphport.quantization.samples import Run, Samples
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+MOST = 150.0
+"""dB that are said where nothing differs."""
+
+
+def session(graph: Graph, *, threads: int = 0, optimize: bool = True) -> Session:
+    """`graph` ready to run: on ONNX Runtime, or by the pages where that does not load it."""
+    graph = without_idle(graph)
+    # What it loads with optimizations may be more or less than without: not every kernel takes every type.
+    for is_optimized in dict.fromkeys((optimize, False)):
+        try:
+            return onnxruntime.prepare(graph, threads=threads, optimize=is_optimized)
+        except DiagnosticError as error:
+            if any(finding.code != "RUN0003" for finding in error.diagnostics):
+                raise
+    return reference.prepare(graph)
+
+
+def is_array(x: object) -> TypeGuard[Array]:
+    """Whether it is an array rather than a sequence or nothing."""
+    return isinstance(x, np.ndarray)
+
+
+def observing(graph: Graph, values: Iterable[Value]) -> Graph:
+    """A copy of `graph` that returns `values`, too."""
+    twin = rewrite.copy(graph)
+    twins = dict(zip(graph.values(), twin.values(), strict=True))
+    for value in values:
+        if not value.is_input and not twins[value].is_output:
+            twin.add_output(twins[value])
+    return twin
+
+
+@dataclass(slots=True)
+class Noise:
+    """Signal and noise of the outputs of a model, summed over runs."""
+
+    signal: dict[str, float] = field(default_factory=dict[str, float])
+    noise: dict[str, float] = field(default_factory=dict[str, float])
+    places: int = 0
+    agreeing: int = 0
+
+    def add(self, expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        """See the outputs of a run."""
+        for name, x in expected.items():
+            if not is_array(x) or x.dtype.kind != "f" or np.shape(found[name]) != x.shape:
+                continue
+            y: Array = np.asarray(found[name], np.float64)
+            self.signal[name] = self.signal.get(name, 0.0) + float(np.sum(x.astype(np.float64) ** 2))
+            self.noise[name] = self.noise.get(name, 0.0) + float(np.sum((x - y) ** 2))
+            if x.ndim == 2 and x.shape[1] > 1:
+                self.places += len(x)
+                self.agreeing += int(np.sum(x.argmax(axis=1) == y.argmax(axis=1)))
+
+    @property
+    def ratio(self) -> float:
+        """Noise to signal of the worst output."""
+        return max((self.noise[name] / max(signal, 1e-30) for name, signal in self.signal.items()), default=0.0)
+
+    @property
+    def snr(self) -> float:
+        """Signal to noise of the worst output in dB."""
+        return decibels(self.ratio)
+
+    @property
+    def agreement(self) -> float | None:
+        """How often the largest entry of a row is the same one; `None` where no output has rows."""
+        return self.agreeing / self.places if self.places else None
+
+
+def decibels(ratio: float) -> float:
+    """Signal to noise in dB of a ratio of noise to signal."""
+    return MOST if ratio <= 10 ** (-MOST / 10) else float(-10 * np.log10(ratio)) if np.isfinite(ratio) else -MOST
+
+
+@dataclass(slots=True, eq=False)
+class Judge:
+    """Holds quantized graphs against the real one on samples that no algorithm saw."""
+
+    runs: list[Run]
+    expected: list[dict[str, Any]]
+    threads: int = 0
+    optimize: bool = True
+
+    @classmethod
+    def of(cls, graph: Graph, samples: Samples, batch: int, *, threads: int = 0, optimize: bool = True) -> Judge:
+        """Remember what `graph` gives."""
+        runs = list(samples.runs(batch))
+        real = session(graph, threads=threads)
+        return cls(runs, [real.run(inputs) for inputs, _ in runs], threads, optimize)
+
+    def noise(self, graph: Graph) -> Noise:
+        """The noise of `graph` as its runtime computes it."""
+        made = session(graph, threads=self.threads, optimize=self.optimize)
+        noise = Noise()
+        for (inputs, _), expected in zip(self.runs, self.expected, strict=True):
+            noise.add(expected, made.run(inputs))
+        return noise
+
+
+class Piece:
+    """Some nodes of a graph as a graph of their own; what they read and is not constant are its inputs."""
+
+    def __init__(
+        self, nodes: Sequence[Node], wanted: Sequence[Value], given: Iterable[Value] = (), *, threads: int = 0
+    ) -> None:
+        self._threads = threads
+        self._nodes = nodes
+        self._wanted = wanted
+        self._names: dict[Value, str] = {}
+        self._given = set(given)
+        self._session: Session | None = None
+
+    def run(self, values: Mapping[Value, Any]) -> dict[Value, Any]:
+        """The wanted values, computed from others."""
+        if self._session is None:
+            self._session = self._prepared(values)
+        found = self._session.run({name: values[value] for value, name in self._names.items()})
+        return dict(zip(self._wanted, found.values(), strict=True))
+
+    def _prepared(self, values: Mapping[Value, Any]) -> Session:
+        graph = Graph("piece")
+        twins: dict[Value, Value] = {}
+        made = {value for node in self._nodes for value in node.results}
+        reads = [value for node in self._nodes for value in [*node.operands, *rewrite.captured(node)]]
+        for value in dict.fromkeys(reads):
+            if value in made:
+                continue
+            if value.is_constant and value not in self._given:
+                twins[value] = graph.add_constant(value.name, value.fact, value.storage)
+            else:
+                twins[value] = graph.add_input(value.name, _fact(value, values[value]))
+                self._names[value] = twins[value].name
+        for node in self._nodes:
+            twin = graph.append(rewrite.copy_node(node, twins))
+            twins.update(zip(node.results, twin.results, strict=True))
+        for value in self._wanted:
+            graph.add_output(twins[value])
+        return session(graph, threads=self._threads)
+
+
+def _fact(value: Value, array: Any) -> Any:
+    if not is_array(array) or not isinstance(value.fact, TensorFact):
+        return value.fact
+    return TensorFact(DType.of(array.dtype), array.shape)

@@ -1,0 +1,194 @@
+"""A quantization said in a graph: QuantizeLinear and DequantizeLinear around what is computed on integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+from graphport.quantization.grid import Grid, between
+from graphport.quantization.place import data_operands
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Graph
+    from graphport.quantization.layer import Layer
+    from graphport.quantization.place import Placement
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+_LONGEST = 2.0**31 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """A layer's constants, quantized: codes on a grid, and the real bias that goes with them."""
+
+    grid: Grid
+    codes: Array
+    bias: Array | None
+
+
+@dataclass(slots=True, eq=False)
+class Quantization:
+    """Everything that was decided: the grid of each root value, and the constants of each layer."""
+
+    placement: Placement
+    grids: dict[Value, Grid] = field(default_factory=dict["Value", Grid])
+    weights: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
+    bias_bits: int = 32
+
+    def grid_of(self, value: Value) -> Grid | None:
+        """The grid that `value` is rounded to."""
+        root = self.placement.points.get(value)
+        return None if root is None else self.grids.get(root)
+
+
+def express(graph: Graph, quantization: Quantization) -> Graph:
+    """A copy of `graph` that says `quantization`; `graph` itself is that which was placed.
+
+    Before  y = Conv(x, w, b)
+    After   y_1 = Conv(DQ(Q(x)), DQ(w_codes), DQ(b_codes));  y = DQ(Q(y_1))
+
+    Where the step of a bias is so small that 32 bits do not hold it, it stays floating.
+    """
+    twin = rewrite.copy(graph)
+    values = dict(zip(_values(graph), _values(twin), strict=True))
+    nodes = dict(zip(graph, twin, strict=True))
+    for layer in quantization.placement.layers.values():
+        _say_layer(twin, layer, nodes, values, quantization)
+    for node in quantization.placement.pointwise:
+        _say_numbers(twin, nodes[node], node, quantization)
+    for value in quantization.placement.points:
+        grid = quantization.grid_of(value)
+        if grid is not None:
+            _say_point(twin, value, values[value], grid, nodes, quantization.placement)
+    rewrite.remove_dead(twin)
+    return twin
+
+
+def _values(graph: Graph) -> list[Value]:
+    return list(graph.values())
+
+
+def _say_point(
+    graph: Graph, original: Value, value: Value, grid: Grid, nodes: dict[Node, Node], placement: Placement
+) -> None:
+    node = value.producer
+    codes = Value(graph.fresh(f"{value.name}_codes"), TensorFact(grid.dtype, _shape(value)))
+    rounded = Value(graph.fresh(f"{value.name}_rounded"), value.fact)
+    scale, zero_point = _parameters(graph, grid, value.name)
+    attributes = _axis(grid)
+    quantize = Node("QuantizeLinear", [value, scale, zero_point], [codes], attributes)
+    dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [rounded], attributes)
+    if node is not None:
+        graph.insert_after(node, quantize)
+    elif graph.first is not None:
+        graph.insert_before(graph.first, quantize)
+    graph.insert_after(quantize, dequantize)
+    if original in placement.carried and not value.is_input:
+        rewrite.replace(value, rounded, keep=[quantize])
+        return
+    for reader in placement.readers.get(original, ()):
+        twin = nodes[reader]
+        for index, operand in enumerate(twin.inputs):
+            if operand is value:
+                twin.set_input(index, rounded)
+
+
+def _say_layer(
+    graph: Graph, layer: Layer, nodes: dict[Node, Node], values: dict[Value, Value], quantization: Quantization
+) -> None:
+    weight, node = quantization.weights.get(layer.node), nodes[layer.node]
+    if weight is None:
+        return
+    name = values[layer.weight].name
+    node.set_input(1, constant(graph, node, weight.codes, weight.grid, name))
+    if weight.bias is None:
+        return
+    adder = node if layer.adds is None else nodes[layer.adds]
+    place = 2
+    if layer.adds is not None and layer.bias is not None:
+        place = adder.inputs.index(values[layer.bias])
+    bias = weight.bias.astype(np.float32)
+    if layer.bias is not None and layer.bias.storage is not None:
+        bias = bias.reshape(layer.bias.storage.shape)
+    source = quantization.grid_of(layer.input)
+    grid = None if layer.adds is not None or source is None else bias_grid(weight, source, quantization.bias_bits)
+    bias_name = f"{name}_bias" if layer.bias is None else values[layer.bias].name
+    if grid is None or layer.kind == "transposed":
+        value = graph.add_constant(bias_name, TensorFact(DType.FLOAT32, bias.shape), ArrayStorage(bias))
+    else:
+        value = constant(graph, node, grid.codes(bias.reshape(-1)), grid, bias_name)
+    adder.set_input(place, value)
+
+
+def least_scales(layer: Layer, source: Grid | None) -> Array | None:
+    """For each result of `layer` the least scale of its weight with which 32 bits hold its bias."""
+    if layer.bias is None or layer.adds is not None or source is None or source.dtype.is_floating:
+        return None
+    return np.abs(layer.offsets().astype(np.float64)) / (float(source.scale) * _LONGEST / 2)
+
+
+def bias_grid(weight: Weight, source: Grid, bits: int) -> Grid | None:
+    """The steps that the layer's sums have; `None` where a bias is not held by them, or is not to be."""
+    if (
+        not bits
+        or weight.bias is None
+        or source.dtype.is_floating
+        or weight.grid.dtype.is_floating
+        or weight.grid.block
+    ):
+        return None
+    scale = (weight.grid.scale.astype(np.float64) * float(source.scale)).astype(np.float32).reshape(-1)
+    bias = weight.bias.reshape(-1)
+    if np.any(np.abs(bias) > scale.astype(np.float64) * _LONGEST) or np.any(scale <= 0):
+        return None
+    whole = np.broadcast_to(scale, bias.shape) if scale.size == 1 else scale
+    limit = 2 ** (bits - 1) - 1
+    return Grid(DType.INT32, whole.copy(), np.zeros(whole.shape, np.int32), -limit - 1, limit)
+
+
+def _say_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantization) -> None:
+    """Quantize operands of one number; a grid from zero to it holds it exactly."""
+    del node
+    like = next(iter(quantization.grids.values())).dtype if quantization.grids else DType.UINT8
+    for index, value in enumerate(twin.inputs):
+        if value is None or not value.is_constant or value not in data_operands(twin) or value.storage is None:
+            continue
+        number = np.asarray(value.storage.numpy(), np.float32)
+        grid = between(float(number.min()), float(number.max()), like, is_symmetric=like.kind == "i")
+        twin.set_input(index, constant(graph, twin, grid.codes(number), grid, value.name))
+
+
+def constant(graph: Graph, before: Node, codes: Array, grid: Grid, name: str) -> Value:
+    """The real numbers of `codes`, made before the node `before`."""
+    stored = graph.add_constant(f"{name}_codes", TensorFact(grid.dtype, codes.shape), ArrayStorage(codes, grid.dtype))
+    scale, zero_point = _parameters(graph, grid, name)
+    real = Value(graph.fresh(f"{name}_rounded"), TensorFact(DType.FLOAT32, codes.shape))
+    graph.insert_before(before, Node("DequantizeLinear", [stored, scale, zero_point], [real], _axis(grid)))
+    return real
+
+
+def _parameters(graph: Graph, grid: Grid, name: str) -> tuple[Value, Value]:
+    scale, zero_point = grid.scale.astype(np.float32), grid.zero_point
+    return (
+        graph.add_constant(f"{name}_scale", TensorFact(DType.FLOAT32, scale.shape), ArrayStorage(scale)),
+        graph.add_constant(
+            f"{name}_zero_point", TensorFact(grid.dtype, zero_point.shape), ArrayStorage(zero_point, grid.dtype)
+        ),
+    )
+
+
+def _axis(grid: Grid) -> dict[str, Attribute]:
+    if grid.scale.ndim == 0:
+        return {}
+    return {"axis": grid.axis, "block_size": grid.block} if grid.block else {"axis": grid.axis}
+
+
+def _shape(value: Value) -> Any:
+    return value.fact.shape if isinstance(value.fact, TensorFact) else None

@@ -1,0 +1,120 @@
+"""Grids: the numbers that a quantized tensor can hold, and what is nearest to a real number among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+TINY = float(np.finfo(np.float32).tiny)
+"""The least scale: a tensor of zeros is quantized, too."""
+
+_LARGEST = {DType.FLOAT8E4M3FN: 448.0, DType.FLOAT8E5M2: 57344.0}
+"""The largest numbers of the narrow floats that are written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Codes `least` to `most` of type `dtype`, each `scale * (code - zero_point)`.
+
+    `scale` and `zero_point` have the shape [] (one for the tensor), [n] (one for each entry of `axis`) or, with
+    `block`, the shape of the tensor with `axis` counted in blocks of that many entries.
+    """
+
+    dtype: DType
+    scale: Array
+    zero_point: Array
+    least: int
+    most: int
+    axis: int = 0
+    block: int = 0
+
+    @property
+    def low(self) -> float:
+        """The least number on the grid of a whole tensor."""
+        return (self.least - float(self.zero_point)) * float(self.scale)
+
+    @property
+    def high(self) -> float:
+        """The largest number on the grid of a whole tensor."""
+        return (self.most - float(self.zero_point)) * float(self.scale)
+
+    def codes(self, x: Array) -> Array:
+        """The nearest codes, halves to even, clipped to the grid."""
+        scale, zero_point = self._spread(self.scale, x), self._spread(self.zero_point, x)
+        if self.dtype.is_floating:
+            most = _LARGEST[self.dtype]
+            return np.clip(x / scale, -most, most).astype(self.dtype.numpy)
+        # Codes of 32 bits have more digits than float32.
+        found = np.rint((x.astype(np.float64) if self.dtype.bits > 16 else x) / scale)
+        found += zero_point
+        return np.clip(found, self.least, self.most, out=found).astype(self.dtype.numpy)
+
+    def values(self, codes: Array) -> Array:
+        """The real numbers that `codes` stand for, float32."""
+        scale, zero_point = self._spread(self.scale, codes), self._spread(self.zero_point, codes)
+        return (codes.astype(np.float32) - zero_point) * scale
+
+    def nearest(self, x: Array) -> Array:
+        """The nearest numbers on the grid."""
+        return self.values(self.codes(x))
+
+    def _spread(self, parameter: Array, x: Array) -> Array:
+        parameter = parameter.astype(np.float32)
+        if self.block:
+            wide = np.repeat(parameter, self.block, axis=self.axis)
+            return wide[tuple(slice(0, n) for n in x.shape)]
+        return parameter if parameter.ndim == 0 else parameter.reshape(-1, *[1] * (x.ndim - self.axis - 1))
+
+
+def limits(dtype: DType, *, symmetric: bool = False) -> tuple[int, int]:
+    """The least and the largest code of an integer type; a symmetric grid leaves the least one of a signed type out."""
+    if dtype.is_floating:
+        return (0, 0)
+    if dtype.kind == "u":
+        return 0, (1 << dtype.bits) - 1
+    half = 1 << (dtype.bits - 1)
+    return (1 - half if symmetric else -half), half - 1
+
+
+def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = False) -> Grid:
+    """The grid of one tensor between `low` and `high`; zero is on it, for padding is made of zeros.
+
+    Units: `scale` is real per integer step. The range is widened where it does not contain zero.
+    """
+    low, high = min(low, 0.0), max(high, 0.0)
+    least, most = limits(dtype)
+    scale = float(_rounded(np.asarray(max((high - low) / (most - least), TINY)), power_of_two=power_of_two))
+    zero_point = int(np.clip(np.rint(least - low / scale), least, most))
+    return Grid(dtype, np.asarray(scale, np.float32), _integers(zero_point, dtype), least, most)
+
+
+def symmetric(bound: Array | float, dtype: DType, *, axis: int = 0, power_of_two: bool = False) -> Grid:
+    """The grid between `-bound` and `bound`, one for the tensor or one for each entry of `axis`; zero is its middle."""
+    least, most = limits(dtype, symmetric=True)
+    steps = _LARGEST[dtype] if dtype.is_floating else (most + (dtype.kind == "u")) / (2 if dtype.kind == "u" else 1)
+    raw = np.maximum(np.asarray(bound, np.float64) / steps, TINY)
+    scale = np.asarray(_rounded(raw, power_of_two=power_of_two), np.float32)
+    middle = (most + 1) // 2 if dtype.kind == "u" else 0
+    return Grid(dtype, scale, _integers(np.full(scale.shape, middle), dtype), least, most, axis)
+
+
+def between(low: float, high: float, dtype: DType, *, is_symmetric: bool, power_of_two: bool = False) -> Grid:
+    """The grid of an activation that was seen between `low` and `high`."""
+    if dtype.is_floating or is_symmetric:
+        return symmetric(max(-low, high, 0.0), dtype, power_of_two=power_of_two)
+    return asymmetric(low, high, dtype, power_of_two=power_of_two)
+
+
+def _rounded(scale: Array, *, power_of_two: bool) -> Array:
+    # Upwards: a smaller step would clip what the range was chosen to hold.
+    return 2.0 ** np.ceil(np.log2(scale) - 1e-6) if power_of_two else scale
+
+
+def _integers(numbers: Array | int, dtype: DType) -> Array:
+    return np.asarray(numbers).astype(dtype.numpy)

@@ -1,0 +1,229 @@
+"""A node with a constant weight as what it computes: products of rows of its input with a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Node, Value
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Kind = Literal["convolution", "transposed", "product"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """A node that multiplies with a constant.
+
+    `weight` and `bias` are the constants as they stand in the graph; `adds` is the node that adds the bias where that
+    is not the layer itself. `out_axis` and `in_axis` are the axes of the weight that count results and operands.
+    """
+
+    node: Node
+    kind: Kind
+    weight: Value
+    bias: Value | None
+    adds: Node | None
+    out_axis: int
+    in_axis: int
+    groups: int
+
+    @property
+    def input(self) -> Value:
+        """What the weight is multiplied with."""
+        return self.node.operands[0]
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self.node.name or self.node.output.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weight."""
+        return self.weight.storage.shape if self.weight.storage is not None else ()
+
+    @property
+    def channels(self) -> int:
+        """How many results there are for each place."""
+        return self.shape[self.out_axis] * (self.groups if self.kind == "transposed" else 1)
+
+    @property
+    def depth(self) -> int:
+        """How many products are summed."""
+        return (
+            prod(self.shape) // max(self.shape[self.out_axis], 1) // (self.groups if self.kind == "transposed" else 1)
+        )
+
+    def numbers(self) -> Array:
+        """The weight, float32."""
+        return _numbers(self.weight)
+
+    def offsets(self) -> Array:
+        """The bias, float32, zeros where there is none."""
+        return np.zeros(self.channels, np.float32) if self.bias is None else _numbers(self.bias).reshape(-1)
+
+    def matrix(self, weight: Array) -> Array:
+        """`weight` as [groups, results of a group, depth]; a transposed convolution is not one.
+
+        The depth counts places of the kernel before channels, as kernels for integers go through them.
+        """
+        if self.kind == "product":
+            return (weight.T if self.out_axis else weight)[None]
+        moved = np.moveaxis(weight, 1, -1)
+        return moved.reshape(self.groups, weight.shape[0] // self.groups, -1)
+
+    def unmatrix(self, matrix: Array) -> Array:
+        """What `matrix` was made of."""
+        if self.kind == "product":
+            return np.ascontiguousarray(matrix[0].T if self.out_axis else matrix[0])
+        shape = self.shape
+        return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[0], *shape[2:], shape[1]), -1, 1))
+
+    def rows(self, x: Array, places: Array) -> Array:
+        """Rows of the input that are multiplied: [groups, len(places), depth]; see `places`."""
+        if self.kind == "product":
+            return x.reshape(-1, x.shape[-1])[places][None]
+        window = _Window.of(self, x.shape)
+        return window.rows(x, places, self.groups)
+
+    def count(self, shape: tuple[int, ...]) -> int:
+        """How many rows an input of that shape has."""
+        if self.kind == "product":
+            return prod(shape[:-1])
+        window = _Window.of(self, shape)
+        return shape[0] * prod(window.lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Where a convolution looks: ONNX Conv's attributes for one input."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layer: Layer, shape: tuple[int, ...]) -> _Window:
+        kernel = layer.shape[2:]
+        rank = len(kernel)
+        strides = _integers(layer.node, "strides", (1,) * rank)
+        dilations = _integers(layer.node, "dilations", (1,) * rank)
+        reaches = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        pads = _integers(layer.node, "pads", (0,) * (2 * rank))
+        mode = layer.node.attributes.get("auto_pad", "NOTSET")
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            total = [max((-(-n // s) - 1) * s + r - n, 0) for n, s, r in zip(shape[2:], strides, reaches, strict=True)]
+            less, more = [t // 2 for t in total], [t - t // 2 for t in total]
+            pads = (*less, *more) if mode == "SAME_UPPER" else (*more, *less)
+        elif mode == "VALID":
+            pads = (0,) * (2 * rank)
+        before, after = pads[:rank], pads[rank:]
+        lengths = tuple(
+            (n + b + a - r) // s + 1 for n, b, a, r, s in zip(shape[2:], before, after, reaches, strides, strict=True)
+        )
+        return cls(kernel, strides, dilations, before, after, lengths)
+
+    def rows(self, x: Array, places: Array, groups: int) -> Array:
+        padded = np.pad(x, [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)])
+        batch, *starts = np.unravel_index(places, (x.shape[0], *self.lengths))
+        rank = len(self.kernel)
+        index: list[Any] = [batch.reshape(-1, *[1] * rank), slice(None)]
+        for axis in range(rank):
+            offsets = np.arange(self.kernel[axis]) * self.dilations[axis]
+            steps = offsets.reshape(*[-1 if i == axis else 1 for i in range(rank)])
+            index.append((starts[axis] * self.strides[axis]).reshape(-1, *[1] * rank) + steps)
+        # An index of arrays around a slice puts the axis of the slice last: [rows, *kernel, channels].
+        found = padded[tuple(index)]
+        split = found.reshape(len(places), prod(self.kernel), groups, -1)
+        return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(groups, len(places), -1)
+
+
+def layer_of(node: Node) -> Layer | None:
+    """`node` as a layer; `None` where it is none, or its weight is not constant."""
+    weight = node.operand(1)
+    if node.dialect or weight is None or not _is_parameter(weight):
+        return None
+    shape = weight.storage.shape if weight.storage is not None else ()
+    match node.word:
+        case "Conv" if len(shape) >= 3:
+            return _with_bias(node, "convolution", weight, 0, 1, int(_number(node, "group", 1)))
+        case "ConvTranspose" if len(shape) >= 3:
+            return _with_bias(node, "transposed", weight, 1, 0, int(_number(node, "group", 1)))
+        case "Gemm" if _is_plain(node):
+            out = 0 if _number(node, "transB", 0) else 1
+            return _with_bias(node, "product", weight, out, 1 - out, 1)
+        case "MatMul" if len(shape) == 2 and _rank(node.operands[0]) > 1:
+            return _product(node, weight)
+        case _:
+            return None
+
+
+def _with_bias(node: Node, kind: Kind, weight: Value, out_axis: int, in_axis: int, groups: int) -> Layer | None:
+    bias = node.operand(2)
+    if bias is not None and not _is_parameter(bias):
+        return None
+    return Layer(node, kind, weight, bias, None, out_axis, in_axis, groups)
+
+
+def _product(node: Node, weight: Value) -> Layer:
+    """A product, with the constant that is added to it right away for its bias."""
+    result, channels = node.output, weight.storage.shape[1] if weight.storage is not None else 0
+    reader = next(iter(result.users), None)
+    if reader is not None and len(result.uses) == 1 and reader.op == "Add":
+        for value in reader.operands:
+            if value is not result and _is_parameter(value) and _shape(value) == (channels,):
+                return Layer(node, "product", weight, value, reader, 1, 0, 1)
+    return Layer(node, "product", weight, None, None, 1, 0, 1)
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a Gemm is `a @ b + c` with one addend a column."""
+    weight, bias = node.operand(1), node.operand(2)
+    if _number(node, "alpha", 1.0) != 1 or _number(node, "transA", 0) or weight is None or weight.storage is None:
+        return False
+    columns = weight.storage.shape[0 if _number(node, "transB", 0) else 1]
+    if bias is None:
+        return True
+    return _number(node, "beta", 1.0) == 1 and _shape(bias) in ((columns,), (1, columns))
+
+
+def _is_parameter(value: Value) -> bool:
+    """Whether it is a constant of real numbers that are at hand."""
+    return value.is_constant and value.storage is not None and value.storage.dtype is DType.FLOAT32
+
+
+def _numbers(value: Value) -> Array:
+    if value.storage is None:
+        message = f"%{value.name} has no numbers"
+        raise ValueError(message)
+    return np.asarray(value.storage.numpy(), np.float32)
+
+
+def _shape(value: Value) -> tuple[Dim, ...]:
+    return (value.fact.shape or ()) if isinstance(value.fact, TensorFact) else ()
+
+
+def _rank(value: Value) -> int:
+    return len(_shape(value))
+
+
+def _number(node: Node, name: str, default: float) -> float:
+    found = node.attributes.get(name, default)
+    return found if isinstance(found, int | float) else default
+
+
+def _integers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    found = node.attributes.get(name)
+    return tuple(int(str(x)) for x in found) if isinstance(found, tuple) and found else default

@@ -1,0 +1,228 @@
+"""Statistics of values, collected as a stream: memory does not grow with the number of samples, and states merge.
+
+A state of some samples merged with the state of others is the state of all of them, in whatever pieces they came:
+counts are integers, and widths of bins are powers of two.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+BINS = 4096
+"""Bins of a histogram on each side of zero."""
+DECAY = 0.9
+"""What a moving average keeps of what it was when a sample comes."""
+_FINEST = -120
+"""Exponent of the narrowest bin."""
+
+
+@dataclass(slots=True, eq=False)
+class Histogram:
+    """Counts of numbers in bins as wide as a power of two; bin `i` holds `(i - BINS) * width` to the next.
+
+    When a number does not fit, two bins become one. So any two histograms have bins that one of them has, too.
+    """
+
+    exponent: int = _FINEST
+    counts: Array = field(default_factory=lambda: np.zeros(2 * BINS, np.int64))
+
+    @property
+    def width(self) -> float:
+        """Width of a bin."""
+        return 2.0**self.exponent
+
+    @property
+    def centers(self) -> Array:
+        """The middle of each bin."""
+        return (np.arange(-BINS, BINS) + 0.5) * self.width
+
+    def add(self, x: Array) -> None:
+        """Count finite numbers, any shape."""
+        largest = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
+        self._widen(_exponent(largest))
+        scaled = x.reshape(-1) * np.float32(1.0 / self.width)
+        # Positive numbers are cut off as floor would do it.
+        scaled += np.float32(BINS)
+        found = np.bincount(scaled.astype(np.intp), minlength=2 * BINS + 1)
+        self.counts += found[: 2 * BINS]
+        # The sum of the largest number may be rounded up to the end of the last bin.
+        self.counts[-1] += found[2 * BINS]
+
+    def merge(self, other: Histogram) -> Histogram:
+        """The counts of both."""
+        both = Histogram(self.exponent, self.counts.copy())
+        both._widen(other.exponent)
+        more = Histogram(other.exponent, other.counts.copy())
+        more._widen(both.exponent)
+        both.counts += more.counts
+        return both
+
+    def _widen(self, exponent: int) -> None:
+        while self.exponent < exponent:
+            # After so many doublings whatever was counted lies in the two bins beside zero.
+            if exponent - self.exponent > 2 * BINS.bit_length() and not self.counts.any():
+                self.exponent = exponent
+                return
+            left, right = self.counts[:BINS], self.counts[BINS:]
+            pad = np.zeros(BINS // 2, np.int64)
+            self.counts = np.concatenate([pad, left[0::2] + left[1::2], right[0::2] + right[1::2], pad])
+            self.exponent += 1
+
+
+def _exponent(largest: float) -> int:
+    """The exponent of the narrowest bins that reach `largest`."""
+    if largest <= 0:
+        return _FINEST
+    exponent = int(np.ceil(np.log2(largest / BINS)))
+    while BINS * 2.0**exponent <= largest:
+        exponent += 1
+    return max(exponent, _FINEST)
+
+
+@dataclass(slots=True, eq=False)
+class Statistics:
+    """What was seen of one value.
+
+    `lows` and `highs` are the ends for each entry of `axis` (all of them in one where it is `None`); `average` holds
+    the moving averages of the ends of single samples, and what is left of the weight that they begin with.
+    """
+
+    axis: int | None = None
+    samples: int = 0
+    elements: int = 0
+    lows: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    highs: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    squares: float = 0.0
+    average: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    histogram: Histogram = field(default_factory=Histogram)
+
+    @property
+    def low(self) -> float:
+        """The least number."""
+        return float(self.lows.min(initial=np.inf)) if self.lows.size else 0.0
+
+    @property
+    def high(self) -> float:
+        """The largest number."""
+        return float(self.highs.max(initial=-np.inf)) if self.highs.size else 0.0
+
+    @property
+    def moving(self) -> tuple[float, float]:
+        """The moving averages of the ends."""
+        low, high, left = self.average
+        return (low / (1 - left), high / (1 - left)) if left < 1 else (0.0, 0.0)
+
+    def add(self, x: Array, *, samples: int) -> None:
+        """See a batch of `samples` samples along axis 0 (or one that has no such axis)."""
+        if x.size == 0:
+            return
+        is_batch = samples > 1 and x.ndim > 0 and x.shape[0] == samples
+        rows = x if is_batch else x[None]
+        axis = None if self.axis is None else self.axis + (not is_batch)
+        others = tuple(i for i in range(1, rows.ndim) if i != axis)
+        lows, highs = rows.min(axis=others).reshape(len(rows), -1), rows.max(axis=others).reshape(len(rows), -1)
+        for low, high in zip(lows.min(axis=1), highs.max(axis=1), strict=True):
+            self._move(float(low), float(high))
+        lows, highs = lows.min(axis=0), highs.max(axis=0)
+        self._widen(lows, highs)
+        self.samples += samples
+        self.elements += x.size
+        flat = x.reshape(-1)
+        self.squares += float(np.dot(flat, flat))
+        self.histogram.add(x)
+
+    def merge(self, other: Statistics) -> Statistics:
+        """The statistics of the samples of both, those of `other` after these."""
+        left = other.average[2]
+        both = Statistics(
+            self.axis,
+            self.samples + other.samples,
+            self.elements + other.elements,
+            self.lows.copy(),
+            self.highs.copy(),
+            self.squares + other.squares,
+            (
+                self.average[0] * left + other.average[0],
+                self.average[1] * left + other.average[1],
+                self.average[2] * left,
+            ),
+            self.histogram.merge(other.histogram),
+        )
+        if other.lows.size:
+            both._widen(other.lows, other.highs)
+        return both
+
+    def _move(self, low: float, high: float) -> None:
+        was_low, was_high, left = self.average
+        self.average = (
+            DECAY * was_low + (1 - DECAY) * low,
+            DECAY * was_high + (1 - DECAY) * high,
+            DECAY * left,
+        )
+
+    def _widen(self, lows: Array, highs: Array) -> None:
+        self.lows = np.minimum(self.lows, lows) if self.lows.size else lows.astype(np.float32)
+        self.highs = np.maximum(self.highs, highs) if self.highs.size else highs.astype(np.float32)
+
+
+def remember(path: Path, states: Mapping[str, Statistics]) -> None:
+    """Write the states of values, by name, to a `.npz`."""
+    arrays: dict[str, Array] = {"names": np.asarray(list(states), str)}
+    for index, state in enumerate(states.values()):
+        axis = -1 if state.axis is None else state.axis
+        numbers = [axis, state.samples, state.elements, state.histogram.exponent]
+        arrays[f"{index}.numbers"] = np.asarray(numbers, np.int64)
+        arrays[f"{index}.lows"], arrays[f"{index}.highs"] = state.lows, state.highs
+        arrays[f"{index}.sums"] = np.asarray([state.squares, *state.average])
+        arrays[f"{index}.histogram"] = state.histogram.counts
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def remembered(path: Path, names: Iterable[str]) -> dict[str, Statistics]:
+    """The states of the values `names` that `remember` wrote.
+
+    Raises:
+        DiagnosticError: QUANT0009 the file holds others, or something else.
+    """
+    try:
+        # NumPy itself leaves a damaged file open.
+        with path.open("rb") as file, zipfile.ZipFile(file):
+            arrays = np.load(file, allow_pickle=False)
+            found = dict(_state(arrays, index, str(name)) for index, name in enumerate(arrays["names"]))
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise _unfit(path, f"{path} holds no statistics: {error}") from error
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise _unfit(path, f"the statistics in {path} are of another model: {missing[0]} is not among them")
+    return found
+
+
+def _unfit(path: Path, message: str) -> DiagnosticError:
+    return DiagnosticError(Diagnostic("QUANT0009", message, Span(Source(str(path))), "delete it to collect them anew"))
+
+
+def _state(arrays: Mapping[str, Array], index: int, name: str) -> tuple[str, Statistics]:
+    axis, samples, elements, exponent = (int(x) for x in arrays[f"{index}.numbers"])
+    squares, low, high, left = (float(x) for x in arrays[f"{index}.sums"])
+    counts = np.asarray(arrays[f"{index}.histogram"], np.int64)
+    if counts.shape != (2 * BINS,):
+        message = f"the histogram of {name} has {counts.size} bins"
+        raise ValueError(message)
+    lows, highs = arrays[f"{index}.lows"], arrays[f"{index}.highs"]
+    at = None if axis < 0 else axis
+    histogram = Histogram(exponent, counts)
+    return name, Statistics(at, samples, elements, lows, highs, squares, (low, high, left), histogram)

@@ -1,0 +1,233 @@
+"""Where a target wants quantized tensors: which layers, which values, and which of these share a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.registry import pages
+from graphport.quantization.layer import Layer, layer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.targets.target import Target
+
+
+@dataclass(slots=True, eq=False)
+class Placement:
+    """What is quantized of a graph.
+
+    `points` are the values that are rounded to a grid, by the value whose statistics decide that grid. `carried` are
+    those among them that exist as integers only: everybody reads them rounded. `readers` are the nodes that a rounded
+    value is for. `floating` says of every layer that was left alone why.
+    """
+
+    layers: dict[Node, Layer] = field(default_factory=dict["Node", Layer])
+    pointwise: dict[Node, None] = field(default_factory=dict["Node", None])
+    points: dict[Value, Value] = field(default_factory=dict["Value", "Value"])
+    carried: set[Value] = field(default_factory=set["Value"])
+    readers: dict[Value, list[Node]] = field(default_factory=dict["Value", list["Node"]])
+    floating: dict[Node, str] = field(default_factory=dict["Node", str])
+
+    @property
+    def roots(self) -> list[Value]:
+        """The values that decide a grid, each once."""
+        return list(dict.fromkeys(self.points.values()))
+
+
+def place(graph: Graph, target: Target, candidates: Collection[Node], floating: Collection[Node] = ()) -> Placement:
+    """Decide what is quantized.
+
+    Args:
+        graph: canonical and sorted.
+        target: whose kernels count.
+        candidates: the nodes that may be quantized at all.
+        floating: nodes among them that stay floating.
+    """
+    placement = Placement()
+    _find_layers(graph, target, candidates, set(floating), placement)
+    _Walk(graph, target, set(candidates) - set(floating), placement).run()
+    return placement
+
+
+def _find_layers(
+    graph: Graph, target: Target, candidates: Collection[Node], floating: set[Node], placement: Placement
+) -> None:
+    for node in graph:
+        page = pages().get(node.word) if not node.dialect else None
+        if page is None or page.role != "weighted":
+            continue
+        reason = _reason(node, target, candidates, floating)
+        layer = layer_of(node) if reason is None else None
+        if layer is not None and is_real(layer.input):
+            placement.layers[node] = layer
+        else:
+            placement.floating[node] = reason or _unfit(node)
+
+
+def _reason(node: Node, target: Target, candidates: Collection[Node], floating: set[Node]) -> str | None:
+    if node in floating:
+        return "it was asked to stay floating"
+    if node not in candidates:
+        return "dispatch leaves it floating"
+    if node.word not in target.weighted:
+        return f"{target.name} has no integer kernel for {node.word}"
+    return None
+
+
+def _unfit(node: Node) -> str:
+    weight = node.operand(1)
+    if weight is not None and not weight.is_constant:
+        return "both of its operands are computed"
+    return "its weight is not a plain constant of float32"
+
+
+class _Walk:
+    """Follows integers through a graph: forwards where they can go, backwards where somebody wants them."""
+
+    def __init__(self, graph: Graph, target: Target, candidates: set[Node], placement: Placement) -> None:
+        self.nodes = list(graph)
+        self.target = target
+        self.candidates = candidates
+        self.placement = placement
+        self.carried: dict[Value, Value] = {}
+        self.swallowed: set[Node] = set()
+
+    def run(self) -> None:
+        """Fill the placement."""
+        tentative = self._forwards()
+        wanted = self._backwards(tentative)
+        self._put(wanted)
+
+    def _forwards(self) -> dict[Node, Value]:
+        """Nodes without weights that could compute on integers, and the values that they would give."""
+        tentative: dict[Node, Value] = {}
+        for node in self.nodes:
+            if node in self.placement.layers:
+                if node.word not in self.target.leaves_float:
+                    self._carry(self._end(node))
+            elif node in self.swallowed:
+                continue
+            elif moves(node):
+                self._follow(node)
+            elif self._computes_on_integers(node):
+                tentative[node] = self._end(node)
+                self._carry(tentative[node])
+        return tentative
+
+    def _carry(self, value: Value) -> None:
+        self.carried[value] = value
+
+    def _follow(self, node: Node) -> None:
+        source = node.operands[0]
+        if source in self.carried:
+            for value in node.results:
+                if is_real(value):
+                    self.carried[value] = self.carried[source]
+
+    def _computes_on_integers(self, node: Node) -> bool:
+        if node.dialect or node.word not in self.target.pointwise or node not in self.candidates:
+            return False
+        if self.target.inputs_only:
+            return False
+        given = data_operands(node)
+        moving = [value for value in given if not value.is_constant]
+        return bool(moving) and all(
+            value in self.carried if not value.is_constant else is_number(value) for value in given
+        )
+
+    def _end(self, node: Node) -> Value:
+        """The value that the kernel of `node` gives, with what disappears in it."""
+        value = node.output
+        while len(value.uses) == 1 and not value.is_output:
+            reader = value.users[0]
+            is_fused = not reader.dialect and reader.word in self.target.fused and reader in self.candidates
+            if not is_fused or reader.operands[0] is not value or any(not x.is_constant for x in reader.operands[1:]):
+                break
+            self.swallowed.add(reader)
+            value = reader.output
+        return value
+
+    def _backwards(self, tentative: dict[Node, Value]) -> set[Value]:
+        """The values that somebody wants as integers."""
+        wanted: set[Value] = set()
+        for node in reversed(self.nodes):
+            if node in self.placement.layers:
+                wanted.add(node.operands[0])
+            elif node in tentative:
+                if tentative[node] in wanted:
+                    wanted.update(value for value in data_operands(node) if not value.is_constant)
+                    self.placement.pointwise[node] = None
+                else:
+                    self._forget(tentative[node])
+            elif moves(node) and any(value in wanted for value in node.results) and node.operands[0] in self.carried:
+                wanted.add(node.operands[0])
+        placement = self.placement
+        placement.pointwise = {node: None for node in self.nodes if node in placement.pointwise}
+        return wanted
+
+    def _forget(self, value: Value) -> None:
+        for other in [other for other, root in self.carried.items() if root is value]:
+            del self.carried[other]
+
+    def _put(self, wanted: set[Value]) -> None:
+        placement = self.placement
+        for value, root in self.carried.items():
+            # A value that is only moved, for somebody who wants reals, is as good unrounded.
+            if value is root or value in wanted:
+                placement.points[value] = root
+                placement.carried.add(value)
+        for node in [*placement.layers, *placement.pointwise]:
+            for value in data_operands(node) if node in placement.pointwise else [node.operands[0]]:
+                if not value.is_constant:
+                    placement.points.setdefault(value, value)
+                    placement.readers.setdefault(value, []).append(node)
+                    if self.target.for_all and not value.is_input:
+                        placement.carried.add(value)
+        self._share()
+
+    def _share(self) -> None:
+        for node in self.placement.pointwise:
+            if node.word in self.target.shared:
+                self._unite([*data_operands(node), self._end(node)])
+
+    def _unite(self, values: list[Value]) -> None:
+        points = self.placement.points
+        roots = [points[value] for value in values if value in points]
+        for value, root in points.items():
+            if root in roots:
+                points[value] = roots[0]
+
+
+def is_real(value: Value) -> bool:
+    """Whether it is a tensor of float32."""
+    return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT32
+
+
+def is_number(value: Value) -> bool:
+    """Whether it is a constant of one number, which a grid holds exactly."""
+    return value.storage is not None and value.storage.count == 1 and is_real(value)
+
+
+def moves(node: Node) -> bool:
+    """Whether the results are elements of the first operand, and zeros at most, elsewhere."""
+    page = None if node.dialect else pages().get(node.word)
+    if page is None or page.role != "passive" or not page.moves_data or not node.operands:
+        return False
+    data = data_operands(node)
+    return len(data) == 1 and data[0] is node.operands[0] and is_real(data[0])
+
+
+def data_operands(node: Node) -> list[Value]:
+    """The operands that are neither shapes nor positions."""
+    page = pages()[node.word]
+    found: list[Value] = []
+    for index, value in enumerate(node.inputs):
+        operand = page.signature.operand(index)
+        if value is not None and (operand is None or operand.name not in page.index_operands):
+            found.append(value)
+    return found

@@ -1,0 +1,39 @@
+"""What the processor does with integers."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+
+_DOT_PRODUCTS = frozenset({"avx512_vnni", "avx_vnni", "avx_vnni_int8", "amx_int8"})
+_WIDTHS = ("avx2", "avx512f", "avx512bw")
+
+
+@cache
+def flags() -> frozenset[str]:
+    """The flags that the system tells of the first processor; none where it does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("ascii", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    found = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return frozenset(found.partition(":")[2].split())
+
+
+def saturates() -> bool:
+    """Whether products of bytes are added in pairs of 16 bits, which overflow.
+
+    So it is on x86 without instructions for dot products; where flags are not told, it is taken to be so.
+    """
+    return platform.machine().lower() in ("x86_64", "amd64", "x86", "i686") and not flags() & _DOT_PRODUCTS
+
+
+def description() -> dict[str, object]:
+    """What a report says of the processor."""
+    known = flags()
+    return {
+        "machine": platform.machine(),
+        "flags": sorted(known & {*_DOT_PRODUCTS, *_WIDTHS, "asimddp", "i8mm"}),
+        "saturates": saturates(),
+    }

@@ -1,0 +1,163 @@
+"""The whole way from a real graph and samples to a quantized graph and a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.ir.graph import walk
+from graphport.quantization import processor
+from graphport.quantization.analyse import layer_reports
+from graphport.quantization.engine import Judge
+from graphport.quantization.express import express
+from graphport.quantization.follow import bytes_per_sample
+from graphport.quantization.precision import enough_floating
+from graphport.quantization.report import QuantizationReport
+from graphport.quantization.samples import gather, spread
+from graphport.quantization.table import ncnn_table, settled
+from graphport.quantization.work import Candidate, Choices, Work, fitting_batch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphport.formats.ncnn import Scales
+    from graphport.ir.graph import Graph
+    from graphport.quantization.samples import Progress, Samples
+    from graphport.quantization.settings import Preset, Settings
+
+_HELD_BACK = {"fast": 8, "balanced": 8, "best": 4}
+"""One sample in so many is held back, if there are so many."""
+_MOST_HELD_BACK = {"fast": 32, "balanced": 32, "best": 64}
+_FOLLOWED = {"fast": 0, "balanced": 32, "best": 96}
+"""Samples that are followed through the graph to adjust layers."""
+_QUANTIZED = frozenset(
+    {
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "QLinearConv",
+        "QLinearMatMul",
+        "ConvInteger",
+        "MatMulInteger",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantized:
+    """A real graph whose weights are on their grids, and the table of scales that goes with it."""
+
+    graph: Graph
+    table: tuple[Scales, ...]
+
+
+def quantize(
+    graph: Graph,
+    data: object,
+    settings: Settings,
+    *,
+    told: Progress | None = None,
+    statistics: Path | None = None,
+) -> tuple[Graph, QuantizationReport, Quantized | None]:
+    """A quantized copy of `graph`, how good it is, and for targets that read a table what is written then.
+
+    Args:
+        graph: canonical, prepared; not changed.
+        data: see `samples.gather`.
+        settings: what is decided already.
+        told: hears how far the work is.
+        statistics: a file that keeps what was seen of the samples, and is read instead of them if it is there.
+
+    Raises:
+        DiagnosticError: QUANT0001 to QUANT0003 the data are at fault, QUANT0004 and QUANT0005 settings are, QUANT0006
+            the model is quantized already, QUANT0007 there is nothing to quantize, QUANT0009 the statistics are of
+            another model.
+    """
+    choices = Choices.of(settings)
+    _refuse_quantized(graph)
+    samples = gather(graph, data)
+    work = _begun(graph, choices, samples, told, statistics)
+    best = work.run(graph)
+    if settings.min_snr is not None:
+        best = work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers)
+    beside = None
+    if choices.target.is_beside:
+        beside = Quantized(settled(best.graph, best.quantization), ncnn_table(best.quantization))
+    return express(best.graph, best.quantization), _report(work, best, _notes(graph)), beside
+
+
+def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | None, statistics: Path | None) -> Work:
+    """Samples are shared out: some are held back to judge with, some of the others are followed through the graph."""
+    settings = choices.settings
+    held_back = _held_back(samples.count, settings.preset)
+    kept = sorted(set(range(samples.count)) - held_back) or list(range(samples.count))
+    wanted = _followed(graph, choices, len(kept))
+    followed = frozenset(kept[place] for place in spread(len(kept), wanted)) if wanted else frozenset[int]()
+    judge = Judge.of(
+        graph,
+        samples.take(held_back or spread(samples.count, _MOST_HELD_BACK[settings.preset])),
+        fitting_batch(settings, bytes_per_sample(graph)),
+        threads=settings.threads,
+        optimize=not choices.target.is_simulated,
+    )
+    runs = list(samples.take(followed).runs(max(wanted, 1))) if followed else []
+    return Work(choices, samples, judge, held_back, runs, told, statistics)
+
+
+def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> QuantizationReport:
+    settings, follower = work.choices.settings, best.follower
+    noise = best.noise or work.measure(best)
+    return QuantizationReport(
+        settings,
+        work.samples.count,
+        len(work.held_back),
+        noise.snr,
+        noise.agreement,
+        layer_reports(
+            best.quantization,
+            best.states,
+            {} if follower is None else follower.noise,
+            {} if follower is None else follower.accumulated,
+        ),
+        tuple(work.steps),
+        tuple(findings),
+        None if settings.min_snr is None else noise.snr >= settings.min_snr,
+        processor.description(),
+        work.seconds,
+    )
+
+
+def _held_back(count: int, preset: Preset) -> frozenset[int]:
+    """Samples that no algorithm sees; none where there are too few to do without them."""
+    return spread(count, min(count // _HELD_BACK[preset], _MOST_HELD_BACK[preset])) if count >= 8 else frozenset()
+
+
+def _followed(graph: Graph, choices: Choices, count: int) -> int:
+    most = _FOLLOWED[choices.settings.preset]
+    if choices.settings.round or choices.settings.correct or choices.settings.search or choices.equalizes:
+        most = max(most, _FOLLOWED["balanced"])
+    # Real and rounded values are held, and what is computed from them.
+    fitting = choices.settings.memory // (3 * bytes_per_sample(graph))
+    return min(count, most, max(fitting, 1)) if most else 0
+
+
+def _refuse_quantized(graph: Graph) -> None:
+    found = [node for node in graph if node.word in _QUANTIZED]
+    if found:
+        message = (
+            f"the model is quantized already: it has {len(found)} nodes such as {found[0].op} {found[0].output.name}"
+        )
+        raise DiagnosticError(
+            Diagnostic("QUANT0006", message, found[0].origin, "quantize the model that it was made of")
+        )
+
+
+def _notes(graph: Graph) -> list[Diagnostic]:
+    inside = sum(
+        1 for body in walk(graph) if body is not graph for node in body if node.word in ("Conv", "Gemm", "MatMul")
+    )
+    if not inside:
+        return []
+    message = f"{inside} layers in the bodies of If, Loop or Scan stay floating"
+    return [Diagnostic("QUANT0008", message, None, None, Severity.NOTE)]

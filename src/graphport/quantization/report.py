@@ -1,0 +1,122 @@
+"""What a quantization did, and how good it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Diagnostic
+    from graphport.quantization.settings import Settings
+
+WORST = 10
+"""How many layers are named first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """One layer with weights.
+
+    `own_db` is the signal to noise of its result if all before it were real, `accumulated_db` with all that is before
+    it; `means` how its weight was rounded; `reasons` what makes it noisy, or why it stays floating.
+    """
+
+    name: str
+    operator: str
+    is_quantized: bool
+    own_db: float | None = None
+    accumulated_db: float | None = None
+    means: str = ""
+    reasons: tuple[str, ...] = ()
+    input_range: tuple[float, float] | None = None
+    input_seen: tuple[float, float] | None = None
+    weight_bytes: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "name": self.name,
+            "operator": self.operator,
+            "quantized": self.is_quantized,
+            "own_db": _rounded(self.own_db),
+            "accumulated_db": _rounded(self.accumulated_db),
+            "means": self.means,
+            "reasons": list(self.reasons),
+            "input_range": None if self.input_range is None else list(self.input_range),
+            "input_seen": None if self.input_seen is None else list(self.input_seen),
+            "weight_bytes": self.weight_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that was tried, what it gave on samples that were held back, and whether it was kept."""
+
+    name: str
+    snr_db: float
+    is_kept: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"name": self.name, "snr_db": _rounded(self.snr_db), "kept": self.is_kept}
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationReport:
+    """The whole story of one quantization.
+
+    `snr_db` and `agreement` are of the outputs, on samples that were held back; `goal_met` is `None` without a goal.
+    """
+
+    settings: Settings
+    samples: int
+    held_back: int
+    snr_db: float
+    agreement: float | None
+    layers: tuple[LayerReport, ...]
+    steps: tuple[Step, ...]
+    findings: tuple[Diagnostic, ...] = ()
+    goal_met: bool | None = None
+    processor: dict[str, object] = field(default_factory=dict[str, object])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def worst(self) -> list[LayerReport]:
+        """The noisiest layers, the worst first."""
+        known = [layer for layer in self.layers if layer.own_db is not None]
+        return sorted(known, key=lambda layer: layer.own_db or 0.0)[:WORST]
+
+    @property
+    def floating(self) -> list[LayerReport]:
+        """The layers that stay floating."""
+        return [layer for layer in self.layers if not layer.is_quantized]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the goal was met, if there was one."""
+        return self.goal_met is not False
+
+    def explain(self, name: str) -> LayerReport | None:
+        """What is known of the layer of that name."""
+        return next((layer for layer in self.layers if layer.name == name), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "settings": self.settings.as_json(),
+            "samples": self.samples,
+            "held_back": self.held_back,
+            "snr_db": _rounded(self.snr_db),
+            "agreement": self.agreement,
+            "goal_met": self.goal_met,
+            "layers": [layer.as_json() for layer in self.layers],
+            "worst": [layer.name for layer in self.worst],
+            "floating": [layer.name for layer in self.floating],
+            "steps": [step.as_json() for step in self.steps],
+            "processor": self.processor,
+            "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
+        }
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)

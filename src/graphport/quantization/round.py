@@ -1,0 +1,230 @@
+"""Rounding of weights by the second moments of what they are multiplied with.
+
+A layer's error is `e' H e` for the error `e` of a row of its weight, with `H` the second moments of its input. Columns
+are rounded one after another; the error of each is made good by those that are still free (GPTQ, after OBQ). Then
+single codes are moved up or down as long as that helps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.quantization.weights import PAIR
+
+if TYPE_CHECKING:
+    from graphport.quantization.grid import Grid
+    from graphport.quantization.layer import Layer
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+DAMPING = 0.01
+"""Part of the mean of the diagonal that is added to it: second moments of few rows are not of full rank."""
+WIDEST = 1024
+"""Columns whose moments are taken together."""
+_PARTS = 8
+_AT_ONCE = 48
+_ENOUGH = 3
+"""Rows for each column, from which on the weight is fitted to the quantized input."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """What a layer is given: real rows and quantized ones at the same places, [groups, n, depth] each."""
+
+    real: Array
+    quantized: Array
+
+    def split(self) -> tuple[Rows, Rows]:
+        """Three quarters to fit, and a quarter to check with; all for both where they are few.
+
+        Rows come sample by sample, and those of one sample are alike: the check has samples of its own.
+        """
+        n = self.real.shape[1]
+        if n < 16:
+            return self, self
+        stop = n - n // 4
+        return (
+            Rows(self.real[:, :stop], self.quantized[:, :stop]),
+            Rows(self.real[:, stop:], self.quantized[:, stop:]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """Integers of a weight as a matrix, [groups, results, depth], with scales for each of them."""
+
+    numbers: Array
+    scale: Array
+    least: int
+    most: int
+    has_pairs: bool
+
+    @property
+    def real(self) -> Array:
+        """What they stand for."""
+        return self.numbers * self.scale
+
+    def repeated(self, times: int) -> Codes:
+        """The same results `times` times, one set behind the other."""
+        tile = (1, times, 1)
+        return Codes(np.tile(self.numbers, tile), np.tile(self.scale, tile), self.least, self.most, self.has_pairs)
+
+    def part(self, index: int, times: int) -> Codes:
+        """Set `index` of `times` sets of results."""
+        rows = self.numbers.shape[1] // times
+        place = slice(index * rows, (index + 1) * rows)
+        return Codes(self.numbers[:, place], self.scale[:, place], self.least, self.most, self.has_pairs)
+
+    @classmethod
+    def of(cls, layer: Layer, grid: Grid, codes: Array, *, has_pairs: bool) -> Codes:
+        """The codes of a weight; `grid` is symmetric."""
+        ones = np.ones_like(codes, np.float32)
+        scale = layer.matrix(grid.values(ones + grid.zero_point.astype(np.float32).max(initial=0.0)))
+        middle = int(grid.zero_point.astype(np.int64).max(initial=0))
+        numbers = layer.matrix(codes.astype(np.float32)) - middle
+        return cls(numbers, scale, grid.least - middle, grid.most - middle, has_pairs)
+
+    def limits(self, numbers: Array, column: int) -> tuple[Array | float, Array | float]:
+        """Between what the codes of a column may lie, beside the codes that its neighbour has."""
+        if not self.has_pairs:
+            return self.least, self.most
+        beside = column ^ 1
+        if beside >= numbers.shape[2]:
+            return self.least, self.most
+        neighbour = numbers[:, :, beside]
+        low = np.maximum(self.least, -PAIR - np.minimum(neighbour, 0))
+        return low, np.minimum(self.most, PAIR - np.maximum(neighbour, 0))
+
+
+def moments(rows: Array) -> Array:
+    """Second moments, [groups, depth, depth], with some of their mean on the diagonal."""
+    found = rows.swapaxes(1, 2) @ rows / max(rows.shape[1], 1)
+    depth = found.shape[-1]
+    diagonal = found[:, range(depth), range(depth)]
+    found[:, range(depth), range(depth)] += DAMPING * diagonal.mean(axis=1, keepdims=True) + 1e-12
+    return found
+
+
+def _solved(a: Array, b: Array) -> Array:
+    return np.linalg.solve(a, b)
+
+
+def fitted(weight: Array, rows: Rows) -> Array:
+    """The real weight that gives from quantized rows what `weight` gives from real ones, as well as can be.
+
+    weight + weight (A - B)' B (B' B)^-1  for real rows A and quantized ones B, both without their means.
+    """
+    if rows.real.shape[1] < _ENOUGH * weight.shape[2] or weight.shape[2] > WIDEST:
+        return weight
+    b = rows.quantized - rows.quantized.mean(axis=1, keepdims=True)
+    gap = rows.real - rows.real.mean(axis=1, keepdims=True) - b
+    cross = gap.swapaxes(1, 2) @ b / b.shape[1]
+    correction: Array = _solved(moments(b).astype(np.float64), (weight @ cross).swapaxes(1, 2).astype(np.float64))
+    return (weight + correction.swapaxes(1, 2)).astype(np.float32)
+
+
+def second_order(codes: Codes, weight: Array, second: Array) -> Codes:
+    """Round `weight` to the scales of `codes` column by column, each making good the errors before it.
+
+    Args:
+        codes: whose scales and limits count; its numbers are where columns start from.
+        weight: real, [groups, results, depth].
+        second: moments, [groups, depth, depth].
+    """
+    depth = weight.shape[2]
+    numbers = np.zeros_like(weight)
+    for start in range(0, depth, WIDEST):
+        stop = min(start + WIDEST, depth)
+        _round_block(codes, weight[:, :, start:stop], second[:, start:stop, start:stop], numbers, start)
+    return Codes(numbers, codes.scale, codes.least, codes.most, codes.has_pairs)
+
+
+def _round_block(codes: Codes, weight: Array, second: Array, numbers: Array, start: int) -> None:
+    order = np.argsort(-second.diagonal(axis1=1, axis2=2).sum(axis=0), kind="stable")
+    left = weight[:, :, order]
+    inverse = np.linalg.inv(second[:, order][:, :, order].astype(np.float64))
+    inverse = (inverse + inverse.swapaxes(1, 2)) / 2
+    upper = np.linalg.cholesky(inverse).swapaxes(1, 2).astype(np.float32)
+    for first in range(0, len(order), _AT_ONCE):
+        last = min(first + _AT_ONCE, len(order))
+        # What the columns behind these have to make good is summed up, and taken off them all at once.
+        errors = np.zeros((*left.shape[:2], last - first), np.float32)
+        for i in range(first, last):
+            column = int(order[i]) + start
+            scale = codes.scale[:, :, column]
+            low, high = codes.limits(numbers, column)
+            numbers[:, :, column] = np.minimum(np.maximum(np.rint(left[:, :, i] / scale), low), high)
+            error = (left[:, :, i] - numbers[:, :, column] * scale) / upper[:, i, i, None]
+            left[:, :, i + 1 : last] -= error[:, :, None] * upper[:, None, i, i + 1 : last]
+            errors[:, :, i - first] = error
+        left[:, :, last:] -= errors @ upper[:, first:last, last:]
+
+
+def descend(codes: Codes, weight: Array, second: Array, steps: int) -> Codes:
+    """Move single codes by one, in each row the one that helps most, up to `steps` times or until none helps."""
+    if weight.shape[2] > WIDEST:
+        return codes
+    numbers = codes.numbers.copy()
+    diagonal = second.diagonal(axis1=1, axis2=2)[:, None, :]
+    slope = (codes.real - weight) @ second
+    groups, rows = np.ogrid[: weight.shape[0], : weight.shape[1]]
+    for _ in range(steps):
+        sign = -np.sign(slope)
+        gain = 2 * codes.scale * np.abs(slope) - codes.scale**2 * diagonal
+        moved = numbers + sign
+        gain[(moved < codes.least) | (moved > codes.most)] = 0
+        if codes.has_pairs:
+            gain[_overflows(numbers, moved)] = 0
+        best = gain.argmax(axis=2)
+        helps = gain[groups, rows, best] > 0
+        if not helps.any():
+            break
+        step = np.where(helps, sign[groups, rows, best], 0)
+        numbers[groups, rows, best] += step
+        slope += (step * codes.scale[groups, rows, best])[:, :, None] * second[groups, best]
+    return Codes(numbers, codes.scale, codes.least, codes.most, codes.has_pairs)
+
+
+def _overflows(numbers: Array, moved: Array) -> Array:
+    """Which codes, when moved, add up with their neighbour to more than 16 bits hold."""
+    depth = numbers.shape[2]
+    beside = np.zeros_like(numbers)
+    beside[:, :, 0 : depth - 1 : 2], beside[:, :, 1::2] = numbers[:, :, 1::2], numbers[:, :, 0 : depth - 1 : 2]
+    return (moved * beside > 0) & (np.abs(moved + beside) > PAIR)
+
+
+def offsets(layer: Layer, weight: Array, real: Array, rows: Rows) -> Array:
+    """The bias with which the mean of every result is what it was, as far as that is more than chance.
+
+    A mean over few samples differs from zero by itself; correcting that would add noise. So a shift is made smaller by
+    the part of it that may be chance, as parts of the samples tell it.
+
+    Args:
+        layer: whose bias it is.
+        weight: the real weight as a matrix.
+        real: what its codes stand for.
+        rows: what both are multiplied with.
+    """
+    parts = [
+        np.einsum("gd,god->go", a.mean(axis=1), weight) - np.einsum("gd,god->go", b.mean(axis=1), real)
+        for a, b in zip(_parts(rows.real), _parts(rows.quantized), strict=True)
+    ]
+    shift = np.mean(parts, axis=0)
+    chance = np.var(parts, axis=0) / max(len(parts) - 1, 1)
+    kept = np.maximum(1 - chance / np.maximum(shift**2, 1e-30), 0)
+    return (layer.offsets() + (shift * kept).reshape(-1)).astype(np.float32)
+
+
+def _parts(rows: Array) -> list[Array]:
+    return np.array_split(rows, min(_PARTS, rows.shape[1]), axis=1)
+
+
+def error(weight: Array, bias: Array, real: Array, new_bias: Array, rows: Rows) -> float:
+    """Noise to signal of the results of a layer."""
+    groups, results = weight.shape[:2]
+    expected = rows.real @ weight.swapaxes(1, 2)
+    found = rows.quantized @ real.swapaxes(1, 2) + (new_bias - bias).reshape(groups, 1, results)
+    return float(np.sum((found - expected) ** 2) / max(np.sum(expected**2), 1e-30))

@@ -1,0 +1,78 @@
+"""Ranges chosen by the noise that reaches whoever reads a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.quantization.grid import between
+from graphport.quantization.layer import layer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.ir.graph import Value
+    from graphport.quantization.express import Quantization
+    from graphport.quantization.grid import Grid
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_PARTS = (0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 1.0, 1.07)
+"""Parts of the present range that are tried."""
+
+
+def range_search(
+    quantization: Quantization,
+    is_symmetric: bool,  # noqa: FBT001
+) -> Callable[[Value, list[Array], list[Array]], Grid | None]:
+    """A chooser of grids: the one with the least squared error, each channel counted as much as its readers amplify it.
+
+    The error is that against the real value, not against the one that is rounded: what went wrong before counts.
+    """
+
+    def choose(value: Value, real: list[Array], rounded: list[Array]) -> Grid | None:
+        present = quantization.grids.get(value)
+        if present is None or present.dtype.is_floating or present.scale.ndim:
+            return None
+        gains = channel_gains(value)
+        candidates = [present] + [
+            between(present.low * part, present.high * part, present.dtype, is_symmetric=is_symmetric)
+            for part in _PARTS
+            if part != 1
+        ]
+        return min(candidates, key=lambda grid: _error(grid, real, rounded, gains))
+
+    return choose
+
+
+def channel_gains(value: Value) -> tuple[int, Array] | None:
+    """The axis of channels, and for each the sum of squares of the weights that multiply it; `None` if unknown."""
+    found: dict[int, Array] = {}
+    for node in value.users:
+        layer = layer_of(node)
+        if layer is None or layer.input is not value:
+            continue
+        squares = layer.numbers() ** 2
+        axis = -1 if layer.kind == "product" else 1
+        if layer.kind != "transposed" and layer.groups > 1:
+            grouped = squares.reshape(layer.groups, -1, *squares.shape[1:])
+            gains = grouped.sum(axis=(1, *range(3, grouped.ndim))).reshape(-1)
+        else:
+            gains = squares.sum(axis=tuple(i for i in range(squares.ndim) if i != layer.in_axis))
+        found[axis] = found[axis] + gains if axis in found else gains
+    return next(iter(found.items())) if len(found) == 1 else None
+
+
+def _error(grid: Grid, real: list[Array], rounded: list[Array], gains: tuple[int, Array] | None) -> float:
+    total = 0.0
+    for x, y in zip(real, rounded, strict=True):
+        squares = (grid.nearest(y) - x) ** 2
+        if gains is None:
+            total += float(squares.sum())
+            continue
+        axis, weights = gains
+        axis %= squares.ndim
+        sums = squares.sum(axis=tuple(i for i in range(squares.ndim) if i != axis))
+        total += float(np.dot(sums, weights))
+    return total

@@ -1,0 +1,189 @@
+"""What a user may decide about a quantization; as JSON it is the same in every version."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, cast, get_args
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.quantization.calibrate import METHODS, PERCENTILE, Method
+
+Preset = Literal["fast", "balanced", "best"]
+"""How much work is put in: ranges alone; closed forms; searches."""
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+
+WeightRange = Literal["auto", "full", "pairs", "reduced"]
+"""All codes of the weight's type; so that no two neighbours overflow 16 bits; half of the codes."""
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that decides the result, besides the model and the data; `None` leaves it to target and preset.
+
+    Attributes:
+        target: who is to run the result.
+        preset: how much work is put in.
+        dispatch: which nodes are candidates.
+        method: how ranges of activations are chosen.
+        percentile: for the method of that name, in per cent.
+        activation_bits: 8 or 16.
+        weight_bits: 8 or 4.
+        weight_block: entries along the summed axis that share a scale; 0 for one scale a channel.
+        activation_type: an element type by name, such as `float8_e4m3fn`.
+        weight_type: the same for weights.
+        per_channel: whether each channel of a weight has a scale of its own.
+        symmetric: whether zero is the middle of the range of activations.
+        power_of_two: whether scales are powers of two.
+        weight_range: which codes of weights are used.
+        weights_only: activations stay floating.
+        equalize: balance channels across layers.
+        smooth: move ranges from activations into weights.
+        round: round weights by the second moments of their layer's input.
+        correct: correct means in biases.
+        search: choose ranges by the noise of what reads the value.
+        float_nodes: names of nodes (or of their results) that stay floating.
+        quantize_nodes: names of nodes that are quantized whatever dispatch says.
+        min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.
+        max_float_layers: how many may.
+        prepare: rewrite the graph for quantization first.
+        batch: samples in a run, if so many fit.
+        memory: bytes of activations that are held at once while layers are adjusted.
+        threads: of the backend; 0 for its own choice.
+    """
+
+    target: str = "onnxruntime"
+    preset: Preset = "balanced"
+    dispatch: str | None = None
+    method: Method | None = None
+    percentile: float = PERCENTILE
+    activation_bits: int = 8
+    weight_bits: int = 8
+    weight_block: int = 0
+    activation_type: str | None = None
+    weight_type: str | None = None
+    per_channel: bool | None = None
+    symmetric: bool | None = None
+    power_of_two: bool | None = None
+    weight_range: WeightRange = "auto"
+    weights_only: bool = False
+    equalize: bool | None = None
+    smooth: bool | None = None
+    round: bool | None = None
+    correct: bool | None = None
+    search: bool | None = None
+    float_nodes: tuple[str, ...] = ()
+    quantize_nodes: tuple[str, ...] = ()
+    min_snr: float | None = None
+    max_float_layers: int | None = None
+    prepare: bool = True
+    batch: int = 16
+    memory: int = 256 << 20
+    threads: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        found = asdict(self)
+        return {"version": VERSION} | {name: _plain(x) for name, x in found.items()}
+
+    @classmethod
+    def from_json(cls, text: str | dict[str, Any]) -> Settings:
+        """The settings that `as_json` wrote; what is left out is as by default.
+
+        Raises:
+            DiagnosticError: QUANT0004 for each entry that is unknown or has a value that it cannot have.
+        """
+        given = _parsed(text)
+        version = given.pop("version", VERSION)
+        known = {field.name for field in fields(cls)}
+        findings = [
+            _wrong(name, "is no setting", f"settings: {', '.join(sorted(known))}")
+            for name in given
+            if name not in known
+        ]
+        if version != VERSION:
+            findings.append(_wrong("version", f"is {version!r}", f"this is version {VERSION}"))
+        if findings:
+            raise DiagnosticError(*findings)
+        values = {name: _frozen(x) for name, x in given.items()}
+        return cls().updated(**values)
+
+    def updated(self, **values: Any) -> Settings:
+        """These settings with other values.
+
+        Raises:
+            DiagnosticError: QUANT0004 for each value that a setting cannot have.
+        """
+        known = {field.name for field in fields(self)}
+        unknown = [
+            _wrong(name, "is no setting", f"settings: {', '.join(sorted(known))}")
+            for name in values
+            if name not in known
+        ]
+        if unknown:
+            raise DiagnosticError(*unknown)
+        found = replace(self, **values)
+        findings = [_wrong(name, f"is {getattr(found, name)!r}", remedy) for name, remedy in _broken(found)]
+        if findings:
+            raise DiagnosticError(*findings)
+        return found
+
+
+def _plain(x: object) -> object:
+    return [*cast("tuple[object, ...]", x)] if isinstance(x, tuple) else x
+
+
+def _frozen(x: object) -> object:
+    return (*cast("list[object]", x),) if isinstance(x, list) else x
+
+
+def _parsed(text: str | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(text, dict):
+        return dict(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DiagnosticError(Diagnostic("QUANT0004", f"the settings are no JSON: {error}")) from error
+    if not isinstance(found, dict):
+        raise DiagnosticError(Diagnostic("QUANT0004", "the settings are no JSON object", None, '{"preset": "best"}'))
+    return {str(name): value for name, value in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _wrong(name: str, said: str, remedy: str) -> Diagnostic:
+    return Diagnostic("QUANT0004", f"the setting {name!r} {said}", None, remedy)
+
+
+def _broken(settings: Settings) -> list[tuple[str, str]]:
+    optional = ("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search")
+    whole = ("batch", "memory")
+    rules = [
+        ("preset", settings.preset in PRESETS, ", ".join(PRESETS)),
+        ("method", settings.method in (None, *METHODS), ", ".join(METHODS)),
+        ("percentile", _is_number(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
+        ("activation_bits", settings.activation_bits in (8, 16), "8 or 16"),
+        ("weight_bits", settings.weight_bits in (4, 8), "4 or 8"),
+        ("weight_block", _is_count(settings.weight_block, 0), "0, or entries that share a scale"),
+        ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
+        ("min_snr", settings.min_snr is None or _is_number(settings.min_snr), "a number of dB"),
+        ("max_float_layers", settings.max_float_layers is None or _is_count(settings.max_float_layers, 0), "0 or more"),
+        ("threads", _is_count(settings.threads, 0), "0 or more"),
+        *((name, _is_count(getattr(settings, name), 1), "1 or more") for name in whole),
+        *((name, getattr(settings, name) in (None, True, False), "true, false or null") for name in optional),
+        *((name, isinstance(getattr(settings, name), bool), "true or false") for name in ("prepare", "weights_only")),
+        *((name, _are_names(getattr(settings, name)), "a list of names") for name in ("float_nodes", "quantize_nodes")),
+    ]
+    return [(name, remedy) for name, is_right, remedy in rules if not is_right]
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool)
+
+
+def _is_count(x: object, least: int) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and x >= least
+
+
+def _are_names(x: object) -> bool:
+    return isinstance(x, tuple) and all(isinstance(name, str) for name in x)  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,15 @@
+"""NNEF's `graph.quant`: a quantization for every tensor that is named, one for the tensor."""
+
+from __future__ import annotations
+
+from graphport.quantization.targets.target import Target
+
+NNEF = Target(
+    name="nnef",
+    formats=("nnef", "onnx"),
+    weighted=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    pointwise=frozenset({"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat"}),
+    fused=frozenset({"Relu", "Clip"}),
+    per_channel=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    bias_bits=0,
+)

@@ -1,0 +1,19 @@
+"""OpenVINO on its CPU plugin."""
+
+from __future__ import annotations
+
+from graphport.quantization.targets.target import Target
+
+OPENVINO = Target(
+    name="openvino",
+    formats=("openvino", "onnx"),
+    weighted=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    # Kernels accumulate in 32 bits, and what follows is fused into them: a sum with a shortcut is not rounded before.
+    leaves_float=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    fused=frozenset({"Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "HardSwish", "Elu"}),
+    per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
+    bias_bits=0,
+    pairs=True,
+    inputs_only=True,
+    for_all=True,
+)

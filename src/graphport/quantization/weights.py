@@ -1,0 +1,108 @@
+"""Grids of weights, and the nearest codes on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.quantization.grid import Grid, limits, symmetric
+
+if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
+    from graphport.quantization.layer import Layer
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+PAIR = 128
+"""Two neighbouring codes of one sign may add up to so much: 255 times it fits in 16 bits."""
+_SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75, 0.7)
+"""Parts of the largest magnitude that are tried for narrow types, whose outliers cost the others much."""
+
+
+def weight_grid(
+    layer: Layer,
+    weight: Array,
+    dtype: DType,
+    *,
+    per_channel: bool,
+    block: int = 0,
+    reach: str = "full",
+    power_of_two: bool = False,
+    least: Array | None = None,
+) -> Grid:
+    """The grid of a layer's weight: symmetric, a scale for each channel, block, or the tensor.
+
+    Args:
+        layer: whose weight it is.
+        weight: its numbers.
+        dtype: an integer type or a narrow float.
+        per_channel: a scale for each result.
+        block: entries along the summed axis that share a scale.
+        reach: `full`, `reduced` (half of the codes) or `pairs` (no two neighbours overflow 16 bits).
+        power_of_two: scales are powers of two.
+        least: for each result the least scale that it may have.
+    """
+    if block:
+        return _blocked(layer, weight, dtype, block)
+    others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
+    bound = np.abs(weight).max(axis=others) if per_channel else np.abs(weight).max(initial=0.0)
+    if reach == "reduced":
+        bound = bound * (127 / 63)
+    elif reach == "pairs" and has_pairs(layer):
+        sums = pair_sums(layer.matrix(weight)).max(axis=2, initial=0.0).reshape(-1)
+        # Rounding adds up to half a step to each of the two.
+        bound = np.maximum(bound, (sums if per_channel else sums.max(initial=0.0)) * 127 / (PAIR - 1))
+    if dtype.bits < 8 and dtype.is_integer and per_channel:
+        bound = _least_error(layer, weight, dtype, bound)
+    if least is not None and dtype.is_integer:
+        most = limits(dtype, symmetric=True)[1]
+        bound = np.maximum(bound, (least if per_channel else least.max(initial=0.0)) * most)
+    axis = layer.out_axis if per_channel else 0
+    return symmetric(bound, dtype, axis=axis, power_of_two=power_of_two)
+
+
+def has_pairs(layer: Layer) -> bool:
+    """Whether kernels add products of neighbours in pairs; those for one channel a group do not."""
+    if layer.kind == "transposed":
+        return False
+    return layer.kind == "product" or not (layer.shape[1] == 1 and layer.groups == layer.shape[0])
+
+
+def pair_sums(matrix: Array) -> Array:
+    """The magnitudes of the sums of neighbours of one sign: [groups, results, half the depth]."""
+    if matrix.shape[2] % 2:
+        matrix = np.concatenate([matrix, np.zeros((*matrix.shape[:2], 1), matrix.dtype)], axis=2)
+    first, second = matrix[..., 0::2], matrix[..., 1::2]
+    return np.where(first * second >= 0, np.abs(first + second), np.maximum(np.abs(first), np.abs(second)))
+
+
+def nearest(grid: Grid, layer: Layer, weight: Array, *, reach: str = "full") -> Array:
+    """The nearest codes on `grid`, of the layout of the weight."""
+    codes = grid.codes(weight)
+    if reach != "pairs" or not has_pairs(layer) or not grid.dtype.is_integer:
+        return codes
+    matrix = layer.matrix(codes).astype(np.int32)
+    first, second = matrix[..., 0 : matrix.shape[2] - 1 : 2], matrix[..., 1::2]
+    matrix[..., 1::2] = np.clip(second, -PAIR - np.minimum(first, 0), PAIR - np.maximum(first, 0))
+    return layer.unmatrix(matrix).astype(codes.dtype)
+
+
+def _blocked(layer: Layer, weight: Array, dtype: DType, block: int) -> Grid:
+    axis = layer.in_axis
+    pad = -weight.shape[axis] % block
+    padded = np.pad(np.abs(weight), [(0, pad if i == axis else 0) for i in range(weight.ndim)])
+    moved = np.moveaxis(padded, axis, -1)
+    bound = np.moveaxis(moved.reshape(*moved.shape[:-1], -1, block).max(axis=-1), -1, axis)
+    plain = symmetric(bound, dtype)
+    return Grid(dtype, plain.scale, plain.zero_point, plain.least, plain.most, axis, block)
+
+
+def _least_error(layer: Layer, weight: Array, dtype: DType, bound: Array) -> Array:
+    """For each channel the bound, out of parts of its largest magnitude, with the least squared error."""
+    others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
+    errors = [
+        np.sum((symmetric(bound * part, dtype, axis=layer.out_axis).nearest(weight) - weight) ** 2, axis=others)
+        for part in _SHRINKS
+    ]
+    return bound * np.asarray(_SHRINKS)[np.argmin(errors, axis=0)]

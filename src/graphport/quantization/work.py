@@ -1,0 +1,361 @@
+"""Candidates for a quantization, and the steps that lead from one to a better one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.ir import rewrite
+from graphport.quantization import processor
+from graphport.quantization.calibrate import calibrate
+from graphport.quantization.dispatch import Method, Place, dispatch
+from graphport.quantization.engine import Judge, Noise, observing, session
+from graphport.quantization.equalize import channel_axes, equalize
+from graphport.quantization.express import Quantization, Weight, express, least_scales
+from graphport.quantization.follow import Follower, bytes_of
+from graphport.quantization.observe import Statistics, remember, remembered
+from graphport.quantization.place import moves, place
+from graphport.quantization.report import Step
+from graphport.quantization.search import range_search
+from graphport.quantization.targets import target as find_target
+from graphport.quantization.weights import nearest, weight_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.calibrate import Method as Calibration
+    from graphport.quantization.grid import Grid
+    from graphport.quantization.place import Placement
+    from graphport.quantization.samples import Progress, Run, Samples
+    from graphport.quantization.settings import Settings
+    from graphport.quantization.targets.target import Target
+
+Result = TypeVar("Result")
+
+_STRENGTH = 0.3
+_ALL_STRENGTHS = (0.1, 0.3, 0.5, 0.75)
+"""How strongly channels are balanced, as far as it helps; the preset `best` tries them all."""
+_LEAST_GAIN = 0.05
+"""dB that a change of the graph must gain to be worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Settings, and what target and preset say where they say nothing."""
+
+    settings: Settings
+    target: Target
+    activation: DType
+    weight: DType
+    is_symmetric: bool
+    power_of_two: bool
+    calibration: Calibration
+    reach: str
+    equalizes: bool
+    rounds: bool
+    corrects: bool
+    searches: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> Choices:
+        """Decide everything that can be decided without the graph."""
+        target = find_target(settings.target)
+        eager = settings.preset != "fast"
+        activation = _dtype(settings.activation_type, target.activation, settings.activation_bits, "activation_type")
+        weight = _dtype(settings.weight_type, target.weight, settings.weight_bits, "weight_type")
+        reach = settings.weight_range
+        if reach == "auto":
+            reach = "pairs" if target.pairs and processor.saturates() else "full"
+        if weight is not DType.INT8:
+            reach = "full"
+        return cls(
+            settings,
+            target,
+            activation,
+            weight,
+            target.symmetric if settings.symmetric is None else settings.symmetric,
+            target.power_of_two if settings.power_of_two is None else settings.power_of_two,
+            settings.method or "auto",
+            reach,
+            eager
+            if settings.equalize is None and settings.smooth is None
+            else bool(settings.equalize or settings.smooth),
+            eager if settings.round is None else settings.round,
+            eager if settings.correct is None else settings.correct,
+            settings.preset == "best" if settings.search is None else settings.search,
+        )
+
+
+def _dtype(name: str | None, default: DType, bits: int, setting: str) -> DType:
+    if name is None:
+        return default if default.bits == bits else DType.of(f"{'u' if default.kind == 'u' else ''}int{bits}")
+    try:
+        found = DType.of(name)
+    except ValueError:
+        found = None
+    if found is None or not (found.is_integer or found in (DType.FLOAT8E4M3FN, DType.FLOAT8E5M2)) or found.bits > 16:
+        message = f"the setting {setting!r} is {name!r}"
+        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "uint8, int8, uint16, int4, float8_e4m3fn, …"))
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """One way to quantize: the real graph that it begins with, what was decided, and what it is worth."""
+
+    graph: Graph
+    quantization: Quantization
+    states: dict[Value, Statistics]
+    noise: Noise | None = None
+    follower: Follower | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """The state of one quantization."""
+
+    choices: Choices
+    samples: Samples
+    judge: Judge
+    held_back: frozenset[int]
+    followed: list[Run]
+    told: Progress | None = None
+    statistics: Path | None = None
+    steps: list[Step] = field(default_factory=list[Step])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    # One candidate
+
+    def candidate(self, graph: Graph, states: Mapping[str, Statistics], floating: Collection[str] = ()) -> Candidate:
+        """Place, calibrate and round `graph` to the nearest codes."""
+        placement = self.place(graph, floating)
+        by_value = {value: states[value.name] for value in placement.roots if value.name in states}
+        quantization = Quantization(placement, bias_bits=self.choices.target.bias_bits)
+        for value, state in by_value.items():
+            quantization.grids[value] = self.grid(state)
+        for node, layer in placement.layers.items():
+            weight = layer.numbers()
+            grid = weight_grid(
+                layer,
+                weight,
+                self.choices.weight,
+                per_channel=self._per_channel(node),
+                block=self.choices.settings.weight_block,
+                reach=self.choices.reach,
+                power_of_two=self.choices.power_of_two,
+                least=least_scales(layer, quantization.grid_of(layer.input)),
+            )
+            codes = nearest(grid, layer, weight, reach=self.choices.reach)
+            quantization.weights[node] = Weight(grid, codes, None if layer.bias is None else layer.offsets())
+        if self.choices.settings.weights_only:
+            quantization.grids.clear()
+        return Candidate(graph, quantization, by_value)
+
+    def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
+        """Where `graph` is quantized; `floating` names layers that are not."""
+        settings = self.choices.settings
+        names = {name for node in graph for name in (node.name, *(value.name for value in node.results))}
+        decisions = dispatch(
+            graph,
+            settings.dispatch or Method.CONSERVATIVE,
+            floating=[*settings.float_nodes, *(name for name in floating if name in names)],
+            quantized=settings.quantize_nodes,
+        )
+        chosen = {node for node, decision in decisions.items() if decision.place is Place.QUANTIZED}
+        asked = {node for node in graph if decisions[node].reason == "it was asked to stay so"}
+        return place(graph, self.choices.target, chosen | asked, asked)
+
+    def grid(self, state: Statistics) -> Grid:
+        """The grid of a value."""
+        choices = self.choices
+        return calibrate(
+            state,
+            choices.activation,
+            choices.calibration,
+            is_symmetric=choices.is_symmetric,
+            percentile=choices.settings.percentile,
+            power_of_two=choices.power_of_two,
+        )
+
+    def _per_channel(self, node: Node) -> bool:
+        settings = self.choices.settings
+        return node.op in self.choices.target.per_channel if settings.per_channel is None else settings.per_channel
+
+    def observe(self, graph: Graph, runs: Iterable[Run] | None = None) -> dict[str, Statistics]:
+        """What is seen of the values of `graph` that decide grids: on all samples, or on `runs`."""
+        if self.choices.settings.weights_only:
+            return {}
+        values = [value for value in self.place(graph).roots if value.producer is not None or value.is_input]
+        axes = channel_axes(graph, values)
+        states = {value: Statistics(axes[value]) for value in values}
+        made = session(observing(graph, values), threads=self.choices.settings.threads)
+        size = fitting_batch(self.choices.settings, sum(bytes_of(value) for value in values))
+        given = self.samples.runs(size, leave_out=self.held_back) if runs is None else runs
+        total = max(self.samples.count - len(self.held_back), 1)
+        seen = 0
+        for inputs, count in given:
+            found = {**inputs, **made.run(inputs)}
+            for value, state in states.items():
+                state.add(found[value.name], samples=count)
+            seen += count
+            if self.told is not None and runs is None:
+                self.told("observe", seen, total)
+        return {value.name: state for value, state in states.items()}
+
+    def _remembered(self, graph: Graph) -> dict[str, Statistics]:
+        """What is seen of `graph`, or was seen of it and kept in a file."""
+        if self.statistics is not None and self.statistics.exists():
+            return remembered(self.statistics, [value.name for value in self.place(graph).roots])
+        states = self.observe(graph)
+        if self.statistics is not None:
+            remember(self.statistics, states)
+        return states
+
+    def follow(self, candidate: Candidate, *, adjusts: bool, searches: bool = False) -> None:
+        """Follow samples through a candidate and adjust its layers."""
+        choices = self.choices
+        follower = Follower(
+            candidate.graph,
+            candidate.quantization,
+            adjusts=adjusts and choices.rounds,
+            corrects=adjusts and choices.corrects,
+            reach=choices.reach,
+            choose=range_search(candidate.quantization, choices.is_symmetric) if searches else None,
+            threads=choices.settings.threads,
+            told=None if self.told is None else lambda done, total: self._tell("adjust", done, total),
+        )
+        follower.run([inputs for inputs, _ in self.followed])
+        candidate.follower = follower
+
+    def _tell(self, stage: str, done: int, total: int) -> None:
+        if self.told is not None:
+            self.told(stage, done, total)
+
+    def measure(self, candidate: Candidate) -> Noise:
+        """The noise of a candidate on samples that were held back."""
+        candidate.noise = self.judge.noise(express(candidate.graph, candidate.quantization))
+        return candidate.noise
+
+    def better(self, name: str, old: Candidate, new: Candidate, gain: float = 0.0) -> Candidate:
+        """The better one of two, and a line in the report; the new one must gain some dB."""
+        before = old.noise or self.measure(old)
+        after = new.noise or self.measure(new)
+        is_kept = after.snr > before.snr + gain
+        self.steps.append(Step(name, after.snr, is_kept))
+        return new if is_kept else old
+
+    # The whole
+
+    def run(self, graph: Graph) -> Candidate:
+        """The best candidate for `graph`."""
+        if self.choices.settings.weights_only or not self.choices.equalizes or not self.followed:
+            best = self._calibrated(graph)
+            return self._finished(best)
+        if self.choices.settings.preset == "best":
+            return self._finished(self._best_of_all(graph))
+        start = self._calibrated(graph)
+        return self._finished(self._balanced(start), start)
+
+    def timed(self, name: str, function: Callable[..., Result], *arguments: object) -> Result:
+        """Call, and remember how long it took."""
+        started = time.perf_counter()
+        try:
+            return function(*arguments)
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def _calibrated(self, graph: Graph) -> Candidate:
+        states = self.timed("observe", self._remembered, graph)
+        start = self.timed("calibrate", self.candidate, graph, states)
+        _refuse_empty(start.quantization.placement, self.choices.target)
+        self.steps.append(Step("calibrate", self.measure(start).snr, is_kept=True))
+        return start
+
+    def _finished(self, best: Candidate, plain: Candidate | None = None) -> Candidate:
+        """`best`, adjusted where that helps, with what is known of its layers.
+
+        Where it does not help, `plain` is tried, too: which of two gets better need not be the one that was better.
+        """
+        if best.follower is None and self.followed and (self.choices.rounds or self.choices.corrects):
+            before = best
+            best = self.timed("round", self._adjusted, best, "round")
+            if best is before and plain is not None and plain is not best:
+                other = self.timed("round", self._adjusted, plain, "round without equalize itself")
+                best = self.better("round without equalize", best, other)
+        if self.choices.searches and self.followed:
+            best = self.timed("search", self._searched, best)
+        if best.follower is None and self.followed:
+            self.timed("analyse", self._analysed, best)
+        return best
+
+    def _balanced(self, start: Candidate) -> Candidate:
+        """`start`, or a candidate whose channels are balanced where that helps."""
+        twin = rewrite.copy(start.graph)
+        if not equalize(twin, {value.name: state for value, state in start.states.items()}, _STRENGTH):
+            return start
+        new = self.timed("equalize", self.candidate, twin, self.timed("observe", self.observe, twin))
+        return self.better("equalize", start, new, _LEAST_GAIN)
+
+    def _best_of_all(self, graph: Graph) -> Candidate:
+        """The best of all strengths of balance, each calibrated on all samples and adjusted."""
+        best = start = self._calibrated(graph)
+        states = {value.name: state for value, state in start.states.items()}
+        if self.choices.rounds or self.choices.corrects:
+            best = self.timed("round", self._adjusted, best, "round")
+        for strength in _ALL_STRENGTHS:
+            twin = rewrite.copy(graph)
+            if equalize(twin, states, strength):
+                new = self.candidate(twin, self.timed("observe", self.observe, twin))
+                if self.choices.rounds or self.choices.corrects:
+                    new = self.timed("round", self._adjusted, new, f"equalize {strength:g}, round itself")
+                best = self.better(f"equalize {strength:g}", best, new, _LEAST_GAIN)
+        return best
+
+    def _adjusted(self, best: Candidate, name: str) -> Candidate:
+        new = Candidate(best.graph, _copy(best.quantization), best.states)
+        self.follow(new, adjusts=True)
+        return self.better(name, best, new)
+
+    def _searched(self, best: Candidate) -> Candidate:
+        """`best` with ranges chosen by the noise that readers get, and its layers adjusted to them."""
+        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()})
+        self.follow(start, adjusts=True, searches=True)
+        return self.better("search", best, start)
+
+    def _analysed(self, best: Candidate) -> None:
+        """Measure the noise of layers without changing any."""
+        twin = Candidate(best.graph, _copy(best.quantization), best.states)
+        self.follow(twin, adjusts=False)
+        best.follower = twin.follower
+
+
+def fitting_batch(settings: Settings, each: int) -> int:
+    """How many samples make a run, if each takes `each` bytes: a quarter of the memory is for them."""
+    return min(settings.batch, max(settings.memory // 4 // max(each, 1), 1))
+
+
+def _copy(quantization: Quantization) -> Quantization:
+    return replace(quantization, grids=dict(quantization.grids), weights=dict(quantization.weights))
+
+
+def _refuse_empty(placement: Placement, target: Target) -> None:
+    if placement.layers:
+        return
+    reasons = dict.fromkeys(f"{node.op}: {reason}" for node, reason in placement.floating.items())
+    said = "; ".join(list(reasons)[:5]) or "there is no node with weights"
+    message = f"there is nothing that {target.name} could compute on integers: {said}"
+    raise DiagnosticError(Diagnostic("QUANT0007", message, None, "choose another target or dispatch"))
+
+
+def root_with_grid(value: Value, grids: Mapping[Value, object]) -> Value | None:
+    """The value, above `value` over nodes that only move numbers, that has a grid."""
+    while value not in grids:
+        if value.producer is None or not moves(value.producer):
+            return None
+        value = value.producer.operands[0]
+    return value

@@ -1,0 +1,228 @@
+"""What ncnn computes from our files is what we compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from tests.models import model, node, typed, write_onnx
+
+pytest.importorskip("ncnn")
+
+RANDOM = np.random.default_rng(0)
+
+
+def numbers(*shape, scale=0.3):
+    return (RANDOM.normal(size=shape) * scale).astype(np.float32)
+
+
+def batch_norm(name, channels, constants):
+    constants |= {f"{name}.{key}": numbers(channels) for key in ("s", "b", "m")}
+    constants[f"{name}.v"] = np.abs(numbers(channels)) + 0.5
+    return [f"{name}.{key}" for key in ("s", "b", "m", "v")]
+
+
+def residual():
+    constants = {"w0": numbers(8, 3, 3, 3), "w1": numbers(8, 8, 3, 3), "b1": numbers(8), "w2": numbers(8, 8, 1, 1)}
+    constants |= {"fc": numbers(8, 10), "fb": numbers(10)}
+    nodes = [
+        node("Conv", ["x", "w0"], ["c0"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("BatchNormalization", ["c0", *batch_norm("n0", 8, constants)], ["n0"]),
+        node("Relu", ["n0"], ["r0"]),
+        node("MaxPool", ["r0"], ["p0"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Conv", ["p0", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
+        node("Conv", ["p0", "w2"], ["c2"]),
+        node("Add", ["c1", "c2"], ["a"]),
+        node("Relu", ["a"], ["r1"]),
+        node("Add", ["r1", "p0"], ["s"]),
+        node("GlobalAveragePool", ["s"], ["g"]),
+        node("Flatten", ["g"], ["f"]),
+        node("Gemm", ["f", "fc", "fb"], ["y"]),
+    ]
+    return model(nodes, [("x", [1, 3, 32, 32])], [("y", [1, 10])], constants)
+
+
+def depthwise():
+    constants = {"d": numbers(8, 1, 3, 5), "db": numbers(8), "p": numbers(12, 4, 1, 1), "slope": numbers(12, 1, 1)}
+    nodes = [
+        node("Conv", ["x", "d", "db"], ["c"], group=8, pads=[1, 2, 0, 1], strides=[1, 2], dilations=[2, 1]),
+        node("Clip", ["c", "low", "high"], ["k"]),
+        node("Conv", ["k", "p"], ["q"], group=2),
+        node("PRelu", ["q", "slope"], ["r"]),
+        node("Split", ["r", "parts"], ["s0", "s1"], axis=1),
+        node("Concat", ["s1", "s0"], ["t"], axis=1),
+        node("Reshape", ["t", "grouped"], ["u"]),
+        node("Transpose", ["u"], ["v"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["v", "back"], ["y"]),
+    ]
+    constants |= {"low": np.float32(0), "high": np.float32(6), "parts": np.array([5, 7])}
+    constants |= {"grouped": np.array([1, 3, 4, 11 * 7]), "back": np.array([1, 12, 11, 7])}
+    return model(nodes, [("x", [1, 8, 14, 15])], [("y", [1, 12, 11, 7])], constants)
+
+
+def squeeze_excite():
+    constants = {"w": numbers(16, 4, 1, 1), "e0": numbers(4, 16, 1, 1), "e1": numbers(16, 4, 1, 1), "eb": numbers(16)}
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("HardSwish", ["c"], ["h"]),
+        node("ReduceMean", ["h"], ["m"], axes=[2, 3], keepdims=1),
+        node("Conv", ["m", "e0"], ["s"]),
+        node("Sigmoid", ["s"], ["g"]),
+        node("Mul", ["s", "g"], ["silu"]),
+        node("Conv", ["silu", "e1", "eb"], ["e"]),
+        node("HardSigmoid", ["e"], ["z"], alpha=1 / 6),
+        node("Mul", ["h", "z"], ["t"]),
+        node("AveragePool", ["t"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1),
+    ]
+    return model(nodes, [("x", [1, 4, 9, 10])], [("y", [1, 16, 5, 5])], constants)
+
+
+def unet():
+    constants = {"a": numbers(6, 2, 3, 3), "b": numbers(8, 6, 3, 3), "t": numbers(8, 6, 2, 2), "tb": numbers(6)}
+    constants |= {"m": numbers(4, 12, 3, 3), "o": numbers(3, 10, 1, 1), "sizes": np.array([1, 4, 16, 12])}
+    nodes = [
+        node("Conv", ["x", "a"], ["c0"], pads=[1, 1, 1, 1]),
+        node("LeakyRelu", ["c0"], ["l0"], alpha=0.2),
+        node("MaxPool", ["l0"], ["d0"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["d0", "b"], ["c1"], pads=[1, 1, 1, 1]),
+        node("InstanceNormalization", ["c1", "is", "ib"], ["n1"]),
+        node("Relu", ["n1"], ["l1"]),
+        node("ConvTranspose", ["l1", "t", "tb"], ["u0"], strides=[2, 2]),
+        node("Concat", ["l0", "u0"], ["j0"], axis=1),
+        node("Conv", ["j0", "m"], ["c2"], pads=[1, 1, 1, 1]),
+        node("AveragePool", ["c2"], ["d1"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Resize", ["d1", "", "", "sizes"], ["u1"], mode="linear"),
+        node("Concat", ["c2", "l0", "u1"], ["j1"], axis=1),
+        node("Slice", ["j1", "zero", "ten", "one"], ["k"]),
+        node("Conv", ["k", "o"], ["q"]),
+        node("Softmax", ["q"], ["y"], axis=1),
+    ]
+    constants |= {
+        "is": numbers(8),
+        "ib": numbers(8),
+        "zero": np.array([0]),
+        "ten": np.array([10]),
+        "one": np.array([1]),
+    }
+    return model(nodes, [("x", [1, 2, 16, 12])], [("y", [1, 3, 16, 12])], constants)
+
+
+def transformer():
+    constants = {name: numbers(8, 8) for name in ("q", "k", "v", "o")} | {
+        "qb": numbers(8),
+        "ls": numbers(8),
+        "lb": numbers(8),
+    }
+    constants |= {"h": np.array([1, 5, 2, 4]), "f": np.array([1, 5, 8]), "root": np.float32(0.5)}
+    nodes = [node("LayerNormalization", ["x", "ls", "lb"], ["n"])]
+    for name in ("q", "k", "v"):
+        nodes += [
+            node("MatMul", ["n", name], [f"{name}0"]),
+            node("Add", [f"{name}0", "qb"], [f"{name}1"]),
+            node("Reshape", [f"{name}1", "h"], [f"{name}2"]),
+            node("Transpose", [f"{name}2"], [f"{name}3"], perm=[0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]),
+        ]
+    nodes += [
+        node("MatMul", ["q3", "k3"], ["s"]),
+        node("Mul", ["s", "root"], ["r"]),
+        node("Softmax", ["r"], ["p"]),
+        node("MatMul", ["p", "v3"], ["c"]),
+        node("Transpose", ["c"], ["t"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["t", "f"], ["u"]),
+        node("MatMul", ["u", "o"], ["w"]),
+        node("Add", ["w", "x"], ["y"]),
+    ]
+    return model(nodes, [("x", [1, 5, 8])], [("y", [1, 5, 8])], constants)
+
+
+NETS = {
+    "residual": residual,
+    "depthwise": depthwise,
+    "squeeze excite": squeeze_excite,
+    "U-Net": unet,
+    "attention": transformer,
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_ncnn_computes_from_our_files_what_we_compute(tmp_path, name):
+    source = gp.load(write_onnx(tmp_path / "net.onnx", NETS[name]()))
+    x = numbers(*(dim for dim in source.inputs["x"].fact.shape), scale=1)
+    expected = gp.run(source, {"x": x}, backend="onnxruntime")["y"]
+    np.testing.assert_allclose(gp.run(source, {"x": x}, backend="ncnn")["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_what_is_written_for_ncnn_reads_as_the_same_net(tmp_path, name):
+    write_onnx(tmp_path / "net.onnx", NETS[name]())
+    report = gp.convert(tmp_path / "net.onnx", tmp_path / "net.ncnn.param", verify=True)
+    assert report.passed
+    text = (tmp_path / "net.ncnn.param").read_text().split("\n")
+    readers = [blob for line in text[2:-1] for blob in line.split()[4 : 4 + int(line.split()[2])]]
+    assert len(readers) == len(set(readers))
+
+
+def test_the_items_of_a_batch_are_run_one_after_another(tmp_path):
+    proto = model([node("Relu", ["x"], ["y"])], [("x", ["N", 3, 4])], [("y", ["N", 3, 4])])
+    loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto))
+    x = numbers(5, 3, 4)
+    assert gp.run(loaded, {"x": x}, backend="ncnn")["y"].tolist() == np.maximum(x, 0).tolist()
+
+
+def test_every_value_that_ncnn_has_is_returned(tmp_path):
+    source = gp.load(write_onnx(tmp_path / "net.onnx", residual()))
+    x = numbers(1, 3, 32, 32)
+    ours = gp.run(source, {"x": x}, backend="onnxruntime", every_value=True)
+    theirs = gp.run(source, {"x": x}, backend="ncnn", every_value=True)
+    assert len(theirs) > 5
+    for name, array in theirs.items():
+        np.testing.assert_allclose(array, ours[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("proto", "reason"),
+    [
+        pytest.param(
+            lambda: model([node("Erf", ["x"], ["y"])], [("x", [2, 3])], [("y", [2, 3])]), "a batch of 1", id="batch"
+        ),
+        pytest.param(
+            lambda: model(
+                [node("Where", ["c", "x", "x"], ["y"])], [("x", [1, 3]), typed("c", [1, 3], 9)], [("y", [1, 3])]
+            ),
+            "cannot say Where",
+            id="a word that ncnn has not",
+        ),
+        pytest.param(
+            lambda: model([node("ReduceSum", ["x"], ["y"], axes=[0])], [("x", [1, 3])], [("y", [1, 3])], opset=11),
+            "along the batch",
+            id="along the batch",
+        ),
+    ],
+)
+def test_what_ncnn_cannot_say_is_told(tmp_path, proto, reason):
+    loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto()))
+    arrays = {name: np.zeros(value.fact.shape, value.fact.dtype.numpy) for name, value in loaded.inputs.items()}
+    with pytest.raises(DiagnosticError, match=reason):
+        gp.run(loaded, arrays, backend="ncnn")
+
+
+def test_shape_arithmetic_and_constants_of_an_export_are_settled(tmp_path):
+    from onnx import numpy_helper
+
+    constant = numpy_helper.from_array(np.array([0.5], np.float32))
+    nodes = [
+        node("Constant", [], ["half"], value=constant),
+        node("Mul", ["x", "half"], ["m"]),
+        node("Shape", ["m"], ["s"]),
+        node("Gather", ["s", "zero"], ["b"], axis=0),
+        node("Concat", ["b", "rest"], ["t"], axis=0),
+        node("Reshape", ["m", "t"], ["y"]),
+    ]
+    constants = {"zero": np.array([0]), "rest": np.array([6, -1])}
+    proto = model(nodes, [("x", ["N", 3, 4])], [("y", None)], constants)
+    loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto))
+    x = numbers(2, 3, 4)
+    found = gp.run(loaded, {"x": x}, backend="ncnn")["y"]
+    np.testing.assert_allclose(found, (x * 0.5).reshape(2, 6, 2), rtol=1e-6)

@@ -1,0 +1,75 @@
+"""The backend that hands models to OpenVINO as IR files."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import graphport as gp
+from graphport.backends.openvino import prepare
+from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
+
+
+def model(folder):
+    layers = [
+        parameter("x", "?,3"),
+        constant("w", [1, 2, 3], "float32"),
+        Layer("y", "opset1.Multiply", {}, ["x", "w"]),
+        Layer("z", "opset1.ReLU", {}, ["y"]),
+    ]
+    return gp.load(write_ir(folder, layers, ["z", "y"]))
+
+
+X = np.array([[-1, 2, 3], [4, -5, 6]], np.float32)
+Y = X * np.array([1, 2, 3], np.float32)
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_outputs_are_named_and_in_order(threads, tmp_path):
+    found = prepare(model(tmp_path).graph, threads=threads).run({"x": X})
+    assert list(found) == ["z", "y"]
+    np.testing.assert_array_equal(found["z"], np.maximum(Y, 0))
+
+
+def test_every_value_is_there_on_demand(tmp_path):
+    found = gp.run(model(tmp_path), {"x": X}, backend="openvino", every_value=True)
+    assert set(found) == {"y", "z"}
+    np.testing.assert_array_equal(found["y"], Y)
+
+
+def test_numbers_are_computed_in_float32(tmp_path):
+    x = np.array([[1 + 2**-20, 1, 1]], np.float32)
+    np.testing.assert_array_equal(gp.run(model(tmp_path), {"x": x}, backend="openvino")["y"], x * [1, 2, 3])
+
+
+def one_node(op, *types, **attributes):
+    inputs = [helper.make_tensor_value_info(f"i{n}", kind, shape) for n, (kind, shape) in enumerate(types)]
+    output = helper.make_tensor_value_info("y", types[0][0], None)
+    node = helper.make_node(op, [value.name for value in inputs], ["y"], **attributes)
+    return gp.from_onnx(
+        helper.make_model(helper.make_graph([node], "g", inputs, [output]), opset_imports=[helper.make_opsetid("", 21)])
+    )
+
+
+@pytest.mark.parametrize("numbers", [[0.5, -1.5], 0.5], ids=["vector", "scalar"])
+def test_narrow_floating_point_numbers_go_in_and_out(numbers):
+    x = np.array(numbers, ml_dtypes.bfloat16)
+    found = gp.run(one_node("Relu", (TensorProto.BFLOAT16, x.shape)), {"i0": x}, backend="openvino")["y"]
+    assert found.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(found, np.maximum(x, 0))
+
+
+def test_what_it_cannot_say_is_told():
+    with pytest.raises(gp.DiagnosticError, match="RUN0003"):
+        gp.run(one_node("Identity", (TensorProto.STRING, [1])), {"i0": np.array(["a"], object)}, backend="openvino")
+
+
+def test_faults_of_the_run_are_told_on_one_thread_too(tmp_path):
+    layers = [
+        parameter("x", "?"),
+        parameter("s", "2", "i64"),
+        Layer("y", "opset1.Reshape", {"special_zero": "false"}, ["x", "s"]),
+    ]
+    session = prepare(gp.load(write_ir(tmp_path, layers, ["y"])).graph, threads=1)
+    with pytest.raises(gp.DiagnosticError, match="RUN0005"):
+        session.run({"x": np.zeros(5, np.float32), "s": np.array([2, 3])})

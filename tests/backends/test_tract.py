@@ -1,0 +1,116 @@
+"""tract, which is handed NNEF that says nothing it does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.backends import tract
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.facts import TensorFact
+
+DIGITS = Path(tract.__file__).parents[1] / "examples" / "digits"
+X = np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)
+
+
+def model(folder: Path, call: str, *, shape="[2, 4, 6, 8]", outputs="y") -> gp.Model:
+    text = f"graph net( x ) -> ( {outputs} )\n{{\n    x = external(shape = {shape});\n    {call};\n}}\n"
+    (folder / "graph.nnef").write_text(f"version 1.0;\nextension KHR_enable_operator_expressions;\n{text}")
+    return gp.load(folder)
+
+
+def both(loaded: gp.Model, x=X) -> list[dict[str, np.ndarray]]:
+    return [gp.run(loaded, {"x": x}, backend=name) for name in ("reference", "tract")]
+
+
+def refusal(folder: Path, call: str) -> tuple[str, str]:
+    with pytest.raises(DiagnosticError) as caught:
+        gp.run(model(folder, call), {"x": X}, backend="tract")
+    (finding,) = caught.value.diagnostics
+    return finding.code, finding.message
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "y = rcp(x)",
+        "y = rsqr(x)",
+        "y = rsqrt(abs(x) + 1.0)",
+        "y = silu(x)",
+        "y = gelu(x)",
+        "y = selu(x)",
+        "y = select(lt(x, 0.0), x, sqr(x))",
+        "[y, z] = split(x, axis = 1, ratios = [1, 3])",
+        "[y, z] = unstack(x, axis = 0)",
+        "[y, z] = copy_n(x, times = 2)",
+        "y = add_n([x, x, x])",
+        "y = nearest_upsample(x, factor = [2, 3])",
+        "y = nearest_downsample(x, factor = [2, 4])",
+        "y = area_downsample(x, factor = [3, 2])",
+        "y = local_response_normalization(x, size = [1, 3, 1, 1], alpha = 0.5, beta = 0.75, bias = 2.0)",
+        "y = slice(x, axes = [3], begin = [7], end = [1], stride = [-2])",
+        "y = slice(x, axes = [3, 1], begin = [-1, 1], end = [0, 4], stride = [-3, 2])",
+    ],
+)
+def test_what_tract_does_not_know_is_said_otherwise(tmp_path, call):
+    loaded = model(tmp_path, call, outputs="y, z" if " z]" in call else "y")
+    expected, found = both(loaded)
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
+        assert found[name].dtype == array.dtype
+
+
+def test_the_shipped_model_runs_and_tells_every_value():
+    loaded = gp.load(DIGITS)
+    (name,) = loaded.inputs
+    fact = loaded.inputs[name].fact
+    assert isinstance(fact, TensorFact)
+    image = np.random.default_rng(0).random([int(str(dim)) for dim in fact.dims], np.float32)
+    expected, found = (gp.run(loaded, {name: image}, backend=each, every_value=True) for each in ("reference", "tract"))
+    assert expected.keys() == found.keys()
+    for key, array in expected.items():
+        np.testing.assert_allclose(found[key], array, rtol=1e-4, atol=1e-5)
+
+
+def test_open_extents_are_bound_by_what_is_given(tmp_path):
+    (tmp_path / "graph.nnef").write_text(
+        "version 1.0\ngraph net( x ) -> ( y )\n{\n    x = external(shape = [0, 4])\n    y = relu(x)\n}\n"
+    )
+    loaded = gp.load(tmp_path)
+    for length in (1, 3):
+        x = np.ones((length, 4), np.float32)
+        assert gp.run(loaded, {"x": x}, backend="tract")["y"].shape == (length, 4)
+
+
+def test_what_tract_does_not_know_at_all_is_refused(tmp_path):
+    code, message = refusal(tmp_path, "y = multilinear_upsample(x, factor = [2, 2])")
+    assert code == "RUN0003"
+    assert "multilinear_upsample" in message
+
+
+def test_what_nnef_cannot_say_is_refused(tmp_path):
+    code, message = refusal(tmp_path, "y = cast<scalar>(argmax_pool(x, size = [1, 1, 2, 2]))")
+    assert code == "RUN0003"
+    assert "handed NNEF" in message
+
+
+def test_what_tract_is_known_to_compute_wrongly_is_refused(tmp_path):
+    loaded = model(tmp_path, "y = slice(x, axes = [0], begin = [1999], end = [0], stride = [-1])", shape="[2000]")
+    with pytest.raises(DiagnosticError, match=r"RUN0003.*tract computes this slice wrongly"):
+        gp.run(loaded, {"x": np.zeros(2000, np.float32)}, backend="tract")
+
+
+def test_inputs_of_numbers_that_tract_does_not_have_are_refused(tmp_path):
+    import onnx
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.DOUBLE, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "net", [x], [y])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(proto, tmp_path / "net.onnx")
+    with pytest.raises(DiagnosticError, match="float64"):
+        gp.run(gp.load(tmp_path / "net.onnx"), {"x": np.ones(2)}, backend="tract")

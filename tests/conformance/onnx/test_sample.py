@@ -1,0 +1,16 @@
+"""200 of the node tests of the `onnx` package, the same every time."""
+
+import pytest
+
+from tests.conformance.onnx.judgement import judge_reference, judge_rewriting
+from tests.conformance.onnx.nodes import sample
+
+
+@pytest.mark.parametrize("name", sample())
+def test_the_reference_computes_what_is_expected_or_says_what_it_lacks(name):
+    judge_reference(name)
+
+
+@pytest.mark.parametrize("name", sample())
+def test_nothing_that_onnx_runtime_computes_is_lost_by_rewriting(name, monkeypatch):
+    judge_rewriting(name, monkeypatch)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from graphport.core.replacing import replacing
+
+
+def test_a_file_is_there_when_it_is_whole(tmp_path):
+    path = tmp_path / "file"
+    with replacing(path) as file:
+        file.write(b"new")
+        assert not path.exists()
+    assert path.read_bytes() == b"new"
+
+
+def test_whoever_reads_meanwhile_sees_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with replacing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def fail() -> None:
+        with replacing(path) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "file", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    with replacing(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "none" / "file"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_as_open_to_others_as_any_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with replacing(tmp_path / "file") as file:
+            file.write(b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640

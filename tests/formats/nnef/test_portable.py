@@ -1,0 +1,83 @@
+"""What strict texts say instead of operations that not every reader knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nnef
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.formats.nnef.portable import portable
+from graphport.formats.nnef.syntax import Edition
+
+X = np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)
+
+CALLS = {
+    "rcp": "y = rcp(x)",
+    "rsqr": "y = rsqr(x)",
+    "rsqrt": "y = rsqrt(exp(x))",
+    "silu": "y = silu(x)",
+    "gelu": "y = gelu(x)",
+    "selu": "y = selu(x, alpha = 1.5, lambda = 2.0)",
+    "cast": "y = cast<scalar>(lt(x, 0.0))",
+    "split": "[y, z] = split(x, axis = 1, ratios = [1, 3])",
+    "unstack": "[y, z] = unstack(x, axis = 0)",
+    "copy_n": "[y, z] = copy_n(x, times = 2)",
+    "add_n": "y = add_n([x, x, x])",
+    "nearest_upsample": "y = nearest_upsample(x, factor = [2, 3])",
+    "nearest_downsample": "y = nearest_downsample(x, factor = [2, 4])",
+    "area_downsample": "y = area_downsample(x, factor = [3, 2])",
+    "local_response_normalization": "y = local_response_normalization(x, size = [1, 3, 1, 1], alpha = 0.5)",
+    "slice": "y = slice(x, axes = [3, 1], begin = [-1, 1], end = [0, 4], stride = [-3, 2])",
+}
+
+
+def document(folder: Path, call: str, shape="[2, 4, 6, 8]") -> Path:
+    outputs = "y, z" if " z]" in call else "y"
+    text = f"graph net( x ) -> ( {outputs} )\n{{\n    x = external(shape = {shape});\n    {call};\n}}\n"
+    (folder / "graph.nnef").write_text(f"version 1.0;\nextension KHR_enable_operator_expressions;\n{text}")
+    return folder
+
+
+@pytest.mark.parametrize("word", CALLS)
+def test_other_words_mean_the_same(tmp_path, word):
+    graph = gp.load(document(tmp_path, CALLS[word]), raw=True).graph
+    said = portable(graph, Edition.FINAL)
+    assert word in {node.word for node in graph}
+    assert word == "slice" or word not in {node.word for node in said}
+    (tmp_path / "out").mkdir()
+    said.notes.clear()
+    gp.formats.FORMATS["nnef"].write(said, tmp_path / "out")
+    a, b = (gp.run(gp.load(path), {"x": X}, backend="reference") for path in (tmp_path, tmp_path / "out"))
+    assert a.keys() == b.keys()
+    for name, array in a.items():
+        np.testing.assert_allclose(b[name], array, rtol=1e-5, atol=1e-6)
+    theirs = nnef.load_graph(str(tmp_path / "out"))
+    nnef.infer_shapes(theirs)
+    assert {name: tuple(theirs.tensors[name].shape) for name in a} == {name: array.shape for name, array in a.items()}
+
+
+def test_a_graph_of_words_that_all_know_stays_itself(tmp_path):
+    graph = gp.load(document(tmp_path, "y = relu(x)"), raw=True).graph
+    assert portable(graph, Edition.FINAL) is graph
+
+
+def test_the_provisional_edition_keeps_what_it_has(tmp_path):
+    graph = gp.load(document(tmp_path, "[y, z] = split(silu(x), axis = 1, ratios = [1, 3])"), raw=True).graph
+    assert [node.word for node in portable(graph, Edition.PROVISIONAL)] == ["sigmoid", "mul", "split"]
+    assert [node.word for node in portable(graph, Edition.FINAL)] == ["sigmoid", "mul", "slice", "slice"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "y = local_response_normalization(x, size = [1, 3, 3, 1])",
+        "y = cast<integer>(x)",
+        "y = slice(x, axes = [0], begin = [0], end = [1])",
+    ],
+)
+def test_what_has_no_other_words_stays(tmp_path, call):
+    graph = gp.load(document(tmp_path, call), raw=True).graph
+    assert [node.word for node in portable(graph, Edition.FINAL)] == [node.word for node in graph]

@@ -1,0 +1,363 @@
+"""Canonical graphs written at older opsets: by ONNX Runtime they compute what the pages compute, or say what stops them."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.formats.onnx import older, read, to_proto
+from graphport.ir.graph import Graph, Node
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import LIFTINGS, OPSET
+from graphport.ops.infer import Inference
+from tests.ops.oracle import evaluate_graph
+
+RNG = np.random.default_rng(3)
+
+
+def real(*shape: int) -> Any:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def ints(*numbers: int) -> Any:
+    return np.array(numbers, np.int64)
+
+
+def f(value: float) -> Any:
+    return np.array(value, np.float32)
+
+
+def one_node(
+    word: str, operands: list[Any], attributes: dict[str, Any], count: int = 1
+) -> tuple[Graph, dict[str, Any]]:
+    """A canonical graph of one node: floats of some rank are inputs, all else is constant."""
+    graph = Graph("net", opsets={"": OPSET})
+    values = []
+    given = {}
+    for number, x in enumerate(operands):
+        if x is None:
+            values.append(None)
+        elif x.dtype == np.float32 and x.ndim > 1:
+            given[f"x{number}"] = x
+            values.append(graph.add_input(f"x{number}", TensorFact.of(storage_of(x)).with_elements(None)))
+        else:
+            values.append(graph.add_constant(f"c{number}", TensorFact.of(storage_of(x)), storage_of(x)))
+    page = registry.pages()[word]
+    for result in Builder(Inference(), graph, count=count).results(page, count, *values, **attributes):
+        graph.add_output(result)
+    return graph, given
+
+
+def run(proto: onnx.ModelProto, given: dict[str, Any]) -> list[Any]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, given)
+
+
+def row(word: str, opset: int, operands: list[Any], says: list[str], count: int = 1, **attributes: Any) -> Any:
+    return pytest.param(word, opset, operands, attributes, says, count, id=f"{word}-{opset}-{'+'.join(says)[:30]}")
+
+
+ROWS = [
+    row("Softmax", 12, [real(2, 3, 4)], ["Softmax"], axis=-1),
+    row("Softmax", 12, [real(2, 3, 4)], ["Transpose", "Softmax", "Transpose"], axis=1),
+    row("LogSoftmax", 9, [real(2, 3)], ["LogSoftmax"], axis=-1),
+    row("Hardmax", 11, [real(2, 3)], ["Transpose", "Hardmax", "Transpose"], axis=0),
+    row("Clip", 10, [real(2, 3), f(-0.5), None], ["Clip"]),
+    row("Clip", 7, [real(2, 3), f(-0.5), f(0.5)], ["Clip"]),
+    row("Dropout", 11, [real(2, 3), f(0.3)], ["Dropout"]),
+    row("Dropout", 9, [real(2, 3), f(0.3)], ["Dropout", "Shape", "ConstantOfShape"], 2),
+    row("Gelu", 19, [real(2, 3)], ["Mul", "Div", "Erf", "Add", "Mul"]),
+    row("Gelu", 17, [real(2, 3)], ["Mul", "Mul", "Mul", "Mul", "Add", "Mul", "Tanh", "Add", "Mul"], approximate="tanh"),
+    row("HardSwish", 13, [real(2, 3)], ["HardSigmoid", "Mul"]),
+    row("Swish", 23, [real(2, 3)], ["Mul", "Sigmoid", "Mul"], alpha=1.5),
+    row("Mish", 17, [real(2, 3)], ["Softplus", "Tanh", "Mul"]),
+    row("CastLike", 14, [real(2, 3), ints(1)], ["Cast"]),
+    row("GreaterOrEqual", 11, [real(2, 3), real(2, 3)], ["Greater", "Equal", "Or"]),
+    row("LessOrEqual", 11, [real(2, 3), real(2, 3)], ["Less", "Equal", "Or"]),
+    row("Slice", 9, [real(4, 5), ints(1, 0), ints(3, 2**62), ints(0, -1)], ["Slice"]),
+    row("ScatterElements", 10, [real(3, 3), ints(1, 0, 2).reshape(1, 3), real(1, 3)], ["Scatter"]),
+    row("Split", 17, [real(2, 5)], ["Split"], 2, axis=-1, num_outputs=2),
+    row("Split", 11, [real(2, 5), ints(2, 3)], ["Split"], 2, axis=-1),
+    row("Squeeze", 12, [real(2, 1, 3), ints(-2)], ["Squeeze"]),
+    row("Squeeze", 9, [real(2, 1, 3)], ["Squeeze"]),
+    row("Unsqueeze", 10, [real(2, 3), ints(-1, 0)], ["Unsqueeze"]),
+    row("Shape", 14, [real(2, 3, 4)], ["Shape", "Slice"], start=-2),
+    row("Shape", 9, [real(2, 3, 4)], ["Shape", "Slice"], start=0, end=2),
+    row("DepthToSpace", 10, [real(1, 4, 2, 2)], ["DepthToSpace"], blocksize=2),
+    *(
+        row(word, opset, [abs(real(2, 3, 4)), ints(-1, 0)], [word], keepdims=0)
+        for word, opset in (
+            *(("ReduceSum", n) for n in (12, 9)),
+            *((f"Reduce{name}", 17) for name in ("Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp")),
+            ("ReduceSumSquare", 10),
+        )
+    ),
+    row("ReduceMean", 17, [real(2, 3)], ["ReduceMean"], keepdims=1),
+    row("TopK", 10, [real(2, 5), ints(2)], ["TopK"], 2, axis=-1),
+    row("TopK", 9, [real(2, 5), ints(2)], ["TopK"], 2, axis=0),
+    row("Gemm", 10, [real(2, 3), real(3, 4)], ["Gemm"], alpha=0.5),
+    row("BatchNormalization", 13, [real(2, 3, 4), *(abs(real(3)) for _ in range(4))], ["BatchNormalization"]),
+    row(
+        "BatchNormalization", 7, [real(2, 3, 4), *(abs(real(3)) for _ in range(4))], ["BatchNormalization"], epsilon=0.1
+    ),
+    row(
+        "LayerNormalization",
+        16,
+        [real(2, 3, 4), real(4), real(4)],
+        ["ReduceMean", "Sub", "Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"],
+    ),
+    row("RMSNormalization", 22, [real(2, 3, 4), real(4)], ["Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul"]),
+    row(
+        "GroupNormalization",
+        20,
+        [real(2, 4, 3, 3), real(4), real(4)],
+        [
+            *("Reshape", "ReduceMean", "Sub", "Mul", "ReduceMean", "Add", "Sqrt", "Div", "Shape", "Reshape"),
+            *("Unsqueeze", "Unsqueeze", "Mul", "Add"),
+        ],
+        num_groups=2,
+    ),
+    row("Pad", 17, [real(2, 3), ints(1, 2), f(0.5), ints(-1)], ["Pad"]),
+    row("Pad", 10, [real(2, 3), ints(1, 2, 0, 1), f(0.5)], ["Pad"]),
+    row("Pad", 7, [real(2, 3), ints(1, 1, 0, 1)], ["Pad"], mode="reflect"),
+    row("Resize", 17, [real(1, 1, 3, 3), None, np.array([1, 1, 2, 2], np.float32)], ["Resize"]),
+    row("Resize", 12, [real(1, 1, 3, 3), None, None, ints(1, 1, 5, 7)], ["Resize"], mode="linear"),
+    row(
+        "Resize",
+        10,
+        [real(1, 1, 3, 3), None, np.array([1, 1, 2, 2], np.float32)],
+        ["Resize"],
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    row(
+        "Resize",
+        9,
+        [real(1, 1, 3, 3), None, None, ints(1, 1, 6, 9)],
+        ["Upsample"],
+        coordinate_transformation_mode="asymmetric",
+        mode="linear",
+    ),
+    row(
+        "Resize",
+        7,
+        [real(1, 1, 3, 3), None, np.array([1, 1, 2, 2], np.float32)],
+        ["Upsample"],
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    row("GridSample", 19, [real(1, 1, 4, 4), real(1, 3, 3, 2)], ["GridSample"], mode="cubic"),
+    row(
+        "RoiAlign",
+        15,
+        [real(1, 1, 8, 8), np.array([[0, 0, 5, 5]], np.float32), ints(0)],
+        ["RoiAlign"],
+        coordinate_transformation_mode="output_half_pixel",
+        output_height=2,
+        output_width=2,
+    ),
+    row("DFT", 19, [real(2, 4, 1), None, np.array(-2, np.int64)], ["DFT"]),
+    row("Constant", 11, [], ["Constant"], value_ints=(1, 2)),
+    row("QuantizeLinear", 20, [real(2, 3), f(0.1)], ["QuantizeLinear"], output_dtype=DType.INT8),
+    row("QuantizeLinear", 12, [real(2, 3), f(0.1), np.array(7, np.uint8)], ["QuantizeLinear"]),
+    row("QuantizeLinear", 13, [real(2, 3), abs(real(3)), np.zeros(3, np.uint8)], ["QuantizeLinear"], axis=-1),
+    row("DequantizeLinear", 10, [np.array([[1, 2]], np.uint8), f(0.1)], ["DequantizeLinear"]),
+    row("Concat", 9, [real(2, 3), real(2, 3)], ["Concat"], axis=-1),
+    row("AveragePool", 11, [real(1, 1, 4, 4)], ["AveragePool"], kernel_shape=(2, 2), dilations=(1, 1)),
+]
+
+
+@pytest.mark.parametrize(("word", "opset", "operands", "attributes", "says", "count"), ROWS)
+def test_older_words_mean_the_same(word, opset, operands, attributes, says, count):
+    graph, given = one_node(word, operands, attributes, count)
+    proto = to_proto(graph, opset=opset)
+    onnx.checker.check_model(proto, full_check=True)
+    assert [node.op_type for node in proto.graph.node] == says
+    assert proto.opset_import[0].version == opset
+    computed = evaluate_graph(graph, {value: given[value.name] for value in graph.inputs})
+    for value, found in zip(graph.outputs, run(proto, given), strict=True):
+        np.testing.assert_allclose(found.astype(np.float64), computed[value].astype(np.float64), rtol=1e-4, atol=1e-5)
+    back, findings = legalize(read(proto))
+    assert not findings
+    again = evaluate_graph(back, {value: given[value.name] for value in back.inputs})
+    for value, twin in zip(graph.outputs, back.outputs, strict=True):
+        np.testing.assert_allclose(
+            again[twin].astype(np.float64), computed[value].astype(np.float64), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_every_rule_is_exercised():
+    registry.load("onnx")
+    ruled = {(word, rule.until) for (dialect, word), rules in LIFTINGS.items() if dialect == "onnx" for rule in rules}
+    shown = {
+        (word, rule.until)
+        for (word, opset) in ((param.values[0], param.values[1]) for param in ROWS)
+        for rule in [rule for rule in LIFTINGS.get(("onnx", word), ()) if opset <= rule.until][:1]
+    }
+    assert ruled == shown
+
+
+def refusal(graph: Graph, opset: int) -> list[Any]:
+    with pytest.raises(DiagnosticError) as caught:
+        to_proto(graph, opset=opset)
+    return list(caught.value.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("word", "opset", "operands", "attributes", "reason"),
+    [
+        pytest.param("Attention", 22, [real(1, 1, 2, 4)] * 3, {}, "it came later", id="new"),
+        pytest.param("Slice", 9, [real(4, 5), ints(0), ints(4), ints(0), ints(2)], {}, "each step was 1", id="steps"),
+        pytest.param("ReduceSum", 12, [real(2, 3)], {"noop_with_empty_axes": 1}, "over all of them", id="none"),
+        pytest.param("TopK", 10, [real(2, 3), ints(1)], {"largest": 0}, "it was of the largest", id="least"),
+        pytest.param("Pad", 18, [real(2, 3), ints(0, 1, 0, 1)], {"mode": "wrap"}, "no mode wrap", id="wrap"),
+        pytest.param(
+            "Cast", 12, [real(2, 3)], {"to": DType.BFLOAT16}, "output could not be tensor(bfloat16)", id="type"
+        ),
+        pytest.param(
+            "ScatterElements",
+            10,
+            [real(2, 2), ints(0, 0).reshape(1, 2), real(1, 2)],
+            {"reduction": "add"},
+            "nothing was combined",
+            id="sum",
+        ),
+        pytest.param(
+            "AveragePool",
+            18,
+            [real(1, 1, 4, 4)],
+            {"kernel_shape": (2, 2), "dilations": (2, 2)},
+            "the attribute dilations came later",
+            id="attribute",
+        ),
+        pytest.param(
+            "QuantizeLinear",
+            12,
+            [real(2, 3), abs(real(3)), np.zeros(3, np.uint8)],
+            {"axis": 1},
+            "there was one scale",
+            id="one scale",
+        ),
+        pytest.param(
+            "Resize",
+            12,
+            [real(1, 1, 3, 3), None, None, ints(3, 3)],
+            {"axes": (2, 3)},
+            "all axes were resized",
+            id="axes",
+        ),
+    ],
+)
+def test_what_cannot_be_said_is_said(word, opset, operands, attributes, reason):
+    graph, _ = one_node(word, operands, attributes, 2 if word == "TopK" else 1)
+    (finding,) = refusal(graph, opset)
+    assert finding.code == "ONNX0602"
+    assert f"1 node {word} cannot be said in opset {opset}: " in finding.message
+    assert reason in finding.message
+    assert "can say all nodes" in (finding.help or "")
+
+
+def test_without_a_wish_the_least_opset_from_17_on_is_taken():
+    for word, expected in (("Softmax", 17), ("Gelu", 17), ("Attention", 23)):
+        graph, _ = one_node(word, [real(1, 1, 2, 4)] * (3 if word == "Attention" else 1), {})
+        assert to_proto(graph).opset_import[0].version == expected
+
+
+def test_a_file_is_written_at_the_opset_that_it_was_read_at():
+    nodes = [
+        onnx.helper.make_node("Clip", ["x"], ["c"], min=-1.0, max=1.0),
+        onnx.helper.make_node("Unsqueeze", ["c"], ["u"], axes=[0]),
+        onnx.helper.make_node("Softmax", ["u"], ["y"], axis=2),
+    ]
+    infos = [onnx.helper.make_tensor_value_info(name, 1, None) for name in "xy"]
+    infos[0].type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto(dim=[{"dim_value": 2}, {"dim_value": 3}]))
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph(nodes, "net", infos[:1], infos[1:]),
+        opset_imports=[onnx.helper.make_opsetid("", 9)],
+        ir_version=4,
+    )
+    written = to_proto(legalize(read(proto))[0])
+    assert [node.op_type for node in written.graph.node] == ["Clip", "Unsqueeze", "Softmax"]
+    assert written.opset_import[0].version == 9
+    assert not written.graph.initializer
+
+
+def test_in_the_first_opsets_use_and_broadcasting_were_said():
+    graph, _ = one_node("Dropout", [real(2, 3), f(0.3)], {})
+    (node,) = to_proto(graph, opset=6).graph.node
+    assert {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}["is_test"] == 1
+    graph, _ = one_node("Gemm", [real(2, 3), real(3, 4), real(4)], {})
+    (node,) = to_proto(graph, opset=6).graph.node
+    assert {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}["broadcast"] == 1
+
+
+def test_an_opset_that_was_no_release_is_in_the_file_format_of_the_next():
+    graph, _ = one_node("Softmax", [real(2, 3)], {})
+    proto = to_proto(graph, opset=4)
+    assert (proto.opset_import[0].version, proto.ir_version) == (4, 4)
+
+
+def test_a_mask_that_nobody_reads_is_not_said():
+    graph, _ = one_node("Dropout", [real(2, 3)], {}, count=2)
+    graph.set_outputs(graph.outputs[:1])
+    assert [node.op_type for node in to_proto(graph, opset=9).graph.node] == ["Dropout"]
+
+
+def test_axes_are_counted_from_behind_where_the_rank_is_not_known_and_the_opset_can():
+    graph, _ = one_node("ReduceSum", [real(2, 3), ints(-1)], {})
+    graph.inputs[0].fact = TensorFact(DType.FLOAT32, None)
+    assert to_proto(graph, opset=12).graph.node[0].attribute[0].ints == [-1]
+    (finding,) = refusal(graph, 10)
+    assert "not known" in finding.message
+
+
+def test_bodies_are_said_at_the_opset_too():
+    graph = Graph("net", opsets={"": OPSET})
+    condition = graph.add_input("c", TensorFact(DType.BOOL, ()))
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
+    branches = {}
+    for name, axis in (("then_branch", -1), ("else_branch", 0)):
+        body = Graph(name)
+        graph.share_names(body)
+        page = registry.pages()["Softmax"]
+        body.add_output(Builder(Inference(), body)(page, x, axis=axis))
+        branches[name] = body
+    node = Node("If", [condition], [], branches)
+    graph = _with_result(graph, node)
+    written = to_proto(graph, opset=11)
+    given = {"x": real(2, 3)}
+    for chosen, axis in ((True, -1), (False, 0)):
+        (found,) = run(written, given | {"c": np.array(chosen)})
+        e = np.exp(given["x"])
+        np.testing.assert_allclose(found, e / e.sum(axis=axis, keepdims=True), rtol=1e-5)
+
+
+def _with_result(graph: Graph, node: Node) -> Graph:
+    from graphport.ir.graph import Value
+
+    made = graph.append(Node("If", node.inputs, [Value("y", TensorFact(DType.FLOAT32, (2, 3)))], node.attributes))
+    graph.add_output(made.output)
+    return graph
+
+
+def test_a_graph_is_not_changed_by_writing():
+    graph, _ = one_node("Clip", [real(2, 3), f(-0.5), f(0.5)], {})
+    before = [(node.op, node.inputs) for node in graph]
+    to_proto(graph, opset=9)
+    assert [(node.op, node.inputs) for node in graph] == before
+    assert len(graph.constants) == 2
+
+
+def test_at_the_canonical_opset_nothing_is_said_anew():
+    graph, _ = one_node("Gelu", [real(2, 3)], {})
+    assert older._Sayer(OPSET).say(graph) is graph

@@ -1,0 +1,70 @@
+"""Every model that pnnx wrote: byte by byte the same when written again, and canonically what PyTorch computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.conversion.coverage import unsaid
+from graphport.conversion.legalize import is_canonical
+from graphport.formats import FORMATS
+from graphport.formats.pnnx import read, write
+from tests.formats.pnnx import samples
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_what_pnnx_wrote_comes_out_byte_by_byte(tmp_path, part):
+    for name in samples.names()[part::8]:
+        path = samples.unpack(name, tmp_path)
+        graph, _ = read(path, tolerant=True)
+        write(graph, tmp_path / "again.pnnx.param")
+        assert (tmp_path / "again.pnnx.param").read_bytes() == samples.content(f"{name}{samples.TEXT}"), name
+        assert (tmp_path / "again.pnnx.bin").read_bytes() == samples.content(f"{name}{samples.WEIGHTS}"), name
+
+
+@pytest.mark.parametrize("name", samples.names())
+def test_canonical_form_computes_what_pytorch_does(tmp_path, name):
+    model = gp.load(samples.unpack(name, tmp_path))
+    assert is_canonical(model.graph)
+    inputs, outputs = samples.case(name)
+    found = gp.run(model, dict(zip(model.inputs, inputs, strict=True)), backend="onnxruntime")
+    for result, expected in zip(found.values(), outputs, strict=True):
+        assert (result.dtype.name, list(result.shape)) == (expected["dtype"], expected["shape"])
+        values = np.frombuffer(bytes.fromhex(expected["values"]), result.dtype)
+        part = result.reshape(-1)[:: expected["every"]]
+        if result.dtype.kind == "f":
+            largest = np.abs(values[np.isfinite(values)]).max(initial=1.0)
+            np.testing.assert_allclose(part, values, rtol=1e-5, atol=1e-5 * largest)
+        else:
+            assert part.tolist() == values.tolist()
+
+
+def test_most_words_of_the_census_have_a_rule():
+    from graphport.ops import registry
+    from graphport.ops.declare import LOWERINGS
+
+    registry.load("pnnx")
+    words = {word for dialect, word in LOWERINGS if dialect == "pnnx"} | set(registry.patterns("pnnx"))
+    assert len(words) > 600
+    assert len({word for word in words if word.startswith("nn.")}) >= 90
+    assert len({word for word in words if word.startswith("F.")}) >= 75
+
+
+@pytest.mark.parametrize("part", [0, 2, 4, 6])
+def test_lifting_to_pnnx_keeps_the_meaning(tmp_path, part):
+    said = 0
+    for name in samples.names()[part::8]:
+        model = gp.load(samples.unpack(name, tmp_path))
+        inputs, _ = samples.case(name)
+        if unsaid(model.graph, FORMATS["pnnx"]):
+            continue
+        said += 1
+        gp.save(model, tmp_path / "again.pnnx.param")
+        again = gp.load(tmp_path / "again.pnnx.param")
+        expected = gp.run(model, dict(zip(model.inputs, inputs, strict=True)), backend="onnxruntime")
+        found = gp.run(again, dict(zip(again.inputs, inputs, strict=True)), backend="onnxruntime")
+        for one, other in zip(expected.values(), found.values(), strict=True):
+            assert (one.dtype, one.shape) == (other.dtype, other.shape), name
+            np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert said > 50

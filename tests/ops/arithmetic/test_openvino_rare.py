@@ -1,0 +1,53 @@
+"""Rare arithmetic in OpenVINO."""
+
+import math
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from tests.ops.openvino_oracle import check_word
+
+RANDOM = np.random.default_rng(16)
+
+
+def solved(y):
+    """The number whose error function is `y`, by halving."""
+    low, high = -6.0, 6.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if math.erf(middle) < y else (low, middle)
+    return low
+
+
+def test_inverse_of_the_error_function():
+    x = np.linspace(-0.999, 0.999, 101).astype(np.float32)
+    expected = np.array([solved(float(y)) for y in x], np.float32)
+    check_word("opset17.ErfInv", [x], tolerance=2e-6, expected=[expected])
+    # OpenVINO's own polynomial has fewer digits.
+    check_word("opset17.ErfInv", [x], tolerance=5e-3)
+    ends = np.array([1, -1], np.float32)
+    check_word("opset17.ErfInv", [ends], expected=[ends * np.float32(np.inf)])
+
+
+@pytest.mark.parametrize("word", ["NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_colours(word, dtype):
+    whole = RANDOM.integers(0, 256, (2, 6, 8, 1)).astype(dtype)
+    found = check_word(f"opset8.{word}", [whole], tolerance=1e-3)[0]
+    assert found.shape == (2, 4, 8, 3)
+    bright = np.ascontiguousarray(whole[:, :4])
+    if word.startswith("NV"):
+        check_word(f"opset8.{word}", [bright, whole[:, 4:].reshape(2, 2, 4, 2)], tolerance=1e-3)
+    else:
+        planes = whole[:, 4:].reshape(2, 2, 2, 4, 1)
+        parts = [np.ascontiguousarray(planes[:, number]) for number in (0, 1)]
+        check_word(f"opset8.{word}", [bright, *parts], tolerance=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT8E4M3FN, DType.FLOAT8E5M2], ids=str)
+def test_what_eight_bits_leave(dtype):
+    x = RANDOM.normal(size=(2, 5)).astype(np.float32) * 10
+    scale, shift = np.array([[3.0]], np.float32), np.array([[0.5]], np.float32)
+    check_word("opset13.FakeConvert", [x, scale], constants=(1,), destination_type=dtype)
+    check_word("opset13.FakeConvert", [x, scale, shift], constants=(1, 2), destination_type=dtype)

@@ -1,0 +1,59 @@
+"""Comparisons, logic and choices in OpenVINO."""
+
+import numpy as np
+import pytest
+
+from graphport.ops import registry
+from graphport.ops.comparison import IsInf, IsNaN, Not, Where
+from tests.ops.openvino_oracle import check_page, check_word
+
+X = np.array([[1, 2, 3], [3, 2, 1]], np.float32)
+Y = np.array([2, 2, 2], np.float32)
+FLAGS, OTHERS = X > 1, np.array([True, False, True])
+ODD = np.array([0, np.inf, -np.inf, np.nan], np.float32)
+
+
+@pytest.mark.parametrize("word", ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_comparison(word, symbolic):
+    check_word(f"opset1.{word}", [X, Y], symbolic=symbolic)
+    check_word(f"opset1.{word}", [X.astype(np.int32), Y.astype(np.int32)])
+
+
+@pytest.mark.parametrize("word", ["LogicalAnd", "LogicalOr", "LogicalXor", "Xor"])
+def test_logic(word):
+    check_word(f"opset1.{word}", [FLAGS, OTHERS])
+
+
+def test_not():
+    check_word("opset1.LogicalNot", [FLAGS])
+
+
+def test_select_broadcasts():
+    check_word("opset1.Select", [FLAGS, Y, X])
+
+
+def test_what_is_not_finite():
+    check_word("opset10.IsNaN", [ODD])
+    check_word("opset10.IsInf", [ODD])
+    check_word("opset10.IsInf", [ODD], detect_negative=False)
+    check_word("opset10.IsInf", [ODD], detect_positive=False)
+    check_word("opset10.IsFinite", [ODD])
+
+
+@pytest.mark.parametrize("name", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
+def test_saying_a_comparison(name):
+    assert check_page(registry.pages()[name], [X, Y]) is not None
+
+
+@pytest.mark.parametrize("name", ["And", "Or", "Xor"])
+def test_saying_logic(name):
+    assert check_page(registry.pages()[name], [FLAGS, OTHERS]) is not None
+
+
+def test_saying_the_rest():
+    assert check_page(Not, [FLAGS]) is not None
+    assert check_page(Where, [FLAGS, X, Y]) is not None
+    assert check_page(IsNaN, [ODD]) is not None
+    assert check_page(IsInf, [ODD]) is not None
+    assert check_page(IsInf, [ODD], detect_negative=0) is not None

@@ -1,0 +1,161 @@
+"""Convolutions in OpenVINO."""
+
+import numpy as np
+import pytest
+
+from graphport.ops.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
+from tests.ops.openvino_oracle import check_page, check_word
+
+RANDOM = np.random.default_rng(4)
+
+
+def numbers(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def slid(rank, **given):
+    return {
+        "strides": (1,) * rank,
+        "pads_begin": (0,) * rank,
+        "pads_end": (0,) * rank,
+        "dilations": (1,) * rank,
+    } | given
+
+
+WINDOWS = [
+    ("plain", {}),
+    ("strides", {"strides": (2, 1), "pads_begin": (1, 0), "pads_end": (0, 2)}),
+    ("dilations", {"dilations": (2, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}),
+    ("same upper", {"strides": (2, 2), "auto_pad": "same_upper"}),
+    ("same lower", {"strides": (2, 2), "auto_pad": "same_lower"}),
+    ("same dilated", {"dilations": (2, 1), "auto_pad": "same_upper"}),
+    ("valid", {"auto_pad": "valid", "pads_begin": (0, 0)}),
+]
+
+
+@pytest.mark.parametrize("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_convolution(given, constants):
+    operands = [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2)]
+    check_word("opset1.Convolution", operands, constants=constants, tolerance=1e-5, **slid(2, **given))
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_convolution_of_other_ranks(rank):
+    operands = [numbers(1, 2, *[5] * rank), numbers(3, 2, *[2] * rank)]
+    check_word("opset1.Convolution", operands, constants=(1,), tolerance=1e-5, **slid(rank))
+
+
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_group_convolution(constants):
+    operands = [numbers(1, 4, 5, 5), numbers(2, 3, 2, 3, 3)]
+    flags = slid(2, strides=(2, 1), pads_begin=(1, 1), pads_end=(1, 1))
+    check_word("opset1.GroupConvolution", operands, constants=constants, tolerance=1e-5, **flags)
+
+
+def test_convolution_over_a_batch_that_is_open():
+    operands = [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2)]
+    for given in ({}, {"auto_pad": "same_upper", "strides": (2, 2)}):
+        check_word("opset1.Convolution", operands, constants=(1,), symbolic=True, tolerance=1e-5, **slid(2, **given))
+
+
+PAINTED = [
+    ("plain", {}, None),
+    ("strides", {"strides": (2, 3), "pads_begin": (1, 0), "pads_end": (0, 1)}, None),
+    ("output padding", {"strides": (2, 2), "output_padding": (1, 0)}, None),
+    ("dilations", {"dilations": (2, 1)}, None),
+    ("same upper", {"strides": (2, 2), "auto_pad": "same_upper"}, None),
+    ("valid", {"strides": (2, 2), "auto_pad": "valid"}, None),
+    ("shape, valid", {"strides": (2, 2), "auto_pad": "valid"}, (8, 9)),
+    ("shape, explicit", {"strides": (2, 2)}, (10, 9)),
+    ("shape, same upper", {"strides": (2, 2), "auto_pad": "same_upper"}, (8, 9)),
+    ("shape, same lower", {"strides": (2, 2), "auto_pad": "same_lower"}, (8, 9)),
+]
+
+
+@pytest.mark.parametrize(("given", "shape"), [case[1:] for case in PAINTED], ids=[case[0] for case in PAINTED])
+@pytest.mark.parametrize("group", [1, 2])
+def test_convolution_backprop(given, shape, group):
+    operands = [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2) if group == 1 else numbers(2, 2, 3, 3, 2)]
+    word = "opset1.ConvolutionBackpropData" if group == 1 else "opset1.GroupConvolutionBackpropData"
+    operands += [] if shape is None else [np.array(shape, np.int64)]
+    check_word(word, operands, constants=range(1, len(operands)), tolerance=1e-5, **slid(2, **given))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_deformable_convolution(masked):
+    operands = [numbers(1, 4, 6, 6), numbers(1, 2 * 2 * 9, 4, 4), numbers(6, 2, 3, 3)]
+    operands += [RANDOM.uniform(size=(1, 2 * 9, 4, 4)).astype(np.float32)] if masked else []
+    flags = slid(2, group=2, deformable_group=2, bilinear_interpolation_pad=True)
+    check_word("opset8.DeformableConvolution", operands, tolerance=1e-4, **flags)
+
+
+@pytest.mark.parametrize("auto_pad", ["valid", "same_upper", "same_lower"])
+def test_image_patches(auto_pad):
+    x = np.arange(2 * 3 * 7 * 8, dtype=np.float32).reshape(2, 3, 7, 8)
+    flags = {"sizes": (2, 3), "strides": (2, 3), "rates": (1, 2), "auto_pad": auto_pad}
+    check_word("opset3.ExtractImagePatches", [x], **flags)
+
+
+def painted(columns, size, kernel, begins):
+    """Columns added up, as the specification describes it."""
+    n, rows, _ = columns.shape
+    channels, taps = rows // np.prod(kernel), np.prod(kernel)
+    places = [s + 2 * b - k + 1 for s, k, b in zip(size, kernel, begins, strict=True)]
+    canvas = np.zeros((n, channels, *(s + 2 * b for s, b in zip(size, begins, strict=True))), np.float32)
+    parts = columns.reshape(n, channels, taps, *places)
+    for number, (i, j) in enumerate(np.ndindex(*kernel)):
+        canvas[:, :, i : i + places[0], j : j + places[1]] += parts[:, :, number]
+    return canvas[:, :, begins[0] : begins[0] + size[0], begins[1] : begins[1] + size[1]]
+
+
+@pytest.mark.parametrize(("size", "begins"), [((4, 5), (0, 0)), ((3, 4), (1, 0))])
+def test_columns_become_an_image(size, begins):
+    columns = numbers(2, 3 * 4, 12)
+    operands = [columns, np.array(size, np.int64), np.array((2, 2), np.int64)]
+    # OpenVINO's plugin dies of some of these.
+    expected = [painted(columns, size, (2, 2), begins)]
+    flags = {"pads_begin": begins, "pads_end": begins}
+    check_word("opset15.Col2Im", operands, constants=(1, 2), tolerance=1e-5, expected=expected, **flags)
+
+
+SAID = [
+    (Conv, [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2)], {}),
+    (Conv, [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2), numbers(4)], {"strides": (2, 1), "pads": (1, 0, 2, 1)}),
+    (Conv, [numbers(2, 4, 7, 8), numbers(6, 2, 3, 2), numbers(6)], {"group": 2, "dilations": (2, 1)}),
+    (Conv, [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2)], {"auto_pad": "SAME_LOWER", "strides": (2, 2)}),
+    (Conv, [numbers(2, 3, 7), numbers(4, 3, 3), numbers(4)], {}),
+    (ConvTranspose, [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2)], {}),
+    (ConvTranspose, [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2), numbers(6)], {"group": 2, "strides": (2, 3)}),
+    (ConvTranspose, [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2)], {"strides": (3, 2), "output_shape": (10, 8)}),
+    (ConvTranspose, [numbers(1, 4, 4, 5), numbers(4, 3, 3, 3)], {"strides": (2, 2), "auto_pad": "SAME_UPPER"}),
+    (ConvTranspose, [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2)], {"strides": (2, 2), "output_padding": (1, 0)}),
+    (
+        DeformConv,
+        [numbers(1, 4, 6, 6), numbers(6, 2, 3, 3), numbers(1, 36, 4, 4), numbers(6)],
+        {"group": 2, "offset_group": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "inputs", "attributes"), SAID, ids=[f"{i}-{case[0].name}" for i, case in enumerate(SAID)]
+)
+@pytest.mark.parametrize("constants", [(), (1, 2)])
+def test_saying_a_page_keeps_its_meaning(page, inputs, attributes, constants):
+    given = tuple(place for place in constants if place < len(inputs) and page is not DeformConv)
+    assert check_page(page, inputs, constants=given, tolerance=1e-4, **attributes) is not None
+
+
+def test_saying_quantized_convolutions():
+    x, w = (
+        RANDOM.integers(0, 255, (1, 2, 4, 4)).astype(np.uint8),
+        RANDOM.integers(-128, 127, (3, 2, 3, 3)).astype(np.int8),
+    )
+    assert check_page(ConvInteger, [x, w, np.array(7, np.uint8)], pads=(1, 1, 1, 1)) is not None
+    scale = np.array(0.05, np.float32)
+    per_map = np.array([0.1, 0.02, 0.03], np.float32)
+    zeros = np.zeros(3, np.int8)
+    operands = [x, scale, np.array(120, np.uint8), w, per_map, zeros, np.array(0.4, np.float32)]
+    operands += [np.array(100, np.uint8), np.array([1000, -300, 5], np.int32)]
+    assert check_page(QLinearConv, operands) is not None

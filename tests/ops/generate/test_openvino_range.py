@@ -1,0 +1,158 @@
+"""Range-1 and Range-4: counted exactly, the same before the run and in it."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import graphport as gp
+from graphport.core.dtypes import DType
+from tests.formats.openvino.documents import NAMES, Layer, constant, parameter, write_ir
+
+ROLES = ("start", "stop", "step")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+
+
+def run(folder, operands, output_type, *, is_constant, word="opset4.Range", backend="onnxruntime"):
+    """What a range of these arrays gives, or `None` for an error."""
+    made = [
+        constant(role, x, x.dtype) if is_constant else parameter(role, "", NAMES[x.dtype.name])
+        for role, x in zip(ROLES, operands, strict=True)
+    ]
+    data = {} if output_type is None else {"output_type": NAMES[output_type]}
+    path = write_ir(folder, [*made, Layer("y", word, data, ROLES)], ["y"])
+    inputs = {} if is_constant else dict(zip(ROLES, operands, strict=True))
+    try:
+        return gp.run(gp.load(path), inputs, backend=backend)["y"]
+    except gp.DiagnosticError:
+        return None
+
+
+TOO_LONG = 5000
+
+
+def exact(operands, output_type):
+    """The document's numbers of an integral range, at most `TOO_LONG` of them; `None` for an error."""
+    numbers = [float(x) if x.dtype.kind == "f" else int(x) for x in operands]
+    if not all(map(math.isfinite, numbers)):
+        return None
+    start, stop, step = (math.trunc(x) for x in numbers)
+    bits = np.dtype(output_type).itemsize * 8
+    if step % (1 << bits) == 0:
+        return None
+    count = max(math.ceil(Fraction(stop - start, step)), 0)
+    return [start + i * step for i in range(min(count, TOO_LONG))]
+
+
+def wrap(numbers, dtype):
+    return np.array([number % (1 << 64) for number in numbers], np.uint64).astype(dtype)
+
+
+@st.composite
+def short_ranges(draw):
+    """Operands of any types and signs, far from or near the ends of their types, of at most some 40 numbers."""
+    types = [draw(st.sampled_from([*INTEGERS, "float32", "float64"])) for _ in ROLES]
+    step = draw(st.integers(-300, 300) | st.integers(-(1 << 62), 1 << 62))
+    start = draw(st.integers(-200, 200) | st.integers(-(1 << 62), 1 << 62))
+    stop = start + step * draw(st.integers(-3, 40)) + draw(st.integers(-5, 5))
+    return [fitted(number, dtype) for number, dtype in zip((start, stop, step), types, strict=True)]
+
+
+def fitted(number, dtype):
+    if dtype.startswith("float"):
+        return np.array(number + 0.5 if abs(number) < 1 << 20 else number, dtype)
+    info = np.iinfo(dtype)
+    return np.array(min(max(number, info.min), info.max), dtype)
+
+
+@given(operands=short_ranges(), output_type=st.sampled_from(INTEGERS), is_constant=st.booleans())
+def test_integral_ranges_are_exact(tmp_path_factory, operands, output_type, is_constant):
+    expected = exact(operands, output_type)
+    # Ends of narrow types may bring both far apart.
+    assume(expected is None or len(expected) < TOO_LONG)
+    folder = tmp_path_factory.mktemp("ir")
+    found = run(folder, operands, output_type, is_constant=is_constant)
+    if expected is None:
+        assert found is None
+    else:
+        np.testing.assert_array_equal(found, wrap(expected, output_type))
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
+@pytest.mark.parametrize(
+    ("numbers", "dtype", "output_type", "expected"),
+    [
+        pytest.param((0, 300, 100), "int32", "int8", [0, 100, -56], id="wraps last"),
+        pytest.param((0, 1000, 256), "int32", "int8", None, id="a step that wraps to 0"),
+        pytest.param((0.0, 3.0, 0.5), "float32", "int32", None, id="a step that truncates to 0"),
+        pytest.param((1.9, 5.9, 1.9), "float32", "int32", [1, 2, 3, 4], id="truncated first"),
+        pytest.param((-1.9, 2.9, 1.5), "float32", "int32", [-1, 0, 1], id="towards zero"),
+        pytest.param((0, 5, 0), "int32", "int32", None, id="no step"),
+        pytest.param((3.0, 3.0, 0.0), "float32", "float32", None, id="no step and nowhere to go"),
+        pytest.param((0.0, math.inf, 1.0), "float32", "float32", None, id="no end"),
+        pytest.param((0.0, -math.inf, 1.0), "float32", "float32", None, id="no end the other way"),
+        pytest.param((math.nan, 1.0, 1.0), "float32", "float32", None, id="no number to begin with"),
+        pytest.param((0.0, 0.3, 0.1), "float32", "float32", [0.0, 0.1, 0.2, 0.3], id="counted in double"),
+        pytest.param((0.0, 0.3, 0.1), "float64", "float64", [0.0, 0.1, 0.2], id="counted as double counts"),
+        pytest.param((0.0, 1.0, 1e-9), "float64", "float16", None, id="a step that the result cannot hold"),
+        pytest.param((2**53, 2**53 + 3, 1), "int64", "int64", [2**53, 2**53 + 1, 2**53 + 2], id="past the doubles"),
+        pytest.param(
+            (-(2**63), 2**63 - 1, 2**62), "int64", "int64", [-(2**63), -(2**62), 0, 2**62], id="from end to end"
+        ),
+        pytest.param(
+            (2**63 - 1, -(2**63), -(2**62)), "int64", "int64", [2**63 - 1, 2**62 - 1, -1, -(2**62) - 1], id="and back"
+        ),
+    ],
+)
+def test_corners(numbers, dtype, output_type, expected, is_constant, backend, tmp_path):
+    operands = [np.array(number, dtype) for number in numbers]
+    found = run(tmp_path, operands, output_type, is_constant=is_constant, backend=backend)
+    if expected is None:
+        assert found is None
+    else:
+        np.testing.assert_allclose(found, np.array(expected, output_type), rtol=2e-7, atol=0)
+
+
+def test_floating_point_numbers_do_not_drift(tmp_path):
+    operands = [np.array(x, np.float32) for x in (0.0, 100.0, 0.1)]
+    found = run(tmp_path, operands, "float32", is_constant=False)
+    step = float(np.float32(0.1))
+    np.testing.assert_array_equal(found, np.array([i * step for i in range(1000)], np.float32))
+
+
+@pytest.mark.parametrize("types", [("int32", "int64", "int32"), ("float32", "float32", "int32")])
+def test_range_of_set_1_takes_one_type(types, tmp_path):
+    operands = [np.array(1, dtype) for dtype in types]
+    assert run(tmp_path, operands, None, is_constant=False, word="opset1.Range") is None
+
+
+def test_range_of_set_1_has_the_type_of_its_operands(tmp_path):
+    operands = [np.array(x, np.int16) for x in (-3, 4, 2)]
+    found = run(tmp_path, operands, None, is_constant=False, word="opset1.Range")
+    assert found.dtype == np.int16
+    assert found.tolist() == [-3, -1, 1, 3]
+
+
+def test_what_no_tensor_can_hold_is_an_error_and_takes_no_memory(tmp_path):
+    operands = [np.array(x, np.int64) for x in (0, 10**12, 1)]
+    assert run(tmp_path, operands, "int64", is_constant=True) is None
+
+
+def test_length_is_an_expression_of_extents(tmp_path):
+    layers = [
+        parameter("x", "2..8,3"),
+        Layer("shape", "opset3.ShapeOf", {"output_type": "i64"}, ["x"]),
+        constant("zero", 0, "int64"),
+        constant("one", 1, "int64"),
+        Layer("n", "opset8.Gather", {"batch_dims": 0}, ["shape", "zero", "zero"]),
+        Layer("y", "opset4.Range", {"output_type": "i64"}, ["zero", "n", "one"]),
+    ]
+    model = gp.load(write_ir(tmp_path, layers, ["y"]))
+    (length,) = model.outputs["y"].fact.shape
+    assert length == model.inputs["x"].fact.shape[0]
+    assert "Range" in [node.op for node in model.graph]
+    assert model.outputs["y"].fact.dtype is DType.INT64

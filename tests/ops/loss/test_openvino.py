@@ -1,0 +1,23 @@
+"""Losses in OpenVINO."""
+
+import numpy as np
+import pytest
+
+from graphport.ops.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from tests.ops.openvino_oracle import check_page
+
+RANDOM = np.random.default_rng(14)
+SCORES = RANDOM.normal(size=(3, 5, 2)).astype(np.float32)
+ANSWERS = RANDOM.integers(0, 5, (3, 2))
+WEIGHTS = RANDOM.uniform(0.5, 2, 5).astype(np.float32)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("ignore", [None, 2, -1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_saying_a_loss(reduction, ignore, weighted):
+    answers = np.where(np.arange(6).reshape(3, 2) == 3, ANSWERS if ignore is None else ignore, ANSWERS)
+    operands = [SCORES, answers, *([WEIGHTS] if weighted else [])]
+    flags = {"reduction": reduction} | ({} if ignore is None else {"ignore_index": ignore})
+    assert check_page(NegativeLogLikelihoodLoss, operands, tolerance=1e-5, **flags) is not None
+    assert check_page(SoftmaxCrossEntropyLoss, operands, outputs=2, tolerance=1e-5, **flags) is not None

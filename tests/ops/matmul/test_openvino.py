@@ -1,0 +1,72 @@
+"""Products of matrices in OpenVINO."""
+
+import numpy as np
+import pytest
+
+from graphport.ops.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
+from tests.ops.openvino_oracle import check_page, check_word
+
+RANDOM = np.random.default_rng(11)
+
+
+def numbers(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("batch", [(), (2,), (3, 1)])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_matmul_turns_its_operands(turned, batch, symbolic):
+    shapes = [(5, 3) if turned[0] else (3, 5), (4, 5) if turned[1] else (5, 4)]
+    operands = [numbers(*batch, *shapes[0]), numbers(*shapes[1])]
+    flags = {"transpose_a": turned[0], "transpose_b": turned[1]}
+    check_word("opset1.MatMul", operands, tolerance=1e-5, symbolic=symbolic, **flags)
+
+
+@pytest.mark.parametrize(("x", "y"), [((5,), (5, 4)), ((3, 5), (5,)), ((5,), (5,)), ((2, 3, 5), (5,))])
+def test_matmul_of_vectors(x, y):
+    check_word("opset1.MatMul", [numbers(*x), numbers(*y)], tolerance=1e-5)
+
+
+def test_a_vector_is_not_turned():
+    check_word("opset1.MatMul", [numbers(5), numbers(4, 5)], tolerance=1e-5, transpose_a=True, transpose_b=True)
+
+
+def test_saying_products():
+    assert check_page(MatMul, [numbers(2, 3, 5), numbers(5, 4)], tolerance=1e-5) == ["opset1.MatMul"]
+    operands = [numbers(5, 3), numbers(4, 5), numbers(4)]
+    said = check_page(Gemm, operands, tolerance=1e-5, alpha=0.5, beta=2.0, transA=1, transB=1)
+    assert said is not None
+    assert check_page(Gemm, [numbers(3, 5), numbers(5, 4)], tolerance=1e-5) is not None
+
+
+def test_saying_products_of_bytes():
+    a, b = RANDOM.integers(0, 255, (3, 8)).astype(np.uint8), RANDOM.integers(-128, 127, (8, 4)).astype(np.int8)
+    assert check_page(MatMulInteger, [a, b]) is not None
+    rows = np.array([3, 1, 2], np.uint8)
+    assert check_page(MatMulInteger, [a, b, rows, np.array(2, np.int8)]) is not None
+    scale = np.array(0.1, np.float32)
+    operands = [a, scale, np.array(100, np.uint8), b, scale, np.array(3, np.int8), np.array(2.3, np.float32)]
+    assert check_page(QLinearMatMul, [*operands, np.array(90, np.uint8)]) is not None
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_saying_a_determinant(n):
+    assert check_page(Det, [numbers(2, n, n)], tolerance=1e-4) is not None
+    assert check_page(Det, [numbers(n, n)], tolerance=1e-4) is not None
+
+
+def test_a_determinant_of_more_rows_is_refused():
+    assert check_page(Det, [numbers(5, 5)]) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_inverse(n):
+    x = numbers(2, n, n) + 3 * np.eye(n, dtype=np.float32)
+    check_word("opset14.Inverse", [x], tolerance=1e-4)
+    check_word("opset14.Inverse", [x], tolerance=1e-3, adjoint=True)
+
+
+def test_matmul_of_narrow_integers():
+    x, y = RANDOM.integers(-3, 4, (2, 3)).astype(np.int8), RANDOM.integers(-3, 4, (3, 2)).astype(np.int8)
+    check_word("opset1.MatMul", [x, y], expected=[x @ y])

@@ -1,0 +1,271 @@
+"""OpenVINO as the judge of its words: what the lowerings make of them, and what the liftings say, is held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from graphport.conversion.legalize import legalize
+from graphport.conversion.lift import lift
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage, storage_of
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page
+from graphport.ops.infer import Inference
+from tests.ops.oracle import compare, evaluate_graph, run_page
+
+Array = np.ndarray[Any, Any]
+
+_NAMES = {
+    **{DType.of(f"{s}int{n}"): f"{s[:1] or 'i'}{n}" for s in ("", "u") for n in (8, 16, 32, 64)},
+    DType.FLOAT32: "f32",
+    DType.FLOAT64: "f64",
+    DType.FLOAT16: "f16",
+    DType.BFLOAT16: "bf16",
+    DType.BOOL: "boolean",
+    DType.UINT4: "u4",
+    DType.INT4: "i4",
+    DType.FLOAT8E4M3FN: "f8e4m3",
+    DType.FLOAT8E5M2: "f8e5m2",
+    DType.STRING: "string",
+}
+
+
+_PORTS = {"boolean": "BOOL", "f16": "FP16", "f32": "FP32", "f64": "FP64"}
+
+
+@cache
+def table() -> dict[str, dict[str, tuple[str, str | None]]]:
+    """Kind and default of the attributes of every word."""
+    found: dict[str, dict[str, tuple[str, str | None]]] = {}
+    for line in (files("graphport") / "formats/openvino/operators.txt").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        name, sets, *attributes = line.split()
+        known: dict[str, tuple[str, str | None]] = {}
+        for attribute in attributes:
+            key, _, rest = attribute.partition(":")
+            kind, equals, default = rest.partition("=")
+            known[key] = (kind, default if equals else None)
+        found[f"opset{sets.split('-')[0]}.{name}"] = known
+    return found
+
+
+def completed(word: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a node as the reader gives them: what is left out has its default."""
+    found: dict[str, Any] = {}
+    for key, (kind, default) in table()[word].items():
+        name = key.replace("-", "_")
+        if name == "auto_broadcast":
+            continue
+        if name not in attributes and default is None:
+            continue
+        found[name] = attributes[name] if name in attributes else _default(kind, default or "")
+    assert set(attributes) <= set(found), f"{word} has no {set(attributes) - set(found)}"
+    return found
+
+
+def _default(kind: str, text: str) -> Any:
+    match kind:
+        case "int" | "float" | "bool":
+            return {"int": int, "float": float, "bool": lambda x: x == "true"}[kind](text)
+        case "ints" | "floats" | "strs":
+            each = {"ints": int, "floats": float, "strs": str}[kind]
+            return tuple(each(x) for x in text.split(",") if x)
+        case "type":
+            return next(dtype for dtype, name in _NAMES.items() if name == text)
+        case _:
+            return text
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, DType):
+        return _NAMES[value]
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def ir_of(graph: Graph) -> tuple[bytes, bytes]:
+    """A graph of OpenVINO's words as an IR: XML, and the numbers of its constants."""
+    layers: list[str] = []
+    edges: list[str] = []
+    weights = bytearray()
+    places: dict[Value, tuple[int, int]] = {}
+
+    def layer(kind: str, version: str, data: str, operands: Sequence[Value | None], results: Sequence[Value]) -> None:
+        number, given = len(layers), [value for value in operands if value is not None]
+        for port, value in enumerate(given):
+            edges.append(
+                f'<edge from-layer="{places[value][0]}" from-port="{places[value][1]}" to-layer="{number}" to-port="{port}"/>'
+            )
+        ports = "".join(f'<port id="{port}"/>' for port in range(len(given)))
+        made = ""
+        for port, value in enumerate(results, len(given)):
+            places[value] = (number, port)
+            fact = value.fact
+            dtype = _NAMES.get(fact.dtype, "f32") if isinstance(fact, TensorFact) and fact.dtype else "f32"
+            made += f'<port id="{port}" precision="{_PORTS.get(dtype, dtype.upper())}"/>'
+        layers.append(
+            f'<layer id="{number}" name="{kind}_{number}" type="{kind}" version="{version}"><data {data}/>'
+            f"<input>{ports}</input><output>{made}</output></layer>"
+        )
+
+    for value in graph.inputs:
+        fact = value.fact
+        assert isinstance(fact, TensorFact)
+        assert fact.dtype is not None
+        shape = ",".join(str(dim) if isinstance(dim, int) else "?" for dim in fact.dims)
+        layer("Parameter", "opset1", f'shape="{shape}" element_type="{_NAMES[fact.dtype]}"', [], [value])
+    for value in graph.constants:
+        if not value.uses:
+            continue
+        assert value.storage is not None
+        raw = b"".join(bytes(chunk) for chunk in value.storage.chunks())
+        shape = ",".join(map(str, value.storage.shape))
+        data = f'element_type="{_NAMES[value.storage.dtype]}" shape="{shape}" offset="{len(weights)}" size="{len(raw)}"'
+        weights += raw
+        layer("Const", "opset1", data, [], [value])
+    for node in graph:
+        version, _, kind = node.word.partition(".")
+        given = completed(node.word, node.attributes)
+        known = {key.replace("-", "_"): key for key in table()[node.word]}
+        data = " ".join(f"{known[key]}={quoteattr(_text(value))}" for key, value in given.items())
+        layer(kind, version, data, node.inputs, [value for value in node.outputs if value is not None])
+    for value in graph.outputs:
+        layer("Result", "opset1", "", [value], [])
+    text = f'<net name="one" version="11"><layers>{"".join(layers)}</layers><edges>{"".join(edges)}</edges></net>'
+    return text.encode(), bytes(weights)
+
+
+@cache
+def _core() -> Any:
+    import openvino
+
+    core = openvino.Core()
+    core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    return core
+
+
+def run_ir(graph: Graph, arrays: Mapping[str, Array], *, by_reference: bool = False) -> list[Array]:
+    """The outputs of a graph of OpenVINO's words, computed by its CPU plugin, or by its reference implementation."""
+    import openvino
+
+    text, weights = ir_of(graph)
+    blob = np.frombuffer(weights or b"\0", np.uint8)
+    model = _core().read_model(text, openvino.Tensor(blob.copy()))
+    if by_reference:
+        results = [openvino.Tensor(output.get_element_type(), openvino.Shape([0])) for output in model.outputs]
+        model.evaluate(results, [openvino.Tensor(np.ascontiguousarray(arrays[value.name])) for value in graph.inputs])
+        return [np.array(result.data) for result in results]
+    request = _core().compile_model(model, "CPU").create_infer_request()
+    request.infer([arrays[value.name] for value in graph.inputs])
+    return [np.array(request.get_output_tensor(number).data) for number in range(len(graph.outputs))]
+
+
+def _graph(
+    inputs: Sequence[Array | None], constants: Sequence[int], *, symbolic: bool
+) -> tuple[Graph, list[Value | None], dict[str, Array]]:
+    graph = Graph("one")
+    values: list[Value | None] = []
+    arrays: dict[str, Array] = {}
+    for number, x in enumerate(inputs):
+        if x is None:
+            values.append(None)
+            continue
+        storage = storage_of(x)
+        name = f"i{number}"
+        if number in constants:
+            values.append(graph.add_constant(name, TensorFact.of(storage), storage))
+            continue
+        shape = tuple(Symbol(f"{name}_{axis}") for axis in range(x.ndim)) if symbolic else x.shape
+        values.append(graph.add_input(name, TensorFact(storage.dtype, shape)))
+        arrays[name] = x
+    return graph, values, arrays
+
+
+def check_word(
+    word: str,
+    inputs: Sequence[Array | None],
+    *,
+    constants: Sequence[int] = (),
+    outputs: int = 1,
+    tolerance: float | None = None,
+    symbolic: bool = False,
+    expected: Sequence[Array] | None = None,
+    by_reference: bool = False,
+    **attributes: Any,
+) -> list[Array]:
+    """Hold a word's lowering, computed by the pages, against OpenVINO; return what ours gives.
+
+    OpenVINO's reference implementation is asked where its plugin is known to be wrong, or to die; `expected` is the
+    judge where both are.
+    """
+    graph, values, arrays = _graph(inputs, constants, symbolic=symbolic)
+    results = [Value(f"o{number}") for number in range(outputs)]
+    node = Node(word, values, results, completed(word, attributes), dialect="openvino")
+    graph.append(node)
+    for result in results:
+        graph.add_output(result)
+    judged = run_ir(graph, arrays, by_reference=by_reference) if expected is None else expected
+    said, findings = legalize(graph)
+    assert not findings, findings
+    assert all(not node.dialect for node in said)
+    computed = evaluate_graph(said, {value: arrays[value.name] for value in said.inputs})
+    found = [computed[value] for value in said.outputs]
+    for number, (a, b, value) in enumerate(zip(found, judged, said.outputs, strict=True)):
+        fact = value.fact
+        assert isinstance(fact, TensorFact)
+        assert fact.dtype is None or fact.dtype.numpy == a.dtype
+        if fact.shape is not None:
+            assert len(fact.shape) == a.ndim
+            assert all(not isinstance(d, int) or d == n for d, n in zip(fact.shape, a.shape, strict=True))
+        compare(a, b, tolerance=tolerance, what=f"{word}: result {number}")
+    return found
+
+
+def check_page(
+    page: Page,
+    inputs: Sequence[Array | None],
+    *,
+    constants: Sequence[int] = (),
+    outputs: int = 1,
+    tolerance: float | None = None,
+    symbolic: bool = False,
+    by_reference: bool = False,
+    **attributes: Any,
+) -> list[str] | None:
+    """Say a node of `page` in OpenVINO's words, and hold what OpenVINO makes of them, and our lowering, against it.
+
+    Returns the words that were used, or `None` where the dialect cannot say it.
+    """
+    graph, values, arrays = _graph(inputs, constants, symbolic=symbolic)
+    stored = {name: storage_of(a) if isinstance(a, np.ndarray) else a for name, a in attributes.items()}
+    for result in Builder(Inference(), graph, count=outputs).results(page, outputs, *values, **stored):
+        graph.add_output(result)
+    said, findings = lift(graph, "openvino")
+    if findings:
+        return None
+    words = [node.word for node in said]
+    expected = run_page(page, inputs, **{n: a.numpy() if isinstance(a, Storage) else a for n, a in attributes.items()})
+    judged = run_ir(said, arrays, by_reference=by_reference)
+    for number, (a, b) in enumerate(zip(judged, expected[:outputs], strict=True)):
+        compare(a, b, tolerance=tolerance, what=f"{page.name} as {words}: result {number}")
+    for node in said:
+        node.attributes = completed(node.word, node.attributes)
+    back, findings = legalize(said)
+    assert not findings, findings
+    computed = evaluate_graph(back, {value: arrays[value.name] for value in back.inputs})
+    for value, array in zip(back.outputs, expected, strict=False):
+        compare(computed[value], array, tolerance=tolerance, what=f"{page.name} as {words} and back")
+    return words

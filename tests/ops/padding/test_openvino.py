@@ -1,0 +1,59 @@
+"""Padding in OpenVINO."""
+
+import numpy as np
+import pytest
+
+from graphport.ops.padding import CenterCropPad, Pad
+from tests.ops.openvino_oracle import check_page, check_word
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def ints(*numbers):
+    return np.array(numbers, np.int64)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+@pytest.mark.parametrize("constants", [(1, 2), ()])
+def test_pad(mode, constants):
+    operands = [X, ints(0, 1, 2), ints(0, 2, 1)]
+    if mode == "symmetric" and not constants:
+        return
+    check_word("opset1.Pad", operands, constants=constants, pad_mode=mode)
+    check_word("opset12.Pad", operands, constants=constants, pad_mode=mode)
+
+
+def test_pad_with_a_number():
+    operands = [X, ints(0, 1, 2), ints(0, 2, 1), np.array(7, np.float32)]
+    check_word("opset1.Pad", operands, constants=(1, 2, 3), pad_mode="constant")
+
+
+def test_pad_cuts_off():
+    check_word("opset12.Pad", [X, ints(0, -1, 2), ints(0, 0, -2)], constants=(1, 2), pad_mode="constant")
+
+
+def test_mirror_of_the_edge_reaches_over_the_whole_axis():
+    check_word("opset1.Pad", [X, ints(2, 3, 4), ints(2, 3, 4)], constants=(1, 2), pad_mode="symmetric")
+
+
+SAID = [
+    ([X, ints(0, 1, 2, 0, 2, 1)], (1,), {}),
+    ([X, ints(0, 1, 2, 0, 2, 1)], (), {}),
+    ([X, ints(0, 1, 2, 0, 2, 1), np.array(7, np.float32)], (1,), {}),
+    ([X, ints(0, -1, 2, 0, 2, -2)], (1,), {}),
+    ([X, ints(0, 1, 2, 0, 2, 1)], (1,), {"mode": "edge"}),
+    ([X, ints(0, 1, 2, 0, 2, 1)], (1,), {"mode": "reflect"}),
+    ([X, ints(0, 1, 5, 0, -1, 6)], (1,), {"mode": "wrap"}),
+    ([X, ints(1, 2, 3, 4), None, ints(-1, 0)], (1, 3), {}),
+]
+
+
+@pytest.mark.parametrize(("inputs", "constants", "attributes"), SAID, ids=map(str, range(len(SAID))))
+def test_saying_a_padding(inputs, constants, attributes):
+    assert check_page(Pad, inputs, constants=constants, **attributes) is not None
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 7), (1, 4, 3), (2, 3, 4)])
+def test_saying_a_crop_around_the_centre(shape):
+    assert check_page(CenterCropPad, [X, ints(*shape)], constants=(1,)) is not None
+    assert check_page(CenterCropPad, [X, ints(*shape[1:])], constants=(1,), axes=(1, -1)) is not None

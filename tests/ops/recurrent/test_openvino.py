@@ -1,0 +1,147 @@
+"""Recurrent layers in OpenVINO, held against its runtime."""
+
+import numpy as np
+import pytest
+
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.recurrent import GRU, LSTM, RNN
+from tests.ops.openvino_oracle import check_page, check_word
+
+BATCH, STEPS, WIDTH, HIDDEN = 2, 3, 4, 5
+WAYS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+PAGES = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}
+
+
+def numbers(*shape, seed=0):
+    return (np.random.default_rng([seed, *shape]).normal(size=shape) * 0.5).astype(np.float32)
+
+
+def sequence(kind, ways, lengths, *, extra=0):
+    """Operands of a word: entries, states, lengths, weights of both, bias."""
+    gates = GATES[kind]
+    states = [numbers(BATCH, ways, HIDDEN, seed=i) for i in range(2 if kind == "LSTM" else 1)]
+    return [
+        numbers(BATCH, STEPS, WIDTH),
+        *states,
+        np.array(lengths, np.int32),
+        numbers(ways, gates * HIDDEN, WIDTH, seed=3),
+        numbers(ways, gates * HIDDEN, HIDDEN, seed=4),
+        numbers(ways, (gates + extra) * HIDDEN, seed=5),
+    ]
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("direction", WAYS)
+@pytest.mark.parametrize("lengths", [(3, 3), (3, 1)])
+def test_sequence_is_what_the_runtime_computes(kind, direction, lengths):
+    operands = sequence(kind, WAYS[direction], lengths)
+    count = len(operands)
+    check_word(
+        f"opset5.{kind}Sequence",
+        operands,
+        constants=range(count - 4, count),
+        outputs=3 if kind == "LSTM" else 2,
+        hidden_size=HIDDEN,
+        direction=direction,
+        tolerance=1e-4,
+    )
+
+
+def test_gru_resets_behind_its_product():
+    operands = sequence("GRU", 1, (3, 3), extra=1)
+    constants = range(2, 6)
+    attributes = {"hidden_size": HIDDEN, "direction": "forward", "linear_before_reset": True}
+    check_word("opset5.GRUSequence", operands, constants=constants, outputs=2, tolerance=1e-4, **attributes)
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.4])
+@pytest.mark.parametrize(
+    ("kind", "word"), [("LSTM", "opset4.LSTMCell"), ("GRU", "opset3.GRUCell"), ("RNN", "opset1.RNNCell")]
+)
+def test_cell_is_one_step(kind, word, clip):
+    gates = GATES[kind]
+    states = [numbers(BATCH, HIDDEN, seed=i) for i in range(2 if kind == "LSTM" else 1)]
+    weights = [
+        numbers(gates * HIDDEN, WIDTH, seed=3),
+        numbers(gates * HIDDEN, HIDDEN, seed=4),
+        numbers(gates * HIDDEN, seed=5),
+    ]
+    operands = [numbers(BATCH, WIDTH), *states, *weights]
+    count = len(operands)
+    check_word(
+        word,
+        operands,
+        constants=range(count - 3, count),
+        outputs=2 if kind == "LSTM" else 1,
+        hidden_size=HIDDEN,
+        clip=clip,
+        tolerance=1e-4,
+    )
+
+
+def test_unknown_activation_is_refused():
+    operands = sequence("RNN", 1, (3, 3))
+    with pytest.raises((UnsupportedError, AssertionError)):
+        check_word(
+            "opset5.RNNSequence",
+            operands,
+            outputs=2,
+            expected=[],
+            hidden_size=HIDDEN,
+            direction="forward",
+            activations=("cosine",),
+        )
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("direction", WAYS)
+@pytest.mark.parametrize("has_bias", [False, True])
+# Of open extents with lengths of the run, the runtime's plugin takes every sequence for whole: they are not judged.
+@pytest.mark.parametrize(("has_state", "symbolic"), [(False, False), (True, False), (False, True)])
+def test_page_is_said(kind, direction, has_bias, has_state, symbolic):
+    ways, gates = WAYS[direction], GATES[kind]
+    states = [numbers(ways, BATCH, HIDDEN, seed=i) if has_state else None for i in range(2 if kind == "LSTM" else 1)]
+    operands = [
+        numbers(STEPS, BATCH, WIDTH),
+        numbers(ways, gates * HIDDEN, WIDTH, seed=3),
+        numbers(ways, gates * HIDDEN, HIDDEN, seed=4),
+        numbers(ways, 2 * gates * HIDDEN, seed=5) if has_bias else None,
+        np.array([3, 2], np.int32) if has_state else None,
+        *states,
+    ]
+    outputs = 3 if kind == "LSTM" else 2
+    words = check_page(
+        PAGES[kind],
+        operands,
+        constants=(1, 2, 3),
+        outputs=outputs,
+        hidden_size=HIDDEN,
+        direction=direction,
+        symbolic=symbolic,
+        tolerance=1e-4,
+    )
+    assert f"opset5.{kind}Sequence" in words
+
+
+def test_gru_with_both_biases_of_the_candidate_is_said():
+    operands = [
+        numbers(STEPS, BATCH, WIDTH),
+        numbers(1, 3 * HIDDEN, WIDTH, seed=3),
+        numbers(1, 3 * HIDDEN, HIDDEN, seed=4),
+        numbers(1, 6 * HIDDEN, seed=5),
+    ]
+    assert check_page(
+        GRU, operands, constants=(1, 2, 3), outputs=2, hidden_size=HIDDEN, linear_before_reset=1, tolerance=1e-4
+    )
+
+
+def test_peepholes_are_refused():
+    operands = [
+        numbers(STEPS, BATCH, WIDTH),
+        numbers(1, 4 * HIDDEN, WIDTH),
+        numbers(1, 4 * HIDDEN, HIDDEN),
+        *[None] * 4,
+        numbers(1, 3 * HIDDEN),
+    ]
+    assert check_page(LSTM, operands, outputs=3, hidden_size=HIDDEN) is None

@@ -1,0 +1,127 @@
+"""Reductions, running sums and places in OpenVINO."""
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.ops import registry
+from graphport.ops.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum, TopK
+from tests.ops.openvino_oracle import check_page, check_word
+
+RANDOM = np.random.default_rng(9)
+X = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
+WHOLE = RANDOM.integers(-5, 6, (2, 3, 4)).astype(np.int32)
+
+
+def ints(*numbers):
+    return np.array(numbers, np.int64)
+
+
+WORDS = ["opset1.ReduceSum", "opset1.ReduceMean", "opset1.ReduceMax", "opset1.ReduceMin", "opset1.ReduceProd"]
+WORDS += ["opset4.ReduceL1", "opset4.ReduceL2"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("axes", [ints(1), ints(-1, 0), np.array(2, np.int64)], ids=["one", "two", "number"])
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_reduction(word, axes, keep, symbolic):
+    check_word(word, [X, axes], constants=(1,), tolerance=1e-5, symbolic=symbolic, keep_dims=keep)
+
+
+@pytest.mark.parametrize("word", ["opset1.ReduceSum", "opset1.ReduceMax", "opset1.ReduceProd"])
+def test_reduction_of_integers(word):
+    check_word(word, [WHOLE, ints(1)], constants=(1,))
+    check_word(word, [(WHOLE[:1] % 3).astype(np.int8), ints(1)], constants=(1,))
+
+
+@pytest.mark.parametrize("word", ["opset1.ReduceLogicalAnd", "opset1.ReduceLogicalOr"])
+def test_logical_reduction(word):
+    check_word(word, [X > 0, ints(1)], constants=(1,), keep_dims=True)
+
+
+def test_reduction_over_no_axis_does_nothing():
+    check_word("opset1.ReduceSum", [X, ints()], constants=(1,), expected=[X])
+    check_word("opset4.ReduceL2", [X, ints()], constants=(1,), expected=[X])
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cum_sum(exclusive, reverse):
+    check_word("opset3.CumSum", [X, np.array(1)], constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.parametrize("word", ["opset1.TopK", "opset3.TopK", "opset11.TopK"])
+@pytest.mark.parametrize("mode", ["max", "min"])
+@pytest.mark.parametrize("sort", ["value", "index"])
+def test_top_k(word, mode, sort):
+    check_word(word, [X, np.array(2)], constants=(1,), outputs=2, axis=2, mode=mode, sort=sort)
+
+
+def test_top_k_counts_in_int64_if_told_to():
+    flags = {"axis": 1, "mode": "max", "sort": "value", "index_element_type": DType.INT64}
+    check_word("opset11.TopK", [X, np.array(2)], constants=(1,), outputs=2, **flags)
+
+
+@pytest.mark.parametrize("equation", ["abc,cd->abd", "abc->ca", "abc,abc->b", "a...,a...->..."])
+def test_einsum(equation):
+    operands = {"abc,cd->abd": [X, X[0].T], "abc->ca": [X]}.get(equation, [X, X])
+    check_word("opset7.Einsum", operands, tolerance=1e-4, equation=equation)
+
+
+REDUCTIONS = [
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_saying_a_reduction(name, keepdims):
+    page = registry.pages()[name]
+    x = np.abs(X)
+    assert check_page(page, [x, ints(1)], constants=(1,), tolerance=1e-5, keepdims=keepdims) is not None
+    assert check_page(page, [x], tolerance=1e-5, keepdims=keepdims) is not None
+    if name in ("ReduceSum", "ReduceMax", "ReduceSumSquare"):
+        assert check_page(page, [x], tolerance=1e-5, noop_with_empty_axes=1) is not None
+
+
+@pytest.mark.parametrize("name", ["ReduceMax", "ReduceMin"])
+def test_saying_a_logical_reduction(name):
+    assert check_page(registry.pages()[name], [X > 0, ints(1)], constants=(1,)) is not None
+
+
+@pytest.mark.parametrize("page", [CumSum, CumProd], ids=lambda page: page.name)
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_saying_running_results(page, exclusive, reverse):
+    operands = [X, np.array(1)]
+    said = check_page(page, operands, constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
+    assert said is not None
+
+
+@pytest.mark.parametrize("page", [ArgMax, ArgMin], ids=lambda page: page.name)
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_saying_where_the_largest_is(page, keepdims, last, symbolic):
+    x = np.array([[1, 3, 3, 2, 1], [5, 5, 5, 5, 5]], np.float32)
+    said = check_page(page, [x], axis=1, keepdims=keepdims, select_last_index=last, symbolic=symbolic)
+    assert said is not None
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_saying_top_k(largest):
+    assert check_page(TopK, [X, ints(2)], constants=(1,), outputs=2, largest=largest, axis=1) is not None
+
+
+def test_saying_einsum():
+    assert check_page(Einsum, [X, X[0].T], tolerance=1e-5, equation="abc, cd -> abd") is not None

@@ -1,0 +1,143 @@
+"""Resizing and sampling in OpenVINO."""
+
+import numpy as np
+import pytest
+
+from graphport.ops.resize import AffineGrid, GridSample, Resize
+from tests.ops.openvino_oracle import check_page, check_word
+
+RANDOM = np.random.default_rng(12)
+X = RANDOM.normal(size=(1, 2, 5, 6)).astype(np.float32)
+LARGER, SMALLER, AXES = np.array([8, 11], np.int64), np.array([3, 4], np.int64), np.array([2, 3], np.int64)
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"])
+@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+def test_nearest(coordinates, nearest, wanted):
+    flags = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest, "mode": "nearest"}
+    operands = [X, wanted, AXES]
+    check_word("opset11.Interpolate", operands, constants=(1, 2), shape_calculation_mode="sizes", **flags)
+
+
+# ONNX has no cubic interpolation at the places of tf_half_pixel_for_nn.
+BETWEEN = [(mode, coordinates) for mode in ("linear", "linear_onnx", "cubic") for coordinates in COORDINATES]
+BETWEEN.remove(("cubic", "tf_half_pixel_for_nn"))
+
+
+@pytest.mark.parametrize(("mode", "coordinates"), BETWEEN)
+@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+def test_between_entries(mode, coordinates, wanted):
+    flags = {"coordinate_transformation_mode": coordinates, "mode": mode, "shape_calculation_mode": "sizes"}
+    check_word("opset11.Interpolate", [X, wanted, AXES], constants=(1, 2), tolerance=1e-4, **flags)
+
+
+@pytest.mark.parametrize("mode", ["bilinear_pillow", "bicubic_pillow"])
+@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+def test_as_pillow_does_it(mode, wanted):
+    flags = {"mode": mode, "shape_calculation_mode": "sizes", "cube_coeff": -0.5}
+    check_word("opset11.Interpolate", [X, wanted, AXES], constants=(1, 2), tolerance=1e-4, **flags)
+
+
+def test_antialiased():
+    # The plugin forgets it, the reference does it.
+    flags = {"mode": "linear", "shape_calculation_mode": "sizes", "antialias": True, "by_reference": True}
+    check_word("opset11.Interpolate", [X, SMALLER, AXES], constants=(1, 2), tolerance=1e-4, **flags)
+
+
+SCALES = np.array([1.5, 0.7], np.float32)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear_onnx", "cubic"])
+def test_by_scales(mode):
+    flags = {"mode": mode, "shape_calculation_mode": "scales", "coordinate_transformation_mode": "asymmetric"}
+    check_word("opset11.Interpolate", [X, SCALES, AXES], constants=(1, 2), tolerance=1e-4, **flags)
+    operands = [X, np.array([1, 1], np.int64), SCALES, AXES]
+    check_word("opset4.Interpolate", operands, constants=(1, 2, 3), tolerance=1e-4, **flags)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear_onnx"])
+def test_of_open_extents(mode):
+    flags = {"mode": mode, "shape_calculation_mode": "sizes"}
+    check_word("opset11.Interpolate", [X, LARGER, AXES], constants=(1, 2), symbolic=True, tolerance=1e-4, **flags)
+    check_word("opset11.Interpolate", [X, LARGER, AXES], constants=(2,), tolerance=1e-4, **flags)
+
+
+def test_after_padding():
+    flags = {"mode": "nearest", "shape_calculation_mode": "sizes", "coordinate_transformation_mode": "asymmetric"}
+    pads = {"pads_begin": (0, 0, 1, 0), "pads_end": (0, 0, 0, 2)}
+    check_word("opset4.Interpolate", [X, LARGER, np.ones(2, np.float32), AXES], constants=(1, 2, 3), **flags, **pads)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("wanted", [LARGER, SMALLER], ids=["larger", "smaller"])
+def test_first_interpolation(mode, corners, wanted):
+    flags = {"axes": (2, 3), "mode": mode, "align_corners": corners}
+    check_word("opset1.Interpolate", [X, wanted], constants=(1,), tolerance=1e-4, **flags)
+
+
+GRID = RANDOM.uniform(-1.2, 1.2, (1, 4, 3, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_grid_sample(mode, padding, corners):
+    flags = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+    check_word("opset9.GridSample", [X, GRID], tolerance=1e-4, **flags)
+
+
+def whole(*numbers):
+    return np.array(numbers, np.int64)
+
+
+RESIZED = [
+    ({}, [X, None, None, whole(1, 2, 8, 11)]),
+    ({"nearest_mode": "ceil", "coordinate_transformation_mode": "asymmetric"}, [X, None, None, whole(1, 2, 3, 4)]),
+    ({"mode": "linear"}, [X, None, None, whole(1, 2, 8, 11)]),
+    ({"mode": "linear", "axes": (2, 3)}, [X, None, np.array([1.5, 0.5], np.float32)]),
+    ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, [X, None, None, whole(1, 2, 8, 4)]),
+    (
+        {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
+        [X, None, np.array([1, 1, 0.55, 1.3], np.float32)],
+    ),
+    ({"mode": "linear", "antialias": 1}, [X, None, None, whole(1, 2, 3, 4)]),
+    ({"mode": "cubic"}, [X, None, None, whole(1, 2, 8, 11)]),
+    ({"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}, [X, None, None, whole(1, 2, 8, 4)]),
+    ({"mode": "cubic", "antialias": 1}, [X, None, None, whole(1, 2, 3, 4)]),
+    ({"keep_aspect_ratio_policy": "not_larger", "axes": (2, 3)}, [X, None, None, whole(7, 9)]),
+    (
+        {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0},
+        [X, np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 1.7], np.float32), None, whole(1, 2, 3, 3)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("attributes", "inputs"), RESIZED, ids=map(str, range(len(RESIZED))))
+def test_saying_a_resizing(attributes, inputs):
+    constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
+    assert check_page(Resize, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
+
+
+def test_saying_a_resizing_of_open_extents():
+    operands = [X, None, None, whole(8, 11)]
+    for mode in ("nearest", "linear"):
+        said = check_page(Resize, operands, constants=(3,), symbolic=True, tolerance=1e-4, mode=mode, axes=(2, 3))
+        assert said == ["opset11.Interpolate"]
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_saying_a_sampling(mode):
+    assert check_page(GridSample, [X, GRID], tolerance=1e-4, mode=mode, padding_mode="border") is not None
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+def test_saying_affine_grids(corners):
+    theta = RANDOM.normal(size=(2, 2, 3)).astype(np.float32)
+    said = check_page(AffineGrid, [theta, whole(2, 3, 4, 5)], constants=(1,), tolerance=1e-5, align_corners=corners)
+    assert said is not None
+    theta = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
+    said = check_page(AffineGrid, [theta, whole(2, 3, 4, 5, 2)], constants=(1,), tolerance=1e-5, align_corners=corners)
+    assert said is not None

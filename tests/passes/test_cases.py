@@ -1,0 +1,36 @@
+"""Every corner of every rule of preparation: the same outputs, the same interface, and the form that was asked for."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from graphport import api
+from graphport.passes.prepare import PREPARE
+from tests.passes import facts
+from tests.passes.cases import Case, cases
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_prepared_model_computes_the_same_and_has_the_form(case: Case, tmp_path):
+    source, result = tmp_path / "source.onnx", tmp_path / "result.onnx"
+    onnx.save(case.model, source)
+    api.rewrite_file(source, result, PREPARE, verify=False)
+    proto = onnx.load(result)
+    facts.assert_equal(source, result, case.feeds or facts.feeds_of(case.model), case.tolerance)
+    if "dynamic" in case.facts:
+        facts.assert_equal(source, result, facts.feeds_of(case.model, batch=3), case.tolerance)
+    facts.assert_same_interface(case.model, proto)
+    facts.assert_loads(source, result)
+    facts.assert_tidy(proto)
+    for fact in case.facts:
+        facts.assert_fact(fact, proto)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_preparing_again_changes_nothing(case: Case):
+    once, _ = api.prepare(api.from_onnx(case.model), verify=False)
+    _, report = api.prepare(once, verify=False)
+    assert {name: count for name, count in report.changes.items() if count} == {}

@@ -1,0 +1,139 @@
+"""Ranges against independent formulas and exhaustive search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.quantization.calibrate import METHODS, calibrate, divergence, ends, least_divergence, squared_error
+from graphport.quantization.grid import between
+from graphport.quantization.observe import Statistics
+
+
+def _state(x):
+    state = Statistics()
+    state.add(x, samples=len(x))
+    return state
+
+
+def _numbers(kind, seed=0):
+    r = np.random.default_rng(seed)
+    x = r.normal(size=(20, 500)).astype(np.float32)
+    match kind:
+        case "normal":
+            return x
+        case "rectified":
+            return np.maximum(x, 0)
+        case "heavy":
+            return (np.sign(x) * np.abs(x) ** 3).astype(np.float32)
+        case _:
+            return np.abs(r.uniform(size=x.shape)).astype(np.float32) + 3
+
+
+KINDS = ["normal", "rectified", "heavy", "far from zero"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("percent", [90.0, 99.0, 99.9, 99.99])
+def test_percentiles_are_those_of_numpy_to_within_a_bin(kind, percent):
+    x = _numbers(kind)
+    state = _state(x)
+    low, high = ends(state, DType.UINT8, "percentile", is_symmetric=False, percentile=percent)
+    # Between two numbers every one is a percentile; the histogram may choose another than numpy.
+    lower = np.percentile(x, 100 - percent, method="lower"), np.percentile(x, 100 - percent, method="higher")
+    upper = np.percentile(x, percent, method="lower"), np.percentile(x, percent, method="higher")
+    width = state.histogram.width
+    assert lower[0] - 2 * width <= low <= lower[1] + 2 * width
+    assert upper[0] - 2 * width <= high <= upper[1] + 2 * width
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_squared_error_is_that_of_the_numbers(kind):
+    x = _numbers(kind)
+    state = _state(x)
+    for part in (0.3, 0.7, 1.0):
+        grid = between(state.low * part, state.high * part, DType.UINT8, is_symmetric=False)
+        true = np.sum((grid.nearest(x) - x).astype(np.float64) ** 2)
+        assert squared_error(state.histogram, grid) == pytest.approx(true, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_symmetric", [False, True], ids=["asymmetric", "symmetric"])
+def test_the_least_error_is_nearly_that_of_exhaustive_search(kind, is_symmetric):
+    x = _numbers(kind)
+    state = _state(x)
+    grid = calibrate(state, DType.UINT8 if not is_symmetric else DType.INT8, "mse", is_symmetric=is_symmetric)
+    parts = np.linspace(0.05, 1.0, 60)
+
+    def error(candidate):
+        return np.sum((candidate.nearest(x) - x).astype(np.float64) ** 2)
+
+    lows = [0.0] if state.low >= 0 else state.low * parts
+    every = [
+        between(float(low), state.high * float(part), grid.dtype, is_symmetric=is_symmetric)
+        for low in lows for part in parts
+    ]  # fmt: skip
+    assert error(grid) <= 1.06 * min(error(candidate) for candidate in every)
+
+
+@pytest.mark.parametrize("kind", ["normal", "rectified", "heavy"])
+def test_the_least_divergence_is_nearly_that_of_exhaustive_search(kind):
+    state = _state(_numbers(kind))
+    counts = state.histogram.counts
+    half = len(counts) // 2
+    folded = counts[half:] + counts[:half][::-1]
+    folded[0] = folded[1]
+    used = int(np.flatnonzero(folded).max()) + 1
+    levels = 128 if state.low < 0 else 256
+    found = {stop: divergence(folded[:used], stop, levels) for stop in range(levels, used + 1, 4)}
+    low, high = least_divergence(state, DType.UINT8)
+    chosen = max(high, -low)
+    at = min(found, key=lambda stop: abs(stop * state.histogram.width - chosen))
+    span = max(found.values()) - min(found.values())
+    assert found[at] <= min(found.values()) + 0.1 * span
+
+
+def test_divergence_of_a_form_from_itself_is_zero():
+    counts = np.asarray([5, 5, 3, 3, 2, 2, 1, 1])
+    assert divergence(counts, 8, 4) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_divergence_is_that_of_the_formula():
+    counts = np.asarray([4, 2, 1, 1])
+    p, q = np.asarray([4, 2, 1, 1]) / 8, np.asarray([3, 3, 1, 1]) / 8
+    assert divergence(counts, 4, 2) == pytest.approx(float(np.sum(p * np.log(p / q))))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_auto_has_the_least_squared_error_of_the_methods(kind):
+    state = _state(_numbers(kind))
+    errors = {
+        method: squared_error(state.histogram, calibrate(state, DType.UINT8, method))
+        for method in METHODS
+        if method != "entropy"
+    }
+    assert errors["auto"] <= 1.0001 * min(errors.values())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_holds_a_constant(method):
+    grid = calibrate(_state(np.full((4, 50), 2.5, np.float32)), DType.UINT8, method)
+    assert grid.nearest(np.asarray([2.5], np.float32)) == pytest.approx([2.5], rel=1e-2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_holds_zeros(method):
+    assert calibrate(_state(np.zeros((2, 9), np.float32)), DType.UINT8, method).nearest(np.zeros(1, np.float32)) == [0]
+
+
+def test_min_max_reaches_every_number():
+    x = _numbers("heavy")
+    grid = calibrate(_state(x), DType.UINT8, "min-max")
+    assert np.abs(grid.nearest(x) - x).max() <= 1.01 * float(grid.scale)
+
+
+def test_the_moving_average_leaves_a_single_outlier_out():
+    x = np.ones((50, 10), np.float32)
+    x[10, 3] = 100
+    assert calibrate(_state(x), DType.UINT8, "moving-average").high < 10

@@ -1,0 +1,161 @@
+"""Where each node is computed: the methods, shapes and indices, overrides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphport import api
+from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization.dispatch import Method, Place, as_text, counts, dispatch, remains
+from tests.passes.cases import Case, cases, graph, info, model, node, some
+
+WEIGHTS = {"w": some(4, 4, 1, 1), "v": some(4, 4, 1, 1), "axes": np.array([0]), "minus": np.array([-1])}
+
+
+def network():
+    """relu, conv, relu, an opaque operator, conv, sigmoid, reshape by a shape that is computed."""
+    nodes = [
+        node("Relu", "x", "before", name="before"),
+        node("Conv", "before w", "first", name="first"),
+        node("Clip", "first", "between", name="between"),
+        node("Odd", "between", "odd", name="odd", domain="com.example"),
+        node("Conv", "between v", "second", name="second"),
+        node("Sigmoid", "second", "behind", name="behind"),
+        node("Add", "odd behind", "sum", name="sum"),
+        node("Shape", "x", "s", name="shape"),
+        node("Gather", "s axes", "n", name="gather"),
+        node("Concat", "n minus", "t", name="concat", axis=0),
+        node("Reshape", "sum t", "y", name="reshape"),
+    ]
+    y = info("y", ["N", None])
+    proto = model(nodes, [info("x", ["N", 4, 5, 6])], [y], WEIGHTS, domains={"com.example": 1})
+    return api.from_onnx(proto).graph
+
+
+def places(method: Method | str, **options) -> dict[str, Place]:
+    return {each.name: decision.place for each, decision in dispatch(network(), method, **options).items()}
+
+
+def quantized(method: Method | str, **options) -> list[str]:
+    return [name for name, place in places(method, **options).items() if place is Place.QUANTIZED]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        pytest.param("conservative", ["first", "between", "second", "behind", "sum", "reshape"], id="conservative"),
+        pytest.param("aggressive", ["first", "between", "second", "behind", "sum", "reshape"], id="aggressive"),
+        pytest.param("all-in", ["before", "first", "between", "second", "behind", "sum", "reshape"], id="all in"),
+        pytest.param("pointwise", ["first", "second"], id="weights alone"),
+        pytest.param("between-convolutions", ["first", "between", "second"], id="between convolutions"),
+        pytest.param(
+            "closure", ["before", "first", "between", "second", "behind", "sum", "reshape"], id="what hangs together"
+        ),
+    ],
+)
+def test_methods_spread_from_weights(method, expected):
+    assert quantized(method) == expected
+
+
+def test_conservative_stops_at_what_the_target_does_not_quantize():
+    operators = {"Conv", "Clip", "Add", "Reshape"}
+    assert quantized("conservative", operators=operators) == ["first", "between", "second"]
+    assert quantized("aggressive", operators=operators) == ["first", "between", "second", "sum", "reshape"]
+
+
+def test_shapes_and_indices_are_never_touched():
+    for method in Method:
+        found = places(method)
+        assert [name for name, place in found.items() if place is Place.INDEX] == ["shape", "gather", "concat"]
+
+
+def test_arithmetic_that_ends_in_a_shape_is_index_arithmetic():
+    nodes = [
+        node("Cast", "lengths", "f", to=1),
+        node("Mul", "f two", "d"),
+        node("Cast", "d", "t", to=7),
+        node("Reshape", "x t", "y"),
+        node("TopK", "y k", "v i", axis=0),
+        node("Gather", "x i", "z"),
+        node("Unsqueeze", "i k0", "j"),
+        node("Gather", "x j", "q"),
+    ]
+    constants = {"two": np.float32(2), "k": np.array([1]), "k0": np.array([0])}
+    inputs = [info("x", [4, 4]), info("lengths", [1], 7)]
+    proto = model(nodes, inputs, [info(n, None) for n in ("v", "z", "q")], constants)
+    decisions = dispatch(api.from_onnx(proto).graph, "all-in")
+    index = [each.op for each, decision in decisions.items() if decision.place is Place.INDEX]
+    assert index == ["Cast", "Mul", "Cast", "Unsqueeze"]
+
+
+def test_what_has_weights_is_no_index_arithmetic_whoever_reads_it():
+    nodes = [node("MatMul", "x w", "h"), node("Cast", "h", "t", to=7), node("Gather", "x t", "y")]
+    proto = model(nodes, [info("x", [4, 4])], [info("y", None)], {"w": some(4, 4), "u": np.array(0)})
+    found = {each.op: d.place for each, d in dispatch(api.from_onnx(proto).graph).items()}
+    assert found == {"MatMul": Place.QUANTIZED, "Cast": Place.INDEX, "Gather": Place.FLOATING}
+
+
+def test_a_single_layer_is_quantized():
+    proto = model([node("Conv", "x w", "y")], [info("x", [1, 4, 5, 5])], [info("y", None)], {"w": some(4, 4, 1, 1)})
+    (decision,) = dispatch(api.from_onnx(proto).graph).values()
+    assert (decision.place, decision.reason) == (Place.QUANTIZED, "it has weights")
+
+
+def test_bodies_and_those_who_hold_them_stay_floating():
+    body = graph([node("Conv", "x w", "a")], [], [info("a", None)])
+    other = graph([node("Neg", "x", "b")], [], [info("b", None)])
+    nodes = [node("If", "c", "y", then_branch=body, else_branch=other)]
+    proto = model(nodes, [info("x", [1, 4, 5, 5]), info("c", [], 9)], [info("y", None)], {"w": some(4, 4, 1, 1)})
+    decisions = dispatch(api.from_onnx(proto).graph)
+    assert {each.op: d.reason for each, d in decisions.items()} == {
+        "If": "it has bodies",
+        "Conv": "it stands in a body",
+        "Neg": "it stands in a body",
+    }
+
+
+def test_overrides_win_and_say_so():
+    decisions = dispatch(network(), floating=["first", "behind"], quantized=["before"])
+    found = {each.name: str(d.reason) for each, d in decisions.items() if "asked" in d.reason}
+    assert found == {
+        "before": "it was asked to be",
+        "first": "it was asked to stay so",
+        "behind": "it was asked to stay so",
+    }
+
+
+def test_overrides_name_nodes_or_their_results_and_no_shapes():
+    assert places("all-in", floating=["odd"])["odd"] is Place.FLOATING
+    with pytest.raises(DiagnosticError) as caught:
+        dispatch(network(), floating=["nobody"], quantized=["gather"])
+    assert [finding.code for finding in caught.value.diagnostics] == ["QUANT0101", "QUANT0102"]
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(ValueError, match="'pursus'"):
+        dispatch(network(), "pursus")
+
+
+def test_decisions_are_counted_printed_and_the_same_every_time():
+    decisions = dispatch(network())
+    assert counts(decisions) == {Place.QUANTIZED: 6, Place.FLOATING: 2, Place.INDEX: 3}
+    assert remains(decisions) == [
+        ("Relu", "no operator with weights reaches it", 1),
+        ("com.example.Odd", "nothing is known of the operator", 1),
+    ]
+    lines = as_text(decisions).splitlines()
+    assert lines[1].split() == ["Conv", "first", "quantized", "it", "has", "weights"]
+    assert lines == as_text(dispatch(network())).splitlines()
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
+    prepared, report = api.prepare(api.from_onnx(case.model), verify=False)
+    for method in Method:
+        decisions = dispatch(prepared.graph, method)
+        assert len(decisions) == report.nodes_after
+        for each, decision in decisions.items():
+            assert decision.reason
+            if decision.place is Place.QUANTIZED:
+                assert any(str(getattr(value.fact, "dtype", "float")).find("float") >= 0 for value in each.results)

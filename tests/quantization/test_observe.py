@@ -1,0 +1,134 @@
+"""Statistics: streams and shards give the same as all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization.observe import BINS, Histogram, Statistics, remember, remembered
+
+arrays = st.lists(
+    st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20).map(lambda x: np.asarray(x, np.float32)),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+def _state(batches, axis=None):
+    state = Statistics(axis)
+    for batch in batches:
+        state.add(batch, samples=len(batch))
+    return state
+
+
+def _batches(seed=0, counts=(3, 1, 5, 2)):
+    r = np.random.default_rng(seed)
+    return [(r.normal(size=(n, 4, 3)) * 10 ** r.uniform(-2, 2)).astype(np.float32) for n in counts]
+
+
+@given(arrays)
+def test_a_histogram_counts_every_number(found):
+    histogram = Histogram()
+    for x in found:
+        histogram.add(x)
+    assert histogram.counts.sum() == sum(x.size for x in found)
+
+
+@given(arrays, st.integers(0, 6))
+def test_merged_histograms_are_the_histogram_of_all(found, cut):
+    first, second, both = Histogram(), Histogram(), Histogram()
+    for index, x in enumerate(found):
+        (first if index < cut else second).add(x)
+        both.add(x)
+    merged = first.merge(second)
+    assert merged.exponent == both.exponent
+    assert np.array_equal(merged.counts, both.counts)
+    assert np.array_equal(second.merge(first).counts, both.counts)
+
+
+@given(arrays)
+def test_numbers_lie_in_their_bins(found):
+    x = np.concatenate(found)
+    histogram = Histogram()
+    histogram.add(x)
+    # Near an edge float32 may decide for the bin beside it.
+    expected, _ = np.histogram(x.astype(np.float64), bins=np.arange(-BINS, BINS + 1) * histogram.width)
+    assert np.abs(np.cumsum(expected) - np.cumsum(histogram.counts)).max() <= np.sum(
+        np.abs(x / histogram.width - np.rint(x / histogram.width)) < 2e-3
+    )
+
+
+def test_statistics_know_ends_of_channels_and_squares():
+    batches = _batches()
+    whole = np.concatenate(batches)
+    state = _state(batches, axis=1)
+    assert np.array_equal(state.lows, whole.min(axis=(0, 2)))
+    assert np.array_equal(state.highs, whole.max(axis=(0, 2)))
+    assert (state.low, state.high) == (whole.min(), whole.max())
+    assert state.squares == pytest.approx(np.sum(whole.astype(np.float64) ** 2), rel=1e-5)
+    assert (state.samples, state.elements) == (11, whole.size)
+
+
+def test_moving_averages_do_not_depend_on_batches():
+    whole = np.concatenate(_batches())
+    one = _state([whole])
+    many = _state([whole[i : i + 1] for i in range(len(whole))])
+    assert one.moving == pytest.approx(many.moving)
+
+
+def test_a_moving_average_of_one_sample_is_that_sample():
+    assert _state([np.asarray([[-2.0, 3.0]], np.float32)]).moving == pytest.approx((-2.0, 3.0))
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_merged_statistics_are_those_of_all(cut):
+    batches = _batches()
+    merged = _state(batches[:cut], 1).merge(_state(batches[cut:], 1))
+    whole = _state(batches, 1)
+    assert np.array_equal(merged.lows, whole.lows)
+    assert np.array_equal(merged.highs, whole.highs)
+    assert np.array_equal(merged.histogram.counts, whole.histogram.counts)
+    assert merged.moving == pytest.approx(whole.moving)
+    assert merged.squares == pytest.approx(whole.squares)
+    assert (merged.samples, merged.elements) == (whole.samples, whole.elements)
+
+
+def test_memory_does_not_grow_with_samples():
+    state = Statistics(1)
+    sizes = []
+    for batch in _batches(counts=(2,) * 50):
+        state.add(batch, samples=2)
+        sizes.append(state.histogram.counts.nbytes + state.lows.nbytes + state.highs.nbytes)
+    assert len(set(sizes)) == 1
+
+
+def test_statistics_are_remembered(tmp_path):
+    states = {"a": _state(_batches(), 1), "b.c/d": _state(_batches(3))}
+    remember(tmp_path / "s.npz", states)
+    found = remembered(tmp_path / "s.npz", ["b.c/d", "a"])
+    for name, state in states.items():
+        assert found[name].axis == state.axis
+        assert np.array_equal(found[name].histogram.counts, state.histogram.counts)
+        assert found[name].histogram.exponent == state.histogram.exponent
+        assert found[name].moving == state.moving
+
+
+def test_statistics_of_another_model_are_refused(tmp_path):
+    remember(tmp_path / "s.npz", {"a": _state(_batches())})
+    with pytest.raises(DiagnosticError, match="QUANT0009"):
+        remembered(tmp_path / "s.npz", ["b"])
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 nothing", b"\x93NUMPY"])
+def test_a_damaged_file_of_statistics_is_refused(tmp_path, content):
+    (tmp_path / "s.npz").write_bytes(content)
+    with pytest.raises(DiagnosticError, match="QUANT0009"):
+        remembered(tmp_path / "s.npz", [])
+
+
+def test_an_empty_batch_changes_nothing():
+    state = Statistics()
+    state.add(np.zeros((0, 3), np.float32), samples=0)
+    assert (state.samples, state.low, state.high) == (0, 0.0, 0.0)

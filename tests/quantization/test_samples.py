@@ -1,0 +1,209 @@
+"""Calibration data: from wherever they come, the same runs; what does not fit is told before work starts."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization.samples import gather, spread
+from tests.models import model, node, typed
+
+R = np.random.default_rng(0)
+X = R.normal(size=(7, 3, 4)).astype(np.float32)
+
+
+def _graph(shape=("N", 3, 4)):
+    return gp.from_onnx(model([node("Relu", ["x"], ["y"])], [("x", list(shape))], [("y", list(shape))])).graph
+
+
+def _two():
+    inputs = [("a", ["N", 2]), ("b", ["N", 2])]
+    return gp.from_onnx(model([node("Add", ["a", "b"], ["y"])], inputs, [("y", ["N", 2])])).graph
+
+
+def _all(samples, batch=3):
+    return [inputs for inputs, _ in samples.runs(batch)]
+
+
+def _stacked(samples, name="x", batch=3):
+    return np.concatenate([inputs[name] for inputs in _all(samples, batch)])
+
+
+def test_runs_hold_up_to_a_batch_of_samples():
+    samples = gather(_graph(), {"x": X})
+    assert [count for _, count in samples.runs(3)] == [3, 3, 1]
+    assert np.array_equal(_stacked(samples), X)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "compressed"])
+def test_an_archive_gives_the_same_as_an_array(tmp_path, save):
+    save(tmp_path / "x.npz", x=X)
+    assert np.array_equal(_stacked(gather(_graph(), tmp_path / "x.npz")), X)
+
+
+def test_an_array_in_fortran_order_is_read_whole(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.asfortranarray(X))
+    assert np.array_equal(_stacked(gather(_graph(), tmp_path / "x.npz")), X)
+
+
+def test_a_folder_has_a_file_for_each_input(tmp_path):
+    a, b = R.normal(size=(4, 2)).astype(np.float32), R.normal(size=(4, 2)).astype(np.float32)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    samples = gather(_two(), tmp_path)
+    assert np.array_equal(_stacked(samples, "a"), a)
+    assert np.array_equal(_stacked(samples, "b"), b)
+
+
+def test_files_of_a_folder_follow_one_another(tmp_path):
+    for index in range(3):
+        np.save(tmp_path / f"{index}.npy", X[2 * index : 2 * index + 2])
+    assert np.array_equal(_stacked(gather(_graph(), str(tmp_path))), X[:6])
+
+
+def test_an_input_may_have_a_folder(tmp_path):
+    (tmp_path / "x").mkdir()
+    np.save(tmp_path / "x" / "one.npy", X)
+    assert np.array_equal(_stacked(gather(_graph(), tmp_path)), X)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda items: items, lambda items: lambda: iter(items), iter], ids=["list", "function", "iterator"]
+)
+def test_iterables_give_runs(wrap):
+    samples = gather(_graph(), wrap([{"x": X[:4]}, {"x": X[4:]}]))
+    assert np.array_equal(_stacked(samples), X)
+
+
+def test_items_may_be_arrays_in_the_order_of_inputs():
+    items = [(np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32))]
+    assert _all(gather(_two(), items))[0]["b"].tolist() == [[0, 0]]
+
+
+def test_a_fixed_axis_is_a_whole_run():
+    samples = gather(_graph((1, 3, 4)), {"x": X})
+    assert [count for _, count in samples.runs(5)] == [1] * 7
+
+
+def test_a_fixed_batch_of_more_takes_so_many_at_once():
+    runs = _all(gather(_graph((2, 3, 4)), {"x": X[:6]}))
+    assert [inputs["x"].shape for inputs in runs] == [(2, 3, 4)] * 3
+
+
+def test_entries_may_be_whole_inputs():
+    assert np.array_equal(np.stack([run["x"] for run in _all(gather(_graph((3, 4)), {"x": X}))]), X)
+
+
+def test_an_input_that_is_the_same_in_every_run_is_given_once():
+    inputs = [("x", ["N", 2]), ("s", [2])]
+    graph = gp.from_onnx(model([node("Mul", ["x", "s"], ["y"])], inputs, [("y", ["N", 2])])).graph
+    samples = gather(graph, {"x": np.ones((5, 2), np.float32), "s": np.asarray([[1.0, 2.0]], np.float32)})
+    assert all(run["s"].tolist() == [1.0, 2.0] for run in _all(samples))
+
+
+def test_runs_of_several_inputs_with_other_layouts_are_whole():
+    inputs = [("x", ["N", 2]), typed("r", [], TensorProto.FLOAT)]
+    graph = gp.from_onnx(model([node("Mul", ["x", "r"], ["y"])], inputs, [("y", ["N", 2])])).graph
+    items = [{"x": np.ones((1, 2), np.float32), "r": np.float32(i)} for i in range(3)]
+    assert [float(run["r"]) for run in _all(gather(graph, items))] == [0, 1, 2]
+
+
+def test_samples_are_taken_and_left_out():
+    samples = gather(_graph(), {"x": X})
+    assert np.array_equal(_stacked(samples.take(frozenset({1, 5}))), X[[1, 5]])
+    rest = np.concatenate([inputs["x"] for inputs, _ in samples.runs(3, leave_out=frozenset({1, 5}))])
+    assert np.array_equal(rest, X[[0, 2, 3, 4, 6]])
+
+
+@pytest.mark.parametrize(("data", "code"), [
+    pytest.param({}, "QUANT0002", id="nothing"),
+    pytest.param({"z": X}, "QUANT0002", id="another name"),
+    pytest.param({"x": X[:, :2]}, "QUANT0002", id="another shape"),
+    pytest.param({"x": X[0, 0]}, "QUANT0002", id="another rank"),
+    pytest.param({"x": X[:0]}, "QUANT0002", id="no sample"),
+    pytest.param(3, "QUANT0001", id="a number"),
+    pytest.param("nowhere.npz", "QUANT0001", id="no file"),
+])  # fmt: skip
+def test_what_does_not_fit_is_told(data, code):
+    with pytest.raises(DiagnosticError, match=code):
+        gather(_graph(), data)
+
+
+def test_all_that_does_not_fit_is_told_at_once():
+    with pytest.raises(DiagnosticError) as error:
+        gather(_two(), {"a": X, "c": X})
+    assert len(error.value.diagnostics) == 3
+
+
+def test_inputs_must_have_as_many_samples():
+    with pytest.raises(DiagnosticError, match="a 3, b 2"):
+        gather(_two(), {"a": np.ones((3, 2), np.float32), "b": np.ones((2, 2), np.float32)})
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_none_are_refused(number):
+    x = X.copy()
+    x[4, 0, 0] = number
+    with pytest.raises(DiagnosticError, match="QUANT0003"):
+        _all(gather(_graph(), {"x": x}))
+
+
+def test_numbers_that_do_not_fit_the_type_are_refused():
+    with pytest.raises(DiagnosticError, match="RUN0007"):
+        _all(gather(_graph(), {"x": X.astype(np.float64) + 1e-12}))
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x09\x00"])
+def test_a_damaged_file_is_told(tmp_path, content):
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(DiagnosticError, match="QUANT0001"):
+        gather(_graph(), tmp_path)
+
+
+def test_a_header_that_promises_more_than_there_is_is_told(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    whole = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(whole[:-8])
+    with pytest.raises(DiagnosticError, match="QUANT0001"):
+        _all(gather(_graph(), tmp_path))
+
+
+def test_a_header_that_promises_very_much_takes_no_memory(tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': True, 'shape': (4000000000, 3, 4), }"
+    header += b" " * (118 - len(header) - 1) + b"\n"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(DiagnosticError, match="QUANT0001"):
+        gather(_graph(), tmp_path)
+
+
+def test_objects_are_not_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.asarray([{}, {}], object), allow_pickle=True)
+    with pytest.raises(DiagnosticError, match="QUANT0001"):
+        gather(_graph(), tmp_path)
+
+
+def test_names_do_not_lead_out_of_the_folder(tmp_path):
+    graph = gp.from_onnx(model([node("Relu", ["../x"], ["y"])], [("../x", ["N", 2])], [("y", ["N", 2])])).graph
+    (tmp_path / "inside").mkdir()
+    np.save(tmp_path / "x.npy", np.ones((2, 2), np.float32))
+    with pytest.raises(DiagnosticError, match="QUANT0002"):
+        gather(graph, tmp_path / "inside")
+
+
+def test_other_files_of_an_archive_do_not_matter(tmp_path):
+    np.savez(tmp_path / "x.npz", x=X)
+    with zipfile.ZipFile(tmp_path / "x.npz", "a") as archive:
+        archive.writestr("readme.txt", "words")
+    assert np.array_equal(_stacked(gather(_graph(), tmp_path / "x.npz")), X)
+
+
+@pytest.mark.parametrize(("count", "wanted", "expected"), [
+    (3, 5, {0, 1, 2}), (10, 2, {0, 9}), (9, 3, {0, 4, 8}), (4, 0, set()),
+])  # fmt: skip
+def test_places_are_spread(count, wanted, expected):
+    assert spread(count, wanted) == expected
