@@ -56,7 +56,8 @@ def OneHot(indices: Numbers1, depth: Numbers2, values: Filler, *, axis: int = -1
     wanted = np.where(wanted < 0, wanted + count, wanted)
     place = axis % (indices.ndim + 1)
     steps = np.arange(count).reshape([-1 if i == place else 1 for i in range(indices.ndim + 1)])
-    return np.where(np.expand_dims(wanted, place) == steps, values[1], values[0])
+    # Slices, not elements: those of text would turn into a type of fixed width.
+    return np.where(np.expand_dims(wanted, place) == steps, values[1:2], values[:1])
 
 
 def _non_zero_shape(x: TensorFact) -> TensorFact:
@@ -106,8 +107,10 @@ def Unique(x: Old, *, axis: int | None = None, sorted: int = 1) -> tuple[Old, Pl
 
     Source: ONNX Unique-11.
     """
-    values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
-    inverse = inverse.reshape(-1)
+    # NumPy compares no slices of text: places in the ascending order of the words stand for them.
+    words, coded = np.unique(x, return_inverse=True) if x.dtype == object else (None, x)
+    values, first, inverse, counts = np.unique(coded.reshape(x.shape), True, True, True, axis=axis)
+    values, inverse = values if words is None else words[values], inverse.reshape(-1)
     if not sorted:
         order = np.argsort(first, kind="stable")
         rank = np.empty_like(order)
