@@ -27,7 +27,7 @@ lint: .venv/check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/product
+types: .venv/check .venv/docs .venv/test
 	$(BIN)/pyright
 
 storeys: .venv/check

@@ -109,6 +109,25 @@ def test_3_2_1_types_are_names_arrays_and_tuples(kind):
     assert syntax(provisional(Y, before=f"fragment f( x: {kind} ) -> ( y: tensor )\n{{\n    y = relu(x)\n}}\n")) == []
 
 
+@pytest.mark.parametrize(
+    "default", ["n: extent[][] = [[1,2],[3],[]]", "n: (extent, logical)[] = [(1, true), (2, false)]"]
+)
+def test_3_2_1_defaults_are_literals_arrays_and_tuples_of_them(default):
+    assert syntax(provisional(Y, before=tensor_fragment(Y, parameters=f"x: tensor, {default}"))) == []
+
+
+@pytest.mark.parametrize("default", ["1 + 1", "m", "[length_of('ab')]", "k(x)"])
+def test_3_2_1_defaults_are_nothing_that_is_computed(default):
+    assert syntax(provisional(Y, before=tensor_fragment(Y, parameters=f"x: tensor, n: extent = {default}"))) == [
+        "NNEF0209"
+    ]
+
+
+def test_3_2_1_an_operation_has_a_parameter():
+    before = "fragment f() -> ( y: tensor )\n{\n    y = 1.0\n}\n"
+    assert syntax(provisional(Y, before=before)) == ["NNEF0206"]
+
+
 # ── 3.2.2 definition of graphs ──
 
 
@@ -138,6 +157,16 @@ def test_3_2_2_tuples_and_arrays_stand_on_the_left_side():
 
 def test_3_2_2_semicolons_may_stand_behind_assignments():
     assert syntax(provisional("a = relu(x);", "b = relu(a)", "y = relu(b);")) == []
+
+
+@pytest.mark.parametrize("parameter", ["x: tensor", "x = 1.0"])
+def test_3_2_2_parameters_of_a_graph_have_neither_type_nor_default(parameter):
+    assert syntax(provisional(Y).replace("graph main( x )", f"graph main( {parameter} )")) != []
+
+
+def test_3_2_2_bodies_and_argument_lists_are_not_empty():
+    assert syntax("version 1.0\ngraph main( x ) -> ( y )\n{\n}\n") == ["NNEF0206"]
+    assert syntax(provisional("y = relu()")) == ["NNEF0206"]
 
 
 # ── 3.2.3 compositional description ──
@@ -171,6 +200,15 @@ def test_3_2_3_ranges_are_open_at_either_end():
     )
 
 
+def test_3_2_3_operators_have_signs_and_parentheses():
+    assert shape("[+2, -(-3), (1 + 2) * 3, 1 if !(!true) else 2]") == (2, 3, 9, 1)
+
+
+@pytest.mark.parametrize("arguments", ["x = [1]", "[1], [2]"])
+def test_3_2_3_a_built_in_function_takes_one_argument_without_a_name(arguments):
+    assert syntax(provisional(Y, before=tensor_fragment(f"a = length_of({arguments})", Y))) == ["NNEF0201"]
+
+
 # ── 3.2.4 whole documents ──
 
 
@@ -192,6 +230,16 @@ def test_3_2_4_neither_version_nor_graph_may_be_missing(text):
 @pytest.mark.parametrize("statement", ["y = x + x", "y = relu(relu(x))", "y = x", "y = reshape(x, shape = [1 + 1])"])
 def test_3_2_4_the_body_of_the_graph_is_flat(statement):
     assert codes(checked(provisional(statement)).diagnostics) == ["NNEF0336"]
+
+
+@pytest.mark.parametrize("version", ["1", "'1.0'", "1.0.0", "one"])
+def test_3_2_4_the_version_is_a_major_and_a_minor_number(version):
+    assert codes(read(provisional(Y).replace("1.0", version, 1), Edition.PROVISIONAL).diagnostics) != []
+
+
+def test_3_2_4_the_graph_is_one_and_comes_last():
+    assert syntax(provisional(Y) + tensor_fragment(Y)) == ["NNEF0205"]
+    assert syntax(provisional(Y) + provisional(Y).replace("version 1.0\n", "")) == ["NNEF0205"]
 
 
 # ── 3.3.1 declarations, invocations, assignments ──
@@ -275,6 +323,38 @@ def test_3_3_1_arrays_are_unpacked_into_names():
     assert findings(provisional("[a, b] = split(x, axis = 1, ratios = [1, 2])", "y = concat([b, a], axis = 1)")) == []
 
 
+def test_3_3_1_names_belong_to_their_fragments():
+    before = tensor_fragment("t = relu(x)", "y = tanh(t)") + tensor_fragment("t = tanh(x)", "y = relu(t)", name="g")
+    text = provisional("t = f(x)", "y = g(t)", before=before)
+    assert findings(text) == []
+    assert operations(evaluated(text)) == ["external", "relu", "tanh", "tanh", "relu"]
+
+
+def test_3_3_1_a_standard_operation_is_declared_already():
+    before = tensor_fragment("y = tanh(x)", name="relu")
+    assert codes(checked(provisional(Y, before=before)).diagnostics) == ["NNEF0301"]
+
+
+def test_3_3_1_defaults_may_be_given_other_values():
+    before = tensor_fragment("y = leaky_relu(x, alpha = k)", parameters="x: tensor, k: scalar = 0.5")
+    expansion = evaluated(provisional("a = f(x)", "y = f(a, k = 3.0)", before=before))
+    assert [each.attributes["alpha"] for each in expansion.operations[1:]] == [0.5, 3.0]
+
+
+def test_3_3_1_names_of_a_fragment_are_assigned_before_they_are_used():
+    before = tensor_fragment("a = relu(b)", "b = relu(x)", "y = relu(a)")
+    assert codes(checked(provisional(Y, before=before)).diagnostics) == ["NNEF0302"]
+
+
+def test_3_3_1_arrays_within_tuples_stand_on_the_left():
+    before = tensor_fragment("[a, b], c = ([x, 1.0], x)", "y = a + b * c")
+    assert findings(provisional("y = f(x)", before=before)) == []
+
+
+def test_3_3_1_an_operation_may_restrict_its_arguments():
+    assert codes(findings(provisional("y = max_pool(x, size = [1,1,2,2], border = 'other')"))) == ["NNEF0603"]
+
+
 # ── 3.3.2 types ──
 
 
@@ -302,6 +382,32 @@ def test_3_3_2_casts(statement, code):
 
 def test_3_3_2_a_number_is_a_tensor_of_singular_shape():
     assert shape("shape_of(1.0)") == (1, 1)
+
+
+def test_3_3_2_coordinates_do_not_mix_with_scalars():
+    index = "i = argmax_pool(x, size = [1,1,2,2])"
+    assert codes(checked(provisional(index, "y = add(x, i)")).diagnostics) == ["NNEF0401"]
+    assert codes(checked(provisional("y = sample(x, x, size = [1,1,2,2])")).diagnostics) == ["NNEF0401"]
+    assert findings(provisional(index, "y = sample(x, i, size = [1,1,2,2])")) == []
+
+
+def test_3_3_2_arrays_of_arrays_have_items_of_any_length():
+    before = tensor_fragment("y = leaky_relu(x, alpha = k[1][1])", parameters="x: tensor, k: scalar[][]")
+    expansion = evaluated(provisional("y = f(x, k = [[1.0], [2.0, 3.0]])", before=before))
+    assert attributes(expansion)["alpha"] == 3.0
+
+
+@pytest.mark.parametrize(("given", "code"), [("(x, 1.0)", None), ("(x, 1.0, x)", "NNEF0401"), ("(x, 'a')", "NNEF0401")])
+def test_3_3_2_tuples_are_cast_item_by_item(given, code):
+    before = "fragment g( t: (tensor, tensor) ) -> ( y: tensor )\n{\n    a, b = t\n    y = a + b\n}\n"
+    before += tensor_fragment(f"y = g({given})")
+    assert codes(findings(provisional("y = f(x)", before=before))) == ([] if code is None else [code])
+
+
+@pytest.mark.parametrize(("value", "code"), [("2.5", None), ("'a'", "NNEF0411"), ("[x]", "NNEF0411")])
+def test_3_3_2_what_is_assigned_to_a_result_has_its_type(value, code):
+    found = checked(provisional(Y, before=tensor_fragment(f"y = {value}"))).diagnostics
+    assert codes(found) == ([] if code is None else [code])
 
 
 # ── 3.3.3 expressions ──
@@ -443,6 +549,61 @@ def test_3_3_3_several_results_feed_a_tuple():
     assert operations(evaluated(provisional("y = f(x)", before=before))) == ["external", "moments", "sub"]
 
 
+@pytest.mark.parametrize("items", ["1, 'a'", "1, 0.5", "1, [2]"])
+def test_3_3_3_items_of_an_array_have_one_type(items):
+    before = tensor_fragment(f"a = [{items}]", Y)
+    assert codes(checked(provisional(Y, before=before)).diagnostics) == ["NNEF0403"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        pytest.param("[1,2][0.0]", "NNEF0406", id="an index that is a scalar"),
+        pytest.param("[1,2]['a':]", "NNEF0406", id="a range that begins at a string"),
+        pytest.param("3[0]", "NNEF0406", id="an item of a number"),
+        pytest.param("length_of(3)", "NNEF0409", id="the length of a number"),
+        pytest.param("range_of(3)", "NNEF0409", id="the range of a number"),
+        pytest.param("extent([1])", "NNEF0409", id="a cast of an array"),
+        pytest.param("1 if 2 else 3", "NNEF0408", id="a condition that is not logical"),
+        pytest.param("1 if true else 'a'", "NNEF0404", id="branches of two types"),
+        pytest.param("[i for i in [1,2] if i]", "NNEF0408", id="a filter that is not logical"),
+        pytest.param("[i for i in 3]", "NNEF0412", id="a loop through a number"),
+    ],
+)
+def test_3_3_3_expressions_of_other_types_are_invalid(expression, code):
+    before = tensor_fragment(f"a = {expression}", Y)
+    assert codes(checked(provisional(Y, before=before)).diagnostics) == [code]
+
+
+def test_3_3_3_comparisons_compare_values_of_one_type():
+    assert shape("[1 if 'a' != 'b' && true == true && 0.5 >= 0.5 && 2 > 1 else 2]") == (1,)
+
+
+@pytest.mark.parametrize(("given", "found"), [("[7]", (7, 1)), ("[7,2]", (7, 2)), ("[7,2,3]", (7, 2, 3))])
+def test_3_3_3_a_shape_has_two_extents_at_least(given, found):
+    before = tensor_fragment("y = reshape(x, shape = shape_of(x))")
+    assert attributes(evaluated(provisional("y = f(x)", before=before, shape=given)))["shape"] == found
+
+
+def test_3_3_3_scalars_are_truncated_downwards():
+    assert shape("[extent(-1.5) + 3]") == (1,)
+
+
+def test_3_3_3_operators_are_chained_by_precedence():
+    before = tensor_fragment("y = b + c * d", parameters="b: tensor, c: tensor, d: tensor")
+    assert operations(evaluated(provisional("y = f(x, x, x)", before=before))) == ["external", "mul", "add"]
+
+
+def test_3_3_3_of_several_results_one_is_chosen_by_its_subscript():
+    chosen = tensor_fragment("y = relu(moments(x, axes = [0])[1])")
+    expansion = evaluated(provisional("y = f(x)", before=chosen))
+    assert operations(expansion) == ["external", "moments", "relu"]
+    (operand,) = expansion.operations[-1].inputs()
+    assert operand is [*expansion.operations[1].outputs()][1]
+    whole = tensor_fragment("y = relu(moments(x, axes = [0]))")
+    assert codes(checked(provisional("y = f(x)", before=whole)).diagnostics) == ["NNEF0401"]
+
+
 # ── 3.3.4 propagation of shapes ──
 
 LINEAR = "y = linear(x, variable(shape = [5, shape_of(x)[1]], label = 'w'))"
@@ -457,6 +618,14 @@ def test_3_3_4_extents_may_stay_open():
 def test_3_3_4_shapes_of_variables_must_not_depend_on_them():
     assert codes(findings(provisional("y = f(x)", before=tensor_fragment(LINEAR), shape="[10, 0]"))) == ["NNEF0513"]
     assert codes(findings(provisional("y = f(x)", before=tensor_fragment(LINEAR), shape="[0, 10]"))) == []
+
+
+def test_3_3_4_extents_given_later_count_as_if_they_were_written():
+    before = tensor_fragment("y = reshape(x, shape = [shape_of(x)[0] * 10])")
+    later = evaluated(provisional("y = f(x)", before=before, shape="[0, 10]"), {"x": [4, 10]})
+    at_once = evaluated(provisional("y = f(x)", before=before, shape="[4, 10]"))
+    assert attributes(later) == attributes(at_once)
+    assert attributes(later)["shape"] == (40,)
 
 
 # ── 3.3.5 names of tensors ──

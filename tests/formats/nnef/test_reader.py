@@ -488,6 +488,71 @@ def test_what_other_tools_write_is_a_warning_for_a_tolerant_reader(tmp_path):
     assert [node.word for node in graph] == ["add", "relu"]
 
 
+MISFITS = [
+    pytest.param("y = softmax(x, axes = 1);", "axes", (1,), id="an integer for an array"),
+    pytest.param(
+        "e = constant(shape = [], value = [0.5]); y = l2_normalization(x, axes = [1], epsilon = e);",
+        "epsilon",
+        0.5,
+        id="a constant for a scalar",
+    ),
+    pytest.param(
+        "e = constant(shape = [1], value = [0.5]); y = l2_normalization(x, axes = [1], epsilon = e);",
+        "epsilon",
+        0.5,
+        id="a constant of rank 1 for a scalar",
+    ),
+    pytest.param(
+        "y = l2_normalization(x, axes = [1], epsilon = [0.5]);",
+        "epsilon",
+        0.5,
+        id="an array of one number for a scalar",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statements", "attribute", "value"), MISFITS)
+def test_arguments_that_other_tools_misfit_are_warnings_for_a_tolerant_reader(tmp_path, statements, attribute, value):
+    path = saved(tmp_path, document("x = external(shape = [2, 3])", *statements.rstrip(";").split("; ")))
+    assert refused(path) == ["NNEF0401"]
+    graph, findings = read(path, tolerant=True)
+    assert [(finding.code, finding.severity) for finding in findings] == [("NNEF0401", "warning")]
+    assert graph.outputs[0].producer is not None
+    assert graph.outputs[0].producer.attributes[attribute] == value
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param(["y = softmax(x, axes = 1.0)"], id="a real for an array of integers"),
+        pytest.param(["y = l2_normalization(x, axes = [1], epsilon = [0.5, 0.5])"], id="two numbers for a scalar"),
+        pytest.param(["y = l2_normalization(x, axes = [1], epsilon = x)"], id="a tensor of the run for a scalar"),
+        pytest.param(
+            ["e = constant(shape = [2], value = [0.5, 0.1])", "y = l2_normalization(x, axes = [1], epsilon = e)"],
+            id="a constant of two numbers for a scalar",
+        ),
+    ],
+)
+def test_a_tolerant_reader_does_not_guess_what_an_argument_means(tmp_path, statements):
+    path = saved(tmp_path, document("x = external(shape = [2, 3])", *statements))
+    with pytest.raises(DiagnosticError) as caught:
+        read(path, tolerant=True)
+    assert {finding.code for finding in caught.value.diagnostics} == {"NNEF0401"}
+
+
+def test_an_integer_for_an_array_goes_into_fragments_too(tmp_path):
+    text = document(
+        "x = external(shape = [2, 3])",
+        "y = mine(x, axes = 1)",
+        before="extension KHR_enable_fragment_definitions;\n"
+        "fragment mine(x: tensor<scalar>, axes: integer[]) -> (y: tensor<scalar>)\n{\n"
+        "    y = softmax(x, axes = axes);\n}\n",
+    )
+    graph, _ = read(saved(tmp_path, text), tolerant=True)
+    assert graph.outputs[0].producer is not None
+    assert graph.outputs[0].producer.attributes["axes"] == (1,)
+
+
 def test_names_before_they_became_identifiers_are_noted(tmp_path):
     text = document(
         "x = external(shape = [2])", '# originally {"y_1": "y.1", "x": "a b"}\n    y_1 = relu(x)', outputs="y_1"

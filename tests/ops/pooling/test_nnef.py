@@ -203,8 +203,39 @@ def test_padding_that_counts_is_said_unless_it_hangs_over(attributes):
     assert words == (None if attributes.get("ceil_mode") else ["avg_pool"])
 
 
-def test_places_are_not_said():
-    assert there_and_back(MaxPool, [random(1, 1, 4)], outputs=2, kernel_shape=(2,)) is None
+@pytest.mark.parametrize("storage_order", [0, 1])
+@pytest.mark.parametrize("attributes", POOLS)
+def test_saying_places_keeps_their_meaning(attributes, storage_order):
+    x = random(2, 3, 6, 7)
+    words = there_and_back(MaxPool, [x], outputs=2, storage_order=storage_order, **attributes)
+    assert words is not None
+    assert words[0] == "max_pool_with_index"
+
+
+@pytest.mark.parametrize(
+    ("dims", "attributes"),
+    [
+        ((1, 2, 9), {"kernel_shape": (3,), "strides": (2,), "pads": (1, 2), "dilations": (2,)}),
+        ((2, 1, 5, 4, 6), {"kernel_shape": (2, 3, 2), "strides": (1, 1, 2), "pads": (0, 1, 1, 1, 1, 0)}),
+        ((1, 1, 3, 5), {"kernel_shape": (1, 1)}),
+    ],
+)
+def test_places_of_any_rank_are_said(dims, attributes):
+    for x in (random(*dims), np.zeros(dims, np.float32)):
+        words = there_and_back(MaxPool, [x], outputs=2, **attributes)
+        assert words is not None
+        assert words[0] == "max_pool_with_index"
+
+
+def test_a_place_that_is_the_position_in_the_one_window_is_said_alone():
+    x = random(1, 1, 3, 4)
+    assert there_and_back(MaxPool, [x], outputs=2, kernel_shape=(3, 4)) == ["max_pool_with_index"]
+
+
+def test_places_are_not_said_where_they_are_not_exact():
+    huge = np.zeros((2, 1, (1 << 23) + 8), np.float32)
+    assert there_and_back(MaxPool, [huge], outputs=2, kernel_shape=(1 << 22,), strides=(1 << 22,)) is None
+    assert there_and_back(MaxPool, [random(1, 1, 4)], outputs=2, symbolic=True, kernel_shape=(2,)) is None
 
 
 def test_global_pools_are_reductions():

@@ -60,20 +60,23 @@ _TOLERATED = frozenset({"NNEF0301", "NNEF0334", "NNEF0335"})
 class Checked:
     """A document, the operations it can call, and what is wrong with it.
 
-    `symbols` are integers that a vendor's extension declares by name: extents left open.
+    `symbols` are integers that a vendor's extension declares by name: extents left open. `has_misfits` says that some
+    arguments, which a tolerant reader let pass, must be brought into the form of their parameters.
     """
 
     document: Document
     operations: Operations
     symbols: tuple[str, ...]
     diagnostics: list[Diagnostic]
+    has_misfits: bool = False
 
 
 def check(document: Document, *, limits: Limits = DEFAULT, tolerant: bool = False) -> Checked:
     """Check every rule that needs no values: those of declarations, invocations, assignments and types.
 
     `tolerant` turns what other tools are known to write into warnings: standard operations declared anew, fragments and
-    operators without their extension.
+    operators without their extension, an integer for an array of integers, a tensor or an array of one number for a
+    scalar.
 
     Raises:
         ValueError: the document was not read from a source.
@@ -107,13 +110,14 @@ class _Checker:
         self._extensions()
         own = self._declarations()
         operations = Operations(standard(document.edition), own, document.unread, self._prefixes)
-        self._inference = Inference(document.edition, operations, self._findings, self._limits)
+        self._inference = Inference(document.edition, operations, self._findings, self._limits, tolerant=self._tolerant)
         for fragment in document.fragments:
             self._declaration(fragment, declaration_of(fragment))
         if document.graph is not None:
             self._graph(document.graph)
         self._deprecated()
-        return Checked(document, operations, self._symbols, self._findings.ordered())
+        found = self._findings.ordered()
+        return Checked(document, operations, self._symbols, found, self._inference.has_misfits)
 
     def _error(self, code: str, message: str, node: Node, help: str | None = None) -> None:
         self._findings.error(code, message, node, help)

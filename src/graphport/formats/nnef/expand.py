@@ -39,7 +39,7 @@ from graphport.formats.nnef.syntax import (
     Tuple,
     Unary,
 )
-from graphport.formats.nnef.types import GENERIC, ArrayOf, Primitive, TensorOf, TupleOf, Type
+from graphport.formats.nnef.types import GENERIC, SCALAR, ArrayOf, Primitive, TensorOf, TupleOf, Type
 from graphport.formats.nnef.walk import Steps, run
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.formats.nnef.check import Checked
-    from graphport.formats.nnef.declare import Declaration
+    from graphport.formats.nnef.declare import Declaration, Formal
     from graphport.formats.nnef.emit import Infer, Shapes
     from graphport.formats.nnef.evaluate import Value
     from graphport.formats.nnef.limits import Limits
@@ -99,6 +99,7 @@ class _Expander:
         self._edition = document.edition
         self._is_final = document.edition is Edition.FINAL
         self._operations = checked.operations
+        self._has_misfits = checked.has_misfits
         self._findings = Findings(source, limits.findings)
         self._reporter = Reporter(self._findings)
         self._budget = Budget(limits, len(source.text or ""), self._reporter)
@@ -402,7 +403,7 @@ class _Expander:
         declaration = self._operations.find(node.name)
         if declaration is None or not declaration.is_expanded:
             return self._made(node, declaration, values, frame, target)
-        bound = self._bound(node, declaration, values)
+        bound = self._bound(node, declaration, values, frame)
         return (yield self._fragment(node, declaration, bound, frame))
 
     def _made(
@@ -413,12 +414,12 @@ class _Expander:
             if not self._operations.is_opaque(node.name):
                 raise Abandoned
             return self._emitter.vendor(node, values, frame, target)
-        bound = self._bound(node, declaration, values)
+        bound = self._bound(node, declaration, values, frame)
         return self._emitter.call(
             declaration, bound, self._generic(node, declaration, bound, frame), node, frame, target
         )
 
-    def _bound(self, node: Call, declaration: Declaration, values: list[Value]) -> dict[str, Value]:
+    def _bound(self, node: Call, declaration: Declaration, values: list[Value], frame: Frame) -> dict[str, Value]:
         """A value for every parameter."""
         plan = self._binder.plan(declaration, node)
         if plan is None:
@@ -428,7 +429,27 @@ class _Expander:
         for value, index in zip(values, plan.formals, strict=True):
             formal = formals[index]
             bound[formal.name] = as_type(value, formal.type) if formal.is_cast else value
+        if self._has_misfits:
+            for formal in declaration.formals:
+                if not formal.takes_tensors:
+                    bound[formal.name] = self._fitted(formal, bound[formal.name], node, frame)
         return bound
+
+    def _fitted(self, formal: Formal, value: Value, node: Call, frame: Frame) -> Value:
+        """An integer as the array that `formal` is, a tensor or an array of one number as that number."""
+        if isinstance(formal.type, ArrayOf):
+            return cast("Value", value if isinstance(value, list) else [value])
+        if formal.type is not SCALAR:
+            return value
+        if isinstance(value, Tensor):
+            value = [value.literal] if value.literal is not None else _constant_values(value)
+        if not isinstance(value, list):
+            return value
+        numbers = cast("list[Value]", value)
+        if len(numbers) == 1:
+            return as_type(numbers[0], SCALAR)
+        message = f"'{formal.name}' of '{node.name}' is a tensor that is not one number of the text"
+        raise self._reporter.error("NNEF0401", message, node, frame, f"write the number: {formal.name} = 0.001")
 
     def _default_values(self, declaration: Declaration) -> dict[str, Value]:
         found = self._defaults.get(declaration.name)
@@ -489,6 +510,13 @@ def _abandon(target: Expression, frame: Frame) -> None:
             frame.values[node.text] = _FAULTY
         elif isinstance(node, Array | Tuple):
             waiting += node.items
+
+
+def _constant_values(tensor: Tensor) -> list[Value]:
+    """The numbers of a tensor that `constant` makes; none of any other."""
+    made = tensor.producer
+    values = made.attributes["value"] if made is not None and made.name == "constant" else ()
+    return list(values) if isinstance(values, tuple) else []
 
 
 def is_literal(items: tuple[Expression, ...]) -> bool:

@@ -121,8 +121,19 @@ class Deprecated:
 class Inference:
     """Types of the expressions of one document; what is wrong with them goes to `findings`."""
 
-    def __init__(self, edition: Edition, operations: Operations, findings: Findings, limits: Limits) -> None:
+    def __init__(
+        self,
+        edition: Edition,
+        operations: Operations,
+        findings: Findings,
+        limits: Limits,
+        *,
+        tolerant: bool = False,
+    ) -> None:
         self.deprecated = Deprecated()
+        self.has_misfits = False
+        """Whether a tolerant reader let an argument pass whose value must yet be brought into its parameter's form."""
+        self._tolerant = tolerant
         self._edition = edition
         self._is_final = edition is Edition.FINAL
         self._operations = operations
@@ -537,12 +548,22 @@ class Inference:
             formal = declaration.formals[index]
             wanted = formal.type if chosen is None else with_generic(formal.type, chosen)
             if given is not wanted and not castable(given, wanted):
-                self.fit(argument.value, given, wanted, f"'{formal.name}' of '{node.name}'", "NNEF0401")
+                what = f"'{formal.name}' of '{node.name}'"
+                if self._tolerant and _is_misfit(argument.value, given, wanted):
+                    self._misfit(argument.value, given, wanted, what)
+                else:
+                    self.fit(argument.value, given, wanted, what, "NNEF0401")
                 is_plain = False
             if argument.name is not None and formal.takes_tensors and self._is_final:
                 self.deprecated.named_tensors.append(argument)
                 is_plain = False
         return is_plain
+
+    def _misfit(self, node: Expression, given: Type, wanted: Type, what: str) -> None:
+        """Let an argument pass that other tools are known to write so."""
+        self.has_misfits = True
+        message = f"{what} is {self._spelled(wanted)}, not {self._spelled(given)}"
+        self._findings.warn("NNEF0401", message, node, _remedy(node, given, wanted))
 
     def _generic(
         self, node: Call, declaration: Declaration, plan: Plan | None, types: Sequence[Type], scope: Scope
@@ -680,6 +701,19 @@ def _is_integers_for_scalars(node: Expression, given: Type, wanted: Type) -> boo
                 castable(one, other) or _is_integers_for_scalars(each, one, other)
                 for each, one, other in zip(node.items, given.items, wanted.items, strict=True)
             )
+        case _:
+            return False
+
+
+def _is_misfit(node: Expression, given: Type, wanted: Type) -> bool:
+    """Whether one integer stands for an array of them, or a tensor or an array of one number for a scalar."""
+    match given, wanted:
+        case Primitive(), ArrayOf(Primitive() as item):
+            return given is INTEGER and item is INTEGER
+        case TensorOf(), Primitive():
+            return wanted is SCALAR and given.item in (SCALAR, ANY)
+        case ArrayOf(Primitive() as item), Primitive():
+            return wanted is SCALAR and item is SCALAR and isinstance(node, Array) and len(node.items) == 1
         case _:
             return False
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from graphport.ops.pooling.nnef import indices, pools
+from graphport.ops.pooling.nnef import indices, places, pools
 
-__all__ = ["indices", "pools"]
+__all__ = ["indices", "places", "pools"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.facts import UNKNOWN
 from graphport.ops.arithmetic import Mul, Sqrt
 from graphport.ops.convolution import ConvTranspose
 from graphport.ops.convolution.borders import Pairs, bordered, fact_of, known, said_padding
@@ -17,7 +18,10 @@ from graphport.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool,
 from graphport.ops.pooling.nnef.arrangement import Shaped, arranged
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -134,43 +138,12 @@ def debox(
     return found.restored(b, y)
 
 
-@MaxPool.lift("nnef")
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Shaped | None = None,
-    kernel_shape: Shaped,
-    pads: Shaped | None = None,
-    storage_order: int = 0,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...] | None:
-    """Padding never wins: an ignored border."""
-    del storage_order  # counts places, which NNEF counts otherwise
-    if b.count > 1 or fact_of(x).shape is None:
-        return None
-    said = said_padding(
-        b.dims(x)[2:],
-        kernel_shape,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-        ceil_mode=ceil_mode,
-    )
-    if said is None:
-        return None
-    border = "ignore" if _pads(said[0]) else "constant"
-    return _said(b, "max_pool", x, kernel_shape, said[0], border, strides, dilations)
-
-
-def _pads(padding: Pairs) -> bool:
+def has_padding(padding: Pairs) -> bool:
+    """Whether a window may cover more than the tensor, as it may with automatic padding."""
     return not padding or any(begin or end for begin, end in padding)
 
 
-def _said(
+def said_pool(
     b: Builder,
     word: str,
     x: Value,
@@ -179,11 +152,15 @@ def _said(
     border: str,
     strides: Shaped | None,
     dilations: Shaped | None,
+    *,
+    facts: Sequence[Fact] = (UNKNOWN,),
 ) -> tuple[Value, ...]:
+    """A pooling over all axes but the first two; it has a result for each of `facts`."""
     stride, dilation = steps(strides), steps(dilations)
     return b.word(
         word,
         x,
+        facts=facts,
         size=(1, 1, *(k for k in kernel if isinstance(k, int))),
         border=border,
         padding=((0, 0), (0, 0), *padding) if padding else (),
@@ -225,8 +202,8 @@ def lift_average_pool(
     )
     if count_include_pad and overhangs:
         return None  # what hangs over behind the padding does not count, and NNEF has no word for that
-    border = "ignore" if _pads(padding) and not count_include_pad else "constant"
-    return _said(b, "avg_pool", x, kernel_shape, padding, border, strides, dilations)
+    border = "ignore" if has_padding(padding) and not count_include_pad else "constant"
+    return said_pool(b, "avg_pool", x, kernel_shape, padding, border, strides, dilations)
 
 
 @GlobalAveragePool.lift("nnef")
