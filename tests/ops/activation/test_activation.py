@@ -1,6 +1,7 @@
 """Activations against ONNX Runtime, and what their shape rules refuse."""
 
 import math
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -223,12 +224,10 @@ def test_oldest_forms_ignore_what_they_consume(name, opset):
     compare(run_word("onnx", name, [x], opset=opset)[0], expected)
 
 
-@pytest.mark.parametrize("opset", [7, 11, 12])
-@pytest.mark.parametrize("axis", [-1, 0, 1, 2, 3])
+# Negative axes came with opset 11.
+@pytest.mark.parametrize(("axis", "opset"), [*product([0, 1, 2, 3], [7, 11, 12]), (-1, 11), (-1, 12)])
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
 def test_older_line_functions_take_all_axes_from_theirs_on(name, axis, opset):
-    if axis < 0 and opset < 11:
-        pytest.skip("negative axes came with opset 11")
     old_opset(name, opset, [numbers((2, 3, 2, 4), np.float32)], axis=axis, tolerance=1e-5)
 
 

@@ -1,5 +1,6 @@
 """Attention, rotary positions and caches against ONNX Runtime and the standard."""
 
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -73,11 +74,9 @@ def test_attention_is_that_of_the_standard(case, data):
     check_by_standard(Attention, operands, outputs=4, tolerance=2e-5, **attributes)
 
 
-@pytest.mark.parametrize("is_causal", [0, 1])
-@pytest.mark.parametrize("mask", [None, (3, 5), (3, 4), (1, 5), (2, 4, 3, 5)])
+# Not a mask of one row for causal attention: the standard's implementation takes the length of the queries from it.
+@pytest.mark.parametrize(("is_causal", "mask"), [*product([0, 1], [None, (3, 5), (3, 4), (2, 4, 3, 5)]), (0, (1, 5))])
 def test_attention_to_keys_without_padding(is_causal, mask):
-    if is_causal and mask == (1, 5):
-        pytest.skip("the standard's implementation takes the length of the queries from the mask")
     q, k, v = random(2, 4, 3, 8), random(2, 2, 5, 8, seed=1), random(2, 2, 5, 6, seed=2)
     given_mask = None if mask is None else random(*mask, seed=3)
     operands = [q, k, v, given_mask, None, None, np.array([5, 2])]

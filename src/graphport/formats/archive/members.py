@@ -65,6 +65,7 @@ def _directory(path: Path, source: Source) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.infolist()
+    # All that `zipfile` raises over a directory that is damaged, or of a newer version of the format than it reads.
     except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeDecodeError, EOFError) as error:
         with path.open("rb") as file:
             is_zip = file.read(4) == _MARK

@@ -1,0 +1,158 @@
+"""A runtime in a process of its own, for one that ends the process that it is in where it meets the unexpected.
+
+The process is given arrays and answers with arrays, or with the reason why there are none.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import weakref
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ops.bind import bind_inputs
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphport.ir.graph import Graph, Value
+
+    Shapes = dict[str, tuple[int, ...]]
+
+_DONE, _FAILED = b"+", b"-"
+
+
+class Worker:
+    """A process with one model. It ends when nobody has it any more."""
+
+    def __init__(self, runtime: str, module: str, arguments: Sequence[str]) -> None:
+        """Start `module`, which calls `serve` with the model that its `arguments` name.
+
+        Raises:
+            DiagnosticError: RUN0003 with the words of `runtime`, where it does not load the model.
+        """
+        self._runtime = runtime
+        self._process = subprocess.Popen(  # noqa: S603  a module of this package
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        weakref.finalize(self, _end, self._process)
+        self._answer("RUN0003", f"{runtime} does not load the model")
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs.
+
+        Raises:
+            DiagnosticError: RUN0005 with the runtime's words.
+        """
+        stream = self._process.stdin
+        if stream is None:
+            message = f"the process of {self._runtime} has no input"
+            raise OSError(message)
+        with suppress(BrokenPipeError):  # what became of it is told by the answer that does not come
+            _send(stream, _DONE, _packed(arrays))
+        return _unpacked(self._answer("RUN0005", self._runtime))
+
+    def _answer(self, code: str, what: str) -> bytes:
+        stream = self._process.stdout
+        answer = None if stream is None else _receive(stream)
+        if answer is None:
+            message = f"{what}: it gave up, and its process ended with {self._process.wait()}"
+            raise DiagnosticError(Diagnostic(code, message, None, "choose another backend"))
+        state, content = answer
+        if state == _FAILED:
+            raise DiagnosticError(Diagnostic(code, f"{what}: {content.decode()}", None, "choose another backend"))
+        return content
+
+
+class RefusedError(Exception):
+    """The runtime cannot load the model, or cannot compute; its text is what is told."""
+
+
+def serve(load: Callable[[], Callable[[list[Any]], Sequence[Any]]]) -> None:
+    """Be the process: load a model, then answer inputs with outputs until there are no more.
+
+    Args:
+        load: gives what computes outputs; both raise `RefusedError`.
+    """
+    answers = sys.stdout.buffer
+    try:
+        compute = load()
+    except RefusedError as reason:
+        _send(answers, _FAILED, str(reason).encode())
+        return
+    _send(answers, _DONE, b"")
+    while (given := _receive(sys.stdin.buffer)) is not None:
+        try:
+            content = _packed(compute(_unpacked(given[1])))
+        except RefusedError as reason:
+            _send(answers, _FAILED, str(reason).encode())
+        else:
+            _send(answers, _DONE, content)
+
+
+def fixed(graph: Graph) -> Shapes | None:
+    """The shapes of all inputs; `None` where one is open."""
+    found: Shapes = {}
+    for value in graph.inputs:
+        if not isinstance(value.fact, TensorFact) or not value.fact.is_static:
+            return None
+        found[value.name] = tuple(dim for dim in value.fact.dims if isinstance(dim, int))
+    return found
+
+
+def bound(graph: Graph, shapes: Shapes) -> Graph:
+    """A copy for inputs of these shapes."""
+    twin = rewrite.copy(graph)
+    bind_inputs(twin, shapes)
+    Inference().graph(twin)
+    return twin
+
+
+def returned(graph: Graph, *, every_value: bool) -> list[Value]:
+    """The outputs, each once, and with `every_value` all else that is computed."""
+    computed = [value for node in graph for value in node.results] if every_value else []
+    return list(dict.fromkeys([*graph.outputs, *computed]))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+    process.wait()
+
+
+def _send(stream: IO[bytes], state: bytes, content: bytes) -> None:
+    stream.write(state + len(content).to_bytes(8, "little") + content)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
+    """A state and what comes with it; `None` where the stream ends."""
+    head = stream.read(9)
+    if len(head) < 9:
+        return None
+    length = int.from_bytes(head[1:], "little")
+    content = stream.read(length)
+    return (head[:1], content) if len(content) == length else None
+
+
+def _packed(arrays: Sequence[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, *arrays)
+    return stream.getvalue()
+
+
+def _unpacked(content: bytes) -> list[Any]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return [file[f"arr_{index}"] for index in range(len(file.files))]
