@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.expression.functions import Function
+    from graphport.expression.promotion import Resolution
     from graphport.expression.rpn import Step
     from graphport.expression.syntax import Node, Number
     from graphport.expression.tokens import Text
@@ -103,7 +104,7 @@ def _apply(function: Function, taken: Sequence[object], default_float: DType) ->
         raise Fault("EXPR0203", "int takes a single number", "use torch.long")
     operands = [_operand(entry, default_float) for entry in taken]
     resolution = resolve(function.name, function.signature, operands, default_float)
-    inputs = [_converted(entry, resolution.computed) for entry in taken[: resolution.takes]]
+    inputs = [_prepared(entry, resolution) for entry in taken[: resolution.takes]]
     if resolution.kernel == "copy":
         return np.array(inputs[0])
     # A power may be computed as a square root, which the table need not have: its own functions compute that.
@@ -116,6 +117,14 @@ def _compute(function: Function, kernel: str, inputs: Sequence[Array]) -> Array:
     if function.name == "pow" and kernel != "pow":
         return KERNELS[kernel](*inputs)
     return function.compute(*inputs)
+
+
+def _prepared(entry: object, resolution: Resolution) -> Array:
+    if not is_array(entry):
+        return _converted(entry, resolution.computed)
+    for dtype in resolution.conversions(DType.of(entry.dtype)):
+        entry = _converted(entry, dtype)
+    return entry
 
 
 def _converted(entry: object, dtype: DType) -> Array:

@@ -88,9 +88,14 @@ def floor_divide(x: Array, y: Array, out: Array | None = None) -> Array:
 
 
 def remainder(x: Array, y: Array, out: Array | None = None) -> Array:
-    """x - y * floor(x / y): it has the sign of y."""
+    """x - y * floor(x / y): it has the sign of y, but for a zero, which has that of x.  Source: `torch.remainder`."""
     refuse_zero("remainder", x, y)
-    return np.remainder(x, y, out=out)
+    if x.dtype.kind != "f":
+        return np.remainder(x, y, out=out)
+    rest = np.asarray(np.fmod(x, y))
+    is_below = ((rest < 0) != (y < 0)) & (rest != 0)
+    rest = np.where(is_below, rest + y, rest)
+    return rest if out is None else copy(rest, out)
 
 
 def fmod(x: Array, y: Array, out: Array | None = None) -> Array:

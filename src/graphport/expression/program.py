@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Span
     from graphport.core.dtypes import DType
     from graphport.expression.functions import Function
+    from graphport.expression.promotion import Resolution
     from graphport.expression.rpn import Step
     from graphport.expression.syntax import Number
     from graphport.expression.tokens import Text
@@ -187,7 +188,7 @@ class Builder:
         resolution = resolve(function.name, function.signature, operands, self.default_float)
         if function.name == "int" and np.prod(shape, dtype=object) != 1:
             raise Fault("EXPR0203", f"int takes a single number, not a tensor {_dims(shape)}", "use torch.long")
-        numbers = [self.converted(entry, resolution.computed, position) for entry in taken[: resolution.takes]]
+        numbers = [self.converted(entry, resolution, position) for entry in taken[: resolution.takes]]
         if resolution.kernel == "copy":
             number = numbers[0]
         else:
@@ -202,13 +203,14 @@ class Builder:
         number = _number(name, entry)
         return Operand(scalar_dtype(number, self.default_float), Priority.SCALAR, number)
 
-    def converted(self, entry: object, dtype: DType, position: int) -> int:
-        """The number of the value that has `entry` in element type `dtype`."""
-        if isinstance(entry, _Tensor):
-            if entry.dtype is dtype:
-                return entry.number
-            return self.value(Apply("copy", (entry.number,), dtype), position)
-        return self.constant(_number("", entry), dtype, position)
+    def converted(self, entry: object, resolution: Resolution, position: int) -> int:
+        """The number of the value that has `entry` as the kernel wants it."""
+        if not isinstance(entry, _Tensor):
+            return self.constant(_number("", entry), resolution.computed, position)
+        number = entry.number
+        for dtype in resolution.conversions(entry.dtype):
+            number = self.value(Apply("copy", (number,), dtype), position)
+        return number
 
     def constant(self, number: Number, dtype: DType, position: int) -> int:
         # By its spelling a NaN is found again, and the two zeros are kept apart.

@@ -58,6 +58,15 @@ class Resolution:
         """What the kernel gives before it is rounded."""
         return _REAL.get(self.computed, self.computed) if self.kernel == "abs" else self.computed
 
+    def conversions(self, given: DType) -> tuple[DType, ...]:
+        """The types, one after the other, that a tensor of type `given` takes before the kernel gets it.
+
+        Integers become halves before they are widened: those that no half holds are infinite.
+        """
+        if self.result in _HALVES and given.kind in "iu":
+            return (self.result, self.computed)
+        return () if given is self.computed else (self.computed,)
+
 
 _SIGNED = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 _BARE_UNSIGNED = frozenset({DType.UINT16, DType.UINT32, DType.UINT64})
@@ -95,7 +104,7 @@ def resolve(name: str, signature: Signature, operands: Sequence[Operand], defaul
         common = default_float
     computed = DType.FLOAT32 if common in _HALVES else common
     result = _REAL.get(common, common) if name == "abs" else common
-    kernel = _kernel(name, computed, operands)
+    kernel = _kernel(name, common, operands)
     takes = 1 if kernel in _ONE_OPERAND else len(operands)
     return Resolution(kernel, computed, result, takes)
 
@@ -186,25 +195,27 @@ def _cast(name: str, operand: Operand) -> Resolution:
     return Resolution("copy", _CASTS[name], _CASTS[name], 1)
 
 
-def _kernel(name: str, computed: DType, operands: Sequence[Operand]) -> str:
+def _kernel(name: str, common: DType, operands: Sequence[Operand]) -> str:
     if name in {"max", "min"}:
         return f"{name}imum"
     if name == "pow" and operands[1].value is not None:
-        return _power(operands[1].value, computed)
-    if name in {"floor", "ceil", "round", "trunc"} and computed.kind != "f":
+        return _power(operands[1].value, common)
+    if name in {"floor", "ceil", "round", "trunc"} and common.kind != "f":
         return "copy"
-    if name == "sign" and computed.kind == "b":
+    if name == "sign" and common.kind == "b":
         return "copy"
     return name
 
 
-def _power(exponent: Number, computed: DType) -> str:
-    if computed.kind in "iu":
+def _power(exponent: Number, common: DType) -> str:
+    if common.kind in "iu":
         if not isinstance(exponent, complex) and exponent < 0:
             raise Fault("EXPR0203", "integers have no negative powers", "cast the base with torch.float")
         return "square" if exponent == 2 else "pow"
-    if computed.kind == "c":
+    if common.kind == "c":
         return "square" if exponent == 2 else "pow"
+    if common is DType.FLOAT16 and abs(exponent) == 0.5:
+        return "pow"  # PyTorch takes no root of these: the power 0.5 of -inf is infinite here
     return _POWERS.get(exponent.real, "pow")
 
 

@@ -218,13 +218,12 @@ def _fmod(block: Block, a: Vector, b: Vector) -> Vector:
 
 
 def _remainder_float(block: Block, a: Vector, b: Vector) -> Vector:
-    """The remainder with the sign of the divisor, also where it is zero."""
+    """The remainder with the sign of the divisor; a zero keeps that of the dividend."""
     zero = block.like(0.0, a)
     rest = _fmod(block, a, b)
-    is_zero = block.compare("oeq", rest, zero)
+    is_other = block.compare("une", rest, zero)
     other_sign = block.binary("xor", block.compare("olt", b, zero), block.compare("olt", rest, zero))
-    moved = block.select(other_sign, block.binary("fadd", rest, b), rest)
-    return block.select(is_zero, block.intrinsic("copysign", zero, b), moved)
+    return block.select(block.binary("and", other_sign, is_other), block.binary("fadd", rest, b), rest)
 
 
 def _floor_divide_float(block: Block, a: Vector, b: Vector) -> Vector:
