@@ -35,6 +35,13 @@ OPERANDS = {
     "c64": (COMPLEX, torch.complex64),
     "c128": (COMPLEX, torch.complex128),
 }
+
+
+def divide(x, y):
+    """A quotient; `x / y` of a number and a tensor multiplies by the reciprocal, which is rounded before."""
+    return torch.div(x if isinstance(x, torch.Tensor) else torch.asarray(x), y)
+
+
 UNARY = [
     "abs",
     "acos",
@@ -72,7 +79,7 @@ BINARY = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "div": lambda x, y: divide(x, y),
+    "div": divide,
     "floor_divide": operator.floordiv,
     "and": operator.and_,
     "or": operator.or_,
@@ -96,11 +103,6 @@ def operand(word: str, first: int = 0) -> object:
     if word.endswith("]"):
         return tensor(word[: word.index("[")])[int(word[-2])]
     return {"True": True, "0+2j": 2j}.get(word) or (float(word) if "." in word else int(word))
-
-
-def divide(x, y):
-    """A quotient; `x / y` of a number and a tensor multiplies by the reciprocal, which is rounded before."""
-    return torch.div(x if isinstance(x, torch.Tensor) else torch.asarray(x), y)
 
 
 def raw(result: torch.Tensor) -> np.ndarray:

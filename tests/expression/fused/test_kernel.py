@@ -13,7 +13,8 @@ from graphport.expression.functions import NUMPY_FUNCTIONS
 from graphport.expression.fused import kernel
 from graphport.expression.fused.kernel import LONGEST, FusedProgram, can_compile
 from graphport.expression.fused.operators import is_compiled
-from graphport.expression.fused.source import SEGMENT, Access
+from graphport.expression.fused.segments import SEGMENT
+from graphport.expression.fused.source import Access
 from graphport.expression.program import Argument, Builder, Program
 
 pytest.importorskip("llvmlite")

@@ -5,9 +5,11 @@ import pytest
 from graphport.core.dtypes import DType
 from graphport.expression.expression import Expression
 from graphport.expression.functions import NUMPY_FUNCTIONS
+from graphport.expression.fused.arguments import ENTRY
 from graphport.expression.fused.entry import object_layout
 from graphport.expression.fused.operators import ELEMENTS, convert, divides_integers, is_compiled
-from graphport.expression.fused.source import ENTRY, KERNEL, SEGMENT, Access, module, slot_count
+from graphport.expression.fused.segments import SEGMENT, slot_count
+from graphport.expression.fused.source import KERNEL, Access, module
 from graphport.expression.fused.vector import Block, Vector, spelled
 from graphport.expression.program import Argument, Builder, Program
 

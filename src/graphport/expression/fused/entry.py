@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.expression.fused.source import ENTRY, LARGE, ObjectLayout
+from graphport.expression.fused.arguments import ENTRY, LARGE, ObjectLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,10 +16,12 @@ from graphport.core.dtypes import DType
 from graphport.expression.blocked import BlockedProgram, KernelFault, constant_array
 from graphport.expression.faults import Fault
 from graphport.expression.fused import engine
+from graphport.expression.fused.arguments import ENTRY, LARGE
 from graphport.expression.fused.entry import Entry, object_layout
 from graphport.expression.fused.layout import Layout, layout
 from graphport.expression.fused.operators import ELEMENTS, divides_integers, is_compiled
-from graphport.expression.fused.source import ENTRY, KERNEL, LARGE, MOST_SLOTS, Access, module, slot_count
+from graphport.expression.fused.segments import MOST_SLOTS, slot_count
+from graphport.expression.fused.source import KERNEL, Access, module
 from graphport.expression.fused.workers import processors, share
 from graphport.expression.program import Apply, Constant, Load
 

@@ -12,30 +12,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphport.expression.fused.arguments import DECLARATIONS, entry
+from graphport.expression.fused.memory import ALIGNMENT, STRIP, Memory, fetched
 from graphport.expression.fused.operators import ELEMENTS, convert, divides_integers, emit, nonzero
+from graphport.expression.fused.segments import segments_of
 from graphport.expression.fused.vector import BITS, Block, Vector
 from graphport.expression.program import Apply, Constant, Load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from graphport.expression.fused.arguments import ObjectLayout
+    from graphport.expression.fused.segments import Segment
     from graphport.expression.program import Program
 
-SEGMENT = 96
-"""Operations in a segment: compiling one takes time that grows faster than its length."""
-STRIP = 256
-"""Elements of an intermediate value that segments hand on."""
-KERNEL, ENTRY = "graphport_kernel", "graphport_entry"
-"""The names of the visible functions."""
-MOST_SLOTS = 128
-"""Intermediate values that segments may hand on: they lie on the stack."""
-LARGE = 1 << 22
-"""Elements up to which `ENTRY` computes, on one thread; more are worth the preparations for several."""
-_QUICK = 1 << 14
-"""Elements up to which other threads of Python are kept waiting."""
-_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
-ALIGNMENT = 64
-"""Bytes to which buffers are aligned, and the result where stores bypass the cache."""
+KERNEL = "graphport_kernel"
+"""The name of the function that takes pointers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,43 +41,6 @@ class Access:
     bypasses_cache: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectLayout:
-    """Where in the objects of Python and NumPy things lie, in bytes from their beginning."""
-
-    type: int
-    bytes: int
-    """The first byte of a `bytes` object."""
-    data: int
-    rank: int
-    extents: int
-    dtype: int
-    flags: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """An operand or the result: its place in the tables of pointers and strides, and its element."""
-
-    position: int
-    index: int
-    """Which argument of `ENTRY` it is."""
-    element: str
-    mode: str
-
-    @property
-    def bytes(self) -> int:
-        return BITS[self.element] // 8
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """Values `values` of the program, in order; `kept` are those that a later segment reads, and their slots."""
-
-    values: tuple[int, ...]
-    kept: dict[int, int]
-
-
 def module(program: Program, access: Access, lanes: int, objects: ObjectLayout | None = None, *, x86: bool) -> str:
     """The text of the module, with two visible functions.
 
@@ -96,60 +51,19 @@ def module(program: Program, access: Access, lanes: int, objects: ObjectLayout |
     """
     loads = [value for value in program.values if isinstance(value, Load)]
     operands = [
-        _Memory(position, value.index, ELEMENTS[value.dtype], access.modes[position])
+        Memory(position, value.index, ELEMENTS[value.dtype], access.modes[position])
         for position, value in enumerate(loads)
     ]
     last = 1 + max(value.index for value in loads)
-    result = _Memory(len(loads), last, ELEMENTS[program.dtype], access.modes[-1])
-    segments, slots = _segments(program)
+    result = Memory(len(loads), last, ELEMENTS[program.dtype], access.modes[-1])
+    segments, slots = segments_of(program)
     writer = _Writer(program, operands, result, segments, access.bypasses_cache, lanes)
     texts = [writer.segment(number) for number in range(len(segments))]
     texts += [writer.part(), writer.row(), writer.kernel(slots, x86=x86)]
     if objects is not None:
-        texts.append(writer.entry(objects, slots))
+        texts.append(entry([*operands, result], objects, slots))
+        writer.declarations |= set(DECLARATIONS)
     return "\n".join([*texts, *sorted(writer.declarations), "!0 = !{i32 1}", ""])
-
-
-def slot_count(program: Program) -> int:
-    """How many intermediate values the segments of `program` hand on at a time."""
-    return _segments(program)[1]
-
-
-def _segments(program: Program) -> tuple[list[_Segment], int]:
-    """The program in stretches of `SEGMENT` operations, and how many slots for values between them it takes."""
-    owner: dict[int, int] = {}
-    stretches: list[list[int]] = [[]]
-    count = 0
-    for number, value in enumerate(program.values):
-        if isinstance(value, Apply):
-            if count == SEGMENT:
-                stretches.append([])
-                count = 0
-            stretches[-1].append(number)
-            owner[number] = len(stretches) - 1
-            count += 1
-    last_reader: dict[int, int] = {}
-    for number, value in enumerate(program.values):
-        if isinstance(value, Apply):
-            last_reader.update((argument, owner[number]) for argument in value.arguments if argument in owner)
-    free: list[int] = []
-    slot_count = 0
-    ends: list[list[int]] = [[] for _ in stretches]
-    segments: list[_Segment] = []
-    for index, stretch in enumerate(stretches):
-        kept: dict[int, int] = {}
-        for number in stretch:
-            if last_reader.get(number, index) == index:
-                continue
-            if not free:
-                free.append(slot_count)
-                slot_count += 1
-            kept[number] = free.pop()
-            ends[last_reader[number]].append(kept[number])
-        segments.append(_Segment(tuple(stretch), kept))
-        # Only now: a segment that reads a slot writes others while it does.
-        free.extend(ends[index])
-    return segments, slot_count
 
 
 _ARGUMENTS = "ptr %table, i64 %from, i64 %count, ptr %inner, ptr %constants, ptr %scratch, ptr %flag"
@@ -163,9 +77,9 @@ class _Writer:
     def __init__(
         self,
         program: Program,
-        operands: Sequence[_Memory],
-        result: _Memory,
-        segments: Sequence[_Segment],
+        operands: Sequence[Memory],
+        result: Memory,
+        segments: Sequence[Segment],
         bypasses_cache: bool,  # noqa: FBT001
         lanes: int,
     ) -> None:
@@ -183,7 +97,7 @@ class _Writer:
         self.slot_of = {number: slot for segment in segments for number, slot in segment.kept.items()}
 
     @property
-    def memories(self) -> list[_Memory]:
+    def memories(self) -> list[Memory]:
         return [*self.operands, self.result]
 
     def segment(self, index: int) -> str:
@@ -227,17 +141,17 @@ class _Writer:
                 vectors[number] = self.spread(entry, number, ELEMENTS[value.dtype])
             elif isinstance(value, Load):
                 memory = self.operand_of[number]
-                entry += _fetched(f"%p{number}", "ptr", "%table", 8 * memory.position)
+                entry += fetched(f"%p{number}", "ptr", "%table", 8 * memory.position)
                 if memory.mode == "s":
                     vectors[number] = self.spread(entry, number, memory.element)
                 if memory.mode == "g":
-                    entry += _fetched(f"%stride{number}", "i64", "%inner", 8 * memory.position)
+                    entry += fetched(f"%stride{number}", "i64", "%inner", 8 * memory.position)
             else:
                 entry += [f"  %p{number} = {self.slot_pointer(self.slot_of[number])}"]
         if is_last:
-            entry += _fetched("%out", "ptr", "%table", 8 * self.result.position)
+            entry += fetched("%out", "ptr", "%table", 8 * self.result.position)
             if self.result.mode == "g":
-                entry += _fetched("%out_stride", "i64", "%inner", 8 * self.result.position)
+                entry += fetched("%out_stride", "i64", "%inner", 8 * self.result.position)
         return entry, vectors
 
     def spread(self, entry: list[str], number: int, element: str) -> Vector:
@@ -331,12 +245,12 @@ class _Writer:
         lines += ["  br i1 %rest, label %back, label %done", "done:", "  ret void", "}"]
         return "\n".join(lines)
 
-    def buffered(self, memory: _Memory, *, is_moved: bool) -> list[str]:
+    def buffered(self, memory: Memory, *, is_moved: bool) -> list[str]:
         """The pointer, stride and buffer of an operand, put into the tables for the segments."""
         p, of = memory.position, f"<{self.lanes} x {memory.element}>"
-        lines = _fetched(f"%p{p}", "ptr", "%table", 8 * p)
+        lines = fetched(f"%p{p}", "ptr", "%table", 8 * p)
         if memory.mode == "g":
-            lines += _fetched(f"%stride{p}", "i64", "%inner", 8 * p)
+            lines += fetched(f"%stride{p}", "i64", "%inner", 8 * p)
         lines += [f"  %q{p} = getelementptr i8, ptr %buffers, i64 {8 * p}"]
         if memory.mode == "s":
             return [*lines, f"  store ptr %p{p}, ptr %q{p}"]
@@ -354,7 +268,7 @@ class _Writer:
             ]
         return lines
 
-    def moved(self, memory: _Memory, outside: str, inside: str, *, into_buffer: bool) -> list[str]:
+    def moved(self, memory: Memory, outside: str, inside: str, *, into_buffer: bool) -> list[str]:
         """One element between memory and buffer."""
         p, element = memory.position, memory.element
         stride = f"%stride{p}" if memory.mode == "g" else str(memory.bytes)
@@ -417,7 +331,7 @@ class _Writer:
         if not self.bypasses_cache:
             yield from ("  br label %start", "start:", "  %head = phi i64 [ 0, %entry ]")
             return
-        yield from _fetched("%out", "ptr", "%table", 8 * self.result.position)
+        yield from fetched("%out", "ptr", "%table", 8 * self.result.position)
         yield from (
             "  %address = ptrtoint ptr %out to i64",
             "  %minus = sub i64 0, %address",
@@ -506,130 +420,6 @@ class _Writer:
         ]
         return "\n".join(lines)
 
-    def entry(self, objects: ObjectLayout, slots: int) -> str:
-        """A function of Python for arrays of one shape, one after another in memory, without any conversion.
-
-        `object ENTRY(bytes self, object *arguments, i64 count)` takes the operands by index, and the result, which it
-        gives too, or None if it has not computed. `self` holds addresses: of the type of arrays, of None, of the
-        constants, of the element types.
-        """
-        count = len(self.memories)
-        self.declarations |= {
-            "declare void @Py_IncRef(ptr)",
-            "declare ptr @PyEval_SaveThread()",
-            "declare void @PyEval_RestoreThread(ptr)",
-        }
-        lines = [
-            f"define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) {{",
-            "entry:",
-            f"  %scratch = alloca [{max(1, slots) * STRIP * 8} x i8], align {ALIGNMENT}",
-            f"  %table = alloca [{count} x ptr], align {ALIGNMENT}",
-            "  %flag = alloca i64",
-            "  store i64 0, ptr %flag",
-            f"  %context = getelementptr i8, ptr %self, i64 {objects.bytes}",
-            *_fetched("%array_type", "ptr", "%context", 0),
-            *_fetched("%none", "ptr", "%context", 8),
-            *_fetched("%constants", "ptr", "%context", 16),
-            f"  %is_count = icmp eq i64 %given, {self.result.index + 1}",
-            "  br i1 %is_count, label %check0, label %slow",
-        ]
-        for memory in self.memories:
-            lines += self.checked(memory, objects)
-        last = self.result.position
-        lines += [f"check{count}:", f"  %rank = zext i32 %rank{last} to i64"]
-        lines += ["  br label %size", "size:", f"  %d = phi i64 [ 0, %check{count} ], [ %d1, %next ]"]
-        lines += [f"  %n = phi i64 [ 1, %check{count} ], [ %n1, %next ]", "  %is_all = icmp eq i64 %d, %rank"]
-        lines += ["  br i1 %is_all, label %sized, label %extent", "extent:"]
-        lines += [f"  %at{m.position} = getelementptr i64, ptr %extents{m.position}, i64 %d" for m in self.memories]
-        lines += [f"  %extent{m.position} = load i64, ptr %at{m.position}" for m in self.memories]
-        lines += self.conjunction("same", [f"icmp eq i64 %extent{m.position}, %extent{last}" for m in self.operands])
-        lines += ["  br i1 %same, label %next, label %slow", "next:", f"  %n1 = mul i64 %n, %extent{last}"]
-        lines += ["  %d1 = add i64 %d, 1", "  br label %size", "sized:", "  %n0 = sub i64 %n, 1"]
-        lines += [f"  %is_small = icmp ult i64 %n0, {LARGE}", "  br i1 %is_small, label %apart, label %slow", "apart:"]
-        lines += self.apart()
-        lines += ["  br i1 %fine, label %run, label %slow", "run:"]
-        call = "  call void @row(ptr %table, i64 0, i64 %n, ptr null, ptr %constants, ptr %scratch, ptr %flag)"
-        lines += [
-            f"  %is_quick = icmp ult i64 %n, {_QUICK}",
-            "  br i1 %is_quick, label %at_once, label %released",
-            "at_once:",
-            call,
-            "  br label %done",
-            "released:",
-            "  %thread = call ptr @PyEval_SaveThread()",
-            call,
-            "  call void @PyEval_RestoreThread(ptr %thread)",
-            "  br label %done",
-            "done:",
-            f"  call void @Py_IncRef(ptr %object{last})",
-            f"  ret ptr %object{last}",
-            "slow:",
-            "  call void @Py_IncRef(ptr %none)",
-            "  ret ptr %none",
-            "}",
-        ]
-        return "\n".join(lines)
-
-    def checked(self, memory: _Memory, objects: ObjectLayout) -> list[str]:
-        """Refuses an argument that is no array of the right element type, lying as wanted."""
-        p = memory.position
-        wanted = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if memory is self.result else 0)
-        return [
-            f"check{p}:",
-            *_fetched(f"%object{p}", "ptr", "%arguments", 8 * memory.index),
-            *_fetched(f"%type{p}", "ptr", f"%object{p}", objects.type),
-            f"  %is_array{p} = icmp eq ptr %type{p}, %array_type",
-            f"  br i1 %is_array{p}, label %array{p}, label %slow",
-            f"array{p}:",
-            *_fetched(f"%data{p}", "ptr", f"%object{p}", objects.data),
-            *_fetched(f"%rank{p}", "i32", f"%object{p}", objects.rank),
-            *_fetched(f"%extents{p}", "ptr", f"%object{p}", objects.extents),
-            *_fetched(f"%dtype{p}", "ptr", f"%object{p}", objects.dtype),
-            *_fetched(f"%flags{p}", "i32", f"%object{p}", objects.flags),
-            *_fetched(f"%wanted{p}", "ptr", "%context", 8 * (3 + p)),
-            f"  %slot{p} = getelementptr ptr, ptr %table, i64 {p}",
-            f"  store ptr %data{p}, ptr %slot{p}",
-            f"  %kept{p} = and i32 %flags{p}, {wanted}",
-            *self.conjunction(
-                f"is_right{p}",
-                [
-                    f"icmp eq ptr %dtype{p}, %wanted{p}",
-                    f"icmp eq i32 %kept{p}, {wanted}",
-                    *([f"icmp eq i32 %rank{p}, %rank0"] if p else []),
-                ],
-            ),
-            f"  br i1 %is_right{p}, label %check{p + 1}, label %slow",
-        ]
-
-    def apart(self) -> list[str]:
-        """Whether every operand lies where the result does, element by element, or nowhere near it."""
-        last = self.result
-        lines = [f"  %place{m.position} = ptrtoint ptr %data{m.position} to i64" for m in self.memories]
-        lines += [f"  %after = mul i64 %n, {last.bytes}"]
-        tests: list[str] = []
-        for memory in self.operands:
-            p = memory.position
-            lines += [
-                f"  %ahead{p} = sub i64 %place{last.position}, %place{p}",
-                f"  %behind{p} = sub i64 0, %ahead{p}",
-                f"  %span{p} = mul i64 %n, {memory.bytes}",
-                f"  %past{p} = icmp uge i64 %ahead{p}, %span{p}",
-                f"  %before{p} = icmp uge i64 %behind{p}, %after",
-                f"  %outside{p} = and i1 %past{p}, %before{p}",
-                f"  %equal{p} = icmp eq i64 %ahead{p}, 0",
-                f"  %in_step{p} = and i1 %equal{p}, {'true' if memory.bytes == last.bytes else 'false'}",
-            ]
-            tests.append(f"or i1 %outside{p}, %in_step{p}")
-        return lines + self.conjunction("fine", tests)
-
-    def conjunction(self, name: str, tests: Sequence[str]) -> list[str]:
-        """Whether all `tests` hold."""
-        lines = [f"  %{name}.0 = or i1 true, false"]
-        for number, test in enumerate(tests):
-            lines += [f"  %{name}.t{number} = {test}"]
-            lines += [f"  %{name}.{number + 1} = and i1 %{name}.{number}, %{name}.t{number}"]
-        return [*lines, f"  %{name} = and i1 %{name}.{len(tests)}, true"]
-
 
 def _loop(name: str, entry: Sequence[str], body: Sequence[str], lanes: int) -> str:
     return "\n".join(
@@ -650,11 +440,6 @@ def _loop(name: str, entry: Sequence[str], body: Sequence[str], lanes: int) -> s
             "}",
         ]
     )
-
-
-def _fetched(name: str, of: str, table: str, offset: int) -> list[str]:
-    """An entry of a table, `offset` bytes in."""
-    return [f"  {name}.at = getelementptr i8, ptr {table}, i64 {offset}", f"  {name} = load {of}, ptr {name}.at"]
 
 
 def _given(start: str, count: str) -> str:
