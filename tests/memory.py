@@ -1,4 +1,4 @@
-"""How much memory a conversion takes, measured in a process of its own."""
+"""How much memory conversions and simplifying take, measured in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import json
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
+
+from onnx import TensorProto, helper
+
+from graphport.formats.onnx.wire import head
 
 MIB = 1 << 20
 LIMIT = 200 * MIB
@@ -81,3 +86,83 @@ def peaks(source: Path, target: Path, **options: object) -> Peaks:
     told = json.loads(done.stdout)
     assert told["findings"] == 0
     return Peaks(told["anonymous"], told["resident"], told["shapes"])
+
+
+def large_onnx(path: Path, layers: int, channels: int, *, is_external: bool = False) -> Path:
+    """A model of convolutions, each with a normalization behind it, whose weights are holes in a file.
+
+    The numbers are 0, and the file takes no room; only its length is that of the weights.
+    """
+    shape = [channels, channels, 3, 3]
+    size = channels * channels * 9 * 4
+    nodes, small, large = [], [], []
+    value = "x"
+    for n in range(layers):
+        statistics = [f"{kind}{n}" for kind in ("scale", "shift", "mean", "variance")]
+        small += [helper.make_tensor(name, TensorProto.FLOAT, [channels], [1.0] * channels) for name in statistics]
+        large.append(TensorProto(name=f"w{n}", data_type=TensorProto.FLOAT, dims=shape))
+        nodes.append(helper.make_node("Conv", [value, f"w{n}"], [f"c{n}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("BatchNormalization", [f"c{n}", *statistics], [f"b{n}"]))
+        nodes.append(helper.make_node("Relu", [f"b{n}"], [f"r{n}"]))
+        value = f"r{n}"
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, ["N", channels, 8, 8])
+    graph = helper.make_graph(
+        nodes, "large", [helper.make_value_info("x", kind)], [helper.make_value_info(value, kind)], small
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    if is_external:
+        _write_beside(path, model, large, size)
+    else:
+        _write_inside(path, model, large, size)
+    return path
+
+
+def _write_beside(path, model, tensors, size):
+    for n, tensor in enumerate(tensors):
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in {"location": f"{path.name}.data", "offset": str(n * size), "length": str(size)}.items():
+            tensor.external_data.add(key=key, value=value)
+    model.graph.initializer.extend(tensors)
+    path.write_bytes(model.SerializeToString())
+    with path.with_name(f"{path.name}.data").open("wb") as file:
+        file.truncate(len(tensors) * size)
+
+
+def _write_inside(path, model, tensors, size):
+    rest = model.graph.SerializeToString()
+    heads = []
+    for tensor in tensors:
+        said = tensor.SerializeToString() + head(TensorProto.RAW_DATA_FIELD_NUMBER, size)
+        heads.append(head(model.graph.INITIALIZER_FIELD_NUMBER, len(said) + size) + said)
+    length = len(rest) + sum(map(len, heads)) + len(heads) * size
+    model.ClearField("graph")
+    with path.open("wb") as file:
+        file.write(model.SerializeToString() + head(model.GRAPH_FIELD_NUMBER, length) + rest)
+        for said in heads:
+            file.write(said)
+            file.seek(size, 1)
+        file.truncate()
+
+
+def watched(*arguments: str | Path) -> Peaks:
+    """The peaks of the command line with these arguments, which has to succeed."""
+    command = [sys.executable, "-W", "error", "-c", "from graphport.cli import main; main()", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        anonymous = resident = 0
+        while process.poll() is None:
+            found = _status(process.pid)
+            anonymous = max(anonymous, found.get("RssAnon", 0))
+            resident = max(resident, found.get("VmHWM", 0))
+            time.sleep(0.002)
+        told = process.stdout.read() if process.stdout else ""
+    assert process.returncode == 0, told
+    return Peaks(anonymous, resident, {})
+
+
+def _status(number: int) -> dict[str, int]:
+    """Memory of a process in bytes; nothing of one that has ended."""
+    try:
+        lines = Path(f"/proc/{number}/status").read_text(encoding="ascii").splitlines()
+    except ProcessLookupError:
+        return {}
+    return {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines if line.endswith(" kB")}

@@ -1,25 +1,19 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphport.core import dims
 from graphport.core.dims import (
-    Element,
     Symbol,
     Symbolic,
-    Undecided,
     bounds,
     ceil_div,
     decide_equal,
     decide_less,
-    dim_of,
-    element,
     evaluate,
     maximum,
     minimum,
@@ -28,77 +22,24 @@ from graphport.core.dims import (
     substitute,
     symbols,
 )
-
-N, C, H, W = (Symbol(name) for name in "NCHW")
-SMALL = Symbol("small", 2, 5)
-FREE = Symbol("free axis", None)
-BELOW = Symbol("below", None, 3)
-ALL = (N, C, H, SMALL, FREE, BELOW)
-
-# --- random expressions: a dim, and the same computed on numbers ------------------------------------------------------
-
-OPERATIONS = {
-    "+": (lambda a, b: a + b, lambda a, b: a + b),
-    "-": (lambda a, b: a - b, lambda a, b: a - b),
-    "*": (lambda a, b: a * b, lambda a, b: a * b),
-    "//": (lambda a, b: a // b, lambda a, b: a // b),
-    "%": (lambda a, b: a % b, lambda a, b: a % b),
-    "ceil": (ceil_div, lambda a, b: -(-a // b)),
-    "max": (maximum, max),
-    "min": (minimum, min),
-}
-
-leaves = st.one_of(st.sampled_from(ALL), st.integers(-6, 12))
-trees = st.recursive(leaves, lambda inner: st.tuples(st.sampled_from(sorted(OPERATIONS)), inner, inner), max_leaves=8)
-
-
-def symbolic_value(tree):
-    if not isinstance(tree, tuple):
-        return tree
-    return OPERATIONS[tree[0]][0](symbolic_value(tree[1]), symbolic_value(tree[2]))
-
-
-def number_value(tree, numbers):
-    if isinstance(tree, Symbolic):
-        return numbers[str(tree)]
-    if isinstance(tree, int):
-        return tree
-    return OPERATIONS[tree[0]][1](number_value(tree[1], numbers), number_value(tree[2], numbers))
-
-
-def dim_of_tree(tree):
-    try:
-        return symbolic_value(tree)
-    except ZeroDivisionError:
-        assume(False)
-
-
-odd = st.sampled_from([1, 3, 5, 7, 9])
-expressions = trees.map(dim_of_tree)
-composites = expressions.filter(lambda dim: isinstance(dim, Symbolic))
-
-
-def admissible(symbol):
-    lower, upper = symbol.bounds
-    far = st.sampled_from([0, 1, 2, 3, 7, 31, 32, 224, 10**6])
-    if lower is None:
-        return st.one_of(st.integers(-12, 12 if upper is None else upper), far.map(lambda n: -n))
-    return st.one_of(st.integers(lower, lower + 12 if upper is None else upper), *([far] if upper is None else []))
-
-
-bindings = st.fixed_dictionaries({str(symbol): admissible(symbol) for symbol in ALL})
-
-
-def is_within_limits(*results):
-    return not any(name.startswith("~") for dim in results for name in symbols(dim))
-
-
-def evaluated(dim, numbers):
-    assume(is_within_limits(dim))
-    try:
-        return evaluate(dim, numbers)
-    except ZeroDivisionError:
-        assume(False)
+from tests.core.dim_samples import (
+    FREE,
+    SMALL,
+    C,
+    H,
+    N,
+    W,
+    bindings,
+    composites,
+    dim_of_tree,
+    evaluated,
+    expressions,
+    is_within_limits,
+    number_value,
+    odd,
+    roundtrip,
+    trees,
+)
 
 
 @given(trees, bindings)
@@ -229,10 +170,6 @@ def test_copies_are_equal(dim):
     for other in (copy.deepcopy(dim), roundtrip(dim), substitute(dim, symbols(dim))):
         assert other == dim
         assert hash(other) == hash(dim)
-
-
-def roundtrip(dim):
-    return pickle.loads(pickle.dumps(dim))  # noqa: S301  our own bytes
 
 
 # --- canonical form and text ------------------------------------------------------------------------------------------
@@ -478,196 +415,3 @@ def test_symbols_come_by_name():
 def test_evaluation_names_the_missing_symbol():
     with pytest.raises(KeyError, match="H"):
         evaluate(N + H, {"N": 1})
-
-
-# --- limits -----------------------------------------------------------------------------------------------------------
-
-
-def opaque(dim):
-    return isinstance(dim, Symbolic) and str(dim).startswith("~") and list(symbols(dim)) == [str(dim)]
-
-
-def sum_of(count, prefix="s"):
-    total = 0
-    for index in range(count):
-        total = total + Symbol(f"{prefix}{index}", 1)
-    return total
-
-
-@pytest.mark.parametrize(
-    "grow",
-    [
-        pytest.param(lambda x, i: x * x + 1, id="squares"),
-        pytest.param(lambda x, i: x * 10**30, id="coefficients"),
-        pytest.param(lambda x, i: x + Symbol(f"s{i}"), id="terms"),
-        pytest.param(lambda x, i: x * (H + Symbol(f"s{i}")), id="factors"),
-        pytest.param(lambda x, i: (x + 1) // C, id="depth"),
-        pytest.param(lambda x, i: (x * x) // (x + i + 2), id="quotients"),
-        pytest.param(lambda x, i: x // (2 + i), id="divisors"),
-        pytest.param(lambda x, i: maximum(x - i, Symbol(f"s{i}", None)), id="maxima"),
-        pytest.param(lambda x, i: maximum(x * H, minimum(x, x * C - 3)), id="both extremes"),
-        pytest.param(lambda x, i: x + Symbol(f"{i}" * 3000), id="names"),
-    ],
-)
-def test_growth_ends_in_opaque_symbols(grow):
-    dim = N
-    seen_opaque = False
-    for index in range(300):
-        dim = grow(dim, index)
-        seen_opaque = seen_opaque or not is_within_limits(dim)
-        assert len(str(dim)) < 80_000
-    assert seen_opaque
-    assert roundtrip(dim) == dim
-
-
-def test_equal_large_expressions_are_equal_opaque_symbols():
-    a, b = sum_of(40, "a"), sum_of(40, "b")
-    assert opaque(a * b)
-    assert a * b == b * a
-    assert a * b - b * a == 0
-    assert a * b != a * (b + 1)
-
-
-def test_opaque_symbols_keep_bounds_and_text():
-    dim = sum_of(dims.MOST_TERMS + 1)
-    assert opaque(dim)
-    assert bounds(dim) == (dims.MOST_TERMS + 1, None)
-    assert parse_dim(str(dim + 1), symbols(dim)) == dim + 1
-
-
-def test_substitution_renames_opaque_symbols():
-    dim = sum_of(40, "a") * sum_of(40, "b")
-    first, second = substitute(dim, {"a0": N}), substitute(dim, {"a0": C})
-    assert len({dim, first, second}) == 3
-    assert bounds(first) == bounds(dim)
-    assert substitute(dim, {"a0": N}) == first
-
-
-def test_opaque_names_come_from_the_content():
-    assert str(sum_of(40, "a") * sum_of(40, "b"))[:11] == "~6ca51be5d7"
-
-
-def test_constants_are_limited_inside_divisions_and_extremes():
-    assert opaque((N + 1) // 10**100)
-    assert opaque(10**100 // (N + 1))
-    assert opaque(maximum(N, 10**5000))
-    assert bounds(maximum(N, 10**5000)) == (1 << dims.MOST_BITS, None)
-
-
-def test_bounds_of_powers_stay_small():
-    dim = Symbol("big", 10**60)
-    for _ in range(3):
-        dim = dim * dim
-    lower, upper = bounds(dim)
-    assert lower == 1 << dims.MOST_BITS
-    assert upper is None
-
-
-# --- values in arrays -------------------------------------------------------------------------------------------------
-
-
-def array(*entries):
-    return np.array([element(entry) for entry in entries], dtype=object)
-
-
-def entries(values):
-    return [dim_of(value) for value in values.tolist()]
-
-
-@given(composites, expressions, bindings)
-def test_elements_compute_like_dims(a, b, numbers):
-    x, y = Element(a), element(b)
-    assert dim_of(x + y) == dim_of(y + x) == a + b
-    assert dim_of(x - y) == a - b
-    assert dim_of(y - x) == b - a
-    assert dim_of(x * y) == dim_of(y * x) == a * b
-    assert dim_of(-x) == -a
-    assert evaluated(dim_of(abs(x)), numbers) == abs(evaluated(a, numbers))
-    if b != 0:
-        assert dim_of(x // y) == a // b
-        assert dim_of(x % y) == a % b
-    assert dim_of(y // x) == b // a
-    assert dim_of(y % x) == b % a
-
-
-def test_known_results_are_plain_integers():
-    assert type(Element(N) - Element(N)) is int
-    assert type(element(3)) is int
-    assert type(Element(N) * np.int64(0)) is int
-
-
-def test_comparisons_answer_when_proven():
-    n = element(N + 1)
-    same = element(N + 1)
-    assert (n == same, n != same, n == 0, n != 0) == (True, False, False, True)
-    assert (n < 1, n <= 0, n > 0, n >= 1) == (False, False, True, True)
-    assert (n > np.int64(0), np.int64(0) < n) == (True, True)
-    assert bool(n) is True
-    assert Element(Symbol("N", 4, 4)) == 4
-    assert int(Element(Symbol("N", 4, 4))) == 4
-    assert (Element(N) == "N", Element(N) != None) == (False, True)  # noqa: E711
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        *(lambda n: n == 1, lambda n: n != 1, lambda n: n < 1, lambda n: n <= 1, lambda n: n > 1, lambda n: n >= 1),
-        *(bool, int, range, float),
-    ],
-)
-def test_open_questions_are_undecided(question):
-    with pytest.raises(Undecided, match="N"):
-        question(Element(N))
-
-
-def test_elements_have_no_hash():
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(Element(N))
-
-
-def test_other_values_are_no_dims():
-    with pytest.raises(TypeError, match="is not a dim"):
-        dim_of(1.5)
-
-
-def test_numpy_moves_elements():
-    shape = array(N, 3, H, W)
-    assert entries(np.take(shape, [2, 0])) == [H, N]
-    assert entries(np.concatenate([shape[:1], array(-1), np.array([5])])) == [N, -1, 5]
-    assert entries(np.where(np.array([True, False, True, False]), shape, array(0, 1, 2, 3))) == [N, 1, H, 3]
-    assert entries(shape[::-1].reshape(2, 2).T.ravel()) == [W, 3, H, N]
-
-
-def test_numpy_computes_with_elements():
-    shape = array(N, 3, H)
-    assert entries(np.add(shape, 1)) == [N + 1, 4, H + 1]
-    assert entries(np.array([1, 2, 3]) + shape) == [N + 1, 5, H + 3]
-    assert entries(np.array([1, 2]) * Element(N)) == [N, 2 * N]
-    assert dim_of(np.int64(7) - Element(N)) == 7 - N
-    assert dim_of(np.int64(7) // Element(N)) == 7 // N
-    assert entries(-shape // 2) == [-N // 2, -2, -H // 2]
-    assert entries(np.cumsum(shape)) == [N, N + 3, N + H + 3]
-    assert dim_of(np.prod(shape)) == 3 * H * N
-    assert dim_of(np.sum(shape)) == N + H + 3
-    assert entries(np.abs(array(N, -N, FREE))) == [N, N, maximum(FREE, -FREE)]
-    assert entries(np.mod(shape, 2)) == [N % 2, 1, H % 2]
-
-
-def test_numpy_compares_elements():
-    shape = array(N + 1, 3, H + 5)
-    assert np.equal(shape, array(0, 3, H + 5)).tolist() == [False, True, True]
-    assert entries(np.minimum(shape, 0)) == [0, 0, 0]
-    assert entries(np.maximum(shape, array(N, 4, H))) == [N + 1, 4, H + 5]
-    assert entries(np.where(np.equal(shape, 0), 7, shape)) == [N + 1, 3, H + 5]
-    assert (shape > 0).tolist() == [True, True, True]
-
-
-@pytest.mark.parametrize("function", [np.equal, np.minimum, np.maximum, np.less])
-def test_numpy_passes_undecided_on(function):
-    with pytest.raises(Undecided):
-        function(array(N, 3), 1)
-
-
-def test_numpy_cannot_make_unknown_numbers_integers():
-    with pytest.raises(Undecided):
-        array(N, 3).astype(np.int64)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from graphport.core.dtypes import DType
 from graphport.core.storage import (
     CHUNK,
+    HELD,
     ArrayStorage,
     Bits,
     Bytes,
@@ -330,3 +332,23 @@ def test_bytes_may_be_read_as_another_type(source, dtype, shape, expected):
 def test_bytes_of_another_number_are_no_such_tensor(dtype, shape):
     with pytest.raises(ValueError, match="the 2 bytes of uint8"):
         Bits(storage_of(np.zeros(2, np.uint8)), dtype, shape)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_pages_that_were_looked_at_are_given_back_and_views_stay_good(tmp_path):
+    def resident():
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssFile:"))
+
+    path, step = tmp_path / "large.bin", HELD // 4
+    with path.open("wb") as file:
+        for number in range(32):
+            file.write(bytes([number]) * step)
+    mapped, before = MappedFile(path), resident()
+    seen = [np.frombuffer(mapped.view(number * step, step), np.uint8) for number in range(32)]
+    most = 0
+    for number in range(32):
+        np.frombuffer(mapped.view(number * step, step), np.uint8).sum()
+        most = max(most, resident() - before)
+    assert most < 2 * HELD
+    assert [int(array[-1]) for array in seen] == list(range(32))

@@ -115,8 +115,7 @@ def absent_results_do_not_come_last(graph):
 @law("the last operand of %b, %c = Split(%a, _) is absent")
 def absent_operands_do_not_come_last(graph):
     split = nodes(graph)[1]
-    split._inputs.append(None)
-    split._seen = None
+    split._given = (*split.inputs, None)
 
 
 @law("%a = Add(%x, %w, %c) reads %c before it is computed")

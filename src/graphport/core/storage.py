@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20
 """Bytes that a stream of numbers holds at once."""
 
+HELD = 1 << 25
+"""Bytes of a mapped file that may be looked into before the system takes back the pages of what was seen."""
+
+_PAGE = 4096
+
 
 class Packing(Enum):
     """How elements lie in bytes: always little-endian, one after another."""
@@ -53,6 +58,34 @@ class Bytes:
             yield self._data[offset : min(offset + limit, start + length)]
 
 
+class Pages:
+    """A file mapped into memory, read where somebody looks.
+
+    Pages that were looked at count as memory of this process as long as they are mapped. So they are given back from
+    time to time; views stay good, for what they touch is read again.
+    """
+
+    __slots__ = ("_data", "_map", "_seen")
+
+    def __init__(self, fileno: int) -> None:
+        self._map = mmap.mmap(fileno, 0, access=mmap.ACCESS_READ)
+        self._data = memoryview(self._map)
+        self._seen = 0
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self._data)
+
+    def view(self, start: int, length: int) -> memoryview:
+        """Bytes `start` to `start + length`, not copied."""
+        self._seen += max(length, _PAGE)
+        if self._seen > HELD and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self._seen = max(length, _PAGE)
+        return self._data[start : start + length]
+
+
 class MappedFile:
     """A file of weights, mapped when somebody first looks into it.
 
@@ -67,15 +100,17 @@ class MappedFile:
         status = self.path.stat()
         self.size = status.st_size
         self._identity = _identity(status)
-        self._map: memoryview | None = None
+        self._map: Pages | None = None
 
     def view(self, start: int, length: int) -> memoryview:
         """Bytes `start` to `start + length`, not copied: the system reads what is touched."""
+        if start + length > self.size:
+            raise OSError(self._shortened())
+        if self.size == 0:
+            return memoryview(b"")
         if self._map is None:
             self._map = self._open()
-        if start + length > len(self._map):
-            raise OSError(self._shortened())
-        return self._map[start : start + length]
+        return self._map.view(start, length)
 
     def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:
         """The same bytes in pieces of at most `limit`, read rather than mapped.
@@ -95,13 +130,11 @@ class MappedFile:
                 length -= count
                 yield buffer[:count]
 
-    def _open(self) -> memoryview:
-        if self.size == 0:
-            return memoryview(b"")
+    def _open(self) -> Pages:
         with self.path.open("rb") as file:
             if _identity(os.fstat(file.fileno())) != self._identity:
                 raise OSError(self._changed())
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return Pages(file.fileno())
 
     def _is_there(self) -> bool:
         """Whether the path still names the file that was opened: saving a model over its source replaces it.

@@ -1,7 +1,6 @@
-"""Values, nodes and graphs, the same for every dialect.
+"""Graphs, the same for every dialect: nodes in order, between inputs and outputs.
 
-A graph is a list of nodes that may be edited while it is walked. A node knows its operands and results, a value knows
-who computes it and who reads it; every edit keeps both sides of that in step and costs the same in a graph of any size.
+A graph is a list of nodes that may be edited while it is walked.
 
 Before   x → a → b
 edit     c = Node("Relu", [a.output], [Value("y")]);  graph.insert_after(a, c);  b.set_input(0, c.output)
@@ -10,335 +9,19 @@ After    x → a → c → b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias, cast
+from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN, Fact
 from graphport.core.names import unique
+from graphport.ir.nodes import Attribute, Body, Node, Notes, Use, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphport.core.diagnostics import Span
-    from graphport.core.dtypes import DType
     from graphport.core.storage import Storage
 
-Attribute: TypeAlias = (
-    "bool | int | float | complex | str | bytes | DType | Fact | Storage | Graph | tuple[Attribute, ...] | None"
-)
-"""What an attribute may be; lists are tuples, nested as deep as a format likes."""
-
-Notes: TypeAlias = "dict[str, object]"
-"""What a format needs to write itself back and nobody else reads: copied with its owner, never compared."""
-
-
-class Use(NamedTuple):
-    """A place that reads a value: operand `index` of a node, or result `index` of a graph."""
-
-    user: Node | Graph
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]  nobody looks for an item in a use
-
-
-class Value:
-    """One tensor (or sequence, or optional): computed by a node, given to the graph, or constant."""
-
-    __slots__ = (
-        "_notes",
-        "fact",
-        "graph",
-        "index",
-        "is_literal",
-        "name",
-        "origin",
-        "producer",
-        "returns",
-        "storage",
-        "uses",
-    )
-
-    def __init__(
-        self, name: str, fact: Fact = UNKNOWN, *, storage: Storage | None = None, origin: Span | None = None
-    ) -> None:
-        self.name = name
-        self.fact = fact
-        self.storage = storage
-        self.origin = origin
-        self.producer: Node | None = None
-        self.index = 0
-        self.graph: Graph | None = None
-        self.uses: dict[Use, None] = {}
-        # How many of the uses are outputs of graphs: replacements ask, and a value may have very many uses.
-        self.returns = 0
-        self.is_literal = False
-        self._notes: Notes | None = None
-
-    @property
-    def notes(self) -> Notes:
-        """What its format needs to write it back."""
-        if self._notes is None:
-            self._notes = {}
-        return self._notes
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether there is any; asking costs no memory."""
-        return bool(self._notes)
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is the same in every run, with or without its numbers at hand."""
-        return self.graph is not None and self in self.graph.constants
-
-    @property
-    def is_input(self) -> bool:
-        """Whether its graph is given it."""
-        return self.graph is not None and self in self.graph.input_set
-
-    @property
-    def is_output(self) -> bool:
-        """Whether a graph returns it."""
-        return self.returns > 0
-
-    @property
-    def users(self) -> list[Node]:
-        """The nodes that read it, each once, in the order in which they began to."""
-        return list(dict.fromkeys(use.user for use in self.uses if isinstance(use.user, Node)))
-
-    def replace_uses(self, other: Value, *, keep: Container[Node] = ()) -> None:
-        """Let everybody who reads this value, graphs that return it included, read `other`; only `keep` goes on.
-
-        Names stay with their values; `rewrite.replace` moves public names, too.
-        """
-        for user, index in list(self.uses):
-            if isinstance(user, Graph):
-                user.set_output(index, other)
-            elif user not in keep:
-                user.set_input(index, other)
-
-    def __repr__(self) -> str:
-        return f"%{self.name}: {self.fact}"
-
-
-class Node:
-    """One operation: a word of a dialect, applied to values."""
-
-    __slots__ = (
-        "_inputs",
-        "_notes",
-        "_outputs",
-        "_seen",
-        "attributes",
-        "dialect",
-        "graph",
-        "name",
-        "next",
-        "origin",
-        "previous",
-        "word",
-    )
-
-    def __init__(
-        self,
-        op: str,
-        inputs: Sequence[Value | None] = (),
-        outputs: Sequence[Value | None] = (),
-        attributes: Mapping[str, Attribute] | None = None,
-        *,
-        dialect: str = "",
-        name: str = "",
-        origin: Span | None = None,
-    ) -> None:
-        """A node outside of any graph.
-
-        Args:
-            op: the word; with `dialect` it is `node.op` (`nnef.conv`), without it is canonical (`Conv`).
-            inputs: operands, `None` for an absent one; trailing ones are trimmed.
-            outputs: results that nobody else computes, `None` for one that is not wanted.
-            attributes: by name.
-            dialect: `nnef`, `openvino`, …; empty for the canonical one.
-            name: the node's own name, where a format has one.
-            origin: the place in the source.
-        """
-        self.dialect = dialect
-        self.word = op
-        self.name = name
-        self.origin = origin
-        self.attributes: dict[str, Attribute] = {}
-        self.graph: Graph | None = None
-        self.previous: Node | None = None
-        self.next: Node | None = None
-        self._notes: Notes | None = None
-        self._inputs: list[Value | None] = []
-        self._seen: tuple[Value | None, ...] | None = None
-        self._outputs: tuple[Value | None, ...] = _trim(outputs)
-        self._produce()
-        if inputs:
-            self.inputs = inputs
-        if attributes:
-            self.attributes.update(attributes)
-            for body in _bodies(self.attributes):
-                body.parent = self
-
-    def _produce(self) -> None:
-        for index, value in enumerate(self._outputs):
-            if value is not None:
-                if value.producer is not None or value.graph is not None:
-                    self._refuse(index, value)
-                value.producer = self
-                value.index = index
-
-    def _refuse(self, index: int, value: Value) -> Never:
-        """Let go of the results before the one at `index`, which cannot be one, and say why."""
-        owner = value.producer
-        for other in self._outputs[:index]:
-            if other is not None:
-                other.producer = None
-        if owner is self:
-            message = f"one value is two results of {self.op}"
-        elif owner is not None:
-            message = f"%{value.name} is computed by {owner.op} already"
-        else:
-            message = f"%{value.name} is an input or constant"
-        raise ValueError(message)
-
-    @property
-    def op(self) -> str:
-        """`Conv` in the canonical dialect, `nnef.conv` in another."""
-        return f"{self.dialect}.{self.word}" if self.dialect else self.word
-
-    @property
-    def notes(self) -> Notes:
-        """What its format needs to write it back."""
-        if self._notes is None:
-            self._notes = {}
-        return self._notes
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether there is any; asking costs no memory."""
-        return bool(self._notes)
-
-    @property
-    def inputs(self) -> tuple[Value | None, ...]:
-        """Operands in order; `None` is an absent one, and none is at the end."""
-        # A tuple made when somebody looks, so that replacing one of 50,000 operands does not copy the others.
-        if self._seen is None:
-            self._seen = tuple(self._inputs)
-        return self._seen
-
-    @inputs.setter
-    def inputs(self, values: Sequence[Value | None]) -> None:
-        for index, value in enumerate(self._inputs):
-            if value is not None:
-                del value.uses[Use(self, index)]
-        inputs = list(values)
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        self._inputs = inputs
-        self._seen = None
-        for index, value in enumerate(self._inputs):
-            if value is not None:
-                value.uses[Use(self, index)] = None
-
-    @property
-    def outputs(self) -> tuple[Value | None, ...]:
-        """Results in order; `None` is one that nobody wants, and none is at the end."""
-        return self._outputs
-
-    @property
-    def output(self) -> Value:
-        """The only or first result; a `ValueError` where there is none."""
-        first = self._outputs[0] if self._outputs else None
-        if first is None:
-            message = f"the first result of {self.op} is absent"
-            raise ValueError(message)
-        return first
-
-    def operand(self, index: int) -> Value | None:
-        """Operand `index`, `None` where it is absent or past the last one."""
-        return self._inputs[index] if index < len(self._inputs) else None
-
-    @property
-    def operands(self) -> list[Value]:
-        """The operands that are there."""
-        return [value for value in self._inputs if value is not None]
-
-    @property
-    def results(self) -> list[Value]:
-        """The results that are there."""
-        return [value for value in self._outputs if value is not None]
-
-    def set_input(self, index: int, value: Value | None) -> None:
-        """Let operand `index` be `value`; operands between the last one and `index` become absent ones."""
-        if index < 0:
-            message = f"there is no operand {index}"
-            raise IndexError(message)
-        inputs = self._inputs
-        inputs.extend([None] * (index + 1 - len(inputs)))
-        old = inputs[index]
-        if old is not None:
-            del old.uses[Use(self, index)]
-        inputs[index] = value
-        if value is not None:
-            value.uses[Use(self, index)] = None
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        self._seen = None
-
-    def take_outputs(self, node: Node) -> None:
-        """Become the one who computes the results of `node`, which is left with none; this node had none, either."""
-        if self._outputs:
-            message = f"{self!r} has results of its own"
-            raise ValueError(message)
-        self._outputs, node._outputs = node._outputs, ()
-        for value in self.results:
-            value.producer = self
-            value.graph = self.graph
-            if self.graph is not None:
-                self.graph.reserve(value.name)
-
-    def drop_output(self, index: int) -> None:
-        """Make result `index` absent; nobody may read it any more."""
-        outputs = list(self._outputs)
-        value = outputs[index]
-        if value is None:
-            return
-        if value.uses:
-            message = f"%{value.name} is still read"
-            raise ValueError(message)
-        value.producer = None
-        value.graph = None
-        outputs[index] = None
-        self._outputs = _trim(outputs)
-
-    def set_attribute(self, name: str, attribute: Attribute) -> None:
-        """Set attribute `name`; a graph becomes this node's body, one that it replaces is released."""
-        replaced = list(_graphs(self.attributes.get(name)))
-        self.attributes[name] = attribute
-        for body in _graphs(attribute):
-            body.parent = self
-            if self.graph is not None:
-                self.graph.share_names(body)
-        if replaced:
-            self._release(replaced)
-
-    def remove_attribute(self, name: str) -> None:
-        """Forget attribute `name` if it is there; a body is released."""
-        replaced = list(_graphs(self.attributes.pop(name, None)))
-        if replaced:
-            self._release(replaced)
-
-    def _release(self, replaced: Iterable[Graph]) -> None:
-        kept = set(self.bodies())
-        _release(self, [body for body in replaced if body not in kept])
-
-    def bodies(self) -> Iterator[Graph]:
-        """The graphs among the attributes, in their order."""
-        return iter(_bodies(self.attributes))
-
-    def __repr__(self) -> str:
-        results = ", ".join("_" if value is None else f"%{value.name}" for value in self._outputs)
-        operands = ", ".join("_" if value is None else f"%{value.name}" for value in self._inputs)
-        return f"{results} = {self.op}({operands})"
+__all__ = ["Attribute", "Graph", "Node", "Notes", "Use", "Value", "walk"]
 
 
 class _Names:
@@ -352,7 +35,7 @@ class _Names:
         self.counters: dict[str, int] = {}
 
 
-class Graph:
+class Graph(Body):
     """Nodes in order, between inputs and outputs; constants have no node.
 
     A body (`parent` is a node) reads values of the graphs around it directly.
@@ -370,7 +53,6 @@ class Graph:
         "name",
         "opsets",
         "origin",
-        "parent",
     )
 
     def __init__(self, name: str = "main", *, opsets: Mapping[str, int] | None = None) -> None:
@@ -529,6 +211,16 @@ class Graph:
                 names.taken.update(value.name for value in inner.values())
             inner._names = names
 
+    def leave(self, node: Node) -> None:
+        """Be no body of `node` any more, if this is one: nothing in here reads anything from then on."""
+        if self.parent is not node:
+            return
+        for inner in walk(self):
+            inner.set_outputs(())
+            for reader in inner:
+                reader.inputs = ()
+        self.parent = None
+
     @property
     def root(self) -> Graph:
         """The outermost graph around this one."""
@@ -597,7 +289,8 @@ class Graph:
         for value in node.results:
             value.graph = None
         node.inputs = ()
-        _release(node, node.bodies())
+        for body in node.bodies():
+            body.leave(node)
 
     def move_before(self, place: Node, node: Node) -> None:
         """Move `node` of this graph right before `place`."""
@@ -660,8 +353,9 @@ class Graph:
             if value is not None:
                 value.graph = self
                 taken.add(value.name)
-        for body in _bodies(node.attributes):
-            self.share_names(body)
+        if node.has_bodies:
+            for body in node.bodies():
+                self.share_names(body)
         return node
 
     def _adopt(self, value: Value) -> Value:
@@ -689,57 +383,7 @@ def walk(graph: Graph) -> Iterator[Graph]:
     while pending:
         current = pending.pop()
         yield current
-        pending += [body for node in current for body in node.bodies()][::-1]
-
-
-def _trim(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
-    if not values or values[-1] is not None:
-        return tuple(values)
-    stop = len(values)
-    while stop and values[stop - 1] is None:
-        stop -= 1
-    return tuple(values[:stop])
-
-
-_PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
-"""What most attributes are, and what has no graphs in it."""
-
-
-def _bodies(attributes: Mapping[str, Attribute]) -> Sequence[Graph]:
-    """The graphs among attributes; of most nodes none, which is found without a generator."""
-    found: Sequence[Graph] = ()
-    for attribute in attributes.values():
-        kind = type(attribute)
-        if kind is tuple and _PLAIN.issuperset(map(type, cast("tuple[Any, ...]", attribute))):
-            continue
-        if kind not in _PLAIN:
-            found = [*found, *_graphs(attribute)]
-    return found
-
-
-def _graphs(attribute: Attribute) -> Iterator[Graph]:
-    if type(attribute) in _PLAIN or (type(attribute) is tuple and _PLAIN.issuperset(map(type, attribute))):
-        return
-    # Without recursion: tuples are nested as deep as a file nests them.
-    pending = [attribute]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, Graph):
-            yield item
-        elif isinstance(item, tuple):
-            pending.extend(reversed(item))
-
-
-def _release(node: Node, bodies: Iterable[Graph]) -> None:
-    """Let `bodies` read nothing any more, as far as they are still those of `node`."""
-    for body in bodies:
-        if body.parent is not node:
-            continue
-        for inner in walk(body):
-            inner.set_outputs(())
-            for reader in inner:
-                reader.inputs = ()
-        body.parent = None
+        pending += [body for node in current if node.has_bodies for body in node.bodies()][::-1]
 
 
 def _check_free(value: Value) -> None:

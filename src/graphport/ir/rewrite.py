@@ -159,7 +159,7 @@ def _copy_node(
         {name: _copy_attribute(attribute, twins) for name, attribute in node.attributes.items()},
         dialect=node.dialect,
         name=node.name,
-        origin=node.origin,
+        origin=node.unasked_origin,
     )
     if node.has_notes:
         twin.notes.update(node.notes)

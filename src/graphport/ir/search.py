@@ -1,4 +1,4 @@
-"""Patterns along edges: paths from a start over relays to an end, the nodes on them, and activations.
+"""Patterns along edges: paths from a start over relays to an end, the nodes on them, activations, and small subgraphs.
 
 A condition is a function of a node, the name of an operator, or a collection of names (`node.op`). A path has at least
 two nodes: a start, any number of relays, and the first end that it meets. It goes `down`, from a node to those that
@@ -18,14 +18,18 @@ it, and bodies are searched by themselves.
                                   activations(graph, {"Conv"}, {"Relu", "Clip"})
                                   → {Conv %a: [Relu %b]}
 
+                                  matches(graph, ["Conv", "Relu", "Add"], [(0, 1), (0, 2)])
+                                  → [(Conv %a, Relu %b, Add %d)]
+
 Everything comes in the same order every time: starts as they stand in the graph, neighbours as they read or are read.
 A search takes time in proportion to the graph and to what it returns. There may be exponentially many paths; whether
-there is one, and which nodes are on any, is told without following each.
+there is one, and which nodes are on any, is told without following each. A search for subgraphs looks at neighbours
+alone, leaves out first what cannot be part of any, and gives up with an error rather than without all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from graphport.ir.graph import Graph, Node
@@ -42,7 +46,10 @@ Direction: TypeAlias = Literal["down", "up"]
 Path: TypeAlias = tuple[Node, ...]
 
 LIMIT = 10_000
-"""Most paths that are returned where nothing else is asked for."""
+"""Most paths or subgraphs that are returned where nothing else is asked for."""
+
+MOST_TRIED = 1_000_000
+"""Nodes that a search for subgraphs tries in a place before it gives up."""
 
 
 def paths(
@@ -123,6 +130,127 @@ def activations(graph: Graph, start: Condition, end: Condition) -> dict[Node, li
     """For each start, the ends that read its results directly; starts without any are left out."""
     ways = _ways(graph, start, end, (), None, "down")
     return {node: ways.nexts[node] for node in ways.starts}
+
+
+def matches(
+    graph: Graph,
+    pattern: Sequence[Condition],
+    edges: Sequence[tuple[int, int]],
+    *,
+    is_closed: bool = False,
+    limit: int = LIMIT,
+) -> list[Path]:
+    """Subgraphs of different nodes that meet `pattern`, at most `limit` of them, each in the order of the pattern.
+
+    Args:
+        graph: in order (`verify` accepts it).
+        pattern: what stands in each place.
+        edges: pairs of places; the second reads a result of the first. They hang together and come from place 0.
+        is_closed: whether nobody but the match reads its results, save those of the last place: whoever fuses it into
+            one node may then remove the others.
+        limit: the search stops after so many.
+
+    Raises:
+        ValueError: an edge is between no two places, a place hangs together with no other, or more than `MOST_TRIED`
+            nodes were tried.
+    """
+    steps = _steps(len(pattern), edges)
+    fitting = _fitting(graph, pattern, edges)
+    found: list[Path] = []
+    for match in _extended(graph, steps, fitting):
+        if len(found) >= limit:
+            break
+        if not is_closed or _is_closed(graph, match):
+            found.append(match)
+    return found
+
+
+class _Step(NamedTuple):
+    """How the node for a place is found: beside the node of a place before it; and where else it must stand."""
+
+    place: int
+    anchor: int
+    is_reader: bool
+    checks: tuple[tuple[int, int], ...]
+
+
+def _steps(count: int, edges: Sequence[tuple[int, int]]) -> list[_Step]:
+    """The places other than 0 in an order in which each is beside one before it."""
+    if not count or any(not (0 <= a < count and 0 <= b < count) or a == b for a, b in edges):
+        message = f"edges {list(edges)} are between no two of {count} places"
+        raise ValueError(message)
+    steps: list[_Step] = []
+    known = {0}
+    while len(known) < count:
+        edge = next((edge for edge in edges if (edge[0] in known) != (edge[1] in known)), None)
+        if edge is None:
+            message = f"place {min(set(range(count)) - known)} hangs together with none before it"
+            raise ValueError(message)
+        is_reader = edge[0] in known
+        anchor, place = edge if is_reader else (edge[1], edge[0])
+        known.add(place)
+        checks = tuple(each for each in edges if each != edge and place in each and known.issuperset(each))
+        steps.append(_Step(place, anchor, is_reader, checks))
+    return steps
+
+
+def _fitting(graph: Graph, pattern: Sequence[Condition], edges: Sequence[tuple[int, int]]) -> list[dict[Node, None]]:
+    """For each place the nodes that meet it and have for each edge a neighbour that does, in the order of the graph."""
+    fitting = [dict.fromkeys(filter(_predicate(condition), graph)) for condition in pattern]
+    for _ in pattern:
+        before = sum(map(len, fitting))
+        for a, b in edges:
+            fitting[a] = {node: None for node in fitting[a] if any(n in fitting[b] for n in _readers(graph, node))}
+            fitting[b] = {node: None for node in fitting[b] if any(n in fitting[a] for n in _producers(graph, node))}
+        if sum(map(len, fitting)) == before:
+            break
+    return fitting
+
+
+def _extended(graph: Graph, steps: list[_Step], fitting: list[dict[Node, None]]) -> Iterator[Path]:
+    """Every way to put different nodes in all places."""
+    tried = 0
+    for first in fitting[0]:
+        placed = {0: first}
+        pending: list[Iterator[Node]] = []
+        while True:
+            if len(placed) == len(fitting):
+                yield tuple(placed[place] for place in range(len(fitting)))
+            else:
+                pending.append(_candidates(graph, steps[len(placed) - 1], placed, fitting))
+            while pending:
+                node = next(pending[-1], None)
+                placed.pop(steps[len(pending) - 1].place, None)
+                if node is not None:
+                    break
+                pending.pop()
+            else:
+                break
+            tried += 1
+            if tried > MOST_TRIED:
+                message = f"more than {MOST_TRIED} nodes were tried; the pattern is too loose for this graph"
+                raise ValueError(message)
+            placed[steps[len(pending) - 1].place] = node
+
+
+def _candidates(graph: Graph, step: _Step, placed: dict[int, Node], fitting: list[dict[Node, None]]) -> Iterator[Node]:
+    anchor, taken = placed[step.anchor], set(placed.values())
+    beside = _readers(graph, anchor) if step.is_reader else _producers(graph, anchor)
+    for node in beside:
+        if node not in fitting[step.place] or node in taken:
+            continue
+        nodes = {**placed, step.place: node}
+        if all(nodes[b] in _readers(graph, nodes[a]) for a, b in step.checks):
+            yield node
+
+
+def _is_closed(graph: Graph, match: Path) -> bool:
+    """Whether all that reads results of a match is in it, those of its last node aside."""
+    inside = set(match)
+    inner = [value for node in match[:-1] for value in node.results]
+    return not any(value.is_output for value in inner) and all(
+        reader in inside for node in match[:-1] for reader in _readers(graph, node)
+    )
 
 
 class _Ways(NamedTuple):

@@ -1,0 +1,166 @@
+"""Polynomials as nested tuples: atoms, monomials, terms, and the limits of their size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MOST_TERMS = 128
+"""Monomials of one polynomial."""
+MOST_PRODUCTS = 1024
+"""Products of monomials formed by one multiplication."""
+MOST_DEGREE = 32
+"""Factors of one monomial."""
+MOST_SIZE = 600
+"""Symbols, coefficients and operations of one expression, nested ones included."""
+MOST_DEPTH = 24
+"""Divisions, maxima and minima within each other."""
+MOST_OPERANDS = 16
+"""Operands of one maximum or minimum."""
+MOST_BITS = 256
+"""Bits of a coefficient or a divisor; bounds farther from zero count as unbounded."""
+MOST_CHARACTERS = 65_536
+"""Length of a text that is read as an expression."""
+MOST_CASES = 64
+"""Residues tried before a comparison of expressions with divisions is called undecided."""
+FARTHEST = 1 << MOST_BITS
+"""The first number that is too large."""
+
+_NAME_CHARACTERS = 32  # characters of a name that count as one towards MOST_SIZE
+
+# An end of an interval inside an atom: (n,) or, where unbounded, (). Unlike None it sorts, and so atoms sort as tuples.
+End = tuple[int, ...]
+Interval = tuple[float, float]  # exact integers, or an infinity
+
+
+class Variable(NamedTuple):
+    """A symbol with its bounds."""
+
+    kind: int
+    name: str
+    lower: End
+    upper: End
+    opaque: bool
+    size: int
+    depth: int
+
+
+class Quotient(NamedTuple):
+    """A floor division that does not come out even, with the bounds of its value."""
+
+    kind: int
+    numerator: Terms
+    denominator: Terms
+    lower: End
+    upper: End
+    size: int
+    depth: int
+
+
+class Extreme(NamedTuple):
+    """A maximum or minimum, by `kind`, with the bounds of its value."""
+
+    kind: int
+    operands: tuple[Terms, ...]
+    lower: End
+    upper: End
+    size: int
+    depth: int
+
+
+VARIABLE, QUOTIENT, MAXIMUM, MINIMUM = range(4)
+
+Atom = Variable | Quotient | Extreme
+Monomial = tuple[Atom, ...]  # sorted, repeated for powers; () is the constant
+Terms = tuple[tuple[Monomial, int], ...]  # higher degrees first, the constant last, no coefficient 0
+
+
+def order(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
+    """What terms are sorted by."""
+    return -len(term[0]), term[0]
+
+
+def sorted_terms(coefficients: Mapping[Monomial, int]) -> Terms:
+    """The canonical terms of coefficients by monomial; those that are 0 are left out."""
+    return tuple(sorted((term for term in coefficients.items() if term[1]), key=order))
+
+
+def extent(terms: Terms) -> tuple[int, int]:
+    """Size and depth of terms, in the units of `MOST_SIZE` and `MOST_DEPTH`."""
+    size = len(terms)
+    depth = 0
+    for monomial, _ in terms:
+        for atom in monomial:
+            size += atom.size
+            depth = max(depth, atom.depth)
+    return size, depth
+
+
+def extent_of_all(parts: tuple[Terms, ...]) -> tuple[int, int]:
+    """Size and depth of an atom made of `parts`."""
+    extents = [extent(part) for part in parts]
+    return 1 + sum(size for size, _ in extents), 1 + max(depth for _, depth in extents)
+
+
+def new_variable(name: str, lower: int | None, upper: int | None, *, opaque: bool) -> Variable:
+    """A symbol as an atom; bounds are inclusive, `None` for unbounded."""
+    ends = (() if lower is None else (int(lower),), () if upper is None else (int(upper),))
+    return Variable(VARIABLE, name, *ends, opaque=opaque, size=1 + len(name) // _NAME_CHARACTERS, depth=0)
+
+
+def spelling(content: object) -> str:
+    """A text that differs for different nested tuples of numbers and texts."""
+    words: list[str] = []
+    pending = [content]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, tuple):
+            entries = cast("tuple[object, ...]", item)
+            words.append(f"{len(entries)}:")
+            pending.extend(entries)
+        else:
+            words.append(f"{item:x}," if isinstance(item, int) else repr(item))
+    return "".join(words)
+
+
+def times(left: Monomial, right: Monomial) -> Monomial:
+    """The product of two monomials."""
+    return tuple(sorted(left + right)) if left and right else left or right
+
+
+def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    """The monomial divided by the factor, `None` where the factor does not divide it."""
+    if not factor:
+        return monomial
+    left = list(monomial)
+    for atom in factor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def variables(terms: Terms) -> Iterator[Variable]:
+    """The variables in terms, nested ones included, as often as they occur."""
+    for monomial, _ in terms:
+        for atom in monomial:
+            if isinstance(atom, Variable):
+                yield atom
+                continue
+            for part in parts_of(atom):
+                yield from variables(part)
+
+
+def nested_variables(terms: Terms) -> Iterator[Variable]:
+    """The variables within divisions, maxima and minima."""
+    for monomial, _ in terms:
+        for atom in monomial:
+            for part in () if isinstance(atom, Variable) else parts_of(atom):
+                yield from variables(part)
+
+
+def parts_of(atom: Quotient | Extreme) -> tuple[Terms, ...]:
+    """The terms that an atom is made of."""
+    return (atom.numerator, atom.denominator) if isinstance(atom, Quotient) else atom.operands

@@ -1,0 +1,120 @@
+"""A file without a name for large arrays that are made on the way from one model to another.
+
+Weights that are read from a file are views of it, and take no memory. What passes compute from them would; inside of
+`spilling` it is written to a temporary file, and looks like weights that were read.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy as np
+
+from graphport.core.storage import CHUNK, ArrayStorage, Bytes, FileStorage, Pages, Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from graphport.core.dtypes import DType
+
+LEAST = 1 << 18
+"""Bytes of an array from which on it is written to the file."""
+
+_ALIGNMENT = 64
+
+
+class UnnamedFile(Bytes):
+    """Bytes in a temporary file that nobody else can open, and that is gone with the last who holds it."""
+
+    __slots__ = ("__weakref__", "_file", "_pages", "_size")
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+        self._file: BinaryIO | None = None
+        self._pages: Pages | None = None
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def add(self, pieces: Iterable[memoryview]) -> int:
+        """Write bytes behind what is there already; return where they begin.
+
+        Raises:
+            OSError: there is no room, or no folder for temporary files.
+        """
+        if self._file is None:
+            self._file = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115  closed by the next line
+            # Not in `__del__`: of objects that go in one cycle, the file could go first, and would warn.
+            weakref.finalize(self, self._file.close)
+        start = -(-self._size // _ALIGNMENT) * _ALIGNMENT
+        self._file.seek(start)
+        for piece in pieces:
+            written = 0
+            while written < len(piece):
+                written += self._file.write(piece[written:])
+        self._size = self._file.tell()
+        return start
+
+    def view(self, start: int, length: int) -> memoryview:
+        if self._file is None or not length:
+            return memoryview(b"")
+        if self._pages is None or start + length > self._pages.size:
+            # The file has grown: views of the pages from before stay good.
+            self._pages = Pages(self._file.fileno())
+        return self._pages.view(start, length)
+
+    def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:
+        for offset in range(start, start + length, limit):
+            yield self.view(offset, min(limit, start + length - offset))
+
+
+_FILE: ContextVar[UnnamedFile | None] = ContextVar("_FILE", default=None)
+
+
+@contextmanager
+def spilling() -> Generator[None]:
+    """Let `kept` write large arrays to one file inside."""
+    if _FILE.get() is not None:
+        yield
+        return
+    token = _FILE.set(UnnamedFile())
+    try:
+        yield
+    finally:
+        _FILE.reset(token)
+
+
+def kept(array: np.ndarray[Any, Any], dtype: DType | None = None) -> Storage:
+    """A storage of `array`, which nobody changes any more; inside of `spilling`, in a file if it is large.
+
+    Raises:
+        ValueError: an array of its type does not hold `dtype`.
+    """
+    storage = ArrayStorage(array, dtype)
+    return rounded_to(storage.numpy(), storage.dtype)
+
+
+def rounded_to(array: np.ndarray[Any, Any], dtype: DType) -> Storage:
+    """A storage of the numbers of `array` as those of `dtype`, which are made in pieces where they go into the file.
+
+    Where the file cannot be written they stay in memory.
+    """
+    file = _FILE.get()
+    if file is not None and dtype.bits >= 8 and dtype.size(array.size) >= LEAST:
+        with suppress(OSError):
+            start = file.add(_pieces(array.reshape(-1), dtype))
+            return FileStorage(file, start, dtype, array.shape)
+    return ArrayStorage(array.astype(dtype.numpy, copy=False), dtype)
+
+
+def _pieces(flat: np.ndarray[Any, Any], dtype: DType) -> Iterator[memoryview]:
+    step = max(CHUNK // dtype.numpy.itemsize, 1)
+    for at in range(0, flat.size, step):
+        piece = flat[at : at + step].astype(dtype.numpy.newbyteorder("<"), copy=False)
+        yield np.ascontiguousarray(piece).view(np.uint8).data

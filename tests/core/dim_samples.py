@@ -1,0 +1,83 @@
+"""Random expressions: a dim, and the same computed on numbers."""
+
+from __future__ import annotations
+
+import pickle
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from graphport.core.dims import Symbol, Symbolic, ceil_div, evaluate, maximum, minimum, symbols
+
+N, C, H, W = (Symbol(name) for name in "NCHW")
+SMALL = Symbol("small", 2, 5)
+FREE = Symbol("free axis", None)
+BELOW = Symbol("below", None, 3)
+ALL = (N, C, H, SMALL, FREE, BELOW)
+
+OPERATIONS = {
+    "+": (lambda a, b: a + b, lambda a, b: a + b),
+    "-": (lambda a, b: a - b, lambda a, b: a - b),
+    "*": (lambda a, b: a * b, lambda a, b: a * b),
+    "//": (lambda a, b: a // b, lambda a, b: a // b),
+    "%": (lambda a, b: a % b, lambda a, b: a % b),
+    "ceil": (ceil_div, lambda a, b: -(-a // b)),
+    "max": (maximum, max),
+    "min": (minimum, min),
+}
+
+leaves = st.one_of(st.sampled_from(ALL), st.integers(-6, 12))
+trees = st.recursive(leaves, lambda inner: st.tuples(st.sampled_from(sorted(OPERATIONS)), inner, inner), max_leaves=8)
+
+
+def symbolic_value(tree):
+    if not isinstance(tree, tuple):
+        return tree
+    return OPERATIONS[tree[0]][0](symbolic_value(tree[1]), symbolic_value(tree[2]))
+
+
+def number_value(tree, numbers):
+    if isinstance(tree, Symbolic):
+        return numbers[str(tree)]
+    if isinstance(tree, int):
+        return tree
+    return OPERATIONS[tree[0]][1](number_value(tree[1], numbers), number_value(tree[2], numbers))
+
+
+def dim_of_tree(tree):
+    try:
+        return symbolic_value(tree)
+    except ZeroDivisionError:
+        assume(False)
+
+
+odd = st.sampled_from([1, 3, 5, 7, 9])
+expressions = trees.map(dim_of_tree)
+composites = expressions.filter(lambda dim: isinstance(dim, Symbolic))
+
+
+def admissible(symbol):
+    lower, upper = symbol.bounds
+    far = st.sampled_from([0, 1, 2, 3, 7, 31, 32, 224, 10**6])
+    if lower is None:
+        return st.one_of(st.integers(-12, 12 if upper is None else upper), far.map(lambda n: -n))
+    return st.one_of(st.integers(lower, lower + 12 if upper is None else upper), *([far] if upper is None else []))
+
+
+bindings = st.fixed_dictionaries({str(symbol): admissible(symbol) for symbol in ALL})
+
+
+def is_within_limits(*results):
+    return not any(name.startswith("~") for dim in results for name in symbols(dim))
+
+
+def evaluated(dim, numbers):
+    assume(is_within_limits(dim))
+    try:
+        return evaluate(dim, numbers)
+    except ZeroDivisionError:
+        assume(False)
+
+
+def roundtrip(dim):
+    return pickle.loads(pickle.dumps(dim))  # noqa: S301  our own bytes

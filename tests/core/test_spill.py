@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import errno
+import gc
+import io
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphport.core import spill
+from graphport.core.dtypes import DType
+from graphport.core.spill import LEAST, UnnamedFile, kept, rounded_to, spilling
+from graphport.core.storage import ArrayStorage, FileStorage
+
+LARGE = np.arange(LEAST // 4, dtype=np.float32).reshape(2, -1)
+
+
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def content(storage):
+    return b"".join(bytes(piece) for piece in storage.chunks())
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype"),
+    [
+        pytest.param(LARGE, None, id="floats"),
+        pytest.param(LARGE.T, None, id="in another order of axes"),
+        pytest.param(LARGE.astype(">f4"), None, id="of the other byte order"),
+        pytest.param(np.arange(LEAST) % 3 == 0, None, id="truth values"),
+        pytest.param(LARGE.astype(DType.BFLOAT16.numpy).repeat(2), DType.BFLOAT16, id="a type that NumPy has not"),
+        pytest.param(LARGE.astype(np.complex64), None, id="complex"),
+    ],
+)
+def test_a_large_array_looks_like_weights_that_were_read(array, dtype):
+    there = ArrayStorage(array, dtype)
+    with spilling():
+        storage = kept(array, dtype)
+    assert isinstance(storage, FileStorage)
+    assert (storage.dtype, storage.shape) == (there.dtype, there.shape)
+    np.testing.assert_array_equal(storage.numpy(), there.numpy())
+    assert content(storage) == content(there)
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype"),
+    [
+        pytest.param(np.zeros(LEAST // 4 - 1, np.float32), None, id="it is small"),
+        pytest.param(np.zeros(4 * LEAST, DType.INT4.numpy), DType.INT4, id="its elements are narrower than a byte"),
+        pytest.param(np.full(LEAST, "text", object), None, id="it is text"),
+    ],
+)
+def test_an_array_stays_in_memory_where(array, dtype):
+    with spilling():
+        assert isinstance(kept(array, dtype), ArrayStorage)
+
+
+def test_outside_everything_stays_in_memory():
+    assert isinstance(kept(LARGE), ArrayStorage)
+    with spilling():
+        pass
+    assert isinstance(kept(LARGE), ArrayStorage)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are counted in /proc")
+def test_many_arrays_share_a_file_and_stay_what_they_are_while_it_grows():
+    before = open_files()
+    with spilling(), spilling():
+        storages = [kept(LARGE + number) for number in range(4)]
+        assert open_files() == before + 1
+        seen = [storage.numpy() for storage in storages[:2]]
+        storages.append(kept(LARGE + 4))
+    for number, storage in enumerate(storages):
+        np.testing.assert_array_equal(storage.numpy(), LARGE + number)
+    for number, array in enumerate(seen):
+        np.testing.assert_array_equal(array, LARGE + number)
+
+
+def test_numbers_are_rounded_as_they_are_in_memory():
+    exact = np.random.default_rng(0).standard_normal((3, LEAST // 4))
+    with spilling():
+        storage = rounded_to(exact, DType.FLOAT16)
+    assert isinstance(storage, FileStorage)
+    np.testing.assert_array_equal(storage.numpy(), exact.astype(np.float16))
+
+
+def test_a_type_that_the_array_does_not_hold_is_refused():
+    with spilling(), pytest.raises(ValueError, match="does not hold float64"):
+        kept(LARGE, DType.FLOAT64)
+
+
+def test_without_room_for_the_file_arrays_stay_in_memory(monkeypatch):
+    def refused(*_args, **_options):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(spill.tempfile, "TemporaryFile", refused)
+    with spilling():
+        storage = kept(LARGE)
+    assert isinstance(storage, ArrayStorage)
+    np.testing.assert_array_equal(storage.numpy(), LARGE)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are counted in /proc")
+def test_the_file_goes_with_the_last_array_in_it():
+    gc.collect()  # files of other tests go now
+    before = open_files()
+    with spilling():
+        storage = kept(LARGE)
+    array = storage.numpy()
+    assert open_files() > before
+    del storage, array
+    gc.collect()
+    assert open_files() == before
+
+
+def test_a_file_in_a_cycle_goes_without_a_warning():
+    with spilling():
+        cycle: list[object] = [kept(LARGE)]
+    cycle.append(cycle)
+    # A collection while somebody has the file itself puts it before those who own it.
+    files = [each for each in gc.get_objects() if isinstance(each, io.FileIO) and not each.closed]
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        del files, cycle
+        gc.collect()
+    assert not told
+
+
+def test_nothing_of_an_empty_file_is_nothing():
+    assert bytes(UnnamedFile().view(0, 0)) == b""

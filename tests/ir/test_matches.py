@@ -1,0 +1,121 @@
+"""Small subgraphs by what stands in each place and who reads whom."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphport.ir import search
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.search import Path, matches
+from graphport.ir.text import from_text
+from tests.strategies import graphs
+
+SWISH = """
+graph g(%x) {
+  %a = Conv(%x)
+  %b = Sigmoid(%a)
+  %c = Mul(%a, %b)
+  %d = Conv(%c)
+  %e = Sigmoid(%d)
+  %f = Mul(%d, %e)
+  %g = Relu(%e)
+  return %f, %g
+}
+"""
+TRIANGLE = [(0, 1), (1, 2), (0, 2)]
+
+
+def said(found: list[Path]) -> list[str]:
+    return [" ".join(node.output.name for node in path) for path in found]
+
+
+def test_a_pattern_names_places_and_edges():
+    graph = from_text(SWISH)
+    assert said(matches(graph, ["Conv", "Sigmoid", "Mul"], TRIANGLE)) == ["a b c", "d e f"]
+    assert said(matches(graph, ["Sigmoid", "Conv"], [(1, 0)])) == ["b a", "e d"]
+    assert said(matches(graph, [lambda node: len(node.operands) == 2], [])) == ["c", "f"]
+
+
+def test_a_closed_match_may_become_one_node():
+    graph = from_text(SWISH)
+    assert said(matches(graph, ["Conv", "Sigmoid", "Mul"], TRIANGLE, is_closed=True)) == ["a b c"]
+    assert said(matches(graph, ["Mul", "Conv"], [(0, 1)], is_closed=True)) == ["c d"]
+    returned = from_text("graph g(%x) { %a = A(%x) %b = B(%a) return %a, %b }")
+    assert matches(returned, ["A", "B"], [(0, 1)], is_closed=True) == []
+
+
+def test_two_places_are_two_nodes():
+    graph = from_text("graph g(%x) { %a = A(%x) %b = B(%a) %c = B(%a) return %b, %c }")
+    assert said(matches(graph, ["A", "B", "B"], [(0, 1), (0, 2)])) == ["a b c", "a c b"]
+
+
+def test_who_holds_a_body_reads_what_is_read_in_it():
+    graph = from_text("graph g(%x) { %a = A(%x) %b = If(%x) {then = graph t() { %c = B(%a) return %c }} return %b }")
+    assert said(matches(graph, ["A", "If"], [(0, 1)])) == ["a b"]
+
+
+def test_a_search_stops_at_its_limit():
+    graph = from_text(SWISH)
+    assert said(matches(graph, ["Conv", "Sigmoid", "Mul"], TRIANGLE, limit=1)) == ["a b c"]
+    assert matches(graph, ["Conv"], [], limit=0) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "edges", "message"),
+    [
+        pytest.param([], [], "between no two of 0 places", id="nothing"),
+        pytest.param(["A"], [(0, 0)], "between no two of 1 places", id="a loop"),
+        pytest.param(["A", "B"], [(0, 2)], "between no two of 2 places", id="no such place"),
+        pytest.param(["A", "B", "C"], [(1, 2)], "place 1 hangs together with none", id="in pieces"),
+    ],
+)
+def test_a_pattern_that_is_none_is_refused(pattern, edges, message):
+    with pytest.raises(ValueError, match=message):
+        matches(Graph(), pattern, edges)
+
+
+def star(count: int) -> Graph:
+    graph = Graph()
+    hub = graph.append(Node("Hub", [], [Value("hub")])).output
+    for number in range(count):
+        graph.append(Node("Leaf", [hub], [Value(f"leaf{number}")]))
+    return graph
+
+
+def test_what_can_be_in_no_match_costs_nothing(monkeypatch):
+    monkeypatch.setattr(search, "MOST_TRIED", 0)
+    assert matches(star(3000), ["Hub", "Leaf", "End"], [(0, 1), (1, 2)]) == []
+
+
+def test_a_search_gives_up_aloud(monkeypatch):
+    monkeypatch.setattr(search, "MOST_TRIED", 100)
+    with pytest.raises(ValueError, match="more than 100 nodes were tried"):
+        matches(star(20), ["Hub", "Leaf", "Leaf", "Leaf"], [(0, 1), (0, 2), (0, 3)])
+
+
+WORDS = st.sampled_from(["A", "B"])
+PATTERNS = st.sampled_from([[(0, 1)], [(1, 0)], [(0, 1), (1, 2)], TRIANGLE, [(0, 1), (0, 2)], [(0, 2), (1, 2)]])
+
+
+@given(graphs(most_nodes=7, nesting=0), st.data(), PATTERNS)
+def test_every_match_is_found_once(graph, data, edges):
+    for node in graph:
+        node.dialect, node.word = "", data.draw(WORDS)
+    pattern = [data.draw(WORDS) for _ in range(1 + max(max(edge) for edge in edges))]
+
+    def reads(a: Node, b: Node) -> bool:
+        return any(value in b.operands for value in a.results)
+
+    expected = [
+        nodes
+        for nodes in permutations(graph, len(pattern))
+        if all(node.op == word for node, word in zip(nodes, pattern, strict=True))
+        and all(reads(nodes[a], nodes[b]) for a, b in edges)
+    ]
+    found = matches(graph, pattern, edges)
+    assert set(found) == set(expected)
+    assert len(found) == len(expected)

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import pytest
+
+from graphport.core.facts import UNKNOWN
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Use, Value
+from graphport.ir.verify import verify
+from tests.ir.samples import FACT, chain, names, relu
+
+# --- nodes know operands and results ----------------------------------------------------------------------------------
+
+
+def test_a_node_has_what_it_was_made_of():
+    x, y = Value("x"), Value("y")
+    node = Node("conv", [x], [y], {"pads": (1, 1)}, dialect="nnef", name="conv1")
+    assert (node.op, node.word, node.dialect, node.name) == ("nnef.conv", "conv", "nnef", "conv1")
+    assert (node.inputs, node.outputs, node.attributes) == ((x,), (y,), {"pads": (1, 1)})
+    assert (node.graph, node.previous, node.next, node.origin) == (None, None, None, None)
+    assert (y.producer, y.index, y.graph) == (node, 0, None)
+    assert Node("Conv").op == "Conv"
+    assert repr(node) == "%y = nnef.conv(%x)"
+    assert repr(Node("Conv", [None, x], [None, Value("z")])) == "_, %z = Conv(_, %x)"
+
+
+def test_absent_operands_and_results_at_the_end_are_trimmed():
+    x, y = Value("x"), Value("y")
+    node = Node("LSTM", [None, x, None, None], [None, y, None])
+    assert node.inputs == (None, x)
+    assert node.outputs == (None, y)
+    assert (y.producer, y.index) == (node, 1)
+    assert node.operands == [x]
+    assert node.results == [y]
+    assert Node("LSTM", [None], [None]).inputs == ()
+
+
+def test_an_operand_past_the_last_one_is_absent():
+    x = Value("x")
+    node = Node("Clip", [None, x])
+    assert [node.operand(index) for index in range(4)] == [None, x, None, None]
+
+
+def test_uses_name_every_place_where_a_value_is_read():
+    x = Value("x")
+    node = Node("Add", [x, None, x])
+    other = Node("Relu", [x])
+    assert list(x.uses) == [Use(node, 0), Use(node, 2), Use(other, 0)]
+    assert x.users == [node, other]
+
+
+def test_operands_may_be_given_anew():
+    x, y = Value("x"), Value("y")
+    node = Node("Add", [x, x])
+    assert node.inputs == (x, x)
+    node.inputs = [y, None, x, None]
+    assert node.inputs == (y, None, x)
+    assert (list(x.uses), list(y.uses)) == ([Use(node, 2)], [Use(node, 0)])
+    node.inputs = ()
+    assert (node.inputs, x.uses, y.uses) == ((), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        pytest.param(0, ["z", "y"], id="the first"),
+        pytest.param(1, ["x", "z"], id="the last"),
+        pytest.param(2, ["x", "y", "z"], id="one more"),
+        pytest.param(4, ["x", "y", None, None, "z"], id="far behind"),
+    ],
+)
+def test_one_operand_is_replaced(index, expected):
+    x, y, z = Value("x"), Value("y"), Value("z")
+    node = Node("Add", [x, y])
+    assert node.inputs == (x, y)
+    node.set_input(index, z)
+    assert names(node.inputs) == expected
+    for value in (x, y, z):
+        assert list(value.uses) == [Use(node, i) for i, name in enumerate(expected) if name == value.name]
+
+
+def test_an_operand_becomes_absent():
+    x, y = Value("x"), Value("y")
+    node = Node("Add", [x, None, y])
+    node.set_input(0, None)
+    assert (node.inputs, x.uses) == ((None, None, y), {})
+    node.set_input(2, None)
+    assert (node.inputs, y.uses) == ((), {})
+    node.set_input(5, None)
+    assert node.inputs == ()
+
+
+def test_there_is_no_operand_before_the_first():
+    node = Node("Add", [Value("x"), Value("y")])
+    with pytest.raises(IndexError, match="no operand -1"):
+        node.set_input(-1, None)
+
+
+def test_a_value_has_one_producer():
+    y = Value("y")
+    node = Node("Relu", [], [y])
+    free = Value("free")
+    with pytest.raises(ValueError, match=r"%y is computed by Relu already"):
+        Node("Relu", [], [free, y])
+    assert (y.producer, free.producer) == (node, None)
+    with pytest.raises(ValueError, match="one value is two results of Split"):
+        Node("Split", [], [free, free])
+    assert free.producer is None
+
+
+def test_inputs_and_constants_are_not_computed():
+    graph = Graph()
+    for value in (graph.add_input("x"), graph.add_constant("w", FACT)):
+        with pytest.raises(ValueError, match="is an input or constant"):
+            Node("Relu", [], [value])
+
+
+def test_the_first_result_may_be_absent():
+    y = Value("y")
+    assert Node("Relu", [], [y]).output is y
+    with pytest.raises(ValueError, match="the first result of LSTM is absent"):
+        _ = Node("LSTM", [], [None, Value("h")]).output
+    with pytest.raises(ValueError, match="the first result of Print is absent"):
+        _ = Node("Print").output
+
+
+def test_another_node_takes_the_results_over():
+    graph, (a, b) = chain(2)
+    value = a.output
+    new = graph.insert_before(a, Node("Elu", a.inputs))
+    new.take_outputs(a)
+    assert (a.outputs, new.outputs, value.producer, value.graph) == ((), (value,), new, graph)
+    graph.remove(a)
+    assert b.inputs == (value,)
+    verify(graph)
+
+
+def test_results_are_taken_over_before_the_node_is_put_in():
+    graph, (a,) = chain(1)
+    new = Node("Elu", a.inputs)
+    new.take_outputs(a)
+    assert new.output.graph is None
+    graph.insert_after(a, new)
+    graph.remove(a)
+    verify(graph)
+
+
+def test_results_are_taken_into_another_graph():
+    source, (a,) = chain(1)
+    source.set_outputs([])
+    target = Graph()
+    new = target.append(Node("Elu", [target.add_input("x")]))
+    new.take_outputs(a)
+    assert target.fresh("v0") == "v0_1"
+    verify(target)
+
+
+def test_who_has_results_takes_none_over():
+    _, (a, b) = chain(2)
+    with pytest.raises(ValueError, match="has results of its own"):
+        b.take_outputs(a)
+    assert a.output.producer is a
+
+
+def test_a_result_is_dropped():
+    graph = Graph()
+    node = graph.append(Node("LSTM", [], [Value("y"), Value("h"), Value("c")]))
+    y, h, c = node.results
+    node.drop_output(1)
+    assert node.outputs == (y, None, c)
+    assert (h.producer, h.graph) == (None, None)
+    node.drop_output(1)
+    node.drop_output(-1)
+    assert node.outputs == (y,)
+    graph.add_output(y)
+    with pytest.raises(ValueError, match="%y is still read"):
+        node.drop_output(0)
+    verify(graph)
+
+
+def test_notes_cost_nothing_until_somebody_writes_them():
+    for owner in (Value("x"), Node("Relu"), Graph()):
+        assert not owner.has_notes
+        assert owner.notes == {}
+        assert not owner.has_notes
+        owner.notes["onnx"] = 1
+        assert owner.has_notes
+        assert owner.notes == {"onnx": 1}
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_value_knows_what_it_is():
+    graph, (node,) = chain(1)
+    x, w, y = graph.inputs[0], graph.add_constant("w", FACT, storage_of([1.0])), node.output
+    assert [value.is_input for value in (x, w, y)] == [True, False, False]
+    assert [value.is_constant for value in (x, w, y)] == [False, True, False]
+    assert [value.is_output for value in (x, w, y)] == [False, False, True]
+    alone = Value("alone")
+    assert (alone.is_input, alone.is_constant, alone.is_output, alone.is_literal) == (False, False, False, False)
+    assert (alone.fact, alone.storage, alone.origin, alone.index) == (UNKNOWN, None, None, 0)
+    assert repr(y) == "%v0: float32[1, 2]"
+
+
+def test_a_value_is_an_output_as_long_as_one_graph_returns_it():
+    graph, (a, b) = chain(2)
+    graph.set_outputs([a.output, a.output])
+    assert (a.output.is_output, b.output.is_output) == (True, False)
+    graph.set_output(0, b.output)
+    assert (a.output.is_output, b.output.is_output) == (True, True)
+    graph.set_output(1, b.output)
+    assert (a.output.is_output, b.output.is_output) == (False, True)
+    verify(graph)
+
+
+def test_everybody_reads_another_value():
+    graph, (a, b) = chain(2)
+    graph.add_output(a.output)
+    x = graph.inputs[0]
+    b.inputs = [a.output, None, a.output]
+    a.output.replace_uses(x)
+    assert b.inputs == (x, None, x)
+    assert names(graph.outputs) == ["v1", "x"]
+    assert not a.output.uses
+    x.replace_uses(x)
+    assert b.inputs == (x, None, x)
+    verify(graph)
+
+
+def test_some_go_on_reading_the_old_value():
+    graph, (a, b) = chain(2)
+    c = graph.append(relu(a.output, "c"))
+    a.output.replace_uses(graph.inputs[0], keep=[c])
+    assert (b.inputs[0], c.inputs[0]) == (graph.inputs[0], a.output)
