@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,27 @@ def rewritten(model: onnx.ModelProto) -> onnx.ModelProto:
     graph, findings = legalize(read(model))
     raise_errors(findings)
     return to_proto(graph)
+
+
+def forms(model: onnx.ModelProto, inputs: Sequence[Any]) -> Iterator[tuple[str, onnx.ModelProto, list[Any]]]:
+    """The model as it is, and with all inputs, all but the first, and only the first as constants."""
+    yield "as it is", model, list(inputs)
+    constants = {each.name for each in model.graph.initializer}
+    given = [each for each in model.graph.input if each.name not in constants]
+    if any(x is None or isinstance(x, list | dict) for x in inputs) or not given:
+        return
+    chosen = {"constant": given, "first free": given[1:], "first constant": given[:1]}
+    for name, known in chosen.items() if len(given) > 1 else [("constant", given)]:
+        twin = onnx.ModelProto()
+        twin.CopyFrom(model)
+        twin.ir_version = max(twin.ir_version, 4)
+        names = [each.name for each in known]
+        arrays = {each.name: np.asarray(x) for each, x in zip(given, inputs, strict=False)}
+        twin.graph.initializer.extend(onnx.numpy_helper.from_array(arrays[each], each) for each in names)
+        kept = [each for each in twin.graph.input if each.name not in names]
+        del twin.graph.input[:]
+        twin.graph.input.extend(kept)
+        yield name, twin, [x for each, x in zip(given, inputs, strict=False) if each.name not in names]
 
 
 def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.onnx.judgement import judge_reference, judge_rewriting
+from tests.conformance.onnx.judgement import judge_passes, judge_reference, judge_rewriting
 from tests.conformance.onnx.nodes import sample
 
 
@@ -14,3 +14,9 @@ def test_the_reference_computes_what_is_expected_or_says_what_it_lacks(name):
 @pytest.mark.parametrize("name", sample())
 def test_nothing_that_onnx_runtime_computes_is_lost_by_rewriting(name, monkeypatch):
     judge_rewriting(name, monkeypatch)
+
+
+@pytest.mark.parametrize("verb", ["simplify", "prepare"])
+@pytest.mark.parametrize("name", sample()[::10])
+def test_passes_keep_what_onnx_runtime_computes(name, verb, monkeypatch):
+    judge_passes(name, verb, monkeypatch)

@@ -5,32 +5,34 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from graphport.core.diagnostics import Span
 from graphport.core.facts import UNKNOWN, TensorFact, named
-from graphport.formats.onnx import domains, schema, types
+from graphport.formats.onnx import types
 from graphport.formats.onnx.attributes import properties, tensor_notes, text
 from graphport.formats.onnx.findings import listed
-from graphport.formats.onnx.notes import KEY, AttributeNotes, Declaration, GraphNotes, NodeNotes
+from graphport.formats.onnx.notes import KEY, AttributeNotes, Declaration, GraphNotes
+from graphport.formats.onnx.statements import NodeNames, NodePlaces
 from graphport.formats.onnx.types import UnknownTypeError
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops import registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
+    from onnx import FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
-    from graphport.formats.onnx.attributes import Attributes, Bodies
+    from graphport.formats.onnx.attributes import Bodies
     from graphport.formats.onnx.findings import Findings
-    from graphport.formats.onnx.schema import Operator
+    from graphport.formats.onnx.statements import Statements
     from graphport.formats.onnx.tensors import Tensors
     from graphport.ir.graph import Attribute
 
 MOST_DEPTH = 32
 """Bodies within each other; the protobuf library reads no more either."""
+
+_MOST_TYPES, _LONGEST_TYPE = 4096, 1024
+"""Declared types that are remembered, and bytes of one."""
 
 _NOTHING: tuple[Mapping[str, Attribute], Mapping[str, AttributeNotes]] = (MappingProxyType({}), MappingProxyType({}))
 
@@ -38,17 +40,14 @@ _NOTHING: tuple[Mapping[str, Attribute], Mapping[str, AttributeNotes]] = (Mappin
 class Scope:
     """The names that the nodes of one graph may read: its own, then those around it."""
 
-    __slots__ = ("depth", "graph", "is_unsorted", "names", "outer", "place", "references")
+    __slots__ = ("depth", "graph", "is_unsorted", "names", "outer", "place")
 
-    def __init__(
-        self, graph: Graph, place: str, outer: Scope | None = None, references: frozenset[str] | None = None
-    ) -> None:
+    def __init__(self, graph: Graph, place: str, outer: Scope | None = None) -> None:
         self.graph = graph
         self.place = place
         self.outer = outer
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.names: dict[str, Value] = {}
-        self.references = references  # attributes of the function around it, None outside of functions
         self.is_unsorted = False
 
     def find(self, name: str) -> Value | None:
@@ -67,23 +66,11 @@ class Scope:
 class GraphBuilder:
     """Builds the graphs of one model, or of one of its functions: what shares one set of opsets."""
 
-    def __init__(
-        self,
-        findings: Findings,
-        tensors: Tensors,
-        attributes: Attributes,
-        opsets: Mapping[str, int],
-        functions: frozenset[tuple[str, str, str]],
-    ) -> None:
+    def __init__(self, findings: Findings, tensors: Tensors, statements: Statements) -> None:
         self._findings = findings
         self._tensors = tensors
-        self._attributes = attributes
-        self._opsets = opsets
-        self._functions = functions
-        # Operators by domain and name; `_shared` holds those, too, of which some overload is a function.
-        self._operators: dict[tuple[str, str], Operator] = {}
-        self._shared: dict[tuple[str, str], Operator] = {}
-        self._missing: set[str] = set()
+        self._statements = statements
+        self._types: dict[bytes, tuple[Fact, bool]] = {}
 
     def fill(self, proto: GraphProto, scope: Scope) -> None:
         """Put everything of `proto` into the graph of `scope`."""
@@ -127,7 +114,7 @@ class GraphBuilder:
 
         def body(proto: GraphProto, place: str) -> Graph:
             graph = Graph(text(proto.name))
-            inner = Scope(graph, place, scope, scope.references)
+            inner = Scope(graph, place, scope)
             if inner.depth > MOST_DEPTH:
                 self._findings.error("ONNX0107", f"graphs stand in each other more than {MOST_DEPTH} times", place)
                 return graph
@@ -205,41 +192,40 @@ class GraphBuilder:
 
     def _nodes(self, protos: Sequence[NodeProto], scope: Scope) -> None:
         # A model may have 100,000 nodes, and whatever is done here is done for each: what is rare has a method of its
-        # own, and a slice of a repeated field costs a third of going through it.
-        graph, find, operators, source = scope.graph, scope.names.get, self._operators, self._findings.source
-        bodies, prefix = self.bodies(scope), f"{scope.place}.node["
+        # own, and no place is put into words before somebody asks for it.
+        graph, find, statements = scope.graph, scope.names.get, self._statements
+        known, bodies = statements.known, self.bodies(scope)
+        protos = protos[:]  # one object in Python for each, instead of a new one whenever it is walked over
+        names = NodeNames.of(protos)
+        places = NodePlaces(self._findings.source, scope.place, names.nodes)
         # Names first: a node may read what a later one computes, which is set right afterwards.
-        results = self._results(protos, scope)
-        for index, proto in enumerate(protos):
-            place = f'{prefix}{index}] "{proto.name}"'
-            operator = operators.get((proto.domain, proto.op_type)) or self._operator(proto, place)
-            inputs = [find(name) for name in proto.input[:]]
+        results = self._results(names, scope)
+        for index, key in enumerate(names.keys(protos)):
+            statement = known.get(key) or statements.read(protos[index], key, bodies, places.text(index))
+            operator, attributes, notes = statement
+            inputs: list[Value | None] = list(map(find, names.inputs[index]))
             for value in inputs:
                 if value is None or value.graph is None:
-                    inputs = [self._found(name, scope, place) for name in proto.input]
+                    inputs = [self._found(name, scope, places, index) for name in names.inputs[index]]
                     break
             outputs = results[index]
             if operator.has_open_end and outputs and outputs[-1] is None:
+                place = places.text(index)
                 outputs = [value or Value(f"{place}.output[{i}]") for i, value in enumerate(outputs)]
-            if not operator.takes(len(inputs), len(outputs)):
-                self._miscounted(operator, len(inputs), len(outputs), place)
-            attributes, noted = _NOTHING
-            if operator.required or proto.attribute:
-                attributes, noted = self._read_attributes(proto, operator, bodies, scope, place)
             node = Node(
                 operator.name,
                 inputs,
                 outputs,
                 attributes,
                 dialect=operator.dialect,
-                name=text(proto.name),
-                origin=Span(source, None, None, place),
+                name=text(names.nodes[index]),
+                origin=(places, index),
             )
-            if noted or proto.doc_string or proto.metadata_props or proto.overload or proto.device_configurations:
-                node.notes[KEY] = _node_notes(proto, noted)
+            if notes is not None:
+                node.notes[KEY] = notes
             graph.append(node)
 
-    def _found(self, name: str, scope: Scope, place: str) -> Value | None:
+    def _found(self, name: str, scope: Scope, places: NodePlaces, index: int) -> Value | None:
         """What a node reads that its own graph may not have yet: it may be absent, later, around it, or nowhere."""
         if not name:
             return None
@@ -249,21 +235,21 @@ class GraphBuilder:
             if not self._findings.left_out:
                 known = listed(other for other in scope.names if other.lower() == str(name).lower())
                 remedy = f"there is {known}" if known else remedy
-            self._findings.error("ONNX0102", f"it reads {name!r}, which nothing defines", place, remedy)
+            message = f"it reads {name!r}, which nothing defines"
+            self._findings.error("ONNX0102", message, places.text(index), remedy)
         return value
 
-    def _results(self, protos: Sequence[NodeProto], scope: Scope) -> list[list[Value | None]]:
+    def _results(self, names: NodeNames, scope: Scope) -> list[list[Value | None]]:
         """New values for the results of all nodes, in `scope.names` from now on."""
-        names = scope.names
-        given = [proto.output[:] for proto in protos]
-        flat = [name for outputs in given for name in outputs if name]
-        values = dict(zip(flat, map(Value, flat), strict=True))
-        is_plain = len(values) == len(flat) and names.keys().isdisjoint(flat) and set(map(type, flat)) <= {str}
+        given, flat, taken = names.outputs, names.flat, scope.names
+        is_text = names.is_plain or set(map(type, flat)) <= {str}
+        values: dict[str, Value] = dict(zip(flat, map(Value, flat), strict=True)) if is_text else {}
+        is_plain = len(values) == len(flat) and taken.keys().isdisjoint(flat)
         if not is_plain or (scope.outer is not None and any(map(scope.outer.find, flat))):
             return [[self._result(name, index, scope) for name in outputs] for index, outputs in enumerate(given)]
-        names.update(values)
+        taken.update(values)
         find = values.get
-        return [[find(name) for name in outputs] for outputs in given]
+        return [list(map(find, outputs)) for outputs in given]
 
     def _result(self, name: str, index: int, scope: Scope) -> Value | None:
         """A new value for a result, with a finding if its name is none or somebody else's."""
@@ -278,72 +264,6 @@ class GraphBuilder:
         if not is_new or (scope.outer is not None and scope.outer.find(said) is not None):
             self._findings.error("ONNX0101", f"the name {said!r} is given twice", place, "rename one of both")
         return value
-
-    def _operator(self, proto: NodeProto, place: str) -> Operator:
-        domain, name = text(proto.domain), text(proto.op_type)
-        if (domain, name, text(proto.overload)) in self._functions:
-            return schema.Operator(domains.dialect_of_function(domain), name)
-        found = self._shared.get((domain, name))
-        if found is None:
-            found = self._shared[domain, name] = self._looked_up(domain, name, place)
-            if not any(key[:2] == (domain, name) for key in self._functions):
-                self._operators[proto.domain, proto.op_type] = found
-        return found
-
-    def _looked_up(self, domain: str, name: str, place: str) -> Operator:
-        """An operator that is met for the first time, with the findings about all its nodes."""
-        dialect = domains.dialect_of(domain)
-        version = self._opsets.get(dialect)
-        if not name:
-            self._findings.error("ONNX0207", "the node says no operator", place)
-        if version is None and dialect not in self._missing:
-            self._missing.add(dialect)
-            message = f"no opset_import says the version of the domain {domain or 'ai.onnx'!r}"
-            report = self._findings.error if dialect == domains.DEFAULT else self._findings.warning
-            report("ONNX0003", message, place)
-        found = schema.operator(domain, name, version)
-        if dialect == domains.DEFAULT and version is not None and version <= schema.newest():
-            if not found.is_known and registry.lowering(dialect, name, version) is None:
-                remedy = "it is kept as it stands; correct its name or import the domain that it belongs to"
-                self._findings.warning("ONNX0207", f"ai.onnx {version} has no operator {name!r}", place, remedy)
-            elif found.is_known and found.is_deprecated:
-                self._findings.warning("ONNX0207", f"ai.onnx {version} has given {name} up", place)
-        return found
-
-    def _read_attributes(
-        self, proto: NodeProto, operator: Operator, bodies: Bodies, scope: Scope, place: str
-    ) -> tuple[dict[str, Attribute], dict[str, AttributeNotes]]:
-        read = self._attributes.read
-        attributes: dict[str, Attribute] = {}
-        noted: dict[str, AttributeNotes] = {}
-        for each in proto.attribute[:]:
-            name = text(each.name)
-            if name in attributes or name in noted:
-                self._findings.error("ONNX0205", f"the attribute {name} stands twice", place)
-            elif each.ref_attr_name:
-                noted[name] = self._reference(text(each.ref_attr_name), each.type, scope, f"{place}.{name}")
-            else:
-                attributes[name], notes = read(each, name, operator, bodies, place)
-                if notes is not None:
-                    noted[name] = notes
-        for name in operator.required:
-            if name not in attributes and name not in noted:
-                self._findings.error("ONNX0202", f"{operator.name} has no attribute {name}, which it needs", place)
-        return attributes, noted
-
-    def _reference(self, name: str, kind: int, scope: Scope, place: str) -> AttributeNotes:
-        if scope.references is None:
-            self._findings.error("ONNX0206", f"it refers to {name!r} of a function, and stands in none", place)
-        elif name not in scope.references:
-            self._findings.error("ONNX0206", f"the function around it has no attribute {name!r}", place)
-        return AttributeNotes(kind, reference=name)
-
-    def _miscounted(self, operator: Operator, inputs: int, outputs: int, place: str) -> None:
-        counts = (("operands", inputs, operator.inputs), ("results", outputs, operator.outputs))
-        for what, count, (least, most) in counts:
-            if not least <= count <= most:
-                message = f"{operator.name} has {count} {what}, should be {_range(least, most)}"
-                self._findings.error("ONNX0208", message, place)
 
     def _order(self, scope: Scope) -> None:
         if not scope.is_unsorted:
@@ -396,6 +316,16 @@ class GraphBuilder:
         scope.graph.add_output(value)
         return value
 
+    def _type(self, proto: TypeProto) -> tuple[Fact, bool]:
+        """`read_type`, once for what many values are declared to be."""
+        key = proto.SerializeToString()
+        found = self._types.get(key)
+        if found is None:
+            found = types.read_type(proto)
+            if len(key) <= _LONGEST_TYPE and len(self._types) < _MOST_TYPES:
+                self._types[key] = found
+        return found
+
     def _declaration(
         self,
         proto: ValueInfoProto,
@@ -408,7 +338,7 @@ class GraphBuilder:
         fact: Fact = UNKNOWN
         is_all = False
         try:
-            fact, is_all = types.read_type(proto.type)
+            fact, is_all = self._type(proto.type)
         except UnknownTypeError as error:
             self._findings.error("ONNX0301", f"element type {error}", place, "known are 1 to 26")
         if not is_all:
@@ -426,19 +356,3 @@ def _may_be(declared: TensorFact, storage: Storage) -> bool:
     if len(declared.shape) != len(storage.shape):
         return False
     return all(not isinstance(d, int) or d == n for d, n in zip(declared.shape, storage.shape, strict=True))
-
-
-def _node_notes(proto: NodeProto, attributes: Mapping[str, AttributeNotes]) -> NodeNotes:
-    return NodeNotes(
-        doc_string=text(proto.doc_string),
-        metadata=properties(proto.metadata_props),
-        overload=text(proto.overload),
-        devices=tuple(each.SerializeToString() for each in proto.device_configurations),
-        attributes=attributes,
-    )
-
-
-def _range(least: int, most: int) -> str:
-    if least == most:
-        return str(least)
-    return f"at least {least}" if most > 1 << 30 else f"{least} to {most}"

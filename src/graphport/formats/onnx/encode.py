@@ -359,7 +359,8 @@ def _value_info_of(value: Value, section: str, notes: GraphNotes) -> ValueInfoPr
     proto = ValueInfoProto(name=value.name)
     if declared is not None:
         before = ValueInfoProto.FromString(declared.proto)
-        proto.doc_string = before.doc_string
+        if before.doc_string:  # an empty one that is set takes bytes, and the next reader does not keep it
+            proto.doc_string = before.doc_string
         proto.metadata_props.extend(before.metadata_props)
     if types.has_type(value.fact):
         proto.type.CopyFrom(types.write_type(value.fact, value.name))

@@ -9,6 +9,7 @@ from graphport.formats.onnx.attributes import Attributes, properties, text
 from graphport.formats.onnx.build import GraphBuilder, Scope
 from graphport.formats.onnx.notes import MODEL, AttributeNotes, Function, ModelNotes
 from graphport.formats.onnx.schema import Operator
+from graphport.formats.onnx.statements import Statements
 from graphport.ir.graph import Graph
 from graphport.ops.declare import OPSET
 
@@ -65,8 +66,14 @@ class ModelBuilder:
         )
         return graph
 
-    def _builder(self, opsets: dict[str, int], functions: frozenset[tuple[str, str, str]]) -> GraphBuilder:
-        return GraphBuilder(self._findings, self._tensors, self._attributes, opsets, functions)
+    def _builder(
+        self,
+        opsets: dict[str, int],
+        functions: frozenset[tuple[str, str, str]],
+        references: frozenset[str] | None = None,
+    ) -> GraphBuilder:
+        statements = Statements(self._findings, self._attributes, opsets, functions, references)
+        return GraphBuilder(self._findings, self._tensors, statements)
 
     def _opsets(self, imports: Iterable[OperatorSetIdProto], place: str) -> dict[str, int]:
         """Versions by dialect."""
@@ -104,8 +111,8 @@ class ModelBuilder:
         opsets = self._opsets(proto.opset_import, f"{place}.opset_import")
         graph = Graph(text(proto.name), opsets=opsets)
         given = [*proto.attribute, *(each.name for each in proto.attribute_proto)]
-        scope = Scope(graph, place, references=frozenset(map(text, given)))
-        builder = self._builder(opsets, keys)
+        scope = Scope(graph, place)
+        builder = self._builder(opsets, keys, frozenset(map(text, given)))
         builder.fill_function(proto, scope)
         defaults: dict[str, Attribute] = {}
         noted: dict[str, AttributeNotes] = {}

@@ -50,6 +50,10 @@ def said(graph: Graph, used: opsets.Words, wanted: int | None, findings: Finding
 def _at_wanted(
     graph: Graph, spans: dict[tuple[str, str], tuple[int, int]], wanted: int, findings: Findings
 ) -> tuple[Graph, int]:
+    if wanted > schema.newest():
+        remedy = f"the newest that is known here is {schema.newest()}"
+        findings.error("ONNX0602", f"there is no opset {wanted}", "graph", remedy)
+        return graph, wanted
     for (_, word), (first, last) in spans.items():
         if not first <= wanted <= last:
             message = f"{word} is as in opsets {first} to {last}, and cannot stand as it is in opset {wanted}"
