@@ -8,7 +8,8 @@ import pytest
 from graphport import api
 from graphport.passes.prepare import PREPARE
 from tests.passes import facts
-from tests.passes.cases import Case, cases
+from tests.passes.cases import Case
+from tests.passes.families import cases
 
 CASES = cases()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from graphport import api
@@ -144,3 +145,23 @@ def test_a_weight_that_nobody_else_reads_keeps_its_name():
     )
     prepared, _ = api.prepare(api.from_onnx(proto))
     assert [value.name for value in prepared.graph.constants] == ["w", "b"]
+
+
+def test_what_goes_makes_room_so_that_a_second_run_finds_nothing():
+    idle = [node("Identity", f"h{n}", f"h{n + 1}") for n in range(60)]
+    rows = [node("ConstantOfShape", "s", f"c{n}", value=onnx.numpy_helper.from_array(some(1) + n)) for n in range(10)]
+    sums = [node(("Add", "Mul")[n % 2], f"g{n} c{n}", f"g{n + 1}") for n in range(10)]
+    nodes = [node("Add", "x w", "h0"), *idle, *rows, node("Relu", "h60", "g0"), *sums]
+    constants = {"w": some(23, 64), "s": np.array([64])}
+    once, report = api.simplify(
+        api.from_onnx(model(nodes, [info("x", [23, 64])], [info("g10", None)], constants)), skip=["merge-arithmetic"]
+    )
+    assert report.changes["fold-constants"] == 10
+    _, again = api.simplify(once)
+    assert not again.changes["fold-constants"]
+
+
+def test_outputs_are_declared_with_what_is_known_at_the_end():
+    nodes = [node("Shape", "x", "s"), node("Reshape", "x s", "h"), node("Relu", "h", "y")]
+    result, _ = api.simplify(api.from_onnx(model(nodes, [info("x", ["N", 4])], [info("y", None)], {})))
+    assert str(result.outputs["y"].fact) == "float32[N, 4]"

@@ -14,7 +14,8 @@ from graphport import api
 from graphport.passes.driver import PassList, run
 from graphport.passes.prepare import PREPARE
 from tests.passes import facts
-from tests.passes.cases import Case, cases, info, model, node
+from tests.passes.cases import Case, info, model, node
+from tests.passes.families import cases
 
 POINTWISE = ("Relu", "Sigmoid", "Identity", "Dropout", "Neg")
 SCALARS = st.sampled_from([0.5, -1.5, 2.0])

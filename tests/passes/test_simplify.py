@@ -13,7 +13,8 @@ from graphport import api
 from graphport.passes.driver import PassList, run
 from graphport.passes.simplify import SIMPLIFY
 from tests.passes import facts
-from tests.passes.cases import Case, bn, cases, graph, info, model, node, norm, some
+from tests.passes.cases import Case, bn, graph, info, model, node, norm, some
+from tests.passes.families import cases
 
 CASES = cases()
 

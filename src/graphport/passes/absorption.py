@@ -80,6 +80,11 @@ def _bias_of(node: Node) -> Reals | None:
     return found
 
 
+def _times(w: Reals, factor: Reals) -> Reals:
+    """`w * factor` in the place of `w`, which `reals` has made for the caller: weights may be as large as memory."""
+    return np.multiply(w, factor, out=w)
+
+
 def _replace(node: Node, new: dict[int, Reals | None]) -> None:
     """Set operands all at once, or none of them."""
     dtype = _dtype(node)
@@ -110,7 +115,7 @@ def _mapped(bias: Reals | None, affine: Affine) -> Reals | None:
 
 
 def _after_conv(node: Node, affine: Affine) -> None:
-    _after_windowed(node, affine, _maps_of_conv, lambda w, k, _: w * k.reshape(-1, *[1] * (w.ndim - 1)))
+    _after_windowed(node, affine, _maps_of_conv, lambda w, k, _: _times(w, k.reshape(-1, *[1] * (w.ndim - 1))))
 
 
 def _after_transposed(node: Node, affine: Affine) -> None:
@@ -138,7 +143,7 @@ def _after_windowed(
 def _scaled_transposed(w: Reals, factor: Reals, group: int) -> Reals:
     # [C, M/g, *k]: the maps of a group stand beside each other for each of its channels.
     split = w.reshape(group, -1, *w.shape[1:])
-    return (split * factor.reshape(group, 1, -1, *[1] * (w.ndim - 2))).reshape(w.shape)
+    return _times(split, factor.reshape(group, 1, -1, *[1] * (w.ndim - 2))).reshape(w.shape)
 
 
 def _group(node: Node) -> int:
@@ -183,7 +188,7 @@ def _check_length(affine: Affine, count: int) -> None:
 def _scaled_columns(node: Node, factor: Reals) -> Reals:
     w = weight_of(node)
     _check_length(Affine(factor, None), w.shape[0 if node.attributes.get("transB") else 1])
-    return w * factor.reshape(-1, 1) if node.attributes.get("transB") else w * factor.reshape(1, -1)
+    return _times(w, factor.reshape((-1, 1) if node.attributes.get("transB") else (1, -1)))
 
 
 def _beta_times_c(node: Node) -> Reals | None:
@@ -224,7 +229,7 @@ def _after_matmul(node: Node, affine: Affine) -> None:
             continue
         shape = _factor_shape(node, w.shape, index, affine.factor.size)
         if shape is not None:
-            _replace(node, {index: w * affine.factor.reshape(shape)})
+            _replace(node, {index: _times(w, affine.factor.reshape(shape))})
             return
     raise Left("no constant operand of the MatMul has the axis of the channels")
 

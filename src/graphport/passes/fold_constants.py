@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage, Storage
+from graphport.core.spill import kept
+from graphport.core.storage import Storage
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.passes.driver import NODE
-from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.journal import Journal, Left, NoRoom, apply
 from graphport.passes.substitution import add_constant, graph_of, take_over
 
 if TYPE_CHECKING:
@@ -93,8 +94,10 @@ def _check_size(node: Node, freed: int, room: int) -> None:
             raise Left("how large its result is, is not known")
         return
     size = sum(size for size in sizes if size is not None)
-    if size > MOST_BYTES or size - freed > max(room, 0):
-        raise Left(f"its result of {size} bytes would make the weights larger by {size - freed}")
+    if size > MOST_BYTES:
+        raise Left(f"its result would take {size} bytes")
+    if size - freed > max(room, 0):
+        raise NoRoom(f"its result of {size} bytes would make the weights larger by {size - freed}", size - freed)
 
 
 def _bits(value: Value) -> int:
@@ -148,4 +151,4 @@ def _computed(node: Node, page: Page) -> list[tuple[Value, Storage]]:
 def _stored(array: Any, value: Value) -> Storage:
     dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
     # A page may hand back a view of an operand, in any order of axes.
-    return ArrayStorage(np.ascontiguousarray(array).reshape(array.shape), dtype)
+    return kept(np.ascontiguousarray(array).reshape(array.shape), dtype)

@@ -9,6 +9,7 @@ from graphport.ir.graph import Node
 from graphport.passes.absorption import absorb_after, absorb_before, is_absorbing, is_foldable_before
 from graphport.passes.affine import Affine, of_batchnorm
 from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.shared_weights import absorb
 from graphport.passes.substitution import add_constant, graph_of, reals, rounded, sole_reader, take_over
 
 if TYPE_CHECKING:
@@ -26,23 +27,23 @@ def fuse_batchnorm(graph: Graph, journal: Journal) -> None:
     Also ConvTranspose, Gemm and another normalization; a MatMul takes the factor, and an Add behind it the summand.
     Behind it, a Conv that reads no padding, a Gemm or a MatMul of matrices takes both.
     Leaves alone: training, numbers that are not known or not finite, an `h` that somebody else reads or the graph
-    returns, padding. Keeps values up to rounding.
+    returns, padding, weights that others read where there is no room for more. Keeps values up to rounding.
     """
-    apply(graph, journal, _fuse, {"BatchNormalization"})
+    apply(graph, journal, lambda node: _fuse(node, journal), {"BatchNormalization"})
 
 
-def _fuse(node: Node) -> str:
+def _fuse(node: Node, journal: Journal) -> str:
     affine = of_batchnorm(node)
     reasons: list[str] = []
     for way in (_into_before, _into_behind):
         try:
-            return way(node, affine)
+            return way(node, affine, journal)
         except Left as reason:
             reasons.append(str(reason))
     raise Left("; ".join(reasons))
 
 
-def _into_before(node: Node, affine: Affine) -> str:
+def _into_before(node: Node, affine: Affine, journal: Journal) -> str:
     value = node.operand(0)
     producer = None if value is None else value.producer
     if value is None or producer is None or not (is_absorbing(producer) or producer.op == "Add"):
@@ -50,18 +51,18 @@ def _into_before(node: Node, affine: Affine) -> str:
     if sole_reader(value) is not node:
         raise Left(f"{value.name} is read elsewhere, too" if len(value.uses) > 1 else f"{value.name} is not its own")
     if producer.op == "Add":
-        return _into_sum(node, producer, affine)
+        return _into_sum(node, producer, affine, journal)
     if producer.op == "MatMul":
-        return _into_product(node, producer, affine)
-    absorb_after(producer, affine)
+        return _into_product(node, producer, affine, journal)
+    absorb(absorb_after, producer, affine, journal)
     _stand_in(node, value)
     return f"became weights of {producer.op} {producer.name}".rstrip()
 
 
-def _into_product(node: Node, product: Node, affine: Affine) -> str:
+def _into_product(node: Node, product: Node, affine: Affine, journal: Journal) -> str:
     """`y = x W k + s`: the factor goes into the weight, the summand stays as an Add."""
     graph, storage = graph_of(node), _summand(node, affine)
-    absorb_after(product, Affine(affine.factor, None))
+    absorb(absorb_after, product, Affine(affine.factor, None), journal)
     summand = add_constant(graph, storage, f"{node.output.name}.bias")
     add = Node("Add", [product.output, summand], (), name=node.name, origin=node.origin)
     graph.insert_before(node, add)
@@ -70,7 +71,7 @@ def _into_product(node: Node, product: Node, affine: Affine) -> str:
     return f"became weights of {product.op} {product.name} and an Add".replace("  ", " ")
 
 
-def _into_sum(node: Node, total: Node, affine: Affine) -> str:
+def _into_sum(node: Node, total: Node, affine: Affine, journal: Journal) -> str:
     """`y = (x W + c) k + s`: the factor goes into both, the summand into `c`."""
     index = next((index for index in (1, 0) if reals(total.operand(index)) is not None), None)
     product = None if index is None else total.operand(1 - index)
@@ -88,14 +89,14 @@ def _into_sum(node: Node, total: Node, affine: Affine) -> str:
     storage = rounded(constant * affine.factor.reshape(along) + affine.summand.reshape(along), _dtype(node))
     if storage is None:
         raise Left("a summand would not be finite")
-    absorb_after(weighted, Affine(affine.factor, None))
+    absorb(absorb_after, weighted, Affine(affine.factor, None), journal)
     graph = graph_of(node)
     total.set_input(index, add_constant(graph, storage, f"{node.output.name}.bias"))
     _stand_in(node, total.output)
     return f"became weights of {weighted.op} {weighted.name} and its summand".replace("  ", " ")
 
 
-def _into_behind(node: Node, affine: Affine) -> str:
+def _into_behind(node: Node, affine: Affine, journal: Journal) -> str:
     value, result = node.operand(0), node.output
     readers = [use.user for use in result.uses]
     if value is None or not readers or result.is_output:
@@ -108,7 +109,7 @@ def _into_behind(node: Node, affine: Affine) -> str:
     targets = [reader for reader in readers if isinstance(reader, Node)]
     if len(targets) > 1:
         raise Left("it has several readers")
-    absorb_before(targets[0], affine)
+    absorb(absorb_before, targets[0], affine, journal)
     rewrite.replace(result, value)
     rewrite.erase(node)
     return f"became weights of {targets[0].op} {targets[0].name} behind it".replace("  ", " ")

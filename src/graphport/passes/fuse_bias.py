@@ -9,6 +9,7 @@ from graphport.ir import rewrite
 from graphport.passes.absorption import absorb_after, add_to_gemm
 from graphport.passes.affine import of_arithmetic
 from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.shared_weights import absorb
 from graphport.passes.substitution import is_real_constant, reals, sole_reader, take_over
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ def fuse_bias(graph: Graph, journal: Journal) -> None:
     Leaves alone: constants that differ along another axis, or make the result larger; an `h` that somebody else reads
     or the graph returns; a bias that is computed. Keeps values up to rounding.
     """
-    apply(graph, journal, _fuse, {"Add", "Sub"})
+    apply(graph, journal, lambda node: _fuse(node, journal), {"Add", "Sub"})
 
 
-def _fuse(node: Node) -> str | None:
+def _fuse(node: Node, journal: Journal) -> str | None:
     found = next((v for v in node.operands if v.producer is not None and v.producer.op in _BIASED), None)
     if found is None or found.producer is None or len(node.operands) != 2:
         return None
@@ -45,7 +46,7 @@ def _fuse(node: Node) -> str | None:
         _into_gemm(weighted, found, other)
     else:
         _, _, affine = of_arithmetic(node)
-        absorb_after(weighted, affine)
+        absorb(absorb_after, weighted, affine, journal)
     old = node.output
     node.inputs = ()
     take_over(old, found)

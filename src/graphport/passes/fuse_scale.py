@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ir import rewrite
+from graphport.ir.graph import Node
 from graphport.passes.absorption import absorb_after
 from graphport.passes.affine import Affine, of_arithmetic
 from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.shared_weights import absorb
 from graphport.passes.substitution import is_real_constant, sole_reader, take_over
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Graph, Value
 
 _SCALED = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"))
 
@@ -27,40 +29,56 @@ def fuse_scale(graph: Graph, journal: Journal) -> None:
     Also ConvTranspose, Gemm, BatchNormalization, and MatMul with a constant operand. `Div(h, c)` multiplies by 1 / c,
     `Neg(h)` by -1.
     Leaves alone: weights that are computed, constants that differ along another axis or make the result larger, an `h`
-    that somebody else reads or the graph returns, divisors without finite inverse. Keeps values up to rounding.
+    that somebody else reads or the graph returns, divisors without finite inverse, weights that others read where there
+    is no room for more. Keeps values up to rounding.
     """
-    apply(graph, journal, _fuse, {"Mul", "Div", "Neg"})
+    apply(graph, journal, lambda node: _fuse(node, journal), {"Mul", "Div", "Neg"})
 
 
-def _fuse(node: Node) -> str | None:
+def _fuse(node: Node, journal: Journal) -> str | None:
     if node.op == "Neg":
-        return _negate(node)
+        return _negate(node, journal)
     found = next((v for v in node.operands if v.producer is not None and v.producer.op in _SCALED), None)
     if found is None or found.producer is None or len(node.operands) != 2:
         return None
-    weighted = found.producer
     other = node.operand(1) if node.operand(0) is found else node.operand(0)
     if not is_real_constant(other):
         return None
     if sole_reader(found) is not node:
         raise Left(f"{found.name} is read elsewhere, too")
     _, _, affine = of_arithmetic(node)
-    return _absorb(node, found, weighted, affine)
+    return _absorb(node, found, affine, journal)
 
 
-def _negate(node: Node) -> str | None:
+def _negate(node: Node, journal: Journal) -> str | None:
     value = node.operand(0)
     if value is None or value.producer is None or value.producer.op not in _SCALED:
         return None
     if sole_reader(value) is not node:
         raise Left(f"{value.name} is read elsewhere, too")
-    return _absorb(node, value, value.producer, Affine(np.array([-1.0]), None))
+    return _absorb(node, value, Affine(np.array([-1.0]), None), journal)
 
 
-def _absorb(node: Node, value: Value, weighted: Node, affine: Affine) -> str:
-    absorb_after(weighted, affine)
+def _absorb(node: Node, value: Value, affine: Affine, journal: Journal) -> str | None:
+    weighted = value.producer
+    if weighted is None:
+        return None
+    absorb(absorb_after, weighted, affine, journal, lambda weight: _is_scaled_by_all(weight, node, weighted))
     old = node.output
     node.inputs = ()
     take_over(old, value)
     rewrite.erase(node)
     return f"became weights of {weighted.op} {weighted.name}".rstrip()
+
+
+def _is_scaled_by_all(weight: Value, node: Node, weighted: Node) -> bool:
+    """Whether everybody who reads `weight` of `weighted` has the same product as `node` behind it."""
+    given = [value for value in node.operands if value is not weighted.output]
+    for use in weight.uses:
+        reader = use.user
+        behind = sole_reader(reader.output) if isinstance(reader, Node) and reader.op == weighted.op else None
+        if behind is None or behind.op != node.op:
+            return False
+        if [value for value in behind.operands if value.producer is not reader] != given:
+            return False
+    return True

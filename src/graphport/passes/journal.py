@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Hashable
 
     from graphport.core.diagnostics import Span
-    from graphport.ir.graph import Graph, Node
+    from graphport.ir.graph import Graph, Node, Value
 
 
 class Left(Exception):  # noqa: N818  nothing is wrong: the node stays as it is, and the text says why
     """A rule keeps its hands off a node that it is meant for."""
+
+
+class NoRoom(Left):
+    """It would make the weights larger, by `growth` bytes, than they may become."""
+
+    def __init__(self, text: str, growth: int) -> None:
+        super().__init__(text)
+        self.growth = growth
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,10 @@ class Journal:
     left: list[Note] = field(default_factory=list[Note])
     room: int = 0
     """Bytes by which constants may still become larger than they were."""
+    wanted: list[int] = field(default_factory=list[int])
+    """Bytes that each of what was left alone for want of room would have taken."""
+    derived: dict[Value, dict[Hashable, Value]] = field(default_factory=dict["Value", "dict[Hashable, Value]"])
+    """What stands for shared constants in some of their readers, by its numbers."""
 
     def did(self, node: Node | str, text: str, count: int = 1) -> None:
         """Tell a change; `node` is what was changed, or what it was called before it went."""
@@ -78,6 +90,8 @@ def apply(
                 done = rule(node)
             except Left as reason:
                 journal.left.append(Note(name, str(reason), origin))
+                if isinstance(reason, NoRoom):
+                    journal.wanted.append(reason.growth)
                 continue
             if done is not None:
                 journal.done.append(Note(name, done, origin))

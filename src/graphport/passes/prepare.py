@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
+
 from graphport.passes.driver import Pass, PassList
 from graphport.passes.fold_constants import fold_constants
 from graphport.passes.form_gemm import form_gemm
@@ -16,7 +19,7 @@ from graphport.passes.remove_dead import remove_dead
 from graphport.passes.remove_noops import remove_noops
 from graphport.passes.replace_batchnorm import batchnorm_to_conv, batchnorm_to_scale
 from graphport.passes.resolve_shapes import resolve_shapes
-from graphport.passes.split_parameters import split_parameters
+from graphport.passes.split_parameters import keep_shared_parameters, split_every_parameter, split_parameters
 
 PREPARE = PassList(
     (
@@ -29,6 +32,8 @@ PREPARE = PassList(
         Pass("recompose-rmsnorm", recompose_rmsnorm, "accumulation"),
         Pass("recompose-gelu", recompose_gelu, "rounding"),
         Pass("recompose-swish", recompose_swish, "rounding"),
+        # Layers with weights of their own take in what is behind them.
+        Pass("split-parameters", split_parameters, "exact"),
         Pass("form-gemm", form_gemm, "accumulation"),
         Pass("fuse-bias", fuse_bias, "accumulation"),
         Pass("fuse-scale", fuse_scale, "accumulation"),
@@ -36,10 +41,26 @@ PREPARE = PassList(
         Pass("batchnorm-to-conv", batchnorm_to_conv, "accumulation"),
         Pass("batchnorm-to-scale", batchnorm_to_scale, "rounding"),
         Pass("remove-dead", remove_dead, "exact"),
-        Pass("split-parameters", split_parameters, "exact"),
         Pass("name-nodes", name_nodes, "exact"),
     ),
-    least_room=1 << 16,
+    least_room=1 << 14,
     keeps_old_forms=False,
+    name="prepare",
 )
 """What `graphport prepare` does, each when those before it find nothing to do."""
+
+SHARED = MappingProxyType({"auto": split_parameters, "split": split_every_parameter, "keep": keep_shared_parameters})
+"""What can be done with parameters that several nodes read."""
+
+
+def preparing(shared: str = "auto") -> PassList:
+    """`PREPARE`, with shared parameters treated as `SHARED` has it.
+
+    Raises:
+        ValueError: it does not have `shared`.
+    """
+    if shared not in SHARED:
+        message = f"shared parameters cannot be treated as {shared!r}; there are {', '.join(SHARED)}"
+        raise ValueError(message)
+    passes = (replace(each, work=SHARED[shared]) if each.work is split_parameters else each for each in PREPARE)
+    return replace(PREPARE, passes=tuple(passes))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage
+from graphport.core.spill import kept
+from graphport.core.storage import ArrayStorage, Storage
 from graphport.ops import registry
 from graphport.passes.journal import Journal, apply
 from graphport.passes.substitution import add_constant, graph_of, numbers, sole_reader
@@ -94,7 +95,7 @@ def _is_as_large(value: Value, result: Value) -> bool:
     return isinstance(one, TensorFact) and isinstance(two, TensorFact) and None is not one.shape == two.shape
 
 
-def _reordered(node: Node, index: int, perm: list[int]) -> ArrayStorage | None:
+def _reordered(node: Node, index: int, perm: list[int]) -> Storage | None:
     """The constant beside the operand in the order in which that comes now; anything if there is none."""
     if len(node.operands) == 1:
         return ArrayStorage(np.zeros(0, np.float32))
@@ -104,7 +105,7 @@ def _reordered(node: Node, index: int, perm: list[int]) -> ArrayStorage | None:
     if array.size == 1:
         return ArrayStorage(array)
     padded = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
-    return ArrayStorage(np.ascontiguousarray(padded.transpose(np.argsort(perm))))
+    return kept(np.ascontiguousarray(padded.transpose(np.argsort(perm))))
 
 
 def _ordered(fact: object, perm: list[int]) -> TensorFact:

@@ -9,21 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
 from graphport.ir.graph import Value
 from graphport.ops import registry
-from graphport.ops.builder import Builder
-from graphport.ops.infer import Inference
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.substitution import add_constant, graph_of, numbers, reals, sole_reader, take_over
+from graphport.passes.parts import entry, opset_of, pairs, producer, put, speaks
+from graphport.passes.substitution import add_constant, graph_of, numbers, reals, sole_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from graphport.ir.graph import Attribute, Graph, Node
-
-NEWEST = 20
-"""Opset up to which operators are put together even if the source is older: most runtimes read it."""
 
 _CLOSE = 2e-4
 """How far a constant may be from its number: 16 bits hold no more of it."""
@@ -93,11 +86,11 @@ class _Quotient:
 
 def _quotient(node: Node) -> _Quotient | None:
     """The quotient that `node` computes, as a Div by a root or a Mul by its reciprocal."""
-    for value, other in _pairs(node):
+    for value, other in pairs(node):
         root = other
         if node.op == "Mul":
-            inverse = _producer(other, "Reciprocal") or _producer(other, "Div")
-            if inverse is None or (inverse.op == "Div" and _number(inverse.operand(0)) != 1):
+            inverse = producer(other, "Reciprocal") or producer(other, "Div")
+            if inverse is None or (inverse.op == "Div" and entry(inverse.operand(0)) != 1):
                 continue
             root = inverse.operands[-1]
         found = _over_root(value, root)
@@ -107,13 +100,13 @@ def _quotient(node: Node) -> _Quotient | None:
 
 
 def _over_root(value: Value, root: Value) -> _Quotient | None:
-    taken = _producer(root, "Sqrt")
-    total = None if taken is None else _producer(taken.operand(0), "Add")
+    taken = producer(root, "Sqrt")
+    total = None if taken is None else producer(taken.operand(0), "Add")
     if taken is None or total is None:
         return None
-    for mean, constant in _pairs(total):
-        epsilon = _number(constant)
-        reduced = _producer(mean, "ReduceMean")
+    for mean, constant in pairs(total):
+        epsilon = entry(constant)
+        reduced = producer(mean, "ReduceMean")
         square = None if reduced is None else reduced.operand(0)
         if epsilon is None or reduced is None or square is None or not _is_square(square, value):
             continue
@@ -127,7 +120,7 @@ def _is_square(square: Value, value: Value) -> bool:
     node = square.producer
     if node is None or node.operand(0) is not value:
         return False
-    return (node.op == "Pow" and _number(node.operand(1)) == 2) or (node.op == "Mul" and node.operand(1) is value)
+    return (node.op == "Pow" and entry(node.operand(1)) == 2) or (node.op == "Mul" and node.operand(1) is value)
 
 
 def _last_axes(reduced: Node) -> tuple[int, tuple[int, ...]] | None:
@@ -149,11 +142,11 @@ def _last_axes(reduced: Node) -> tuple[int, tuple[int, ...]] | None:
 
 def _layernorm(node: Node) -> str | None:
     quotient = _quotient(node)
-    difference = None if quotient is None else _producer(quotient.value, "Sub")
+    difference = None if quotient is None else producer(quotient.value, "Sub")
     if quotient is None or difference is None:
         return None
     x, mean = difference.operand(0), difference.operand(1)
-    reduced = _producer(mean, "ReduceMean")
+    reduced = producer(mean, "ReduceMean")
     if x is None or mean is None or reduced is None or reduced.operand(0) is not x:
         return None
     if _last_axes(reduced) != (quotient.first_axis, quotient.dims):
@@ -168,18 +161,18 @@ def _layernorm(node: Node) -> str | None:
     if bias is not None and shift is not None:
         last = shift
     attributes: dict[str, Attribute] = {"axis": quotient.first_axis, "epsilon": quotient.epsilon}
-    return _put(last, "LayerNormalization", [x, scale, bias], attributes)
+    return put(last, "LayerNormalization", [x, scale, bias], attributes)
 
 
 def _rmsnorm(node: Node) -> str | None:
     quotient = _quotient(node)
-    if quotient is None or not _speaks(node, "RMSNormalization"):
+    if quotient is None or not speaks(node, "RMSNormalization"):
         return None
     scaled = _scaled(node, quotient, set(quotient.parts))
     if scaled is None:
         return None
     attributes: dict[str, Attribute] = {"axis": quotient.first_axis, "epsilon": quotient.epsilon}
-    return _put(scaled[0], "RMSNormalization", [quotient.value, scaled[1]], attributes)
+    return put(scaled[0], "RMSNormalization", [quotient.value, scaled[1]], attributes)
 
 
 def _scaled(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, Value] | None:
@@ -199,7 +192,7 @@ def _scaled(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, V
 
 def _vector(node: Node, value: Value, dims: tuple[int, ...]) -> Value | None:
     """The constant operand beside `value`, as one of shape `dims`."""
-    for one, other in _pairs(node):
+    for one, other in pairs(node):
         array = reals(other)
         if one is not value or array is None or other.storage is None:
             continue
@@ -228,7 +221,7 @@ def _product(node: Node) -> _Product:
     while pending:
         part = pending.pop()
         for index, value in enumerate(part.operands):
-            number = _number(value)
+            number = entry(value)
             if number is not None and (part.op == "Mul" or (index == 1 and number)):
                 constant *= number if part.op == "Mul" else 1 / number
             elif part.op == "Div" and index == 1:
@@ -247,21 +240,21 @@ def _gelu(node: Node) -> str | None:
     if len(product.factors) != 2 or not isclose(product.constant, 0.5, rel_tol=_CLOSE):
         return None
     for x, other in (product.factors, product.factors[::-1]):
-        total = _producer(other, "Add")
+        total = producer(other, "Add")
         if total is None or sole_reader(other) is None or x.fact != node.output.fact:
             continue
-        for value, one in _pairs(total):
-            if _number(one) != 1:
+        for value, one in pairs(total):
+            if entry(one) != 1:
                 continue
             if _is_erf(value, x):
-                return _put(node, "Gelu", [x], {})
+                return put(node, "Gelu", [x], {})
             if _is_tanh(value, x):
-                return _put(node, "Gelu", [x], {"approximate": "tanh"})
+                return put(node, "Gelu", [x], {"approximate": "tanh"})
     return None
 
 
 def _is_erf(value: Value, x: Value) -> bool:
-    erf = _producer(value, "Erf")
+    erf = producer(value, "Erf")
     scaled = None if erf is None or sole_reader(value) is None else erf.operand(0)
     if scaled is None or scaled.producer is None or scaled.producer.op not in ("Mul", "Div"):
         return False
@@ -270,15 +263,15 @@ def _is_erf(value: Value, x: Value) -> bool:
 
 
 def _is_tanh(value: Value, x: Value) -> bool:
-    tanh = _producer(value, "Tanh")
+    tanh = producer(value, "Tanh")
     scaled = None if tanh is None or sole_reader(value) is None else tanh.operand(0)
     if scaled is None or scaled.producer is None or scaled.producer.op != "Mul":
         return False
     product = _product(scaled.producer)
     if len(product.factors) != 1 or not isclose(product.constant, sqrt(2 / pi), rel_tol=_CLOSE):
         return False
-    total = _producer(product.factors[0], "Add")
-    return total is not None and any(one is x and _is_cube(other, x) for one, other in _pairs(total))
+    total = producer(product.factors[0], "Add")
+    return total is not None and any(one is x and _is_cube(other, x) for one, other in pairs(total))
 
 
 def _is_cube(value: Value, x: Value) -> bool:
@@ -289,8 +282,8 @@ def _is_cube(value: Value, x: Value) -> bool:
         return False
     if product.factors == (x, x, x):
         return True
-    power = _producer(product.factors[0], "Pow") if len(product.factors) == 1 else None
-    return power is not None and power.operand(0) is x and _number(power.operand(1)) == 3
+    power = producer(product.factors[0], "Pow") if len(product.factors) == 1 else None
+    return power is not None and power.operand(0) is x and entry(power.operand(1)) == 3
 
 
 def _swish(node: Node) -> str | None:
@@ -304,11 +297,11 @@ def _swish(node: Node) -> str | None:
         if gate is None or sole_reader(other) is None or x.fact != node.output.fact:
             continue
         # ONNX Runtime 1.31 runs a Swish in models of the opset that it came with, and refuses it in later ones.
-        is_spoken = _opset(node) == registry.pages()["Swish"].since
+        is_spoken = opset_of(node) == registry.pages()["Swish"].since
         if gate.op == "Sigmoid" and gate.operand(0) is x and product.constant == 1 and is_spoken:
-            return _put(node, "Swish", [x], {})
+            return put(node, "Swish", [x], {})
         if _is_hard_sigmoid(gate, x, product.constant):
-            return _put(node, "HardSwish", [x], {})
+            return put(node, "HardSwish", [x], {})
     return None
 
 
@@ -317,12 +310,12 @@ def _is_hard_sigmoid(gate: Node, x: Value, constant: float) -> bool:
         alpha, beta = gate.attributes.get("alpha", 0.2), gate.attributes.get("beta", 0.5)
         is_third = isinstance(alpha, float) and isclose(alpha, 1 / 6, rel_tol=_CLOSE) and beta == 0.5
         return is_third and gate.operand(0) is x and constant == 1
-    total = _producer(gate.operand(0), "Add")
+    total = producer(gate.operand(0), "Add")
     if gate.op != "Clip" or total is None or not isclose(constant, 1 / 6, rel_tol=_CLOSE):
         return False
-    if (_number(gate.operand(1)), _number(gate.operand(2))) != (0, 6) or sole_reader(total.output) is not gate:
+    if (entry(gate.operand(1)), entry(gate.operand(2))) != (0, 6) or sole_reader(total.output) is not gate:
         return False
-    return any(one is x and _number(other) == 3 for one, other in _pairs(total))
+    return any(one is x and entry(other) == 3 for one, other in pairs(total))
 
 
 def _is_inside(node: Node) -> bool:
@@ -330,50 +323,4 @@ def _is_inside(node: Node) -> bool:
     reader = sole_reader(node.output)
     if reader is None or reader.op not in ("Mul", "Div"):
         return False
-    return any(_number(value) is not None for value in reader.operands if value is not node.output)
-
-
-# Parts
-
-
-def _pairs(node: Node) -> Iterator[tuple[Value, Value]]:
-    """The two operands, in both orders where the order does not matter."""
-    if len(node.operands) == 2:
-        one, two = node.operands
-        yield one, two
-        if node.op in ("Add", "Mul"):
-            yield two, one
-
-
-def _producer(value: Value | None, op: str) -> Node | None:
-    return value.producer if value is not None and value.producer is not None and value.producer.op == op else None
-
-
-def _number(value: Value | None) -> float | None:
-    """The only entry of a constant that makes nothing larger."""
-    array = numbers(value)
-    if array is None or array.size != 1 or array.ndim > 1 or array.dtype.kind not in "fiuV":
-        return None
-    return float(array.reshape(-1)[0])
-
-
-def _speaks(node: Node, word: str) -> bool:
-    """Whether the operator is old enough for the model: of an opset that most runtimes read, or that it speaks."""
-    return registry.pages()[word].since <= max(NEWEST, _opset(node))
-
-
-def _opset(node: Node) -> int:
-    """The opset of the file that the model was read from; 0 for other formats."""
-    notes = noted(graph_of(node).root, ModelNotes, MODEL)
-    return 0 if notes is None else notes.opset or 0
-
-
-def _put(last: Node, word: str, operands: list[Value | None], attributes: dict[str, Attribute]) -> str:
-    """Let an operator compute what `last` does, in its place; the parts are left for others to remove."""
-    builder = Builder(Inference(), graph_of(last), last, origin=last.origin, stem=last.output.name)
-    made = builder(registry.pages()[word], *operands, **attributes)
-    if made.producer is not None:
-        made.producer.name = last.name
-    take_over(last.output, made)
-    graph_of(last).remove(last)
-    return f"is a {word}"
+    return any(entry(value) is not None for value in reader.operands if value is not node.output)

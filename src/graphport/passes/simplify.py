@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphport.passes.driver import Pass, PassList
+from graphport.passes.driver import Pass, PassList, select
 from graphport.passes.fold_constants import fold_constants
 from graphport.passes.form_gemm import form_gemm
 from graphport.passes.fuse_batchnorm import fuse_batchnorm
@@ -16,6 +16,8 @@ from graphport.passes.merge_duplicates import merge_duplicates
 from graphport.passes.merge_moves import merge_concats, merge_reshapes, merge_slices, merge_transposes
 from graphport.passes.push_transposes import push_transposes
 from graphport.passes.recompose import recompose_gelu, recompose_layernorm, recompose_rmsnorm, recompose_swish
+from graphport.passes.recompose_attention import recompose_attention
+from graphport.passes.recompose_softplus import recompose_mish, recompose_softplus
 from graphport.passes.remove_dead import remove_dead
 from graphport.passes.remove_noops import remove_noops
 from graphport.passes.resolve_branches import resolve_branches
@@ -43,6 +45,9 @@ SIMPLIFY = PassList(
         Pass("recompose-rmsnorm", recompose_rmsnorm, "accumulation"),
         Pass("recompose-gelu", recompose_gelu, "rounding"),
         Pass("recompose-swish", recompose_swish, "rounding"),
+        Pass("recompose-softplus", recompose_softplus, "rounding"),
+        Pass("recompose-mish", recompose_mish, "rounding"),
+        Pass("recompose-attention", recompose_attention, "accumulation", makes="Attention"),
         Pass("merge-arithmetic", merge_arithmetic, "rounding"),
         Pass("form-gemm", form_gemm, "accumulation"),
         Pass("fuse-pads", fuse_pads, "exact"),
@@ -50,5 +55,9 @@ SIMPLIFY = PassList(
         Pass("fuse-scale", fuse_scale, "accumulation"),
         Pass("fuse-batchnorm", fuse_batchnorm, "accumulation"),
     ),
+    name="simplify",
 )
 """What `graphport simplify` does, each when those before it find nothing to do."""
+
+RESOLVE = select(SIMPLIFY, only=("lift-constants", "resolve-shapes", "remove-dead"))
+"""What leaves no arithmetic on shapes where the facts know its results."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage
+from graphport.core.spill import kept, rounded_to
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
 
     Array: TypeAlias = NDArray[Any]
+
+_PIECE = 1 << 20
 
 
 def numbers(value: Value | None) -> Array | None:
@@ -52,14 +54,18 @@ def graph_of(node: Node) -> Graph:
 
 def rounded(array: Array, dtype: DType) -> Storage | None:
     """`array` as numbers of `dtype`; `None` where one becomes infinite or NaN."""
+    flat = np.asarray(array).reshape(-1)
+    # In pieces: a weight of a gigabyte must not become one in double precision once more.
     with np.errstate(all="ignore"):
-        cast = np.asarray(array).astype(dtype.numpy)
-    return ArrayStorage(cast, dtype) if np.isfinite(cast.astype(np.float64)).all() else None
+        for at in range(0, flat.size, _PIECE):
+            if not np.isfinite(flat[at : at + _PIECE].astype(dtype.numpy).astype(np.float64)).all():
+                return None
+        return rounded_to(np.asarray(array), dtype)
 
 
 def add_constant(graph: Graph, data: Storage | Array, name: str) -> Value:
     """A new constant of `graph`, called `name` or like it."""
-    storage = ArrayStorage(data) if isinstance(data, np.ndarray) else data
+    storage = kept(data) if isinstance(data, np.ndarray) else data
     return graph.add_constant(name, TensorFact.of(storage), storage)
 
 

@@ -1,0 +1,63 @@
+"""What rules ask about the nodes around one, and how one operator takes the place of several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.passes.substitution import graph_of, numbers, take_over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphport.ir.graph import Attribute, Node, Value
+
+NEWEST = 20
+"""Opset up to which operators are put together even if the source is older: most runtimes read it."""
+
+
+def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The two operands, in both orders where the order does not matter."""
+    if len(node.operands) == 2:
+        one, two = node.operands
+        yield one, two
+        if node.op in ("Add", "Mul"):
+            yield two, one
+
+
+def producer(value: Value | None, op: str) -> Node | None:
+    """The node that computes `value`, if its operator is `op`."""
+    return value.producer if value is not None and value.producer is not None and value.producer.op == op else None
+
+
+def entry(value: Value | None) -> float | None:
+    """The only entry of a constant that makes nothing larger."""
+    array = numbers(value)
+    if array is None or array.size != 1 or array.ndim > 1 or array.dtype.kind not in "fiuV":
+        return None
+    return float(array.reshape(-1)[0])
+
+
+def speaks(node: Node, word: str) -> bool:
+    """Whether the operator is old enough for the model: of an opset that most runtimes read, or that it speaks."""
+    return registry.pages()[word].since <= max(NEWEST, opset_of(node))
+
+
+def opset_of(node: Node) -> int:
+    """The opset of the file that the model was read from; 0 for other formats."""
+    notes = noted(graph_of(node).root, ModelNotes, MODEL)
+    return 0 if notes is None else notes.opset or 0
+
+
+def put(last: Node, word: str, operands: Sequence[Value | None], attributes: dict[str, Attribute]) -> str:
+    """Let an operator compute what `last` does, in its place; the parts are left for others to remove."""
+    builder = Builder(Inference(), graph_of(last), last, origin=last.origin, stem=last.output.name)
+    made = builder(registry.pages()[word], *operands, **attributes)
+    if made.producer is not None:
+        made.producer.name = last.name
+    take_over(last.output, made)
+    graph_of(last).remove(last)
+    return f"is a {word}"

@@ -1,0 +1,213 @@
+"""Scaled dot-product attention, put together again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isclose
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.parts import entry, pairs, producer, put, speaks
+from graphport.passes.substitution import graph_of, sole_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Attribute, Graph, Value
+
+_HEADS_APART = (0, 2, 1, 3)
+"""How [batch, length, heads, size] becomes [batch, heads, length, size], and back."""
+
+
+def recompose_attention(graph: Graph, journal: Journal) -> None:
+    """Put an Attention together from its two products and the softmax between them.
+
+    Before  y = MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)
+    After   y = Attention(q, k, v, mask, scale=scale)
+
+    The scale comes as a product or quotient, of the queries, the keys or the scores; heads that a Reshape and a
+    Transpose part go along. NaN that is made 0 behind the softmax is what Attention does by itself. Of rank 3 there is
+    one head.
+    Leaves alone: models of an opset without the operator; parts that somebody else reads; masks without a row for each
+    query where how many there are is not known, which ONNX Runtime refuses. Keeps values up to rounding; a query whose
+    mask hides every key by infinity yields 0, not NaN.
+    """
+    apply(graph, journal, _attention, {"Softmax"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """`query @ keys * scale + mask`; the keys are columns."""
+
+    query: Value
+    keys: Value
+    mask: Value | None
+    scale: float
+
+
+def _attention(node: Node) -> str | None:
+    last = _weighted_sum(node)
+    scores = None if last is None else _scores(node)
+    if last is None or scores is None or not speaks(node, "Attention") or not _is_by_head(node, scores, last):
+        return None
+    builder = Builder(Inference(), graph_of(node), last, origin=last.origin, stem=last.output.name)
+    mask = _row_for_each_query(builder, scores, node)
+    keys, values = _rows(builder, scores.keys), last.operands[1]
+    attributes: dict[str, Attribute] = {}
+    size = _dims(scores.query)[-1]
+    if not isinstance(size, int) or not isclose(scores.scale, size**-0.5, rel_tol=1e-6):
+        attributes["scale"] = scores.scale
+    operands = [scores.query, keys, values]
+    if len(_dims(node.output)) == 3:
+        return put(last, "Attention", [*operands, mask], {**attributes, "q_num_heads": 1, "kv_num_heads": 1})
+    joined, end = [_joined_heads(each) for each in operands], _joining(last)
+    heads = _dims(node.output)[1]
+    if end is None or None in joined or not isinstance(heads, int):
+        return put(last, "Attention", [*operands, mask], attributes)
+    return put(end, "Attention", [*joined, mask], {**attributes, "q_num_heads": heads, "kv_num_heads": heads})
+
+
+# Around the softmax
+
+
+def _weighted_sum(softmax: Node) -> Node | None:
+    """The product of the shares, which nobody else reads, and values."""
+    rank = len(_dims(softmax.output))
+    if rank not in (3, 4) or softmax.attributes.get("axis", -1) not in (-1, rank - 1):
+        return None
+    shares = _without_nan(softmax.output)
+    product = sole_reader(shares)
+    if product is None or product.op != "MatMul" or product.operand(0) is not shares:
+        return None
+    return product
+
+
+def _without_nan(shares: Value) -> Value:
+    """The shares with 0 for NaN, where that is what is read of them."""
+    readers = [use.user for use in shares.uses]
+    test = next((node for node in readers if isinstance(node, Node) and node.op == "IsNaN"), None)
+    choice = None if test is None or len(readers) != 2 else sole_reader(test.output)
+    if choice is None or choice.op != "Where" or choice.operand(2) is not shares or entry(choice.operand(1)) != 0:
+        return shares
+    return choice.output
+
+
+def _scores(softmax: Node) -> _Scores | None:
+    value = softmax.operand(0)
+    if value is None or sole_reader(value) is not softmax:
+        return None
+    total = producer(value, "Add")
+    if total is None:
+        return _scaled_product(value, None)
+    for scores, mask in pairs(total):
+        found = _scaled_product(scores, mask) if sole_reader(scores) is total else None
+        if found is not None and _dims(scores) == _dims(value):
+            return found
+    return None
+
+
+def _scaled_product(value: Value, mask: Value | None) -> _Scores | None:
+    scores, scale = _unscaled(value)
+    product = producer(scores, "MatMul")
+    if product is None or len(product.operands) != 2 or (scores is not value and sole_reader(scores) is None):
+        return None
+    (query, left), (keys, right) = map(_unscaled, product.operands)
+    scale *= left * right
+    return _Scores(query, keys, mask, scale) if 0 < scale < float("inf") else None
+
+
+def _unscaled(value: Value) -> tuple[Value, float]:
+    """What products and quotients with numbers begin with, and their factor; only parts that one node reads."""
+    factor = 1.0
+    while value.producer is not None and value.producer.op in ("Mul", "Div") and sole_reader(value) is not None:
+        node = value.producer
+        found = next(((one, number) for one, two in pairs(node) if (number := entry(two))), None)
+        if found is None:
+            break
+        value = found[0]
+        factor = factor * found[1] if node.op == "Mul" else factor / found[1]
+    return value, factor
+
+
+# Shapes
+
+
+def _is_by_head(softmax: Node, scores: _Scores, last: Node) -> bool:
+    """Whether all have the same batch and heads, and one element type."""
+    facts = [value.fact for value in (scores.query, scores.keys, last.operands[1], softmax.output, last.output)]
+    leading = {fact.dims[:-2] if isinstance(fact, TensorFact) and fact.shape is not None else None for fact in facts}
+    types = {fact.dtype for fact in facts if isinstance(fact, TensorFact)}
+    ranks = {len(_dims(value)) for value in (scores.query, scores.keys, last.operands[1])}
+    return len(leading) == 1 and None not in leading and len(types) == 1 and ranks == {len(_dims(softmax.output))}
+
+
+def _rows(b: Builder, columns: Value) -> Value:
+    """Keys as rows: what their Transpose reads, in another order where that is needed."""
+    order = (*range(len(_dims(columns)) - 2), len(_dims(columns)) - 1, len(_dims(columns)) - 2)
+    turned = producer(columns, "Transpose")
+    before = None if turned is None else turned.attributes.get("perm")
+    if turned is None or not isinstance(before, tuple):
+        return b(registry.pages()["Transpose"], columns, perm=order)
+    perm = tuple(before[axis] for axis in order)
+    if perm == tuple(range(len(perm))):
+        return turned.operands[0]
+    return b(registry.pages()["Transpose"], turned.operands[0], perm=perm)
+
+
+def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | None:
+    """The mask, as one that has a row for each query; what it has of batch and heads may be 1."""
+    if scores.mask is None:
+        return None
+    shape, given = _dims(softmax.output), _dims(scores.mask)
+    *leading, length, keys = (1,) * (len(shape) - len(given)) + given
+    if not given or keys != shape[-1] or any(a not in (1, b) for a, b in zip((*leading, length), shape, strict=False)):
+        raise Left(f"its mask {scores.mask.name} does not have the shape of the scores")
+    mask = scores.mask
+    if len(given) < 2 or length != shape[-2]:
+        if not isinstance(shape[-2], int):
+            raise Left(f"its mask {mask.name} has one row for all queries, and how many there are is not known")
+        mask = b(registry.pages()["Expand"], mask, b.constant(np.array([shape[-2], 1], np.int64)))
+    if len(shape) == 3 and leading != [1]:
+        return b(registry.pages()["Unsqueeze"], mask, b.constant(np.array([1], np.int64)))
+    return mask
+
+
+def _joined_heads(value: Value) -> Value | None:
+    """What a Reshape and a Transpose part into heads: [batch, length, heads * size]."""
+    turned = producer(value, "Transpose")
+    parted = None if turned is None or turned.attributes.get("perm") != _HEADS_APART else turned.operands[0]
+    reshaped = producer(parted, "Reshape")
+    if parted is None or reshaped is None:
+        return None
+    return reshaped.operands[0] if _is_joined(_dims(reshaped.operands[0]), _dims(parted)) else None
+
+
+def _joining(last: Node) -> Node | None:
+    """The Reshape that puts the heads side by side again."""
+    turned = sole_reader(last.output)
+    if turned is None or turned.op != "Transpose" or turned.attributes.get("perm") != _HEADS_APART:
+        return None
+    joined = sole_reader(turned.output)
+    if joined is None or joined.op != "Reshape" or joined.operand(0) is not turned.output:
+        return None
+    return joined if _is_joined(_dims(joined.output), _dims(turned.output)) else None
+
+
+def _is_joined(joined: Sequence[Dim], parted: Sequence[Dim]) -> bool:
+    if len(joined) != 3 or len(parted) != 4:
+        return False
+    heads, size = parted[2:]
+    is_known = isinstance(heads, int) and isinstance(size, int)
+    return is_known and tuple(joined) == (*parted[:2], heads * size)
+
+
+def _dims(value: Value) -> tuple[Dim, ...]:
+    return value.fact.shape if isinstance(value.fact, TensorFact) and value.fact.shape is not None else ()

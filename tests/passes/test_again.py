@@ -1,0 +1,63 @@
+"""A second run changes nothing of what the first one wrote: what had no room, what opens chances late, declarations."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphport import api
+from tests.passes.cases import info, model, node, some
+
+SIZES = st.lists(st.integers(1, 400), min_size=1, max_size=7)
+
+
+def filled(weight: int, idle: int, sizes: list[int]) -> onnx.ModelProto:
+    """A model of `weight` stored numbers, `idle` nodes that go, and rows of `sizes` numbers that may be computed."""
+    nodes = [node("Add", "x w", "h0"), *(node("Identity", f"h{n}", f"h{n + 1}") for n in range(idle))]
+    value, constants = f"h{idle}", {"w": some(weight)}
+    outputs = [value]
+    for n, size in enumerate(sizes):
+        constants[f"s{n}"] = np.array([size])
+        nodes.append(node("ConstantOfShape", f"s{n}", f"c{n}", value=onnx.numpy_helper.from_array(some(1) + n)))
+        nodes.append(node("Neg", f"c{n}", f"d{n}") if n % 2 else node("Identity", f"c{n}", f"d{n}"))
+        nodes.append(node("Mul", f"a{n} d{n}", f"y{n}"))
+        outputs.append(f"y{n}")
+    inputs = [info("x", [weight]), *(info(f"a{n}", [size]) for n, size in enumerate(sizes))]
+    return model(nodes, inputs, [info(name, None) for name in outputs], constants)
+
+
+def changed_again(proto: onnx.ModelProto) -> bool:
+    once, _ = api.simplify(api.from_onnx(proto), verify=False)
+    first = api.to_onnx(once)
+    twice, _ = api.simplify(api.from_onnx(first), verify=False)
+    return api.to_onnx(twice).SerializeToString() != first.SerializeToString()
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 3000), st.integers(0, 12), SIZES)
+def test_what_had_no_room_has_none_in_a_second_run(weight, idle, sizes):
+    assert not changed_again(filled(weight, idle, sizes))
+
+
+def test_what_only_fits_in_part_is_left_and_what_fits_is_done():
+    one = filled(2000, 0, [120, 120])
+    two = filled(2000, 0, [120, 120, 120, 120])
+    assert api.simplify(api.from_onnx(one), verify=False)[1].changes["fold-constants"] >= 2
+    _, report = api.simplify(api.from_onnx(two), verify=False)
+    left = next(outcome.left for outcome in report.passes if outcome.name == "fold-constants")
+    assert len(left) == 4
+    assert all("larger by" in note.text for note in left)
+
+
+def test_what_never_fits_keeps_nothing_small_from_its_room():
+    _, report = api.simplify(api.from_onnx(filled(2000, 0, [100, 4000])), verify=False)
+    left = next(outcome.left for outcome in report.passes if outcome.name == "fold-constants")
+    assert len(left) == 1
+
+
+@pytest.mark.parametrize("axes", [["N", 4], [None, 4]])
+def test_an_output_that_is_declared_anew_is_written_as_it_is_read(axes):
+    assert not changed_again(model([node("Relu", "x", "y")], [info("x", ["M", 4])], [info("y", axes)], {}))

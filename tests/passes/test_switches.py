@@ -1,0 +1,163 @@
+"""`--only` and `--skip`: every pass of preparation can be asked for alone and left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import numpy_helper
+
+from graphport import api
+from graphport.cli.main import cli
+from graphport.passes.prepare import PREPARE
+from tests.passes.cases import bn, graph, info, model, node, norm, some
+
+W = {"w": some(6, 6, 1, 1)}
+ALWAYS = graph([node("Neg", "x", "r")], [], [info("r", None)])
+ERF = [node("Div", "x root", "d"), node("Erf", "d", "e"), node("Add", "e one", "a"), node("Mul", "x a", "m")]
+SQUARE = [node("Pow", "x two", "s"), node("ReduceMean", "s", "m", axes=[-1]), node("Add", "m eps", "v")]
+MEAN = [
+    node("ReduceMean", "x", "u", axes=[-1]),
+    node("Sub", "x u", "d"),
+    node("Pow", "d two", "s"),
+    node("ReduceMean", "s", "m", axes=[-1]),
+    node("Add", "m eps", "v"),
+    node("Sqrt", "v", "q"),
+    node("Div", "d q", "n"),
+]
+NUMBERS = {name: np.float32(number) for name, number in {"two": 2, "one": 1, "half": 0.5, "root": 2**0.5}.items()}
+SMALL = {**NUMBERS, "eps": np.float32(1e-5), "g": some(6), "b": some(6)}
+
+Snippet = tuple[list[Any], dict[str, Any], tuple[int | str, ...]]
+MAPS, ROWS = ("N", 6, 5, 5), ("N", 6)
+SNIPPETS: dict[str, Snippet] = {
+    "lift-constants": (
+        [node("Constant", "", "k", value=numpy_helper.from_array(some(6, 1, 1))), node("Mul", "x k", "y")],
+        {},
+        MAPS,
+    ),
+    "inline-branches": ([node("If", "c", "y", then_branch=ALWAYS, else_branch=ALWAYS)], {"c": np.array(True)}, MAPS),
+    "fold-constants": ([node("Neg", "k", "h"), node("Mul", "x h", "y")], {"k": some(6)}, ROWS),
+    "resolve-shapes": (
+        [
+            node("Shape", "x", "s"),
+            node("Gather", "s i", "n"),
+            node("Concat", "n m", "t", axis=0),
+            node("Reshape", "x t", "y"),
+        ],
+        {"i": np.array([0]), "m": np.array([-1])},
+        MAPS,
+    ),
+    "remove-noops": ([node("Relu", "x", "h"), node("Identity", "h", "y")], {}, MAPS),
+    "recompose-layernorm": ([*MEAN, node("Mul", "n g", "k"), node("Add", "k b", "y")], SMALL, ROWS),
+    "recompose-rmsnorm": (
+        [*SQUARE, node("Sqrt", "v", "q"), node("Div", "x q", "n"), node("Mul", "n g", "y")],
+        SMALL,
+        ROWS,
+    ),
+    "recompose-gelu": ([*ERF, node("Mul", "m half", "y")], NUMBERS, ROWS),
+    "recompose-swish": ([node("Sigmoid", "x", "k"), node("Mul", "k x", "y")], {}, ROWS),
+    "split-parameters": ([node("Add", "x c", "h"), node("Mul", "h c", "y")], {"c": some(5)}, MAPS),
+    "form-gemm": ([node("MatMul", "x m", "h"), node("Add", "h c", "y")], {"m": some(6, 6), "c": some(6)}, ROWS),
+    "fuse-bias": ([node("Conv", "x w", "h"), node("Add", "h c", "y")], {**W, "c": some(6, 1, 1)}, MAPS),
+    "fuse-scale": ([node("Conv", "x w", "h"), node("Div", "h c", "y")], {**W, "c": some(6, 1, 1)}, MAPS),
+    "fuse-batchnorm": ([node("Conv", "x w", "h"), bn("h", "y")], {**W, **norm(6)}, MAPS),
+    "batchnorm-to-conv": ([bn("x", "y")], norm(6), MAPS),
+    "batchnorm-to-scale": ([bn("x", "y")], norm(6), ROWS),
+    "remove-dead": ([node("Relu", "x", "h"), node("Neg", "x", "y")], {}, MAPS),
+    "name-nodes": ([node("Relu", "x", "h"), node("Neg", "h", "y")], {}, MAPS),
+}
+
+
+def proto(name: str) -> onnx.ModelProto:
+    nodes, constants, x = SNIPPETS[name]
+    if not name.startswith("recompose"):
+        return model(nodes, [info("x", x)], [info("y", None)], constants)
+    modern = [_of_opset_24(each) for each in nodes]
+    return model(modern, [info("x", x)], [info("y", None)], {**constants, "axes": np.array([-1])}, opset=24)
+
+
+def _of_opset_24(given: onnx.NodeProto) -> onnx.NodeProto:
+    """Axes as an operand."""
+    return node("ReduceMean", f"{given.input[0]} axes", given.output[0]) if given.op_type == "ReduceMean" else given
+
+
+def test_every_pass_has_a_snippet():
+    assert list(SNIPPETS) == [each.name for each in PREPARE]
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_a_pass_alone_does_its_work_and_no_other(name):
+    source = api.from_onnx(proto(name))
+    _, report = api.prepare(source, only=[name])
+    assert {each: count > 0 for each, count in report.changes.items()} == {"upgrade": False, name: True}
+    assert report.passed
+    assert report.verification is not None
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_a_pass_that_is_left_out_does_nothing(name):
+    _, report = api.prepare(api.from_onnx(proto(name)), skip=[name])
+    assert name not in report.changes
+    assert len(report.changes) == len(PREPARE)
+    assert report.passed
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_a_pass_says_what_it_does_and_when_not(name):
+    (each,) = (each for each in PREPARE if each.name == name)
+    said = " ".join((each.work.__doc__ or "").split())
+    assert "Before " in said
+    assert "After " in said
+    assert "Leaves alone: " in said
+    assert "Keeps values " in said or "Values are kept " in said
+
+
+def test_the_command_tells_why_a_rule_kept_its_hands_off(tmp_path):
+    nodes = [node("Conv", "x w", "h"), bn("h", "k"), node("Relu", "h", "r"), node("Add", "k r", "y")]
+    onnx.save(model(nodes, [info("x", MAPS)], [info("y", None)], {**W, **norm(6)}), tmp_path / "net.onnx")
+    arguments = ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "--only", "fuse-batchnorm", "-v"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0
+    assert "fuse-batchnorm left alone:\n  BatchNormalization k: h is read elsewhere, too; " in result.output
+
+
+def test_the_command_tells_where_nodes_would_be_computed(tmp_path):
+    nodes = [node("Conv", "x w", "h", name="c"), node("Greater", "h k", "y", name="g")]
+    proto = model(nodes, [info("x", MAPS)], [info("y", None, 9)], {**W, "k": np.float32(0)})
+    onnx.save(proto, tmp_path / "net.onnx")
+    arguments = ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "-v"]
+    said = CliRunner().invoke(cli, arguments).output
+    assert "nodes for quantization: 1 quantized, 1 floating, 0 index\n" in said
+    assert "quantization would leave in floating point:\n  Greater (1): it gives no reals\n" in said
+    document = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).output)
+    assert document["dispatch"] == [
+        {"node": "c", "operator": "Conv", "place": "quantized", "reason": "it has weights"},
+        {"node": "g", "operator": "Greater", "place": "floating", "reason": "it gives no reals"},
+    ]
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float16", 50), ("float32", None)])
+def test_in_half_precision_outputs_pass_by_their_noise(tmp_path, dtype, least):
+    nodes = [node("Conv", "x w", "h"), node("Mul", "h c", "k"), node("Add", "k c", "y")]
+    constants = {name: some(*shape).astype(dtype) for name, shape in {"w": (6, 6, 3, 3), "c": (6, 1, 1)}.items()}
+    kind = 10 if dtype == "float16" else 1
+    proto = model(nodes, [info("x", MAPS, kind)], [info("y", None, kind)], constants)
+    onnx.save(proto, tmp_path / "net.onnx")
+    result = CliRunner().invoke(cli, ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx")])
+    assert result.exit_code == 0
+    note = f"note: computed in half precision: outputs pass from {least} dB on\n"
+    assert (note in result.output) == (least is not None)
+
+
+def test_a_name_that_no_pass_has_is_wrong_usage(tmp_path):
+    onnx.save(proto("fuse-bias"), tmp_path / "net.onnx")
+    result = CliRunner().invoke(
+        cli, ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "--skip", "FORMATTER_FUSE_BN"]
+    )
+    assert result.exit_code == 2
+    assert "there is no pass 'FORMATTER_FUSE_BN'; passes: lift-constants" in result.output
