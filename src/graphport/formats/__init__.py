@@ -75,15 +75,20 @@ class Format(NamedTuple):
                 )
             )
 
-    def provenance(self, source: str, format: str, versions: dict[str, str]) -> dict[str, Any]:
-        """Options for `write` with which the file says what it was made from, of a format that has room for it."""
-        said = getattr(self.module, "provenance", None)
-        return {} if said is None else said(source, format, versions)
+    @property
+    def has_documents(self) -> bool:
+        """Whether its files have room for what is known of a model besides the graph: see `archive.Documents`."""
+        return "documents" in self.choices
 
     def keeps(self, dialect: str) -> bool:
         """Whether it can write nodes of a dialect that is not its own, as ONNX can those of other domains."""
         keeps = getattr(self.module, "keeps", None)
         return keeps is not None and bool(keeps(dialect))
+
+    def least_snr(self, **options: Any) -> float | None:
+        """Decibels that outputs keep where `options` of `write` round weights; `None` where they do not."""
+        least = getattr(self.module, "least_snr", None)
+        return None if least is None else least(**options)
 
     def versions(self, graph: Graph) -> dict[str, str]:
         """What a raw graph says of the file's version: of its edition, or of its operator sets by name."""

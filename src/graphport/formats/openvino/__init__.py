@@ -18,8 +18,8 @@ What ports declare of types and shapes are claims. Everything else (numbers of l
 elements, order) is in notes, and a graph that nobody has changed is written back byte for byte.
 """
 
-from graphport.formats.openvino.notes import result_names
+from graphport.formats.openvino.notes import MEANS, result_names
 from graphport.formats.openvino.reader import read, recognizes, versions
-from graphport.formats.openvino.writer import write
+from graphport.formats.openvino.writer import least_snr, write
 
-__all__ = ["read", "recognizes", "result_names", "versions", "write"]
+__all__ = ["MEANS", "least_snr", "read", "recognizes", "result_names", "versions", "write"]

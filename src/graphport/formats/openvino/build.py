@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.core.dims import Symbol
+from graphport.core.dims import Symbol, bounds
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
 from graphport.formats.openvino import constants, elements, operators, subgraphs
@@ -18,6 +18,7 @@ from graphport.ir.graph import Graph, Node, Value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
     from graphport.core.storage import MappedFile
     from graphport.formats.openvino.findings import Findings
     from graphport.formats.openvino.operators import Operator
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
 DIALECT = "openvino"
 _NEEDED = ("id", "name", "type", "version")
 _EDGE = ("from-layer", "from-port", "to-layer", "to-port")
-_EXACT = {"parameter": "Parameter", "const": "Const", "constant": "Const"}
-_NUMBER = re.compile(r"\d{1,19}")
+_EXACT = {"const": "Const", "constant": "Const"}
+_PLAIN = re.compile(r"0|[1-9]\d{0,17}")
+_NUMBER = re.compile(r"\s*\+?0*(\d{1,19})")
+_LARGEST = (1 << 63) - 1
 _ESCAPED_COMMA = re.compile(r"(?<!\\),")
 _NO_BROADCAST = ("numpy", "none")
+_NO_OPERATIONS = ("Parameter", "Const", "Result")
 
 _Key = tuple[str, str]
 
@@ -77,6 +81,10 @@ class Networks:
         self._counters: dict[str, int] = {}
         self._read: dict[tuple[Any, ...], _Read] = {}
         self._facts: dict[tuple[str, tuple[str, ...]], TensorFact | None] = {}
+        self._numbered: dict[Element, tuple[str, ...]] = {}
+        self._known_dims: set[str] = set()
+        self._known_ports: set[str] = set()
+        self._known_sets: set[tuple[str, str]] = set()
 
     def graph(self, root: Element) -> Graph:
         """The graph of a network; bodies, which read nothing of it, are made first."""
@@ -91,6 +99,8 @@ class Networks:
     def _network(self, network: Element, bodies: dict[Element, Graph]) -> Graph:
         frame = _Frame(Graph(network.attributes.get("name") or network.tag), self._identified(network))
         before = self._constants.count
+        if sum(child.tag == "layers" for child in network.children) > 1:
+            self._findings.error("OV0111", "there is more than one section of layers", None, "put them into one")
         for number, layer in frame.layers.items():
             self._values(frame, number, layer)
         edges = self._edges(network, frame)
@@ -112,15 +122,14 @@ class Networks:
         found: dict[str, Element] = {}
         for layer in _layers(network):
             missing = [name for name in _NEEDED if name not in layer.attributes]
-            number = layer.attributes.get("id", "")
+            number = _number(layer.attributes.get("id", ""))
             if missing:
                 self._findings.error(
                     "OV0101", f"the layer has no {', no '.join(missing)}", layer, "every layer has them"
                 )
-            elif _NUMBER.fullmatch(number) is None:
-                self._findings.error(
-                    "OV0102", f"{number[:60]!r} is no number of a layer", layer, "number the layers from 0"
-                )
+            elif number is None:
+                message = f"{layer.attributes['id'][:60]!r} is no number of a layer"
+                self._findings.error("OV0102", message, layer, "number the layers from 0")
             elif number in found:
                 self._findings.error(
                     "OV0103", f"two layers have the number {number}", layer, "give one of them another"
@@ -137,12 +146,17 @@ class Networks:
         outputs: Sequence[Element] = ()
         for child in layer.children:
             if child.tag == "input":
-                for index, port in enumerate(child.children):
+                ports = self._numbered.get(child)
+                if ports is None:
+                    ports = self._numbered[child] = tuple(self._port(layer, port) for port in child.children)
+                for index, port in enumerate(ports):
                     operands.append(None)
-                    frame.targets[number, port.attributes.get("id", "")] = operands, index
+                    frame.targets[number, port] = operands, index
             elif child.tag == "output":
                 outputs = child.children
-        type = layer.attributes["type"]
+        type = _kind(layer)
+        if type in _NO_OPERATIONS and (type, layer.attributes["version"]) not in self._known_sets:
+            self._check_set(type, layer)
         if type == "Result":
             operands = operands or [None]
             frame.results.append((layer, operands))
@@ -150,8 +164,9 @@ class Networks:
         is_source = type in ("Const", "Parameter")
         results: list[Value] = []
         for index, port in enumerate(outputs):
+            number_of_port = self._port(layer, port)
             value = self._result(layer, port, index if len(outputs) > 1 else None, knows_fact=not is_source)
-            frame.sources[number, port.attributes.get("id", "")] = value
+            frame.sources[number, number_of_port] = value
             results.append(value)
         if not is_source:
             frame.nodes.append((layer, operands, results))
@@ -159,6 +174,44 @@ class Networks:
             self._constants.fill(frame.graph, layer, results)
         else:
             self._parameter(frame.graph, layer, results)
+        if is_source:
+            for port, value in zip(outputs, results, strict=True):
+                self._hold_against(layer, port, value)
+
+    def _check_set(self, type: str, layer: Element) -> None:
+        version = layer.attributes["version"]
+        self._known_sets.add((type, version))
+        if operators.operator(type, version) is None:
+            message = f"{version[:60]!r} is no operation set that has {type}"
+            self._findings.warning("OV0201", message, layer, "say opset1")
+
+    def _port(self, layer: Element, port: Element) -> str:
+        """The number of a port, whose dims are numbers, too: nobody looks at them, and the runtime refuses others."""
+        number = port.attributes.get("id", "")
+        if number not in self._known_ports:
+            if _PLAIN.fullmatch(number) is None and _number(number) is None:
+                self._findings.error("OV0102", f"{number[:60]!r} is no number of a port", layer, "number them from 0")
+            self._known_ports.add(number)
+        for dim in port.dims or ():
+            if dim not in self._known_dims:
+                self._known_dims.add(dim)
+                extent = leading_int(dim)
+                if extent is None or not -1 <= extent <= _LARGEST:
+                    message = f"{dim[:60]!r} is no dim"
+                    self._findings.error("OV0108", message, layer, "dims are numbers from 0, -1 where open")
+        return number
+
+    def _hold_against(self, layer: Element, port: Element, value: Value) -> None:
+        """Tell where the port of a Parameter or Const says what its `data` does not."""
+        claim, fact = self._declared(layer, port, value.name), value.fact
+        if not isinstance(fact, TensorFact) or fact.dtype is None:
+            return
+        if claim.dtype not in (None, fact.dtype):
+            message = f"its port says {claim.dtype}, its data {fact.dtype}"
+            self._findings.warning("OV0112", message, layer, "the port is not looked at")
+        if claim.shape is not None and fact.shape is not None and not _agrees(claim.shape, fact.shape):
+            message = f"its port says {TensorFact(fact.dtype, claim.shape)}, its data {fact}"
+            self._findings.warning("OV0112", message, layer, "the port is not looked at")
 
     def _result(self, layer: Element, port: Element, index: int | None, *, knows_fact: bool) -> Value:
         said = port.attributes.get("names") if self._names_tensors else None
@@ -194,18 +247,13 @@ class Networks:
             self._findings.error("OV0107", "a port of the layer has no precision", layer, "say FP32, I64, …")
         elif not elements.is_known(name):
             self._findings.error("OV0107", f"a port has the precision {precision[:60]!r}", layer, "say FP32, I64, …")
-        if name in elements.OPEN and not dims:
-            return None
-        shape: list[int] = []
-        for dim in dims:
-            extent = leading_int(dim)
-            if extent is None or extent < -1:
-                self._findings.error(
-                    "OV0108", f"{dim[:60]!r} is no dim", layer, "dims are numbers from 0, -1 where open"
-                )
-                return None
-            shape.append(extent)
-        return TensorFact(elements.held_as(name), tuple(shape))
+        elif not elements.is_precision(precision):
+            message = f"OpenVINO knows no precision {precision!r}, though it is plain what is meant"
+            self._findings.warning("OV0107", message, layer, f"say {elements.precision_of(name)}")
+        if not dims:
+            # A scalar has no dims, and neither has what may be of any rank.
+            return TensorFact(elements.held_as(name), None)
+        return TensorFact(elements.held_as(name), tuple(max(-1, leading_int(dim) or 0) for dim in dims))
 
     def _parameter(self, graph: Graph, layer: Element, results: list[Value]) -> None:
         data = layer.child("data")
@@ -214,6 +262,9 @@ class Networks:
             self._findings.error("OV0109", "a Parameter has one output port and an element `data`", layer)
             return
         (value,) = results
+        if layer.attributes["type"] != "Parameter":
+            message = f"{layer.attributes['type']!r} is taken for a Parameter"
+            self._findings.warning("OV0201", message, layer, "spell it Parameter")
         name = attributes.get("element_type", "").lower()
         if not elements.is_known(name):
             self._findings.error("OV0203", f"element_type {name[:60]!r} is no element type", layer, "say f32, i64, …")
@@ -235,6 +286,8 @@ class Networks:
         sources, targets = frame.sources, frame.targets
         for element in network.children:
             for edge in element.children if element.tag == "edges" else ():
+                if edge.tag != "edge":
+                    continue
                 said = edge.attributes
                 try:
                     ends = said["from-layer"], said["from-port"], said["to-layer"], said["to-port"]
@@ -243,6 +296,9 @@ class Networks:
                     continue
                 found.append(ends)
                 source, target = sources.get(ends[:2]), targets.get(ends[2:])
+                if source is None or target is None:
+                    ends = _number(ends[0]) or ends[0], ends[1], _number(ends[2]) or ends[2], ends[3]
+                    source, target = sources.get(ends[:2]), targets.get(ends[2:])
                 if source is None or target is None:
                     self._lost(frame, ends)
                 elif target[0][target[1]] is not None:
@@ -300,7 +356,7 @@ class Networks:
             attributes,
             dialect=DIALECT,
             name=said["name"],
-            origin=self._findings.place(layer),
+            origin=self._findings.later(layer),
         )
         node.notes[KEY] = layer
         graph.append(node)
@@ -312,6 +368,31 @@ class Networks:
             layer = cycle[0].notes[KEY]
             place = layer if isinstance(layer, Element) else None
             self._findings.error("OV0110", f"layers wait for each other: {names}", place, "a network has no cycles")
+
+
+def _number(text: str) -> str | None:
+    """The number that a text is, as it is spelled without blanks, sign and zeros in front; `None` if it is none."""
+    if _PLAIN.fullmatch(text):
+        return text
+    match = _NUMBER.fullmatch(text)
+    return None if match is None or int(match[1]) > _LARGEST else str(int(match[1]))
+
+
+def _kind(layer: Element) -> str:
+    """The type of a layer; a Parameter is one in any case, the others that are no operations are not."""
+    type = layer.attributes["type"]
+    return "Parameter" if type.lower() == "parameter" else type
+
+
+def _agrees(claim: tuple[Dim, ...], shape: tuple[Dim, ...]) -> bool:
+    """Whether a shape may be what a port says of it."""
+    if len(claim) != len(shape):
+        return False
+    for said, dim in zip(claim, shape, strict=True):
+        low, high = bounds(dim)
+        if isinstance(said, int) and (said < (low or 0) or (high is not None and said > high)):
+            return False
+    return True
 
 
 def _layers(network: Element) -> list[Element]:
@@ -347,6 +428,10 @@ def _attributes(type: str, version: str, data: dict[str, str]) -> _Read:
         complaints.append(_Complaint(False, "OV0201", message, remedy))  # noqa: FBT003
         kept: dict[str, Attribute] = {name.replace("-", "_"): text for name, text in data.items()}
         return _Read(f"{version}.{type}", kept, tuple(complaints))
+    number = operators.set_of(version)
+    if number is not None and number > operator.last:
+        message = f"{version} has no {operator.type}; that of opset{operator.last} is taken"
+        complaints.append(_Complaint(False, "OV0201", message, f"say opset{operator.first}"))  # noqa: FBT003
     return _Read(operator.word, _typed(operator, data, complaints), tuple(complaints))
 
 

@@ -93,7 +93,7 @@ class Constants:
 def _shape(text: str) -> tuple[int, ...] | None:
     if not text.strip():
         return ()
-    dims = text.split(",", _MOST_DIMS)
+    dims = text.removesuffix(",").split(",", _MOST_DIMS)
     if len(dims) > _MOST_DIMS:
         return None
     numbers = [_number(dim) for dim in dims]

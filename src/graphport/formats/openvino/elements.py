@@ -63,6 +63,12 @@ def precision_of(name: str) -> str:
     return _OF_NAMES.get(name, name.upper())
 
 
+def is_precision(precision: str) -> bool:
+    """Whether OpenVINO reads that spelling on ports: `FP32`, and `f32` too, but no `fp32`."""
+    name = name_of(precision)
+    return precision in (precision_of(name), name, name.upper())
+
+
 def name_of(precision: str) -> str:
     """The name in attributes of a spelling on ports."""
     return _PRECISIONS.get(precision.upper(), precision.lower())

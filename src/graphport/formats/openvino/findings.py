@@ -18,11 +18,21 @@ class Findings:
         self.source = source
         self.found: list[Diagnostic] = []
         self._most = most
+        self._layers: list[Element] = []
 
     def place(self, layer: Element) -> Span:
         """Where a layer stands."""
         named = f'layer {layer.attributes.get("id", "?")} "{layer.attributes.get("name", "")}"'
         return Span(self.source, layer.at, layer.at + len("<layer"), named)
+
+    def later(self, layer: Element) -> tuple[Findings, int]:
+        """`place`, for somebody who may never ask for it."""
+        self._layers.append(layer)
+        return self, len(self._layers) - 1
+
+    def span(self, index: int) -> Span:
+        """The place that `later` has given this number."""
+        return self.place(self._layers[index])
 
     def error(self, code: str, message: str, layer: Element | None = None, help: str | None = None) -> None:
         """The file cannot be used."""

@@ -10,6 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import CHUNK, Bytes, Storage
 from graphport.formats.openvino.notes import DECOMPRESSION
+from graphport.formats.openvino.weights import Coded
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value, walk
 
@@ -47,7 +48,8 @@ class Halved(Storage):
 def halved(graph: Graph) -> Graph:
     """A copy of a graph whose larger float32 constants are float16 ones that are converted back.
 
-    Leaves alone: constants that an output returns, and those with numbers that float16 does not reach.
+    Leaves alone: constants that an output returns, those with numbers that float16 does not reach, and those that take
+    less already (nf4).
     """
     result = rewrite.copy(graph)
     for inner in walk(result):
@@ -60,6 +62,8 @@ def halved(graph: Graph) -> Graph:
 def _fits(value: Value) -> bool:
     storage = value.storage
     if storage is None or storage.dtype is not DType.FLOAT32 or storage.count < _LEAST or value.is_output:
+        return False
+    if isinstance(storage, Coded):
         return False
     greatest = float(np.finfo(np.float16).max)
     # NaN compares as not greater, and stays NaN.

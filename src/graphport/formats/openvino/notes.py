@@ -14,6 +14,8 @@ KEY = "openvino"
 """Of nodes, inputs and constants: the element of the layer. Of graphs: a `Header`."""
 NAMES = "openvino_names"
 """Of values: all tensor names, where that is not the value's name alone."""
+MEANS = "openvino_means"
+"""Of inputs: a storage that is subtracted before anything reads them."""
 DECOMPRESSION = "openvino_decompression"
 """Of nodes that convert compressed weights back: readers leave them until the model runs."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from graphport.core.dtypes import DType
 from graphport.formats.openvino import elements
@@ -23,12 +23,17 @@ NEWEST = 17
 
 Kind = Literal["int", "float", "bool", "enum", "text", "type", "shape", "ints", "floats", "strs"]
 
-_VERSION = re.compile(r"opset(\d{1,4})")
+_VERSION = re.compile(r"opset([1-9]\d{0,3})")
+_WEIGHTS = "weights@"
+_MOST_ITEMS = 1024  # the longest lists there are give a number for each axis, or for each of some dozens of anchors
 _INT = re.compile(r"[+-]?\d{1,40}")
 _RENAMED = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 """Operations of set 2 that files say are of set 1."""
 _EXTENSIONS = frozenset({"experimental", "extension"})
+"""Versions of operations that were none of any set before the sixth."""
 _EXTENSION_SET = 6
+_EXTENDED = frozenset({"grucell", "proposal", "rnncell"})
+_EXTENDED_FAMILY = "experimentaldetectron"
 
 _ENUMS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -60,6 +65,18 @@ class Keyword:
         return self.spelling.replace("-", "_")
 
 
+class Weights(NamedTuple):
+    """The operand that holds weights, and the axes along which each entry is a channel of its own."""
+
+    operand: int
+    axes: tuple[int, ...]
+
+    def channels(self, rank: int, *, swaps: bool) -> tuple[int, ...]:
+        """The axes in a tensor of that rank; `swaps` tells that its last two axes stand the other way round."""
+        swapped = {-1: -2, -2: -1} if swaps else {}
+        return tuple(swapped.get(axis, axis) % rank for axis in self.axes)
+
+
 @dataclass(frozen=True)
 class Operator:
     """One version of one operation."""
@@ -69,6 +86,7 @@ class Operator:
     last: int
     keywords: tuple[Keyword, ...] = ()
     defaults: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    weights: Weights | None = None
 
     @property
     def word(self) -> str:
@@ -92,7 +110,12 @@ def _operator(line: str) -> Operator:
     name, sets, *said = line.split(" ")
     first, last = sets.split("-")
     keywords: list[Keyword] = []
+    weights: Weights | None = None
     for part in said:
+        if part.startswith(_WEIGHTS):
+            operand, _, axes = part.removeprefix(_WEIGHTS).partition(":")
+            weights = Weights(int(operand), tuple(map(int, axes.split(","))))
+            continue
         head, separator, default = part.partition("=")
         spelling, kind = head.split(":")
         if kind not in get_args(Kind):
@@ -100,25 +123,33 @@ def _operator(line: str) -> Operator:
             raise ValueError(message)
         keywords.append(Keyword(spelling, kind, default if separator else None))  # pyright: ignore[reportArgumentType]
     defaults = {k.name: read(k, k.text) for k in keywords if k.text is not None and k.kind != "shape"}
-    return Operator(name, int(first), int(last), tuple(keywords), MappingProxyType(defaults))
+    return Operator(name, int(first), int(last), tuple(keywords), MappingProxyType(defaults), weights)
 
 
 @cache
 def operator(type: str, version: str) -> Operator | None:
     """The operation that a layer's type (in any case) and version name, or `None` if there is none."""
     versions = table().get(type.lower(), ())
-    if version in _EXTENSIONS:
-        number = _EXTENSION_SET
-    else:
-        match = _VERSION.fullmatch(version)
-        if match is None:
-            return None
-        number = int(match[1])
+    number = set_of(version)
+    if version in _EXTENSIONS and not _is_extension(type.lower()):
+        number = None
+    if number is None:
+        return None
     if number == 1 and versions and versions[0].type in _RENAMED:
         number = versions[0].first
     if number > NEWEST:
         return None
     return next((found for found in reversed(versions) if found.first <= number), None)
+
+
+def set_of(version: str) -> int | None:
+    """The number of the operation set that a layer's version names."""
+    match = _VERSION.fullmatch(version)
+    return int(match[1]) if match is not None else _EXTENSION_SET if version in _EXTENSIONS else None
+
+
+def _is_extension(type: str) -> bool:
+    return type in _EXTENDED or type.startswith(_EXTENDED_FAMILY)
 
 
 @cache
@@ -157,6 +188,9 @@ def read(keyword: Keyword, text: str) -> Attribute:
 
 
 def _items(text: str) -> list[str]:
+    if text.count(",") >= _MOST_ITEMS:
+        message = f"{text.count(',') + 1} entries are more than {_MOST_ITEMS}"
+        raise UnreadableError(message)
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
 from graphport.core.storage import MappedFile
+from graphport.formats.openvino import means
 from graphport.formats.openvino.build import Networks
 from graphport.formats.openvino.findings import Findings
 from graphport.formats.openvino.limits import DEFAULT, Limits
@@ -46,7 +48,13 @@ def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Dia
     place = Path(path)
     source = Source(str(path))
     try:
-        size = place.stat().st_size
+        state = place.stat()
+        if not S_ISREG(state.st_mode):
+            what = "it is no file"  # a pipe would be waited for
+            raise DiagnosticError(
+                Diagnostic("IO0006", f"{path} cannot be read: {what}", Span(source), "check the path")
+            )
+        size = state.st_size
         if size > limits.size:
             message = f"the file has {size} bytes, more than {limits.size}"
             raise DiagnosticError(Diagnostic("OV0004", message, Span(source), "a real model needs far fewer"))
@@ -71,6 +79,7 @@ def _read(data: bytes, name: str, weights: MappedFile | None, limits: Limits) ->
     version = _version(net, findings)
     graph = Networks(findings, weights, names_tensors=version != "10").graph(net)
     graph.origin = Span(source)
+    means.note(graph, net, weights, findings)
     raise_errors(findings.found)
     return graph, findings.found
 
@@ -83,10 +92,6 @@ def _version(net: Element, findings: Findings) -> str:
         said = f"says version {version[:60]!r}" if version else "says no version"
         findings.error("OV0006", f"the file {said}", None, "versions 10 and 11 are read")
     raise_errors(findings.found)
-    for tag in ("pre-process",):
-        if net.child(tag) is not None:
-            message = "the file has a section pre-process, which is kept and not applied"
-            findings.warning("OV0007", message, None, "subtract the means from the input yourself")
     return version
 
 

@@ -44,10 +44,10 @@ def read_shape(text: str, name: str) -> tuple[Dim, ...] | None:
 
 
 def _dim(text: str, name: str) -> Dim:
-    if text in ("?", "-1"):
+    if text in ("?", "-1", ".."):
         return Symbol(name)
     match = _DIM.fullmatch(text)
-    if match is None or not text or text == "..":
+    if match is None or not text:
         message = f"{text!r} is no dim"
         raise UnreadableError(message)
     low, dots, high = match["low"], match["dots"], match["high"]

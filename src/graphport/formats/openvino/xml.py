@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from pyexpat import ErrorString, ExpatError, ParserCreate
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ _LONG_TAG = re.compile(r"<[^!<][^<]{65536,}")
 _STRUCTURE = frozenset({"layers", "layer", "data", "input", "output", "port", "edges", "edge", "body", "port_map"})
 """Elements that have no text of their own."""
 _ATTRIBUTE = re.compile(r"=\s*[\"']")
+_PORTS = re.compile(rb"<(input|output)>")
+_MOST_PORTS, _LONGEST_PORTS = 4096, 1 << 14
+"""Spellings of the ports of a layer that are remembered, and bytes of one."""
 
 
 class Element:
@@ -71,8 +75,15 @@ def parse(text: str, name: str, limits: Limits = DEFAULT) -> tuple[Element, Sour
     source = Source(name, text)
     _check_tags(text, source, limits)
     data = text.encode("utf-8", "surrogatepass")
+    is_plain = len(data) == len(text)
+    # Without comments, sections of text and the like, a tag that stands somewhere is one.
+    if b"<!" not in data and data.count(b"<?") < 2:
+        with suppress(ExpatError, DiagnosticError):  # which are told with their places below
+            tree = _Tree(ParserCreate("utf-8"), source, limits, is_plain=is_plain)
+            tree.feed(data)
+            return _finished(tree, data), source
     parser = ParserCreate("utf-8")
-    tree = _Tree(parser, source, limits, is_plain=len(data) == len(text))
+    tree = _Tree(parser, source, limits, is_plain=is_plain)
     try:
         parser.Parse(data, True)  # noqa: FBT003  expat's own interface
     except ExpatError as error:
@@ -82,9 +93,13 @@ def parse(text: str, name: str, limits: Limits = DEFAULT) -> tuple[Element, Sour
             "OV0001", f"the XML is broken: {reason}", Span(source, place, place + 1), "restore the file"
         )
         raise DiagnosticError(finding) from error
+    return _finished(tree, data), source
+
+
+def _finished(tree: _Tree, data: bytes) -> Element:
     if not tree.is_plain:
         tree.count_code_points(data)
-    return tree.root, source
+    return tree.root
 
 
 def _check_tags(text: str, source: Source, limits: Limits) -> None:
@@ -117,6 +132,10 @@ class _Tree:
         self._source = source
         self._limits = limits
         self._layers: list[Element] = []
+        self._stack = [self.root]
+        self._pieces: list[str] = []
+        self._count = 0
+        self._skipped = 0
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
         self._install()
@@ -129,16 +148,15 @@ class _Tree:
 
     def _install(self) -> None:
         # A model has 20 elements a layer: what is done for each is done here, in one function for each event.
-        parser, located, pieces = self._parser, self._layers, list[str]()
-        stack = [self.root]
+        parser, located, pieces, stack = self._parser, self._layers, self._pieces, self._stack
         push, pop, hear = stack.append, stack.pop, pieces.append
-        count, most, deepest = 0, self._limits.elements, self._limits.depth
+        most, deepest = self._limits.elements, self._limits.depth
 
         def start(tag: str, attributes: dict[str, str]) -> None:
-            nonlocal count
-            count += 1
+            self._count = count = self._count + 1
             if tag == "dim":
                 parser.CharacterDataHandler = hear
+                pieces.clear()
                 parent = stack[-1]
                 if parent.dims is None:
                     parent.dims = []
@@ -147,11 +165,10 @@ class _Tree:
             stack[-1].children.append(element)
             push(element)
             if tag == "layer":
-                element.at = parser.CurrentByteIndex
+                element.at = parser.CurrentByteIndex + self._skipped
                 located.append(element)
-            elif tag not in _STRUCTURE:
-                parser.CharacterDataHandler = hear
-                pieces.clear()
+            parser.CharacterDataHandler = None if tag in _STRUCTURE else hear
+            pieces.clear()
             if len(stack) > deepest or count > most:
                 self._refuse(len(stack), count)
 
@@ -171,6 +188,51 @@ class _Tree:
 
         parser.StartElementHandler = start
         parser.EndElementHandler = end
+
+    def feed(self, data: bytes) -> None:
+        """Parse `data`, which has nothing but elements and text.
+
+        Ports of a layer that are spelled like those of one before are the same elements: the parser does not see them.
+
+        Raises:
+            ExpatError: it is not well-formed, or DiagnosticError: it is past a limit; places are not the right ones.
+        """
+        parse, known = self._parser.Parse, dict[bytes, tuple[Element, int]]()
+        position = 0
+        for found in _PORTS.finditer(data):
+            begin = found.start()
+            if begin < position:
+                continue
+            closing = b"</" + found[1] + b">"
+            end = data.find(closing, begin) + len(closing)
+            if end < begin:
+                break
+            between, group, position = data[position:begin], data[begin:end], end
+            layer = self._stack[-1]
+            if layer.tag == "layer" and between.isspace():
+                self._skipped += len(between)
+            else:
+                parse(between, False)  # noqa: FBT003
+                layer = self._stack[-1]
+            if layer.tag != "layer":
+                parse(group, False)  # noqa: FBT003
+                continue
+            self._parser.CharacterDataHandler = None
+            self._pieces.clear()
+            same = known.get(group)
+            if same is not None:
+                layer.children.append(same[0])
+                self._count += same[1]
+                self._skipped += len(group)
+                continue
+            before, children = self._count, len(layer.children)
+            parse(group, False)  # noqa: FBT003
+            is_whole = self._stack[-1] is layer and len(layer.children) == children + 1
+            if is_whole and len(group) <= _LONGEST_PORTS and len(known) < _MOST_PORTS:
+                known[group] = layer.children[-1], self._count - before
+        parse(data[position:], True)  # noqa: FBT003
+        if self._count > self._limits.elements:
+            self._refuse(0, self._count)
 
     def _refuse(self, depth: int, count: int) -> None:
         at = self._parser.CurrentByteIndex
