@@ -165,3 +165,12 @@ def test_no_damage_to_a_binary_list_is_a_fault_of_ours(tmp_path):
         data = struct.pack(f"<{len(words)}i", *damaged)
         (tmp_path / "net.param.bin").write_bytes(data[: draw.randrange(4, len(data) + 1)])
         assert gp.check(tmp_path / "net.param.bin") is not None
+
+
+def test_a_shape_that_was_given_is_written_with_the_input(tmp_path):
+    path = model(tmp_path)
+    again = tmp_path / "again.param"
+    gp.save(gp.load(path, shapes={"in0": [1, 3, 4, 5]}), again)
+    assert gp.load(again).inputs["in0"].fact.shape == (1, 3, 4, 5)
+    x = picture()
+    assert np.allclose(next(iter(gp.run(gp.load(again), {"in0": x}, backend="ncnn").values())), expected(x), atol=1e-5)

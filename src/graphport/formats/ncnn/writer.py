@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _TEXT = ".param"
 _ARRAY = -23300
+_SHAPES = frozenset({"0", "1", "2", "11", "30"})
+"""Parameters of an input that say its shape."""
 
 
 def write(graph: Graph, path: str | Path) -> None:
@@ -84,7 +86,9 @@ class _Writer:
         layer = value.notes.get(LINE) if value.has_notes else None
         blob = self._blobs[value]
         if isinstance(layer, Layer):
-            return self._row("Input", layer.name, [], [blob], layer.texts.values())
+            # A shape that was given since then is worth a word.
+            lengths = [] if _SHAPES & layer.texts.keys() else _lengths(value)
+            return self._row("Input", layer.name, [], [blob], [*lengths, *layer.texts.values()])
         return self._row("Input", blob, [], [blob], _lengths(value))
 
     def _node(self, node: Node) -> str:

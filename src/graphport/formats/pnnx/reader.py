@@ -15,6 +15,7 @@ from graphport.expression.parse import parse
 from graphport.expression.tokens import Text
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Archive, Layout, read_archive
+from graphport.formats.pnnx.lints import doubts_of_expression, doubts_of_operator
 from graphport.formats.pnnx.param import MAGIC, Findings, Line, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.ir.graph import Graph, Node, Value
@@ -195,7 +196,9 @@ class _Reader:
             word = bare
         # Without operands it is a constant of any kind, a text even.
         if word == "Expression" and given:
-            self._check_expression(line)
+            self._check_expression(line, given, results)
+        for doubt in doubts_of_operator(line.name.text, word, entries.keys, given, self.findings.span(line.type)):
+            self.findings.add(doubt)
         attributes = dict(entries.attributes)
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
             attributes[_KEYS] = entries.keys
@@ -276,7 +279,7 @@ class _Reader:
         message = f"{line.name.text} calls {word.text!r} its {key}, which is none of its operands"
         self.findings.error("PNNX0007", message, word)
 
-    def _check_expression(self, line: Line) -> None:
+    def _check_expression(self, line: Line, given: list[Value], results: list[Value]) -> None:
         found = next((word for key, word in line.entries if key == "expr"), None)
         if found is None:
             self.findings.error("PNNX0007", f"{line.name.text} is an expression and has no expr", line.name)
@@ -292,3 +295,5 @@ class _Reader:
             return
         for finding in parsed.findings:
             self.findings.add(finding)
+        for doubt in doubts_of_expression(parsed.tree, given, results, self.findings.span(found)):
+            self.findings.add(doubt)

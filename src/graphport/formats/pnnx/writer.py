@@ -187,7 +187,9 @@ class _Writer:
         fact = value.fact
         if isinstance(note, str) and (not isinstance(fact, TensorFact) or _agrees(note, fact)):
             return note
-        if not isinstance(fact, TensorFact) or not fact.shape:
+        # pnnx says nothing of rank 0; of an input nothing else tells the element type.
+        is_scalar = isinstance(fact, TensorFact) and fact.shape == () and value.is_input and fact.dtype is not None
+        if not isinstance(fact, TensorFact) or (not fact.shape and not is_scalar):
             return ""
         return self._tensor(value.name, fact)
 

@@ -1,0 +1,96 @@
+"""What pnnx is known to write otherwise than it was meant, as far as the text shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.expression.syntax import Call, Literal, Reference, postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphport.core.diagnostics import Span
+    from graphport.expression.syntax import Node as Tree
+    from graphport.ir.graph import Value
+
+_CUT = -1_000_000_000
+_LEAST = -(2**31)
+_CASTS = ("torch.float", "torch.long", "torch.bool", "int", "size")
+_ATTENTION = "nn.MultiheadAttention"
+
+
+def doubts_of_expression(
+    tree: Tree, operands: Sequence[Value], results: Sequence[Value], span: Span
+) -> Iterator[Diagnostic]:
+    """What may not be what was traced, in an expression."""
+    nodes = list(postorder(tree))
+    names = {node.text for node in nodes if isinstance(node, Call)}
+    given = [dtype for value in operands if (dtype := _dtype(value)) is not None]
+    made = _dtype(results[0]) if len(results) == 1 else None
+    if any(dtype.is_floating for dtype in given) and any(_divides(node) for node in nodes):
+        message = "floor_divide of real numbers stands for div(rounding_mode='trunc'), too"
+        help_ = "quotients below 0 are one less if that was meant"
+        yield Diagnostic("PNNX0201", message, span, help_, Severity.WARNING)
+    if "div" in names and made is not None and made.is_integer:
+        message = f"the result is declared as {made}, and div gives real numbers: a rounding_mode was dropped"
+        help_ = "write what is meant: floor_divide, or trunc of the quotient"
+        yield Diagnostic("PNNX0201", message, span, help_, Severity.WARNING)
+    if given and made is not None and made.is_floating and not names & {*_CASTS}:
+        wide = {dtype for dtype in given if dtype.is_floating}
+        if wide and len(wide) == len(set(given)) and made not in wide:
+            message = f"the result is {made} and made of {_listed(wide)}: a change of element type was dropped"
+            help_ = "numbers are not rounded where they were"
+            yield Diagnostic("PNNX0202", message, span, help_, Severity.WARNING)
+    for node in nodes:
+        value = node.value if isinstance(node, Literal) else None
+        if isinstance(value, int) and not isinstance(value, bool) and _LEAST < value < _CUT:
+            message = f"{value} may be {value + 2**32}, of which 32 bits are left"
+            yield Diagnostic("PNNX0203", message, span, "write the number that is meant", Severity.WARNING)
+
+
+def doubts_of_operator(
+    line: str, word: str, keys: Sequence[str], operands: Sequence[Value], span: Span
+) -> Iterator[Diagnostic]:
+    """What may not be what was traced, in another operator."""
+    if word != _ATTENTION or "attn_mask" not in keys:
+        return
+    place = keys.index("attn_mask")
+    mask = operands[place]
+    query = next((value for index, value in enumerate(operands) if index != place), None)
+    if query is not None and _dtype(query) is DType.BOOL and _dtype(mask) is not DType.BOOL:
+        message = f"{line} calls {mask.name} its mask and queries with {query.name}, which is logical"
+        yield Diagnostic("PNNX0204", message, span, "they are read the other way round", Severity.WARNING)
+        mask, query = query, mask
+    dims, own = _dims(mask), None if query is None else _dims(query)
+    if dims is not None and own is not None and len(dims) == 2 and len(own) == 3 and dims[0] != own[1]:
+        message = f"{line}: the mask {mask.name} has a row for each item, not for each query: it is that of padded keys"
+        yield Diagnostic("PNNX0204", message, span, "it is read as such", Severity.WARNING)
+
+
+def _divides(node: Tree) -> bool:
+    """Whether it divides tensors, not only their lengths."""
+    if not isinstance(node, Call) or node.text != "floor_divide":
+        return False
+    pending = list(node.arguments)
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Reference):
+            return True
+        if not (isinstance(part, Call) and part.text == "size"):
+            pending += part.arguments
+    return False
+
+
+def _dtype(value: Value) -> DType | None:
+    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
+
+
+def _dims(value: Value) -> tuple[object, ...] | None:
+    return value.fact.shape if isinstance(value.fact, TensorFact) else None
+
+
+def _listed(dtypes: set[DType]) -> str:
+    return ", ".join(sorted(map(str, dtypes)))

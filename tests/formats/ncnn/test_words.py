@@ -1,0 +1,227 @@
+"""Operators of ONNX in the words of ncnn: its own runtime computes from our file what ONNX Runtime computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import ValueInfoProto
+
+import graphport as gp
+from tests.formats.ncnn.test_layers import run_ncnn
+from tests.models import model, node, typed
+
+RANDOM = np.random.default_rng(7)
+PICTURE, MATRIX, VOLUME = [1, 4, 6, 8], [1, 5, 6], [1, 2, 3, 4, 5]
+MASK = np.triu(np.full((1, 1, 5, 5), -np.inf, np.float32), 1)
+
+
+def numbers(*shape):
+    return (RANDOM.normal(size=shape) * 0.5).astype(np.float32)
+
+
+def ints(*items):
+    return np.array(items, np.int64)
+
+
+def one(op, shapes, constants=None, outputs=1, **attributes):
+    """A model of one operator: operands by shape, then constants in their order."""
+    constants = constants or {}
+    names = [f"x{index}" for index in range(len(shapes))]
+    results = [f"y{index}" for index in range(outputs)]
+    nodes = [node(op, [*names, *constants], results, **attributes)]
+    return nodes, dict(zip(names, shapes, strict=True)), {k: v for k, v in constants.items() if k.strip()}, results
+
+
+def chain(shapes, constants, *steps, outputs=("y",)):
+    nodes = [node(op, inputs.split(","), results.split(","), **more) for op, inputs, results, more in steps]
+    return nodes, shapes, constants, list(outputs)
+
+
+CASES = {
+    "greater": one("Greater", [PICTURE, PICTURE]),
+    "less": one("Less", [PICTURE], {"c": np.float32(0.1)}),
+    "greater or equal": one("GreaterOrEqual", [PICTURE, [1, 4, 1, 1]]),
+    "less or equal": one("LessOrEqual", [PICTURE], {"c": np.float32(0.0)}),
+    "equal": chain({"x": PICTURE}, {}, ("Round", "x", "r", {}), ("Round", "x", "s", {}), ("Equal", "r,s", "y", {})),
+    "where": chain({"x": PICTURE, "z": PICTURE}, {}, ("Greater", "x,z", "c", {}), ("Where", "c,x,z", "y", {})),
+    "where minus infinity": chain(
+        {"x": MATRIX},
+        {"z": np.float32(0), "n": np.float32(-np.inf), "big": np.eye(5, 6, dtype=np.float32)},
+        ("Greater", "x,z", "c", {}),
+        ("Where", "c,x,n", "w", {}),
+        ("Max", "w,big", "m", {}),
+        ("Softmax", "m", "y", {"axis": -1}),
+    ),
+    "where a constant mask": chain(
+        {"x": [1, 5, 5]},
+        {"c": np.tril(np.ones((5, 5), bool)), "n": np.float32(-np.inf)},
+        ("Where", "c,x,n", "w", {}),
+        ("Softmax", "w", "y", {"axis": -1}),
+    ),
+    "logic": chain(
+        {"x": PICTURE, "z": PICTURE},
+        {"zero": np.float32(0)},
+        ("Greater", "x,zero", "a", {}),
+        ("Greater", "z,zero", "b", {}),
+        ("And", "a,b", "c", {}),
+        ("Or", "a,b", "d", {}),
+        ("Xor", "a,b", "e", {}),
+        ("Not", "e", "f", {}),
+        ("Cast", "c", "g", {"to": 1}),
+        ("Cast", "d", "h", {"to": 1}),
+        ("Cast", "f", "i", {"to": 1}),
+        ("Sum", "g,h,i", "y", {}),
+    ),
+    "gather one": one("Gather", [PICTURE], {"i": np.int64(2)}, axis=2),
+    "gather some": one("Gather", [PICTURE], {"i": ints(3, 0, 1, -1)}, axis=1),
+    "gather the batch": chain(
+        {"x": MATRIX},
+        {"i": np.int64(0), "a": ints(0)},
+        ("Gather", "x,i", "g", {"axis": 0}),
+        ("Unsqueeze", "g,a", "y", {}),
+    ),
+    "slice": one("Slice", [PICTURE], {"s": ints(1, -3), "e": ints(3, 100), "a": ints(1, 3)}),
+    "softsign": one("Softsign", [PICTURE]),
+    "thresholded": one("ThresholdedRelu", [PICTURE], alpha=0.2),
+    "mean": one("Mean", [PICTURE, PICTURE, [1, 1, 6, 8]]),
+    "running sum": one("CumSum", [PICTURE], {"a": np.int64(-1)}),
+    "einsum": one("Einsum", [[1, 2, 5, 4], [1, 2, 3, 4]], equation="bhqd,bhkd->bhqk"),
+    "einsum to a vector": one("Einsum", [[1, 5, 4], [1, 5, 4]], equation="bij,bij->bi"),
+    "grid sample": one("GridSample", [PICTURE, [1, 3, 5, 2]], mode="linear", padding_mode="border", align_corners=1),
+    "grid sample of zeros": one("GridSample", [PICTURE, [1, 3, 5, 2]], mode="nearest", padding_mode="zeros"),
+    "space to depth": one("SpaceToDepth", [PICTURE], blocksize=2),
+    "depth to space": one("DepthToSpace", [PICTURE], blocksize=2, mode="CRD"),
+    "fold": one("Col2Im", [[1, 12, 12]], {"i": ints(5, 4), "k": ints(2, 2)}),
+    "fold with steps": one(
+        "Col2Im", [[1, 12, 9]], {"i": ints(6, 7), "k": ints(2, 3)}, strides=[2, 2], pads=[0, 0, 0, 0]
+    ),
+    "deformable": one("DeformConv", [PICTURE, [3, 4, 3, 3]], {}),
+    "p-norm": one("LpNormalization", [PICTURE], axis=1, p=2),
+    "mean and variance": one("MeanVarianceNormalization", [PICTURE]),
+    "attention": one("Attention", [[1, 2, 5, 4], [1, 2, 7, 4], [1, 2, 7, 3]], scale=0.3),
+    "attention with a mask": one("Attention", [[1, 2, 5, 4], [1, 2, 5, 4], [1, 2, 5, 4]], {"m": MASK}),
+    "causal attention": one("Attention", [[1, 2, 5, 4], [1, 2, 5, 4], [1, 2, 5, 4]], is_causal=1),
+    "layer norm": one("LayerNormalization", [MATRIX], {"s": numbers(6), "b": numbers(6)}),
+    "rms norm": one("RMSNormalization", [MATRIX], {"s": numbers(6)}),
+    "group norm": one("GroupNormalization", [PICTURE], {"s": numbers(4), "b": numbers(4)}, num_groups=2),
+    "gemm": one("Gemm", [[1, 6]], {"w": numbers(4, 6), "b": numbers(4)}, transB=1, alpha=0.5, beta=2.0),
+    "product of blobs": one("MatMul", [[1, 2, 3, 4], [1, 2, 4, 5]]),
+    "product with a stack": one("MatMul", [[1, 2, 3, 4]], {"w": numbers(4, 5)}),
+    "reduced": one("ReduceMean", [PICTURE], {"a": ints(2, 3)}, keepdims=0),
+    "reduced and kept": one("ReduceL2", [PICTURE], {"a": ints(1)}, keepdims=1),
+    "tiled": one("Tile", [PICTURE], {"r": ints(1, 2, 1, 3)}),
+    "expanded": one("Expand", [[1, 4, 1, 1]], {"s": ints(1, 4, 3, 5)}),
+    "expanded at the front": one("Expand", [[1, 1, 5]], {"s": ints(1, 4, 3, 5)}),
+    "moved": one("Transpose", [PICTURE], perm=[0, 3, 1, 2]),
+    "moved in four": one("Transpose", [VOLUME], perm=[0, 4, 2, 1, 3]),
+    "resized": chain({"x": PICTURE}, {"s": ints(1, 4, 9, 12)}, ("Resize", "x,,,s", "y", {"mode": "linear"})),
+    "resized cubic": chain({"x": PICTURE}, {"s": ints(1, 4, 9, 12)}, ("Resize", "x,,,s", "y", {"mode": "cubic"})),
+    "padded": one("Pad", [PICTURE], {"p": ints(0, 0, 1, 2, 0, 0, 2, 1)}, mode="reflect"),
+    "many channels in one": one("LRN", [PICTURE], size=3, alpha=0.01),
+    "batch in the middle": chain(
+        {"x": [1, 5, 12]},
+        {"s": ints(1, 5, 3, 2, 2), "a": ints(0), "t": ints(1, 5, 4)},
+        ("Reshape", "x,s", "r", {}),
+        ("Transpose", "r", "t5", {"perm": [2, 0, 3, 1, 4]}),
+        ("Split", "t5", "q0,k0,v0", {"axis": 0, "num_outputs": 3}),
+        ("Squeeze", "q0,a", "q", {}),
+        ("Squeeze", "k0,a", "k", {}),
+        ("Squeeze", "v0,a", "v", {}),
+        ("Transpose", "k", "kt", {"perm": [0, 1, 3, 2]}),
+        ("MatMul", "q,kt", "z", {}),
+        ("Softmax", "z", "p", {"axis": -1}),
+        ("MatMul", "p,v", "o", {}),
+        ("Transpose", "o", "u", {"perm": [0, 2, 1, 3]}),
+        ("Reshape", "u,t", "y", {}),
+    ),
+    "batch gone and back": chain(
+        {"x": [1, 6, 4]},
+        {"two": ints(6, 4), "w": numbers(4, 3), "b": numbers(3), "s": ints(1, 6, 3)},
+        ("Reshape", "x,two", "r", {}),
+        ("Gemm", "r,w,b", "g", {}),
+        ("Relu", "g", "h", {}),
+        ("Reshape", "h,s", "y", {}),
+    ),
+    "batch at the end": chain(
+        {"x": [1, 6, 4]},
+        {"c": numbers(6, 4, 1)},
+        ("Transpose", "x", "t", {"perm": [1, 2, 0]}),
+        ("Add", "t,c", "a", {}),
+        ("Concat", "a,t", "j", {"axis": 1}),
+        ("ReduceSum", "j,two", "r", {"keepdims": 1}),
+        ("Transpose", "r", "y", {"perm": [2, 0, 1]}),
+    ),
+}
+CASES["batch at the end"][2]["two"] = ints(0)
+CASES["deformable"] = chain(
+    {"x": PICTURE, "o": [1, 18, 4, 6], "m": [1, 9, 4, 6]},
+    {"w": numbers(3, 4, 3, 3), "b": numbers(3)},
+    ("DeformConv", "x,w,o,b,m", "y", {}),
+)
+
+
+def build(nodes, shapes, constants, results):
+    constants = {name: value for name, value in constants.items() if value is not None}
+    inputs = [typed(name, shape, 1) for name, shape in shapes.items()]
+    outputs = [ValueInfoProto(name=name) for name in results]
+    return gp.from_onnx(model(nodes, inputs, outputs, constants, opset=24))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ncnn_computes_what_onnx_runtime_does(tmp_path, name):
+    ours = build(*CASES[name])
+    given = {key: numbers(*value.fact.shape) for key, value in ours.inputs.items()}
+    expected = gp.run(ours, given, backend="reference")
+    path = tmp_path / "net.ncnn.param"
+    gp.save(ours, path)
+    found = run_ncnn(path, {key: array[0] for key, array in given.items()}, list(expected))
+    for key, array in expected.items():
+        np.testing.assert_allclose(found[key].reshape(array.shape), array.astype(np.float32), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"])
+def test_no_comparison_holds_of_what_is_no_number(tmp_path, op):
+    ours = build(*one(op, [[1, 9], [1, 9]]))
+    x = np.array([[0, 1, -1, np.nan, np.nan, np.inf, -np.inf, np.inf, 2]], np.float32)
+    z = np.array([[0, 0, 0, np.nan, 1, np.inf, -np.inf, 0, np.nan]], np.float32)
+    given = {"x0": x, "x1": z}
+    (expected,) = gp.run(ours, given, backend="onnxruntime").values()
+    gp.save(ours, tmp_path / "net.ncnn.param")
+    (found,) = run_ncnn(tmp_path / "net.ncnn.param", {k: a[0] for k, a in given.items()}, ["y0"]).values()
+    assert found.tolist() == expected[0].astype(float).tolist()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_written_reads_as_the_same(tmp_path, name):
+    ours = build(*CASES[name])
+    path = tmp_path / "net.ncnn.param"
+    gp.save(ours, path)
+    given = {key: numbers(*value.fact.shape) for key, value in ours.inputs.items()}
+    again = gp.load(path)
+    # Truth is 1 and 0 there.
+    expected, found = (gp.run(each, given, backend="reference") for each in (ours, again))
+    for one_, other in zip(expected.values(), found.values(), strict=True):
+        assert one_.shape == other.shape
+        np.testing.assert_allclose(other, one_.astype(np.float32), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_computed_from_constants_alone_is_a_layer_where_a_layer_or_a_caller_asks(tmp_path):
+    found = build(
+        [node("Exp", ["k"], ["e"]), node("Mul", ["e", "e"], ["z"]), node("Relu", ["x"], ["y"])],
+        {"x": (1, 3, 4)}, {"k": numbers(1, 3, 4)}, ["y", "z"],
+    )  # fmt: skip
+    gp.save(found, tmp_path / "net.param")
+    x = {"x": numbers(1, 3, 4)}
+    expected, given = gp.run(found, x), gp.run(gp.load(tmp_path / "net.param"), x, backend="ncnn")
+    assert all(np.allclose(expected[name], given[name], rtol=1e-6) for name in ("y", "z"))
+
+
+def test_constants_of_what_cannot_be_said_are_not_told(tmp_path):
+    found = build(
+        [node("Exp", ["k"], ["e"]), node("Mul", ["e", "e"], ["m"]), node("Cast", ["m"], ["c"], to=6),
+         node("Cast", ["x"], ["i"], to=6), node("BitwiseAnd", ["i", "c"], ["b"]), node("Cast", ["b"], ["y"], to=1)],
+        {"x": (1, 3, 4)}, {"k": numbers(1, 3, 4)}, ["y"],
+    )  # fmt: skip
+    with pytest.raises(gp.DiagnosticError, match="ncnn cannot say BitwiseAnd") as caught:
+        gp.save(found, tmp_path / "net.param")
+    assert "is a constant" not in str(caught.value)

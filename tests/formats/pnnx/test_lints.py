@@ -1,0 +1,62 @@
+"""What pnnx is known to write otherwise than it was meant is told, where the text shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphport.formats.pnnx import read
+
+HEAD = """7767517
+4 3
+pnnx.Input a 0 1 x #x=({shape}){first}
+pnnx.Input b 0 1 z #z=({other}){second}
+"""
+EXPRESSION = "pnnx.Expression e 2 1 x z y expr={text} #x=(2)f32 #z=(2)f32 #y=(2){made}\npnnx.Output o 1 0 y\n"
+ATTENTION = """nn.MultiheadAttention m 2 1 x z y num_heads=2 embed_dim=8 batch_first=True $attn_mask=z #y=(2,6,8)f32
+pnnx.Output o 1 0 y
+"""
+
+
+def warnings(folder, text, **parts):
+    given = {"shape": "2", "other": "2", "first": "f32", "second": "f32", "made": "f32"} | parts
+    (folder / "net.pnnx.param").write_text((HEAD + text).format(**given, text=given.get("expr", "")))
+    (folder / "net.pnnx.bin").write_bytes(b"PK\5\6" + bytes(18))
+    return [finding.code for finding in read(folder / "net.pnnx.param")[1]]
+
+
+@pytest.mark.parametrize(
+    ("expr", "parts", "expected"),
+    [
+        pytest.param("floor_divide(@0,@1)", {}, ["PNNX0201"], id="trunc written as floor"),
+        pytest.param("floor_divide(@0,@1)", {"first": "i64", "second": "i64"}, [], id="integers floor anyway"),
+        pytest.param("mul(@1,floor_divide(size(@0,0),2))", {}, [], id="lengths floor anyway"),
+        pytest.param("div(@0,@1)", {"first": "i64", "second": "i64", "made": "i64"}, ["PNNX0201"], id="a mode is gone"),
+        pytest.param("div(@0,@1)", {}, [], id="plain quotient"),
+        pytest.param("mul(@0,@1)", {"made": "f16"}, ["PNNX0202"], id="half is gone"),
+        pytest.param("mul(@0,@1)", {"first": "f16", "made": "f32"}, [], id="the wider one"),
+        pytest.param("add(@0,torch.float(@1))", {"first": "f16", "second": "f16"}, [], id="a cast that is there"),
+        pytest.param(
+            "add(@0,-1294967296)", {"first": "i64", "second": "i64", "made": "i64"}, ["PNNX0203"], id="cut off"
+        ),
+        pytest.param(
+            "add(@0,-2147483648)", {"first": "i64", "second": "i64", "made": "i64"}, [], id="the least integer"
+        ),
+        pytest.param("add(@0,-1.0e10)", {}, [], id="a real number"),
+    ],
+)
+def test_expressions_that_say_less_than_was_meant(tmp_path, expr, parts, expected):
+    assert warnings(tmp_path, EXPRESSION, expr=expr, **parts) == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param({"shape": "2,6,8", "other": "6,6"}, [], id="a mask of places"),
+        pytest.param(
+            {"shape": "6,6", "first": "bool", "other": "2,6,8"}, ["PNNX0204"], id="query and mask change places"
+        ),
+        pytest.param({"shape": "2,6,8", "other": "2,6", "second": "bool"}, ["PNNX0204"], id="padded keys"),
+    ],
+)
+def test_masks_that_are_not_what_they_are_called(tmp_path, parts, expected):
+    assert warnings(tmp_path, ATTENTION, **parts) == expected
