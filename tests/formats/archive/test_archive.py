@@ -166,21 +166,6 @@ def test_a_tensor_of_many_texts_comes_back(tmp_path):
     assert again.outputs[0].storage.numpy().tolist() == storage.numpy().tolist()
 
 
-def test_documents_come_back(tmp_path):
-    documents = Documents(
-        quantization={"w": {"scale": [0.5, 0.25]}}, dispatch={"times": "float"}, provenance={"by": "me"}
-    )
-    graph, _ = read(saved(tmp_path, documents=documents))
-    assert graph.notes["documents"] == documents
-
-
-def test_converting_says_what_from(tmp_path):
-    gp.save(Model(small()), tmp_path / "a.onnx")
-    gp.convert(tmp_path / "a.onnx", tmp_path / "a.graphport")
-    said = gp.load(tmp_path / "a.graphport").graph.notes["documents"].provenance
-    assert (said["source"], said["format"]) == ("a.onnx", "onnx")
-
-
 def test_plain_notes_come_back_and_others_do_not(tmp_path):
     graph = small()
     graph.inputs[0].notes.update(original_name="x:0", place=object(), size=2, ratio=0.5)

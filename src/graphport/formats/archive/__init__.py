@@ -17,8 +17,8 @@ section that is marked as required must be known, others are left out with a war
 
 from __future__ import annotations
 
-from graphport.formats.archive.documents import Documents, provenance
+from graphport.formats.archive.documents import NOTE, Documents, noted, provenance
 from graphport.formats.archive.reader import keeps, read, recognizes, versions
 from graphport.formats.archive.writer import write
 
-__all__ = ["Documents", "keeps", "provenance", "read", "recognizes", "versions", "write"]
+__all__ = ["NOTE", "Documents", "keeps", "noted", "provenance", "read", "recognizes", "versions", "write"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from graphport.ir.graph import Graph
 
 Document: TypeAlias = "Mapping[str, Any] | None"
 
@@ -31,12 +33,39 @@ class Documents:
         return {name: document for name, document in found.items() if document is not None}
 
 
-def provenance(source: str, format: str, versions: dict[str, str]) -> dict[str, Documents]:
-    """The option of `write` that says what a model was made from: the name of its file, its format, and by whom."""
+def noted(graph: Graph) -> Documents:
+    """The documents that a graph has in its notes; empty where it has none."""
+    found = graph.notes.get(NOTE) if graph.has_notes else None
+    return found if isinstance(found, Documents) else Documents()
+
+
+def provenance(source: str, format: str, versions: Mapping[str, str], before: Document, **said: object) -> Document:
+    """What a model was made from.
+
+    Args:
+        source: the file, of which the name is kept.
+        format: of the file.
+        versions: what the file says of them.
+        before: the provenance of the file itself, told as `earlier`.
+        **said: what else is known, as JSON has it.
+    """
     from importlib.metadata import version
 
-    said = {"source": PurePath(source).name, "format": format, "versions": versions, "graphport": version("graphport")}
-    return {"documents": Documents(provenance=said)}
+    entry: dict[str, object] = {"source": PurePath(source).name, "format": format, "versions": dict(versions)}
+    entry |= {"graphport": version("graphport"), **said}
+    earlier = _steps(before)
+    return entry | ({"earlier": earlier} if earlier else {})
+
+
+def _steps(document: Document) -> list[object]:
+    """All that a provenance tells of, the first first."""
+    if not document:
+        return []
+    last = dict(document)
+    if not isinstance(last.get("earlier"), list):
+        return [last]
+    earlier = cast("list[object]", last.pop("earlier"))
+    return [*earlier, last]
 
 
 SECTIONS = tuple(field.name for field in fields(Documents))

@@ -18,5 +18,8 @@ ALIGNMENT = 64
 HEAD = 30
 """Bytes of the fixed part of a member's header."""
 
+MOST_NESTED = 64
+"""Objects and lists within each other in a document."""
+
 MOST_TEXT = 1 << 28
 """Bytes of a member that is read as a whole."""

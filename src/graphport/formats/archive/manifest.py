@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.core.dtypes import DType
 from graphport.formats.archive.documents import SECTIONS
-from graphport.formats.archive.layout import GRAPH, MANIFEST, NOTES, VERSION, WEIGHTS
+from graphport.formats.archive.layout import GRAPH, MANIFEST, MOST_NESTED, NOTES, VERSION, WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ def parsed(data: bytes, name: str, source: Source) -> dict[str, Any]:
     """The document in the member `name`.
 
     Raises:
-        DiagnosticError: IO0210 it is no JSON, or no object.
+        DiagnosticError: IO0210 it is no JSON, no object, or nested too deep to be written again.
     """
     try:
         document = json.loads(data)
@@ -74,7 +74,17 @@ def parsed(data: bytes, name: str, source: Source) -> dict[str, Any]:
         raise _damaged(f"{name} is no JSON: {error}", name, source) from error
     if not isinstance(document, dict):
         raise _damaged(f"{name} is no object", name, source)
+    if _is_deep(cast("dict[str, Any]", document)):
+        raise _damaged(f"{name} has more than {MOST_NESTED} objects and lists within each other", name, source)
     return cast("dict[str, Any]", document)
+
+
+def _is_deep(document: dict[str, Any]) -> bool:
+    level: list[dict[str, Any] | list[Any]] = [document]
+    for _ in range(MOST_NESTED):
+        entries = [entry for outer in level for entry in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [entry for entry in entries if isinstance(entry, dict | list)]
+    return bool(level)
 
 
 def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list[Diagnostic]]:

@@ -13,6 +13,7 @@ from graphport.formats.archive import attributes, manifest, notes, texts
 from graphport.formats.archive.documents import NOTE, SECTIONS, VERSION_NOTE, Documents
 from graphport.formats.archive.layout import HEAD, MANIFEST, SIGNATURE, SIGNATURE_MEMBER
 from graphport.formats.archive.members import content, members, verify
+from graphport.formats.archive.references import dangling
 from graphport.ir.graph import walk
 from graphport.ir.text import from_text
 from graphport.ops.declare import OPSET
@@ -102,6 +103,7 @@ def _read(file: MappedFile, source: Source) -> tuple[Graph, list[Diagnostic]]:
     documents = {s: _document(file, found, said.sections[s], source) for s in SECTIONS if s in said.sections}
     if documents:
         graph.notes[NOTE] = Documents(**documents)
+        warnings += dangling(graph, Documents(**documents), source)
     graph.notes[VERSION_NOTE] = ".".join(map(str, said.version))
     # What is canonical is believed from here on, whoever wrote the file.
     raise_errors(attributes.faults(graph))

@@ -10,7 +10,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.replacing import replacing
 from graphport.formats.archive import manifest, notes, texts
-from graphport.formats.archive.documents import NOTE, Documents
+from graphport.formats.archive.documents import noted
 from graphport.formats.archive.layout import GRAPH, MANIFEST, NOTES, SIGNATURE, SIGNATURE_MEMBER, WEIGHTS
 from graphport.formats.archive.manifest import Weight, as_json
 from graphport.formats.archive.members import Writing
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from graphport.core.storage import Storage
+    from graphport.formats.archive.documents import Documents
     from graphport.ir.graph import Graph
 
 
@@ -37,8 +38,7 @@ def write(graph: Graph, path: str | os.PathLike[str], *, documents: Documents | 
     """
     table: dict[Storage, str] = {}
     text = to_text(graph, refer=lambda storage: table.setdefault(storage, f"w{len(table)}")).encode()
-    noted = graph.notes.get(NOTE) if graph.has_notes else None
-    said = documents or (noted if isinstance(noted, Documents) else Documents())
+    said = documents or noted(graph)
     try:
         with replacing(Path(path)) as file:
             _write(file, graph, text, table, said)
@@ -51,15 +51,15 @@ def write(graph: Graph, path: str | os.PathLike[str], *, documents: Documents | 
 def _write(file: BinaryIO, graph: Graph, text: bytes, table: Mapping[Storage, str], documents: Documents) -> None:
     weights = {name: Weight(f"{WEIGHTS}/{name}", storage.dtype, storage.shape) for storage, name in table.items()}
     sections = documents.sections()
-    noted = notes.gathered(graph)
+    kept = notes.gathered(graph)
     members = {name: f"{name}.json" for name in sections}
     with Writing(file) as archive:
         # The signature comes first, so that it stands at a fixed place.
         _add(archive, SIGNATURE_MEMBER, SIGNATURE)
-        _add(archive, MANIFEST, manifest.written(weights, members, has_notes=bool(noted)))
+        _add(archive, MANIFEST, manifest.written(weights, members, has_notes=bool(kept)))
         _add(archive, GRAPH, text)
-        if noted:
-            _add(archive, NOTES, as_json(noted))
+        if kept:
+            _add(archive, NOTES, as_json(kept))
         for name, document in sections.items():
             _add(archive, members[name], as_json(document))
         for storage, name in table.items():

@@ -74,7 +74,8 @@ class Building:
             shapes = [dims[start : start + 4] for start in range(0, len(dims), 4)]
         span = names[0].span if names else net.span
         if shapes and (len(shapes) != len(names) or len(dims) % 4):
-            message = f"{len(names)} inputs and {len(shapes)} shapes"
+            given = f"{len(dims)} input_dim" if dims else f"{len(shapes)} shapes"
+            message = f"the number of inputs is {len(names)}, and there are {given}"
             self.findings.error("CAFFE0211", message, span, "one input_shape, or four input_dim, for each input")
             shapes = []
         for index, entry in enumerate(names):
