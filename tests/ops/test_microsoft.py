@@ -140,6 +140,13 @@ CASES = [
         off=1,
         name="integers again",
     ),
+    Case(
+        "QGemm",
+        [steps(np.uint8, 3, 4), f(0.1), u8(5), weights(5, 4), abs(real(5)), np.zeros(5, np.int8), i32(*range(5))],
+        {"transB": 1},
+        tolerance=1e-3,
+        name="per column",
+    ),
     Case("QuantizeLinear", [real(2, 3) * 9, f(0.3), np.array(5, np.uint16)]),
     Case("DequantizeLinear", [steps(np.int16, 2, 3), f(0.3), np.array(5, np.int16)]),
     Case("QLinearAdd", [*pair(np.uint8, 2, 5), *pair(np.uint8, 5), f(0.1), u8(2)], off=1),

@@ -21,7 +21,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.folded import Computed, folded
 
 DIALECT = "ncnn"
-_MISMATCHES = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError)
+_MISMATCHES = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, StopIteration)
 NONE = -233
 """What stands for a number that is not given."""
 
@@ -109,13 +109,22 @@ class Layer:
             raise UnsupportedError(message)
 
 
+def _complete(b: Builder, answer: Answer) -> Answer:
+    """The answer, if it has all blobs that the file reads."""
+    found = registry.results(answer)
+    if any(b.wants(place) for place in range(len(found), b.count)):
+        message = f"the layer gives {len(found)} blobs, {b.count} are read"
+        raise ShapeError(message)
+    return answer
+
+
 def layer(*types: str) -> Callable[[F], F]:
     """Register a function as the meaning of layers of these types."""
 
     def register(function: F) -> F:
         def lowered(b: Builder, *inputs: Value, **parameters: Any) -> Answer:
             try:
-                return function(Layer(b, inputs, parameters))
+                return _complete(b, function(Layer(b, inputs, parameters)))
             except ShapeError:
                 raise
             except _MISMATCHES as error:
@@ -137,21 +146,59 @@ _KEYS = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}
 """The parameters that say lengths, for each axis from the outermost in."""
 
 
-def lengths_of(b: Builder, x: Value) -> list[int]:
-    """The lengths of a blob, without the batch.
+BATCH = "ncnn.batch"
+"""The note of a value that is being lifted: which of its axes the blob lacks, where that is not the first one."""
+
+
+def batch_of(x: Value) -> int | None:
+    """The axis of length 1 that the blob of a value does not have; `None` where the blob has all axes."""
+    found = x.notes.get(BATCH, 0) if x.has_notes else 0
+    return found if isinstance(found, int) and found >= 0 else None
+
+
+def placed(b: Builder, y: Value, batch: int | None) -> Value:
+    """`y`, whose blob lacks the axis `batch`; there is no such axis if it is `None`.
+
+    Raises:
+        UnsupportedError: it is returned, and what is returned has its batch in front.
+    """
+    if batch != 0:
+        node = b.before
+        if node is not None and any(result.is_output for result in node.results):
+            message = "it is an output, and its first axis is not a batch of 1"
+            raise UnsupportedError(message)
+        y.notes[BATCH] = -1 if batch is None else batch
+    return y
+
+
+def laid(b: Builder, x: Value) -> list[int]:
+    """The lengths of the blob of a value, wherever its batch is.
 
     Raises:
         UnsupportedError: the batch is not of length 1, a length is not known, or there are more than four.
     """
-    dims = b.dims(x)
-    numbers = [dim for dim in dims[1:] if isinstance(dim, int)]
-    if not dims or (isinstance(dims[0], int) and dims[0] != 1):
+    dims, batch = b.dims(x), batch_of(x)
+    if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
         message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
         raise UnsupportedError(message)
-    if len(numbers) < len(dims) - 1 or not 1 <= len(numbers) <= MOST_AXES:
+    rest = [dim for axis, dim in enumerate(dims) if axis != batch]
+    numbers = [dim for dim in rest if isinstance(dim, int)]
+    if len(numbers) < len(rest) or not 1 <= len(numbers) <= MOST_AXES:
         message = f"{x.name} is {x.fact}: a blob has one to four axes of known length behind the batch"
         raise UnsupportedError(message)
     return numbers
+
+
+def lengths_of(b: Builder, x: Value) -> list[int]:
+    """The lengths of a blob, without the batch, which is in front.
+
+    Raises:
+        UnsupportedError: it is not, or not of length 1; a length is not known, or there are more than four.
+    """
+    if batch_of(x) != 0:
+        message = f"{x.name} is {x.fact}: its batch is not in front"
+        raise UnsupportedError(message)
+    return laid(b, x)
 
 
 def numbers_of(value: Value) -> Storage:
@@ -174,18 +221,35 @@ def rearranged(value: Value, function: Callable[..., Any], shape: Sequence[int])
     return Computed(function, (numbers_of(value),), DType.FLOAT32, tuple(shape))
 
 
+def refuse_constants(*blobs: Value) -> None:
+    """Leave what is computed from constants alone to its readers: they have it as numbers.
+
+    Raises:
+        UnsupportedError: there are blobs, and all of them are constants.
+    """
+    if blobs and all(folded(each) is not None for each in blobs):
+        message = f"{blobs[0].name} is a constant"
+        raise UnsupportedError(message)
+
+
 def said(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **parameters: Any) -> Value:
-    """The first result of a layer; `p3` is parameter 3 and `w0` the first weight, what is `None` is not said."""
+    """The first result of a layer; `p3` is parameter 3 and `w0` the first weight, what is `None` is not said.
+
+    Without a fact of its own it is laid out as the first blob is.
+    """
     named = {
         (f"@{key[1:]}" if key[0] == "w" else key[1:]): value for key, value in parameters.items() if value is not None
     }
+    refuse_constants(*blobs)
+    blobs = tuple(each if folded(each) is None else remembered(b, each) for each in blobs)
     for each in blobs:
-        dims = b.dims(each)
-        if not dims or (isinstance(dims[0], int) and dims[0] != 1):
+        dims, batch = b.dims(each), batch_of(each)
+        if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
             message = f"{each.name} is {each.fact}: a blob stands for a batch of 1"
             raise UnsupportedError(message)
     own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
-    return b.word(type_, *blobs, facts=[own], **named)[0]
+    y = b.word(type_, *blobs, facts=[own], **named)[0]
+    return placed(b, y, batch_of(blobs[0])) if blobs and fact is None else y
 
 
 def shaped(lengths: Sequence[int]) -> dict[str, int]:
@@ -209,22 +273,94 @@ def blob(b: Builder, x: Value, rank: int) -> Value:
         lengths = lengths_of(b, x)
         missing = rank - len(lengths)
         return reshaped(b, x, [1] * missing + lengths) if missing > 0 else x
-    shape = [1] * (rank + 1 - len(storage.shape)) + list(storage.shape)
-    if not 1 <= rank <= MOST_AXES or len(shape) != rank + 1 or shape[0] != 1:
+    return _memory(b, x, storage, rank + 1, 0)
+
+
+def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
+    """The blobs of values of which each is stretched to the shape of all, and the axis of the result they lack."""
+    refuse_constants(*operands)
+    rank = max(len(b.dims(x)) for x in operands)
+    computed = [x for x in operands if folded(x) is None]
+    wanted = [None if (own := batch_of(x)) is None else own + rank - len(b.dims(x)) for x in computed]
+    padded = {x: [1] * (rank - len(b.dims(x))) + list(b.dims(x)) for x in operands}
+
+    def is_common(batch: int | None) -> bool:
+        return batch is None or (0 <= batch < rank and all(own[batch] == 1 for own in padded.values()))
+
+    batch = next((batch for batch in [0, *wanted] if is_common(batch)), None)
+    return [stretched(b, x, padded[x], batch) for x in operands], batch
+
+
+def beside(b: Builder, axis: int, *operands: Value) -> tuple[list[Value], int | None]:
+    """The blobs of values that are joined along `axis`, and the axis that they lack."""
+    refuse_constants(*operands)
+    batches = [batch_of(x) for x in operands if folded(x) is None] or [0]
+    dims = [b.dims(x) for x in operands]
+    common = [n for n in [0, *batches] if n is not None and n != axis and all(own[n] == 1 for own in dims)]
+    batch = common[0] if common else None
+    return [stretched(b, x, b.dims(x), batch) for x in operands], batch
+
+
+def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -> Value:
+    """The blob of `x` as that of a value of the shape `dims`, without the axis `batch`."""
+    storage = folded(x)
+    if storage is not None:
+        return _memory(b, x, storage, len(dims), batch)
+    lengths = laid(b, x)
+    own = [dim for axis, dim in enumerate(dims) if axis != batch]
+    target = [dim for dim in own if isinstance(dim, int)]
+    if len(target) < len(own):
+        message = f"{x.name} is {x.fact}: its batch is not that of the other operand"
+        raise UnsupportedError(message)
+    return x if target == lengths else reshaped(b, x, target)
+
+
+def settled(b: Builder, y: Value, batch: int | None) -> Value:
+    """`y`, whose blob lacks the axis `batch`; where its first axis is of length 1, that one is the batch again."""
+    dims = b.dims(y)
+    if batch == 0 or not dims or dims[0] != 1:
+        return placed(b, y, batch)
+    lengths = [dim for axis, dim in enumerate(dims) if axis != batch and isinstance(dim, int)]
+    rest = [dim for dim in dims[1:] if isinstance(dim, int)]
+    return y if lengths == rest else reshaped(b, y, rest)
+
+
+def remembered(b: Builder, x: Value) -> Value:
+    """A constant as a blob; one whose first axis is of length 1 has its batch there.
+
+    Raises:
+        UnsupportedError: a blob cannot have its shape.
+    """
+    storage, dims = folded(x), b.dims(x)
+    if storage is None:
+        return x
+    batch = 0 if dims[:1] == (1,) else None
+    y = _memory(b, x, storage, len(dims), batch)
+    y.fact = TensorFact(DType.FLOAT32, dims)
+    if batch is None:
+        y.notes[BATCH] = -1
+    return y
+
+
+def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None) -> Value:
+    """A layer that has the numbers of `x`, a value of `rank` axes, without the axis `batch`."""
+    shape = [1] * (rank - len(storage.shape)) + list(storage.shape)
+    lengths = [n for axis, n in enumerate(shape) if axis != batch]
+    if not 1 <= len(lengths) <= MOST_AXES or len(shape) != rank or (batch is not None and shape[batch] != 1):
         message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
         raise UnsupportedError(message)
-    fact = TensorFact(DType.FLOAT32, tuple(shape))
-    return said(b, "MemoryData", fact=fact, **shaped(shape[1:]), w0=numbers_of(x))
+    fact = TensorFact(DType.FLOAT32, (1, *lengths))
+    return said(b, "MemoryData", fact=fact, **shaped(lengths), w0=numbers_of(x))
 
 
-def blob_axis(axis: int, rank: int) -> int:
-    """An axis of a value as one of its blob.
+def blob_axis(axis: int, rank: int, batch: int | None = 0) -> int:
+    """An axis of a value as one of its blob, which lacks the axis `batch`.
 
     Raises:
         UnsupportedError: it is that of the batch.
     """
-    found = axis % rank - 1 if rank else -1
-    if found < 0:
+    found = axis % rank if rank else batch
+    if found is None or found == batch:
         message = "it works along the batch, which a blob does not have"
         raise UnsupportedError(message)
-    return found
+    return found - (batch is not None and found > batch)

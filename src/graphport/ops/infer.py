@@ -58,6 +58,10 @@ class Inference:
         self.findings: list[Diagnostic] = []
         self._dialect: dict[Any, tuple[Fact, ...]] = {}
         self._pages: dict[Any, tuple[Fact, ...]] = {}
+        # The same once more by the identity of the operands' facts, which are kept so that nothing else gets it:
+        # answers are handed on from node to node, and need not be looked into each time.
+        self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
+        self._closed: dict[int, Fact] = {}
 
     @contextmanager
     def in_body(self) -> Generator[None]:
@@ -84,9 +88,19 @@ class Inference:
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:
                 continue
-            claim, value.fact = value.fact, named(fact, value.name)
+            claim = value.fact
+            value.fact = fact if id(fact) in self._closed else self._named(fact, value.name)
             if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
                 value.fact = self.reconcile(value, value.fact, claim, node.dialect)
+
+    def _named(self, fact: Fact, name: str) -> Fact:
+        """`fact` with names for its open dims; one that has none is remembered."""
+        found = named(fact, name)
+        if found is fact:
+            if len(self._closed) >= _MOST_REMEMBERED:
+                self._closed.clear()
+            self._closed[id(fact)] = fact
+        return found
 
     def node(self, node: Node) -> tuple[Fact, ...]:
         """The facts of a node's results; unknown ones where it breaks a rule, which is a finding."""
@@ -111,15 +125,23 @@ class Inference:
 
     def _canonical(self, page: Page, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
         """The facts of a canonical node's results, remembered from one with the same operands and attributes."""
-        if any(type(attribute) is Graph for attribute in node.attributes.values()):
-            return self.page(page, operands, node.attributes, count)
-        key = (page.name, count, tuple(operands), _frozen(node.attributes))
-        found = self._pages.get(key)
-        if found is None:
+        attributes = node.attributes
+        if node.has_bodies and any(type(attribute) is Graph for attribute in attributes.values()):
+            return self.page(page, operands, attributes, count)
+        handed = (page.name, count, *map(id, operands), *attributes.items())
+        found = self._handed.get(handed)
+        if found is not None:
+            return found[1]
+        key = (page.name, count, tuple(operands), _frozen(attributes))
+        facts = self._pages.get(key)
+        if facts is None:
             if len(self._pages) >= _MOST_REMEMBERED:
                 self._pages.clear()
-            found = self._pages[key] = self.page(page, operands, node.attributes, count)
-        return found
+            facts = self._pages[key] = self.page(page, operands, attributes, count)
+        if len(self._handed) >= _MOST_REMEMBERED:
+            self._handed.clear()
+        self._handed[handed] = operands, facts
+        return facts
 
     def page(
         self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
@@ -172,7 +194,7 @@ class Inference:
             self, count=count, absent=absent, version=version, origin=node.origin, dialect=node.dialect, stem=stem
         )
         values = [_stand_in(value) for value in node.inputs]
-        results = registry.results(rule(builder, *values, **node.attributes))
+        results = registry.lowered(rule, builder, values, node.attributes)
         facts = tuple(UNKNOWN if value is None else value.fact for value in results[:count])
         # What only a run can tell differs between two nodes, even where all their facts agree.
         if not builder.is_open:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, isnan
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -16,17 +17,23 @@ from graphport.core.facts import UNKNOWN, Fact, TensorFact, Unknown
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 from graphport.ir.graph import Value
+from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.folded import folded
+from graphport.ops.layers import LARGEST_READ, MOST_MADE_UP
 from graphport.ops.pattern import constant_numbers
 
 Function: TypeAlias = Callable[..., Any]
 Scalar: TypeAlias = bool | int | float
+Tensor: TypeAlias = Value | Scalar
 
 DIALECT = "pnnx"
 KEYS = "$"
 """The attribute that has the names under which operands are given."""
+
+COMPLEX = "complex:"
+"""What stands in front of words whose operands or results are complex, and the attribute that says which operands."""
 
 DTYPES: Mapping[str, DType] = MappingProxyType(
     {
@@ -58,7 +65,10 @@ PLACE, ITEM = "#", "*"
 _MODULE = "nn."
 _FLAGS = ("bias",)
 _FAR = 2**63
-_MISMATCHES = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError)
+_MISMATCHES = (
+    *(TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError),
+    StopIteration,
+)
 _ALIASES = MappingProxyType({"self": "input", "x": "input"})
 
 
@@ -95,6 +105,14 @@ class _Bound:
                 raise UnsupportedError(message)
             given[name] = operand
         return self._call(b, [], given)
+
+    def _complete(self, b: Builder, answer: Any) -> Any:
+        """The answer, if it has all results that the file reads."""
+        found = registry.results(answer)
+        if any(b.wants(place) for place in range(len(found), b.count)):
+            message = f"{self.word} gives {len(found)} results, {b.count} are read"
+            raise ShapeError(message)
+        return answer
 
     def _operands(
         self, operands: Sequence[Value | None], keys: Sequence[str]
@@ -137,7 +155,7 @@ class _Bound:
             message = f"{self.word}: the argument {', '.join(missing)} is missing"
             raise ShapeError(message)
         try:
-            return self.function(b, *rest, **given)
+            return self._complete(b, self.function(b, *rest, **given))
         except ShapeError:
             raise
         except _MISMATCHES as error:
@@ -155,23 +173,27 @@ def says(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Funct
     """
 
     def register(function: Function) -> Function:
-        parameters = list(inspect.signature(function).parameters.values())[1:]
-        kinds = inspect.Parameter
-        named = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
         for word in words:
-            bound = _Bound(
-                word,
-                function,
-                tuple(p.name for p in named),
-                MappingProxyType({p.name: p.default for p in named if p.default is not kinds.empty}),
-                any(p.kind is kinds.VAR_POSITIONAL for p in parameters),
-                any(p.kind is kinds.VAR_KEYWORD for p in parameters),
-                frozenset(ignores),
-            )
-            lower(DIALECT, word)(bound)
+            lower(DIALECT, word)(bound(word, function, ignores))
         return function
 
     return register
+
+
+def bound(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
+    """`function` as a rule for nodes of `word`: it is given their operands and attributes as `says` has it."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    kinds = inspect.Parameter
+    named = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    return _Bound(
+        word,
+        function,
+        tuple(p.name for p in named),
+        MappingProxyType({p.name: p.default for p in named if p.default is not kinds.empty}),
+        any(p.kind is kinds.VAR_POSITIONAL for p in parameters),
+        any(p.kind is kinds.VAR_KEYWORD for p in parameters),
+        frozenset(ignores),
+    )
 
 
 # ── what arguments are ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -271,6 +293,14 @@ def length(dims: Sequence[Any], axis: int) -> int:
     return int(found)
 
 
+def bounded(count: int) -> int:
+    """How many entries a rule makes up; raises `UnsupportedError` for more than a file is a reason for."""
+    if count > MOST_MADE_UP:
+        message = f"{count} entries that are made up"
+        raise UnsupportedError(message)
+    return count
+
+
 # ── on the way to PNNX ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -297,9 +327,29 @@ def weight_of(value: Value | None) -> Storage | None:
     return None if value is None else folded(value)
 
 
+def seen(value: Value | None) -> Any:
+    """The numbers of a small constant; `None` of anything else."""
+    storage = None if value is None else folded(value)
+    return storage.numpy() if storage is not None and storage.nbytes <= LARGEST_READ else None
+
+
 def static(value: Value | None) -> tuple[int, ...] | None:
     """Integers that are known before a run; `None` of others."""
     if value is None or not isinstance(value.fact, TensorFact) or value.fact.elements is None:
         return None
     numbers = tuple(n for n in value.fact.elements if isinstance(n, int))
     return numbers if len(numbers) == len(value.fact.elements) else None
+
+
+def literal_of(x: Value) -> str | None:
+    """How an expression says a constant of rank 0; `None` of anything else, and of what it has no number for."""
+    if x.storage is None or not x.is_constant or x.storage.shape or x.storage.dtype.kind not in "bif":
+        return None
+    number = x.storage.numpy().reshape(()).item()
+    if isinstance(number, bool):
+        return str(number)
+    if isinstance(number, int):
+        return str(number)
+    if not isfinite(number):
+        return "nan.0" if isnan(number) else "inf" if number > 0 else "-inf"
+    return repr(float(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import graphport.ops
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
-from graphport.ops.declare import LIFTINGS, LOWERINGS, PAGES
+from graphport.ops.declare import LIFTINGS, LOWERINGS, PAGES, ShapeError
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 Lower = Callable[..., Any]
 _parsed = cache(pattern.parse)
+
+_UNSIGNED = frozenset({"openvino"})
+"""Dialects whose files alone say how many operands a node has, of which rank, and what attributes are."""
+_STUMBLES = (ValueError, LookupError, ArithmeticError, AttributeError)
 
 
 @cache
@@ -109,6 +114,44 @@ def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[V
 def results(answer: Any) -> Sequence[Value | None]:
     """What a rule returned as a sequence."""
     return answer if is_sequence(answer) else (answer,)
+
+
+def lowered(
+    rule: Lower, builder: Builder, operands: Sequence[Value | None], attributes: Mapping[str, Any]
+) -> Sequence[Value | None]:
+    """What a rule makes of a node.
+
+    Raises:
+        ShapeError: the node has more or fewer operands, or other attributes, than the rule takes; in a dialect that is
+            read without a signature also: the rule stumbles over what they are, the node has more results.
+    """
+    try:
+        answer = results(rule(builder, *operands, **attributes))
+    except TypeError as error:
+        mismatch = _mismatch(rule, builder, *operands, **attributes)
+        if mismatch is None and builder.dialect not in _UNSIGNED:
+            raise
+        message = f"its {len(operands)} operands are not what it takes: {mismatch or error}"
+        raise ShapeError(message) from error
+    except _STUMBLES as error:
+        if isinstance(error, ShapeError) or builder.dialect not in _UNSIGNED:
+            raise
+        message = f"its operands and attributes do not go together: {error}"
+        raise ShapeError(message) from error
+    if len(answer) < builder.count and builder.dialect in _UNSIGNED:
+        message = f"it is said to have {builder.count} results, and has {len(answer)}"
+        raise ShapeError(message)
+    return answer
+
+
+def _mismatch(rule: Lower, *arguments: Any, **named: Any) -> TypeError | None:
+    """Why a rule cannot be called so."""
+    try:
+        # A rule of a layer is called as it is wrapped, not as what it wraps.
+        inspect.signature(rule, follow_wrapped=False).bind(*arguments, **named)
+    except TypeError as error:
+        return error
+    return None
 
 
 def _verbatim(page: Page, builder: Builder, *operands: Any, **attributes: Any) -> Any:

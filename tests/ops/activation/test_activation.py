@@ -231,6 +231,12 @@ def test_older_line_functions_take_all_axes_from_theirs_on(name, axis, opset):
     old_opset(name, opset, [numbers((2, 3, 2, 4), np.float32)], axis=axis, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 5, 1, 1), (2, 1, 5, 1), (2, 1, 1, 1), (1, 1, 4)])
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_older_line_functions_over_one_axis_that_is_longer_than_1(name, shape):
+    old_opset(name, 9, [numbers(shape, np.float32)], axis=1, tolerance=1e-5)
+
+
 def test_older_line_functions_have_axis_1_by_default():
     old_opset("Softmax", 9, [numbers((2, 3, 4), np.float32)], tolerance=1e-5)
     old_opset("LogSoftmax", 12, [numbers((2, 3, 4), np.float32)], tolerance=1e-5)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import graphport as gp
 from graphport.ops.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
+from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(4)
@@ -159,3 +161,31 @@ def test_saying_quantized_convolutions():
     operands = [x, scale, np.array(120, np.uint8), w, per_map, zeros, np.array(0.4, np.float32)]
     operands += [np.array(100, np.uint8), np.array([1000, -300, 5], np.int32)]
     assert check_page(QLinearConv, operands) is not None
+
+
+FILTERS = {"Convolution": "3,2,3,3", "GroupConvolution": "2,3,1,3,3", "ConvolutionBackpropData": "2,3,3,3"}
+
+
+def findings(folder, kind, **given):
+    """What is found of a window over two axes whose lists are as given, the others plain."""
+    lists = {"strides": "1,1", "dilations": "1,1", "pads_begin": "0,0", "pads_end": "0,0"} | given
+    reads = ["x", "w"] if kind in FILTERS else ["x"]
+    data = lists if kind in FILTERS else lists | {"kernel": "2,2"}
+    layers = [parameter("x", "1,2,5,5"), parameter("w", FILTERS.get(kind, "1"))]
+    layers.append(Layer("y", f"{'opset1' if kind in FILTERS else 'opset8'}.{kind}", data, reads, 3 - len(reads)))
+    return gp.check(write_ir(folder, layers, ["y"]))
+
+
+@pytest.mark.parametrize("kind", [*FILTERS, "MaxPool"])
+@pytest.mark.parametrize("name", ["strides", "dilations", "pads_begin", "pads_end"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_lists_have_an_entry_for_each_axis(kind, name, count, tmp_path):
+    (found,) = findings(tmp_path, kind, **{name: ",".join("0" * count if "pads" in name else "1" * count)})
+    assert found.code == "SHAPE0001"
+    assert f"{name} " in found.message
+    assert f"has {count} entries for 2 spatial axes" in found.message
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+def test_an_empty_list_is_a_default(kind, tmp_path):
+    assert not findings(tmp_path, kind, strides="", dilations="", pads_begin="", pads_end="")

@@ -161,3 +161,31 @@ def test_pooling_by_position():
     flags = {"output_dim": 2, "group_size": 3, "mode": "average", "spatial_bins_x": 1, "spatial_bins_y": 1}
     for scale in (1.0, 0.8):
         check_word("opset1.PSROIPooling", [x, rois], tolerance=1e-4, spatial_scale=scale, **flags)
+
+
+@pytest.mark.parametrize("word", ["opset14.AvgPool", "opset16.AvgPool"])
+@pytest.mark.parametrize("mode", ["ceil", "ceil_torch"])
+@pytest.mark.parametrize(("size", "step", "pads"), [(3, 3, (1, 0)), (2, 3, (0, 0)), (3, 2, (0, 1)), (2, 2, (1, 0))])
+def test_what_last_windows_hang_over_counts_as_padding_if_there_is_any(word, mode, size, step, pads):
+    x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
+    given = {"kernel": (size, size), "strides": (step, step), "pads_begin": pads[:1] * 2, "pads_end": pads[1:] * 2}
+    if word == "opset16.AvgPool":
+        # The plugin dies of an empty list.
+        given["dilations"] = (1, 1)
+    for exclude in (False, True):
+        check_word(word, [x], tolerance=1e-4, exclude_pad=exclude, rounding_type=mode, **given)
+
+
+def test_windows_without_padding_are_rounded_up_as_those_with_padding_of_0():
+    x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
+    given = {"kernel": (3, 3), "strides": (3, 3), "pads_begin": (0, 0), "pads_end": (0, 0), "rounding_type": "ceil"}
+    expected = check_word("opset1.AvgPool", [x], tolerance=1e-4, exclude_pad=False, **given)
+    check_word("opset1.AvgPool", [x], expected=expected, exclude_pad=False, auto_pad="valid", **given)
+
+
+@pytest.mark.parametrize("pads", [(1, 1, 0, 0), (0, 0, 1, 1), (1, 1, 1, 1)])
+@pytest.mark.parametrize("include", [0, 1])
+def test_saying_means_whose_last_windows_hang_over(pads, include):
+    x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
+    said = {"kernel_shape": (3, 3), "strides": (3, 3), "pads": pads, "ceil_mode": 1, "count_include_pad": include}
+    assert check_page(AveragePool, [x], tolerance=1e-4, **said) is not None

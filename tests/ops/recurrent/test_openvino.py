@@ -80,6 +80,24 @@ def test_cell_is_one_step(kind, word, clip):
     )
 
 
+@pytest.mark.parametrize("said", [{}, {"weights_format": "iofc"}, {"input_forget": True}])
+@pytest.mark.parametrize("spread", [None, 0.0, 1.0])
+def test_first_cell_is_computed_as_if_its_own_options_were_absent(said, spread):
+    states = [numbers(BATCH, HIDDEN, seed=i) for i in range(2)]
+    weights = [numbers(4 * HIDDEN, WIDTH, seed=3), numbers(4 * HIDDEN, HIDDEN, seed=4), numbers(4 * HIDDEN, seed=5)]
+    peepholes = [] if spread is None else [numbers(3 * HIDDEN, seed=6) * np.float32(spread)]
+    operands = [numbers(BATCH, WIDTH), *states, *weights, *peepholes]
+    check_word(
+        "opset1.LSTMCell",
+        operands,
+        constants=range(3, len(operands)),
+        outputs=2,
+        tolerance=1e-4,
+        hidden_size=HIDDEN,
+        **said,
+    )
+
+
 def test_unknown_activation_is_refused():
     operands = sequence("RNN", 1, (3, 3))
     with pytest.raises((UnsupportedError, AssertionError)):

@@ -40,9 +40,13 @@ def test_logical_reduction(word):
     check_word(word, [X > 0, ints(1)], constants=(1,), keep_dims=True)
 
 
-def test_reduction_over_no_axis_does_nothing():
-    check_word("opset1.ReduceSum", [X, ints()], constants=(1,), expected=[X])
-    check_word("opset4.ReduceL2", [X, ints()], constants=(1,), expected=[X])
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32])
+def test_reduction_over_no_axis_leaves_numbers_alone_and_makes_norms_magnitudes(word, dtype):
+    x = (X * 3).astype(dtype)
+    check_word(word, [x, ints()], constants=(1,), keep_dims=True)
+    # The plugin does not compile this one without keep_dims.
+    check_word(word, [x, ints()], constants=(1,), expected=[np.abs(x) if "L" in word[8:] else x])
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -92,6 +96,14 @@ def test_saying_a_reduction(name, keepdims):
     assert check_page(page, [x], tolerance=1e-5, keepdims=keepdims) is not None
     if name in ("ReduceSum", "ReduceMax", "ReduceSumSquare"):
         assert check_page(page, [x], tolerance=1e-5, noop_with_empty_axes=1) is not None
+
+
+@pytest.mark.parametrize("name", ["ReduceL1", "ReduceL2", "ReduceSum"])
+@pytest.mark.parametrize("axes", [[], [ints()]], ids=["absent", "empty"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_saying_a_reduction_over_no_axis(name, axes, dtype):
+    page = registry.pages()[name]
+    assert check_page(page, [X.astype(dtype), *axes], constants=(1,), noop_with_empty_axes=1) is not None
 
 
 @pytest.mark.parametrize("name", ["ReduceMax", "ReduceMin"])

@@ -135,7 +135,7 @@ def test_identity():
 
 
 def test_reorg_yolo():
-    check_word("opset2.ReorgYolo", [counted(2, 8, 4, 6)], stride=2)
+    check_word("opset2.ReorgYolo", [counted(2, 8, 4, 6)], stride=(2,))
 
 
 SAID = [

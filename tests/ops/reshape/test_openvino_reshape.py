@@ -93,6 +93,24 @@ def test_run_time_means_what_constants_mean(tmp_path_factory, shape, pattern, sp
             np.testing.assert_array_equal(found, inputs["data"].reshape(expected))
 
 
+@pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
+@pytest.mark.parametrize("count", [0, 2])
+def test_extent_in_a_pattern_beside_a_copied_zero(tmp_path, backend, count):
+    """[0, -1, the length of another tensor], of [count, 3, 4]."""
+    layers = [
+        parameter("data", "?,3,4"),
+        parameter("other", "?"),
+        Layer("length", "opset3.ShapeOf", {"output_type": "i64"}, ["other"]),
+        constant("open", np.array([0, -1], np.int64), "int64"),
+        Layer("shape", "opset1.Concat", {"axis": 0}, ["open", "length"]),
+        Layer("y", "opset1.Reshape", {"special_zero": True}, ["data", "shape"]),
+    ]
+    path = write_ir(tmp_path, layers, ["y"])
+    inputs = {"data": np.arange(count * 12, dtype=np.float32).reshape(count, 3, 4), "other": np.zeros(6, np.float32)}
+    found = gp.run(gp.load(path), inputs, backend=backend)["y"]
+    np.testing.assert_array_equal(found, inputs["data"].reshape(count, 2, 6))
+
+
 @pytest.mark.parametrize("shape", ["", "1,2"])
 def test_pattern_must_be_a_vector(shape, tmp_path):
     layers = [parameter("data", "2"), parameter("shape", shape, "i64")]

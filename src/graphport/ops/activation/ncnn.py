@@ -23,12 +23,14 @@ from graphport.ops.activation import (
     Sigmoid,
     Softmax,
     Softplus,
+    Softsign,
     Swish,
     Tanh,
+    ThresholdedRelu,
 )
 from graphport.ops.arithmetic import Mul
 from graphport.ops.arithmetic.promotion import cast
-from graphport.ops.blobs import Layer, blob_axis, folded, layer, lengths_of, numbers_of, said
+from graphport.ops.blobs import Layer, batch_of, blob_axis, folded, laid, layer, lengths_of, numbers_of, said
 from graphport.ops.builder import Builder
 from graphport.ops.comparison import Greater
 from graphport.ops.declare import UnsupportedError
@@ -263,7 +265,8 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
 
 @Softmax.lift("ncnn")
 def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    return said(b, "Softmax", input, p0=blob_axis(axis, len(lengths_of(b, input)) + 1), p1=1)
+    laid(b, input)
+    return said(b, "Softmax", input, p0=blob_axis(axis, len(b.dims(input)), batch_of(input)), p1=1)
 
 
 @LogSoftmax.lift("ncnn")
@@ -279,3 +282,14 @@ def lift_dropout(b: Builder, data: Value, *options: Value | None, **attributes: 
     if b.count > 1 or (trains is not None and (folded(trains) is None or constant_numbers(trains) != (0,))):
         return None
     return said(b, "Noop", data)
+
+
+@Softsign.lift("ncnn")
+def lift_softsign(b: Builder, input: Value) -> Value:
+    size = said(b, "BinaryOp", said(b, "AbsVal", input), p0=0, p1=1, p2=1.0)
+    return said(b, "BinaryOp", input, size, p0=3)
+
+
+@ThresholdedRelu.lift("ncnn")
+def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
+    return said(b, "BinaryOp", x, said(b, "Threshold", x, p0=alpha), p0=2)

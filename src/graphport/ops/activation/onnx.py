@@ -64,9 +64,12 @@ def hardmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
 
 
 def _over_the_rest(b: Builder, page: Page, input: Value, axis: int) -> Value:
-    rank = len(b.dims(input))
-    if rank and axis_index(axis, rank) == rank - 1:
-        return b(page, input, axis=-1)
+    dims = b.dims(input)
+    rank = len(dims)
+    long = [place for place in range(axis_index(axis, rank), rank) if dims[place] != 1] if rank else [0, 0]
+    if len(long) < 2:
+        place = long[0] if long else rank - 1
+        return b(page, input, axis=-1 if place == rank - 1 else place)
     flat = b(page, b(Flatten, input, axis=axis), axis=-1)
     return b(Reshape, flat, b(Shape, input))
 
@@ -158,10 +161,11 @@ def dropout_10(b: Builder, data: Value, *, ratio: float = 0.5) -> tuple[Value, .
 def _said_over_the_rest(page: Page) -> None:
     @page.lift("onnx", until=12)
     def lifted(b: Builder, input: Value, *, axis: int = -1) -> Value:
-        rank = len(b.dims(input))
+        dims = b.dims(input)
+        rank = len(dims)
         unsaid((rank == 0, "it had at least one axis"))
         place = axis_index(axis, rank)
-        if place == rank - 1:
+        if all(length == 1 for length in dims[place + 1 :]):
             return b.word(page.name, input, facts=[input.fact], axis=place)[0]
         perm = tuple({place: rank - 1, rank - 1: place}.get(n, n) for n in range(rank))
         turned = b(Transpose, input, perm=perm)

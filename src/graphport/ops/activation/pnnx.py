@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.activation import (
     Celu,
@@ -11,6 +13,7 @@ from graphport.ops.activation import (
     Dropout,
     Elu,
     Gelu,
+    Hardmax,
     HardSigmoid,
     HardSwish,
     LeakyRelu,
@@ -26,13 +29,15 @@ from graphport.ops.activation import (
     Softsign,
     Swish,
     Tanh,
+    ThresholdedRelu,
 )
 from graphport.ops.arithmetic import Max, Min, Mul, Neg, Sub
+from graphport.ops.arithmetic.pnnx_lifts import NAMES, expressed
 from graphport.ops.arithmetic.promotion import cast, floating, promoted
 from graphport.ops.builder import Builder
 from graphport.ops.comparison import Greater, Where
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pytorch import DIALECT, axis_of, called, length, named_dtype, number, says, vector
+from graphport.ops.pytorch import DIALECT, axis_of, called, dtype_of, length, named_dtype, number, says, vector
 from graphport.ops.reshape import Reshape, Split
 
 
@@ -269,8 +274,9 @@ def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
 def lift_selu(
     b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
 ) -> Value | None:
-    is_usual = abs(alpha - 1.6732631921768188) < 1e-6 and abs(gamma - 1.0507010221481323) < 1e-6
-    return called(b, "F.selu", input=x) if is_usual else None
+    if abs(alpha - 1.6732631921768188) < 1e-6 and abs(gamma - 1.0507010221481323) < 1e-6:
+        return called(b, "F.selu", input=x)
+    return expressed(b, f"mul(@0,{gamma!r})", called(b, "F.elu", input=x, alpha=alpha))
 
 
 @Gelu.lift(DIALECT)
@@ -280,8 +286,9 @@ def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Value:
 
 @HardSigmoid.lift(DIALECT)
 def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value | None:
-    is_usual = abs(alpha - 1 / 6) < 1e-7 and beta == 0.5
-    return called(b, "F.hardsigmoid", input=x) if is_usual else None
+    if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
+        return called(b, "F.hardsigmoid", input=x)
+    return expressed(b, f"minimum(maximum(add(mul(@0,{alpha!r}),{beta!r}),0.0),1.0)", x)
 
 
 @Softplus.lift(DIALECT)
@@ -296,7 +303,7 @@ def lift_softsign(b: Builder, input: Value) -> Value:
 
 @Shrink.lift(DIALECT)
 def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value | None:
-    if bias not in (0.0, lambd):
+    if bias not in (0.0, lambd) or lambd < 0 or not dtype_of(input).is_floating:
         return None
     return called(b, "F.softshrink" if bias else "F.hardshrink", input=input, lambd=lambd)
 
@@ -306,9 +313,33 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     """One slope, or one for each channel."""
     dims, slopes = b.dims(x), b.dims(slope)
     aligned = (1,) * (len(dims) - len(slopes)) + slopes
-    if len(dims) < 2 or any(n != 1 for axis, n in enumerate(aligned) if axis != 1):
+    is_wide = len(dims) >= 2 and len(slopes) <= len(dims)
+    if is_wide and slope.storage is not None and all(n == 1 for axis, n in enumerate(aligned) if axis != 1):
+        return called(b, "F.prelu", input=x, weight=b.reshaped(slope, [length(aligned, 1)]))
+    return expressed(b, "add(maximum(@0,0),mul(@1,minimum(@0,0)))", x, slope)
+
+
+@ThresholdedRelu.lift(DIALECT)
+def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
+    return called(b, "F.threshold", input=x, threshold=alpha, value=0.0)
+
+
+@Hardmax.lift(DIALECT)
+def lift_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
+    """The first of the largest, one among as many as there are."""
+    dims = b.dims(input)
+    place = axis % max(len(dims), 1)
+    if not dims or not isinstance(dims[place], int):
         return None
-    return called(b, "F.prelu", input=x, weight=b.reshaped(slope, [length(aligned, 1)])) if slope.storage else None
+    fact = TensorFact(DType.INT64, (*dims[:place], *dims[place + 1 :]))
+    best = called(b, "torch.argmax", fact, input=input, dim=place, keepdim=False)
+    wide = TensorFact(DType.INT64, (*fact.dims, dims[place]))
+    hot = called(b, "aten::one_hot", wide, input=best, num_classes=dims[place])
+    perm = [*range(place), len(dims) - 1, *range(place, len(dims) - 1)]
+    moved = called(b, "Tensor.permute", TensorFact(DType.INT64, dims), input=hot, dims=tuple(perm))
+    return called(
+        b, "Tensor.to", TensorFact(dtype_of(input), dims), input=moved, copy=False, dtype=NAMES[dtype_of(input)]
+    )
 
 
 @Softmax.lift(DIALECT)

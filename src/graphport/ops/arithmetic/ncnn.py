@@ -29,6 +29,7 @@ from graphport.ops.arithmetic import (
     Floor,
     Log,
     Max,
+    Mean,
     Min,
     Mod,
     Mul,
@@ -45,7 +46,7 @@ from graphport.ops.arithmetic import (
     Tan,
 )
 from graphport.ops.arithmetic.promotion import kernel
-from graphport.ops.blobs import NONE, Layer, blob, folded, layer, lengths_of, said
+from graphport.ops.blobs import NONE, Layer, folded, joining, laid, layer, said, settled
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
 from graphport.ops.pytorch import vector
@@ -253,7 +254,8 @@ _SWAPPED = {1: 7, 3: 8, 6: 9}
 
 
 def _real(x: Value) -> Value:
-    if isinstance(x.fact, TensorFact) and x.fact.dtype is not None and not x.fact.dtype.is_floating:
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    if dtype is not None and not dtype.is_floating and dtype is not DType.BOOL:
         message = f"{x.name} is {x.fact}: blobs have real numbers"
         raise UnsupportedError(message)
     return x
@@ -266,9 +268,9 @@ def both(b: Builder, number: int, x: Value, y: Value) -> Value:
         return said(b, "BinaryOp", x, p0=number, p1=1, p2=float(second.numpy().reshape(-1)[0]))
     if first is not None and first.count == 1 and second is None:
         return said(b, "BinaryOp", y, p0=_SWAPPED.get(number, number), p1=1, p2=float(first.numpy().reshape(-1)[0]))
-    rank = max(len(b.dims(x)), len(b.dims(y))) - 1
     fact = TensorFact(DType.FLOAT32, broadcast(b.dims(x), b.dims(y)))
-    return said(b, "BinaryOp", blob(b, x, rank), blob(b, y, rank), fact=fact, p0=number)
+    blobs, batch = joining(b, x, y)
+    return settled(b, said(b, "BinaryOp", *blobs, fact=fact, p0=number), batch)
 
 
 _spell_unary()
@@ -301,7 +303,7 @@ def lift_erf(b: Builder, input: Value) -> Value:
 
 @Identity.lift("ncnn")
 def lift_identity(b: Builder, input: Value) -> Value:
-    lengths_of(b, input)
+    laid(b, input)
     return said(b, "Noop", input)
 
 
@@ -310,3 +312,9 @@ def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Valu
     """Blobs have real numbers, of whatever width."""
     del attributes
     return said(b, "Noop", _real(input)) if to.is_floating else None
+
+
+@Mean.lift("ncnn")
+def lift_mean(b: Builder, *operands: Value) -> Value:
+    total = reduce(lambda x, y: both(b, 0, x, y), operands)
+    return said(b, "BinaryOp", total, p0=2, p1=1, p2=1 / len(operands))

@@ -58,7 +58,9 @@ def fake_convert(
     """What is left of numbers, scaled and shifted, in eight bits."""
     scaled = b(Mul, x, scale)
     moved = scaled if shift is None else b(Sub, scaled, shift)
-    narrow = cast(b, cast(b, moved, destination_type), dtype_of(x))
+    # They are rounded to float16 first, which tells where what is then a tie goes.
+    half = moved if dtype_of(x) is DType.BFLOAT16 else cast(b, moved, DType.FLOAT16)
+    narrow = cast(b, cast(b, half, destination_type), dtype_of(x))
     return b(Div, narrow if shift is None else b(Add, narrow, shift), scale)
 
 

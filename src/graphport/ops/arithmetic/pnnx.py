@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.expression.functions import ARITIES, NUMPY_FUNCTIONS, SIGNATURES
 from graphport.expression.parse import parse
 from graphport.expression.scalars import apply_to_scalars
@@ -20,65 +19,35 @@ from graphport.ir.graph import Value
 from graphport.ops import expressions
 from graphport.ops.arithmetic import (
     Abs,
-    Acos,
-    Acosh,
     Add,
-    Asin,
-    Asinh,
-    Atan,
-    Atanh,
-    BitwiseAnd,
-    BitwiseNot,
-    BitwiseOr,
-    BitwiseXor,
-    Cast,
-    Ceil,
-    Cos,
-    Cosh,
     Div,
-    Erf,
     Exp,
-    Floor,
     Log,
     Max,
-    Mean,
     Min,
-    Mod,
     Mul,
     Neg,
-    Pow,
     Reciprocal,
-    Round,
     Sign,
     Sin,
-    Sinh,
-    Sqrt,
     Sub,
-    Sum,
-    Tan,
 )
+from graphport.ops.arithmetic import pnnx_lifts as pnnx_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.arithmetic import pnnx_logic as pnnx_logic  # noqa: PLC0414  registers its rules
+from graphport.ops.arithmetic import pnnx_types as pnnx_types  # noqa: PLC0414  registers its rules
 from graphport.ops.arithmetic.promotion import DEFAULT, cast, common, computed, floating, kernel, promoted
 from graphport.ops.builder import Builder
 from graphport.ops.comparison import (
-    And,
     Equal,
-    Greater,
-    GreaterOrEqual,
     IsInf,
     IsNaN,
     Less,
-    LessOrEqual,
-    Not,
     Or,
     Where,
-    Xor,
 )
-from graphport.ops.declare import Page, UnsupportedError, lift, lower
-from graphport.ops.pytorch import DIALECT, DTYPES, Scalar, called, dtype_of, named_dtype, number, says, vector
+from graphport.ops.declare import Page, UnsupportedError, lower
+from graphport.ops.pytorch import DIALECT, Scalar, Tensor, dtype_of, number, says, vector
 from graphport.ops.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
-from graphport.ops.shapes import broadcast
-
-Tensor = Value | Scalar
 
 # ── expressions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,6 +268,28 @@ def sinc(b: Builder, input: Value) -> Value:
     return b(Where, is_zero, one, b(Div, b(Sin, angle), b(Where, is_zero, one, angle)))
 
 
+@says("torch.logit", "aten::logit")
+def logit(b: Builder, input: Value, eps: Any = None) -> Value:
+    """Without `eps` the ends 0 and 1 are infinite."""
+    x = floating(b, input)
+    if eps is not None:
+        near = float(number(eps))
+        x = b(Min, b(Max, x, b.like(x, near)), b.like(x, 1 - near))
+    return b(Log, b(Div, x, b(Sub, b.like(x, 1), x)))
+
+
+@says("torch.ldexp", "aten::ldexp")
+def ldexp(b: Builder, input: Value, other: Tensor) -> Value:
+    power = computed(b, "pow", 2.0, other)
+    return computed(b, "mul", input, power)
+
+
+@says("prim::NumToTensor", "aten::Int", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit")
+def as_number(b: Builder, input: Tensor) -> Value:
+    """A tensor of one element and the number that it is are the same here."""
+    return input if isinstance(input, Value) else b.constant(input)
+
+
 @says("torch.deg2rad", "aten::deg2rad")
 def deg2rad(b: Builder, input: Value) -> Value:
     return computed(b, "mul", floating(b, input), math.pi / 180)
@@ -432,240 +423,3 @@ def nan_to_num(b: Builder, input: Value, nan: Any = None, posinf: Any = None, ne
     y = b(Where, b(IsNaN, input), b.like(input, number(nan) or 0.0), input)
     y = b(Where, b(IsInf, y, detect_negative=0), b.like(input, high), y)
     return b(Where, b(IsInf, y, detect_positive=0), b.like(input, low), y)
-
-
-# ── comparisons and logic ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _compared(page: Page, b: Builder, input: Tensor, other: Tensor) -> Value:
-    x, y = promoted(b, input, other)
-    if dtype_of(x) is DType.BOOL and page is not Equal:
-        x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
-    return b(page, x, y)
-
-
-def _spell_comparisons() -> None:
-    pages = {"eq": Equal, "lt": Less, "gt": Greater, "le": LessOrEqual, "ge": GreaterOrEqual}
-    for word, page in pages.items():
-        says(f"torch.{word}", f"aten::{word}")(partial(_compared, page))
-
-
-_spell_comparisons()
-
-
-@says("torch.ne", "aten::ne")
-def ne(b: Builder, input: Tensor, other: Tensor) -> Value:
-    return b(Not, _compared(Equal, b, input, other))
-
-
-def _is_true(b: Builder, x: Tensor) -> Value:
-    return cast(b, x, DType.BOOL) if isinstance(x, Value) else b.constant(bool(x), DType.BOOL)
-
-
-def _logical(page: Page, b: Builder, input: Value, other: Tensor) -> Value:
-    return b(page, _is_true(b, input), _is_true(b, other))
-
-
-def _bitwise(name: str, b: Builder, input: Tensor, other: Tensor) -> Value:
-    return computed(b, name, input, other)
-
-
-def _spell_logic() -> None:
-    for word, page in (("and", And), ("or", Or), ("xor", Xor)):
-        says(f"torch.logical_{word}", f"aten::logical_{word}")(partial(_logical, page))
-        says(f"torch.bitwise_{word}", f"aten::bitwise_{word}", f"aten::__{word}__")(partial(_bitwise, word))
-
-
-_spell_logic()
-
-
-@says("torch.logical_not", "aten::logical_not")
-def logical_not(b: Builder, input: Value) -> Value:
-    return b(Not, _is_true(b, input))
-
-
-@says("torch.bitwise_not", "aten::bitwise_not")
-def bitwise_not(b: Builder, input: Value) -> Value:
-    return b(Not if dtype_of(input) is DType.BOOL else BitwiseNot, input)
-
-
-@says("torch.isnan", "aten::isnan")
-def isnan(b: Builder, input: Value) -> Value:
-    return b(IsNaN, input) if dtype_of(input).is_floating else _never(b, input)
-
-
-@says("torch.isinf", "aten::isinf")
-def isinf(b: Builder, input: Value) -> Value:
-    return b(IsInf, input) if dtype_of(input).is_floating else _never(b, input)
-
-
-@says("torch.isfinite", "aten::isfinite")
-def isfinite(b: Builder, input: Value) -> Value:
-    return b(Not, b(Or, isnan(b, input), isinf(b, input)))
-
-
-def _never(b: Builder, x: Value) -> Value:
-    """A number is always equal to itself."""
-    return b(Not, b(Equal, x, x))
-
-
-# ── element types ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@says(
-    "Tensor.to",
-    "aten::to",
-    "aten::_to_copy",
-    "Tensor.type",
-    ignores=("copy", "non_blocking", "memory_format", "device", "layout", "pin_memory"),
-)
-def to(b: Builder, input: Value, dtype: Any = None) -> Value:
-    if dtype is not None and not isinstance(dtype, str):
-        message = f"the element type is {dtype}"
-        raise UnsupportedError(message)
-    wanted = named_dtype(dtype)
-    return input if wanted is None else cast(b, input, wanted)
-
-
-@says("Tensor.type_as", "aten::type_as")
-def type_as(b: Builder, input: Value, other: Value) -> Value:
-    return cast(b, input, dtype_of(other))
-
-
-def _typed(dtype: DType, b: Builder, input: Value) -> Value:
-    return cast(b, input, dtype)
-
-
-def _spell_casts() -> None:
-    words = {"float": DType.FLOAT32, "double": DType.FLOAT64, "half": DType.FLOAT16, "bfloat16": DType.BFLOAT16}
-    words |= {"int": DType.INT32, "long": DType.INT64, "bool": DType.BOOL, "short": DType.INT16, "byte": DType.UINT8}
-    for word, dtype in words.items():
-        says(f"Tensor.{word}")(partial(_typed, dtype))
-
-
-_spell_casts()
-
-
-# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_SINGLE = {
-    Abs: "abs",
-    Acos: "acos",
-    Acosh: "acosh",
-    Asin: "asin",
-    Asinh: "asinh",
-    Atan: "atan",
-    Atanh: "atanh",
-    Ceil: "ceil",
-    Cos: "cos",
-    Cosh: "cosh",
-    Erf: "erf",
-    Exp: "exp",
-    Floor: "floor",
-    Log: "log",
-    Neg: "neg",
-    Reciprocal: "reciprocal",
-    Round: "round",
-    Sign: "sign",
-    Sin: "sin",
-    Sinh: "sinh",
-    Sqrt: "sqrt",
-    Tan: "tan",
-}
-_DOUBLE = {Add: "add", Sub: "sub", Mul: "mul", BitwiseAnd: "and", BitwiseOr: "or", BitwiseXor: "xor"}
-_MANY = {Max: "maximum", Min: "minimum", Sum: "add"}
-_NAMES = {dtype: name for name, dtype in reversed(list(DTYPES.items()))}
-
-
-def said(b: Builder, function: str, *operands: Value, dtype: DType | None = None) -> Value:
-    """A function of the expression language on tensors of one element type."""
-    shape = broadcast(*(b.dims(x) for x in operands))
-    places = ",".join(f"@{index}" for index in range(len(operands)))
-    fact = TensorFact(dtype or dtype_of(operands[0]), shape)
-    return b.word("Expression", *operands, facts=[fact], expr=f"{function}({places})")[0]
-
-
-def _spell_liftings() -> None:
-    for page, name in {**_SINGLE, **_DOUBLE}.items():
-        lift(DIALECT, page.name)(partial(_said, name))
-    for page, name in _MANY.items():
-        lift(DIALECT, page.name)(partial(_chained, name))
-    for page, name in ((And, "and"), (Or, "or"), (Xor, "xor")):
-        lift(DIALECT, page.name)(partial(_asked, f"torch.logical_{name}"))
-    for page, name in ((Equal, "eq"), (Less, "lt"), (Greater, "gt"), (LessOrEqual, "le"), (GreaterOrEqual, "ge")):
-        lift(DIALECT, page.name)(partial(_asked, f"torch.{name}"))
-
-
-def _said(name: str, b: Builder, *operands: Value) -> Value:
-    return said(b, name, *operands)
-
-
-def _chained(name: str, b: Builder, *operands: Value) -> Value | None:
-    if len(operands) < 2:
-        return b.word("nn.Identity", operands[0], facts=[operands[0].fact])[0] if operands else None
-    return reduce(lambda x, y: said(b, name, x, y), operands)
-
-
-def _asked(word: str, b: Builder, x: Value, y: Value) -> Value:
-    fact = TensorFact(DType.BOOL, broadcast(b.dims(x), b.dims(y)))
-    return called(b, word, fact, input=x, other=y)
-
-
-_spell_liftings()
-
-
-@Div.lift(DIALECT)
-def lift_div(b: Builder, x: Value, y: Value) -> Value:
-    """Integers divide to real numbers there, unless it is said how these are rounded."""
-    if dtype_of(x).is_floating:
-        return said(b, "div", x, y)
-    fact = TensorFact(dtype_of(x), broadcast(b.dims(x), b.dims(y)))
-    return called(b, "torch.div", fact, input=x, other=y, rounding_mode="trunc")
-
-
-@Pow.lift(DIALECT)
-def lift_pow(b: Builder, x: Value, y: Value) -> Value | None:
-    return said(b, "pow", x, y) if dtype_of(x) is dtype_of(y) else None
-
-
-@Mod.lift(DIALECT)
-def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
-    return said(b, "fmod" if fmod else "remainder", x, y)
-
-
-@Mean.lift(DIALECT)
-def lift_mean(b: Builder, *operands: Value) -> Value | None:
-    total = _chained("add", b, *operands)
-    return None if total is None else said(b, "div", total, b.like(operands[0], len(operands)))
-
-
-@Not.lift(DIALECT)
-def lift_not(b: Builder, x: Value) -> Value:
-    return called(b, "torch.logical_not", input=x)
-
-
-@BitwiseNot.lift(DIALECT)
-def lift_bitwise_not(b: Builder, x: Value) -> Value:
-    return called(b, "torch.bitwise_not", input=x)
-
-
-@IsNaN.lift(DIALECT)
-def lift_isnan(b: Builder, x: Value) -> Value:
-    return called(b, "torch.isnan", TensorFact(DType.BOOL, b.dims(x)), input=x)
-
-
-@Where.lift(DIALECT)
-def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    fact = TensorFact(dtype_of(x), broadcast(b.dims(condition), b.dims(x), b.dims(y)))
-    return called(b, "torch.where", fact, condition=condition, input=x, other=y)
-
-
-@Cast.lift(DIALECT)
-def lift_cast(b: Builder, input: Value, *, to: DType, saturate: int = 1, round_mode: str = "up") -> Value | None:
-    name = _NAMES.get(to)
-    del saturate, round_mode
-    return (
-        None
-        if name is None
-        else called(b, "Tensor.to", TensorFact(to, b.dims(input)), input=input, copy=False, dtype=name)
-    )

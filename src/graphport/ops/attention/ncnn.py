@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.activation import Softmax
 from graphport.ops.arithmetic import Add, Mul
-from graphport.ops.blobs import Layer, layer
+from graphport.ops.attention import Attention
+from graphport.ops.blobs import Layer, blob, layer, lengths_of, said, stretched
+from graphport.ops.builder import Builder
 from graphport.ops.matmul import MatMul
-from graphport.ops.pytorch import length, vector
+from graphport.ops.pytorch import dtype_of, length, vector
 from graphport.ops.reshape import Reshape, Transpose, Unsqueeze
-from graphport.ops.reshape.pnnx import repeat_interleave
+from graphport.ops.reshape.pnnx_parts import repeat_interleave
 
 
 @layer("MultiHeadAttention")
@@ -67,3 +74,35 @@ def scaled_dot_product_attention(at: Layer) -> Value:
 def _spread(at: Layer, x: Value, heads: int) -> Value:
     times = heads // length(at.b.dims(x), 1)
     return x if times == 1 else repeat_interleave(at.b, x, times, 1)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Attention.lift("ncnn")
+def lift_attention(
+    b: Builder,
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_mask: Value | None = None,
+    *cache: Value | None,
+    is_causal: int = 0,
+    scale: float | None = None,
+    **attributes: Any,
+) -> Value | None:
+    """Of heads that are an axis of their own, without what was seen before; the mask is added."""
+    if any(cache) or any(attributes.values()) or b.count > 1 or len(b.dims(q)) != 4:
+        return None
+    (heads, rows, _), (_, columns, _), (_, _, width) = (lengths_of(b, each) for each in (q, k, v))
+    masks: list[Value] = []
+    if is_causal:
+        if attn_mask is not None or rows != columns:
+            return None
+        masks = [blob(b, b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32), 2)]
+    elif attn_mask is not None:
+        if dtype_of(attn_mask) is DType.BOOL:
+            return None
+        masks = [stretched(b, attn_mask, [1] * (4 - len(b.dims(attn_mask))) + list(b.dims(attn_mask)), 0)]
+    fact = TensorFact(DType.FLOAT32, (1, heads, rows, width))
+    return said(b, "SDPA", q, k, v, *masks, fact=fact, p5=int(bool(masks)) or None, p6=scale)

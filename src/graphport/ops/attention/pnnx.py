@@ -8,34 +8,42 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.activation import Gelu, Relu, Softmax
 from graphport.ops.arithmetic import Add, Mul
+from graphport.ops.attention import Attention
 from graphport.ops.builder import Builder
-from graphport.ops.comparison import Not, Where
+from graphport.ops.comparison import Equal, Not, Where
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.matmul import MatMul
 from graphport.ops.normalization import LayerNormalization
-from graphport.ops.pytorch import dtype_of, length, number, says, vector
-from graphport.ops.reduction import ReduceMean
-from graphport.ops.reshape import Concat, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
-from graphport.ops.reshape.pnnx import repeat_interleave, transpose
+from graphport.ops.pytorch import DIALECT, bounded, called, dtype_of, length, number, says, seen, vector
+from graphport.ops.reduction import ReduceMax, ReduceMean
+from graphport.ops.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.reshape.pnnx_parts import repeat_interleave
+from graphport.ops.reshape.pnnx_shapes import transpose
 
 Answer = Value | tuple[Value, ...]
 
 
-def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | None) -> Value:
-    """How much each query attends to each key."""
+def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | None, *, may_hide: bool = False) -> Value:
+    """How much each query attends to each key; with `may_hide`, one that sees none attends to nothing."""
     scores = b(MatMul, b(Mul, query, b.like(query, scale)), transpose(b, key, -1, -2))
     if mask is None:
         return b(Softmax, scores)
     if dtype_of(mask) is DType.BOOL:
         mask = b(Where, mask, b.like(query, 0), b.like(query, -np.inf))
-    return b(Softmax, b(Add, scores, mask))
+    masked = b(Add, scores, mask)
+    if not may_hide:
+        return b(Softmax, masked)
+    largest = b(ReduceMax, masked, vector(b, [-1]))
+    return b(Where, b(Equal, largest, b.like(query, -np.inf)), b.like(query, 0), b(Softmax, masked))
 
 
 def _causal(b: Builder, query: Value, key: Value) -> Value:
     rows, columns = (length(b.dims(x), len(b.dims(x)) - 2) for x in (query, key))
+    bounded(rows * columns)
     return b.constant(np.tril(np.ones((rows, columns), bool)))
 
 
@@ -59,7 +67,17 @@ def scaled_dot_product_attention(
         key, value = (_spread(b, x, heads) for x in (key, value))
     factor = 1 / sqrt(length(b.dims(query), len(b.dims(query)) - 1)) if scale is None else float(number(scale))
     mask = _causal(b, query, key) if number(is_causal) else attn_mask
-    return b(MatMul, _scores(b, query, key, factor, mask), value)
+    may_hide = attn_mask is not None and _may_hide_a_query(attn_mask)
+    return b(MatMul, _scores(b, query, key, factor, mask, may_hide=may_hide), value)
+
+
+def _may_hide_a_query(mask: Value) -> bool:
+    """Whether a mask leaves a query nothing to attend to, as far as its numbers are at hand."""
+    array = seen(mask)
+    if array is None or not array.ndim:
+        return True
+    hidden = ~array if array.dtype == bool else np.isneginf(array)
+    return bool(hidden.all(axis=-1).any())
 
 
 def _spread(b: Builder, x: Value, heads: int) -> Value:
@@ -71,7 +89,7 @@ def _spread(b: Builder, x: Value, heads: int) -> Value:
 
 @says(
     "nn.MultiheadAttention",
-    ignores=("bias", "dropout", "kdim", "vdim", "add_bias_kv", "add_zero_attn", "is_causal"),
+    ignores=("bias", "dropout", "kdim", "vdim", "add_bias_kv", "is_causal"),
 )
 def multihead_attention(
     b: Builder,
@@ -85,6 +103,7 @@ def multihead_attention(
     key_padding_mask: Value | None = None,
     need_weights: Any = True,
     average_attn_weights: Any = True,
+    add_zero_attn: Any = False,
     **weights: Value,
 ) -> Answer:
     """Projections, attention in each head, and the projection of all heads together.
@@ -92,9 +111,9 @@ def multihead_attention(
     One operand is query, key and value; of two, the second is key and value.
     """
     del embed_dim, need_weights
-    if key_padding_mask is not None or "bias_k" in weights:
-        message = "keys that are padded or learnt"
-        raise UnsupportedError(message)
+    if attn_mask is not None and dtype_of(query) is DType.BOOL and dtype_of(attn_mask) is not DType.BOOL:
+        # pnnx calls the query the mask where the mask is logical: no query is.
+        query, attn_mask = attn_mask, query
     if key is None:
         key = query
     if value is None:
@@ -104,10 +123,20 @@ def multihead_attention(
     is_first = bool(number(batch_first)) and not is_alone
     operands = [b(Unsqueeze, x, vector(b, [0])) if is_alone else x for x in (query, key, value)]
     operands = [x if is_first or is_alone else b(Transpose, x, perm=(1, 0, 2)) for x in operands]
+    attn_mask, key_padding_mask = _told_apart(b, operands[0], operands[1], attn_mask, key_padding_mask)
     projected = _projected(b, operands, weights)
+    has_more = "bias_k" in weights or bool(number(add_zero_attn))
+    if has_more and (attn_mask is not None or key_padding_mask is not None):
+        message = "a mask together with keys that are added"
+        raise UnsupportedError(message)
+    if "bias_k" in weights:
+        added = (weights["bias_k"], weights["bias_v"])
+        projected[1:] = [_lengthened(b, x, more) for x, more in zip(projected[1:], added, strict=True)]
+    if number(add_zero_attn):
+        projected[1:] = [_lengthened(b, x, b.like(x, np.zeros((1, 1, 1)))) for x in projected[1:]]
     q, k, v = (_headed(b, x, heads) for x in projected)
     size = length(b.dims(q), 3)
-    scores = _scores(b, q, k, 1 / sqrt(size), _mask(b, attn_mask, heads))
+    scores = _scores(b, q, k, 1 / sqrt(size), _masks(b, query, attn_mask, key_padding_mask, heads))
     mixed = b(Transpose, b(MatMul, scores, v), perm=(0, 2, 1, 3))
     y = _linear(b, b(Reshape, mixed, vector(b, [0, 0, -1])), weights["out_proj_weight"], weights.get("out_proj_bias"))
     if is_alone:
@@ -118,6 +147,38 @@ def multihead_attention(
         return y
     seen = b(ReduceMean, scores, vector(b, [1]), keepdims=0) if number(average_attn_weights) else scores
     return y, b(Squeeze, seen, vector(b, [0])) if is_alone else seen
+
+
+def _lengthened(b: Builder, x: Value, more: Value) -> Value:
+    """A sequence with one more entry, the same for all items."""
+    shape = b(Concat, b(Shape, x, start=0, end=1), vector(b, [1]), b(Shape, x, start=2), axis=0)
+    return b(Concat, x, b(Expand, more, shape), axis=1)
+
+
+def _told_apart(
+    b: Builder, query: Value, key: Value, mask: Value | None, padding: Value | None
+) -> tuple[Value | None, Value | None]:
+    """The mask of places and that of padded keys: pnnx calls either the mask, and only their shapes tell."""
+    if mask is None or padding is not None or len(b.dims(mask)) != 2:
+        return mask, padding
+    rows, columns = b.dims(mask)
+    is_padding = rows != b.dims(query)[1] and (rows, columns) == (b.dims(key)[0], b.dims(key)[1])
+    return (None, mask) if is_padding else (mask, None)
+
+
+def _masks(b: Builder, query: Value, mask: Value | None, padding: Value | None, heads: int) -> Value | None:
+    """What is added to the scores."""
+    places = _mask(b, mask, heads)
+    if padding is None:
+        return places
+    wide = b(Unsqueeze, padding, vector(b, [1, 2]) if len(b.dims(padding)) > 1 else vector(b, [0, 1, 2]))
+    if dtype_of(wide) is DType.BOOL:
+        wide = b(Where, wide, b.like(query, -np.inf), b.like(query, 0))
+    if places is None:
+        return wide
+    if dtype_of(places) is DType.BOOL:
+        places = b(Where, places, b.like(query, 0), b.like(query, -np.inf))
+    return b(Add, places, wide)
 
 
 def _projected(b: Builder, operands: list[Value], weights: dict[str, Value]) -> list[Value]:
@@ -206,3 +267,40 @@ def transformer_encoder_layer(
     active = b(Gelu, hidden) if number(use_gelu) else b(Relu, hidden)
     y = b(Add, x, _linear(b, active, ffn_weight_2, ffn_bias_2))
     return y if is_before else second(y)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Attention.lift(DIALECT)
+def lift_attention(
+    b: Builder,
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_mask: Value | None = None,
+    *cache: Value | None,
+    is_causal: int = 0,
+    scale: float | None = None,
+    **attributes: Any,
+) -> Value | None:
+    """Of heads that are an axis of their own, without what was seen before."""
+    if any(cache) or any(attributes.values()) or b.count > 1 or len(b.dims(q)) != 4 or (is_causal and attn_mask):
+        return None
+    heads, groups = b.dims(q)[1], b.dims(k)[1]
+    if is_causal and b.dims(q)[2] != b.dims(k)[2]:
+        return None
+    fact = TensorFact(dtype_of(q), (*b.dims(q)[:3], b.dims(v)[3]))
+    return called(
+        b,
+        "F.scaled_dot_product_attention",
+        fact,
+        query=q,
+        key=k,
+        value=v,
+        attn_mask=attn_mask,
+        dropout_p=0.0,
+        is_causal=bool(is_causal),
+        scale=scale,
+        enable_gqa=None if heads == groups else True,
+    )

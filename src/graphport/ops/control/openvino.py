@@ -442,6 +442,9 @@ def lift_scan(
         _axis(axis, len(b.dims(operand)))
         for operand, axis in zip(operands[states:], scan_input_axes or (0,) * num_scan_inputs, strict=True)
     ]
+    if not any(value.uses for value in inner.inputs[states:]):
+        message = "a Scan whose body reads nothing of what it walks over: OpenVINO forgets how far it goes"
+        raise UnsupportedError(message)
     for value, operand, axis in zip(inner.inputs[states:], operands[states:], axes, strict=True):
         _take_axis_away(b, inner, value, operand, axis)
     ends: list[int] = []

@@ -6,16 +6,25 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.activation.ncnn import activated
 from graphport.ops.blobs import Layer, layer, lengths_of, numbers_of, rearranged, said
 from graphport.ops.builder import Builder
-from graphport.ops.convolution import Conv, ConvTranspose
+from graphport.ops.convolution import Conv, ConvTranspose, DeformConv
 from graphport.ops.convolution.transposed import transposed_window
 from graphport.ops.convolution.window import window
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.padding.pnnx import padded
 from graphport.ops.pytorch import dtype_of, length, vector
+from graphport.ops.quantization.ncnn import (
+    TERM,
+    integers_of,
+    rounded_operands,
+    rounded_result,
+    winograd_forbidden,
+)
 from graphport.ops.reshape import Reshape, Transpose
 
 _SAME = {-233: "SAME_UPPER", -234: "SAME_LOWER"}
@@ -56,27 +65,26 @@ def _with(count: int, *, is_grouped: bool, is_transposed: bool) -> Any:
     def convolution(at: Layer) -> Value:
         group = at.integer(7, 1) if is_grouped else 1
         made = _transposed if is_transposed else _convolved
-        return activated(at, made(at, count, group))
+        return rounded_result(at, activated(at, made(at, count, group)), 1 + bool(at.integer(5)))
 
     return convolution
 
 
 def _convolved(at: Layer, count: int, group: int) -> Value:
     b, maps = at.b, at.integer(0)
-    at.refuse(8, 19)
+    at.refuse(19, *([TERM] if count != _PLANE else []))
     kernel = _along(at, count, 1, 0)
     begin, end = _pads(at, count)
     area = 1
     for k in kernel:
         area *= k
-    weight = at.weight(0, [maps, at.count(0) // max(maps * area, 1), *kernel])
+    x, weight = _operands(at, [maps, at.count(0) // max(maps * area, 1), *kernel], group)
     bias = at.weight(1, [maps]) if at.integer(5) else None
     attributes: dict[str, Any] = {
         "strides": _along(at, count, 3),
         "dilations": _along(at, count, 2),
         "group": group if group > 1 else None,
     }
-    x = at.x
     if begin[0] in _SAME:
         slid = window(
             b.dims(x)[2:],
@@ -99,10 +107,19 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
     return b(Conv, x, weight, bias, **attributes)
 
 
+def _operands(at: Layer, shape: list[int], group: int) -> tuple[Value, Value]:
+    """The input and the weight of a convolution."""
+    term = at.integer(TERM)
+    if not term:
+        return at.x, at.weight(0, shape)
+    groups = 0 if "7" not in at.parameters else group if term % 100 == 1 else 1
+    return rounded_operands(at, shape, 1 + bool(at.integer(5)), groups)
+
+
 def _transposed(at: Layer, count: int, group: int) -> Value:
     """Weights are [group, outputs, inputs] there, and [group * inputs, outputs] in ONNX."""
     b, maps = at.b, at.integer(0)
-    at.refuse(8, 28)
+    at.refuse(TERM, 28)
     if any(at.integer(key) for key in (20, 21, 25)):
         message = "the lengths of the result are given"
         raise UnsupportedError(message)
@@ -162,11 +179,36 @@ def unfold(at: Layer) -> Value:
     return b(Reshape, y, vector(b, [0, channels * area, -1]))
 
 
+@layer("DeformableConv2D")
+def deformable(at: Layer) -> Value:
+    """Blobs are the picture, the offsets and, if there are three, the mask."""
+    b, maps = at.b, at.integer(0)
+    kernel = _along(at, 2, 1, 0)
+    begin, end = _pads(at, 2)
+    weight = at.weight(0, [maps, at.count(0) // max(maps * kernel[0] * kernel[1], 1), *kernel])
+    offset, mask = at.inputs[1], at.inputs[2] if len(at.inputs) > 2 else None
+    groups = length(b.dims(offset), 1) // (2 * kernel[0] * kernel[1])
+    y = b(
+        DeformConv,
+        at.x,
+        weight,
+        offset,
+        at.weight(1, [maps]) if at.integer(5) else None,
+        mask,
+        strides=_along(at, 2, 3),
+        dilations=_along(at, 2, 2),
+        pads=(*begin, *end),
+        offset_group=groups if groups > 1 else None,
+    )
+    return activated(at, y)
+
+
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _ENDINGS = {1: "1D", 2: "", 3: "3D"}
 _KERNEL, _DILATION, _STRIDE = (1, 11, 21), (2, 12, 22), (3, 13, 23)
 _BEGIN, _END = (4, 14, 24), (15, 16, 17)
+_PLANE = 2
 
 
 def parameters(keys: tuple[int, ...], numbers: Axes) -> dict[str, Any]:
@@ -206,10 +248,17 @@ def lift_conv(
     if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
         message = "padding that is not known, or takes away"
         raise UnsupportedError(message)
+    # Over other numbers of axes ncnn has no kernels for integers.
+    found = integers_of(x, w) if count == _PLANE else None
+    more: dict[str, Any] = {} if bias is None else {"w1": numbers_of(bias)}
+    if found is not None:
+        found = found if group == 1 else found.by_group(group)
+        more |= found.parameters(1 + (bias is not None), term=1 if group > 1 else 2)
+        more |= winograd_forbidden(found) if group == 1 else {}
     return said(
         b,
         f"{'ConvolutionDepthWise' if group > 1 else 'Convolution'}{_ENDINGS[count]}",
-        x,
+        x if found is None else found.x,
         p0=weight.shape[0],
         **parameters(_KERNEL, kernel),
         **parameters(_DILATION, dilations or (1,) * count),
@@ -219,8 +268,8 @@ def lift_conv(
         p5=int(bias is not None),
         p6=weight.count,
         p7=group if group > 1 else None,
-        w0=weight,
-        w1=None if bias is None else numbers_of(bias),
+        w0=weight if found is None else found.codes,
+        **more,
     )
 
 
@@ -284,5 +333,45 @@ def lift_conv_transpose(
         p7=group if group > 1 else None,
         **more,
         w0=turned,
+        w1=None if bias is None else numbers_of(bias),
+    )
+
+
+@DeformConv.lift("ncnn")
+def lift_deform_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    offset: Value,
+    bias: Value | None = None,
+    mask: Value | None = None,
+    *,
+    dilations: Axes | None = None,
+    group: int = 1,
+    kernel_shape: Axes | None = None,
+    offset_group: int = 1,
+    pads: Axes | None = None,
+    strides: Axes | None = None,
+) -> Value | None:
+    del kernel_shape
+    if group != 1 or offset_group != 1 or _checked(b, x, w) != _PLANE:
+        return None
+    weight, around = numbers_of(w), pads or (0, 0, 0, 0)
+    blobs = [x, offset, *([] if mask is None else [mask])]
+    fact = TensorFact(DType.FLOAT32, (1, weight.shape[0], *lengths_of(b, offset)[1:]))
+    return said(
+        b,
+        "DeformableConv2D",
+        *blobs,
+        fact=fact,
+        p0=weight.shape[0],
+        **parameters(_KERNEL, weight.shape[2:]),
+        **parameters(_DILATION, dilations or (1, 1)),
+        **parameters(_STRIDE, strides or (1, 1)),
+        **parameters(_BEGIN, around[:2]),
+        **parameters(_END, around[2:]),
+        p5=int(bias is not None),
+        p6=weight.count,
+        w0=weight,
         w1=None if bias is None else numbers_of(bias),
     )

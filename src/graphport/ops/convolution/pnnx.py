@@ -15,7 +15,7 @@ from graphport.ops.convolution.transposed import transposed_window
 from graphport.ops.convolution.window import window
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.padding.pnnx import padded
-from graphport.ops.pytorch import DIALECT, called, dtype_of, integers, length, number, says, vector, weight_of
+from graphport.ops.pytorch import DIALECT, bounded, called, dtype_of, integers, length, number, says, vector, weight_of
 from graphport.ops.reshape import Reshape, Squeeze, Unsqueeze
 
 _SIZES = ("in_channels", "out_channels", "kernel_size")
@@ -182,6 +182,7 @@ def unfold(b: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
     x, is_added = batched(b, input, 4)
     channels = length(b.dims(x), 1)
     area = height * width
+    bounded(area * area * channels)
     kernels = np.tile(np.eye(area).reshape(area, 1, height, width), (channels, 1, 1, 1))
     y = b(
         Conv,

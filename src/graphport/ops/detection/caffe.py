@@ -1,4 +1,4 @@
-"""Layers of Caffe's SSD fork: boxes that a detector starts from, and the detections that it ends with."""
+"""Layers of Caffe's forks for detectors: boxes to start from, regions to look into, and detections to end with."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dims import product
-from graphport.ops.arithmetic import Add, Exp, Min, Mul, Sub
+from graphport.core.dtypes import DType
+from graphport.ops.arithmetic import Add, Exp, Max, Min, Mul, Sub
+from graphport.ops.arithmetic.cast import Cast
 from graphport.ops.comparison import GreaterOrEqual, Where
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.detection.suppression import NonMaxSuppression
 from graphport.ops.indexing.gathering import Gather, GatherND
+from graphport.ops.indexing.slicing import Slice
 from graphport.ops.layers import Layer, layer
 from graphport.ops.reduction import ReduceMin, TopK
 from graphport.ops.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 Reals = tuple[float, ...]
+
+LARGEST_BOX = 1 << 16
+"""Pixels, or times, that a box to start from is less than."""
 
 MOST_PICTURES = 64
 """Pictures of a batch whose detections are told one after another."""
@@ -268,3 +274,113 @@ def _never_empty(at: Layer, rows: Value, batch: int) -> Value:
     shape = b(Concat, none, at.integers(batch, 7), axis=0)
     instead = b(Reshape, b(Expand, b.constant(blank[None]), shape), at.integers(-1, 7))
     return b(Concat, rows, instead, axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """The boxes that a layer of proposals puts on every place of a map."""
+
+    feat_stride: int = 16
+    base_size: int = 16
+    ratio: Reals = ()
+    scale: Reals = ()
+
+    def kinds(self) -> int:
+        """How many boxes a place has.
+
+        Raises:
+            ShapeError: they are none, or no boxes.
+        """
+        said = np.array([self.feat_stride, self.base_size, *self.ratio, *self.scale])
+        if not self.ratio or not self.scale or not ((said > 0) & (said < LARGEST_BOX)).all():
+            message = f"feat_stride {self.feat_stride}, base_size {self.base_size}, ratio {list(self.ratio)}"
+            remedy = f"positive numbers below {LARGEST_BOX}, one of each at least"
+            raise ShapeError(f"{message}, scale {list(self.scale)}", remedy)
+        return len(self.ratio) * len(self.scale)
+
+    def boxes(self) -> np.ndarray[Any, Any]:
+        """Corners of the boxes on the first place, by ratio and then by scale; corners are whole pixels within."""
+        ratio = np.array(self.ratio, np.float64)
+        width = np.floor(np.sqrt(self.base_size**2 / ratio) + 0.5)
+        height = np.floor(width * ratio + 0.5)
+        reach = [(np.outer(side, self.scale).reshape(-1) - 1) / 2 for side in (width, height)]
+        middle = (self.base_size - 1) / 2
+        return np.stack([middle - reach[0], middle - reach[1], middle + reach[0], middle + reach[1]], axis=-1)
+
+    def on(self, rows: int, columns: int) -> np.ndarray[Any, Any]:
+        """Corners of all boxes, row by row: [rows * columns * boxes, 4]."""
+        y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+        places = np.stack([x, y, x, y], axis=-1).reshape(-1, 1, 4) * self.feat_stride
+        return (places + self.boxes()).reshape(-1, 4).astype(np.float32)
+
+
+@layer("Proposal", "proposal_param", bottoms=3, said=Anchors)
+def proposal(
+    at: Layer,
+    *,
+    min_size: int = 16,
+    pre_nms_topn: int = 6000,
+    post_nms_topn: int = 300,
+    nms_thresh: float = 0.7,
+    **attributes: Any,
+) -> tuple[Value, ...]:
+    """The best regions of one picture that overlap little, [n, 5]: picture 0 and corners; and their scores, [n, 1]."""
+    said = Anchors(**attributes)
+    rows, columns = _whole(at.dims(0)[2:])
+    kinds = said.kinds()
+    count = at.bounded(4 * kinds * rows * columns) // 4
+    if at.dims(0)[:2] != (1, 2 * kinds) or at.dims(1) != (1, 4 * kinds, rows, columns):
+        message = f"{list(at.dims(0))} and {list(at.dims(1))} are not scores and offsets of {kinds} boxes a place"
+        raise ShapeError(message, "one picture; two scores and four offsets for each ratio and scale")
+    if min(pre_nms_topn, post_nms_topn) < 1:
+        message = f"pre_nms_topn is {pre_nms_topn}, post_nms_topn {post_nms_topn}"
+        raise ShapeError(message, "positive numbers")
+    boxes, sizes = _inside(at, _moved(at, said.on(rows, columns)), min_size)
+    scores = at.b(Slice, at.bottoms[0], at.integers(kinds), at.integers(2 * kinds), at.integers(1))
+    scores = at.b(Reshape, at.b(Transpose, scores, perm=(0, 2, 3, 1)), at.integers(count))
+    # A region that is too small is as bad as can be, but still one.
+    scores = at.b(Mul, scores, at.b(Cast, sizes, to=DType.FLOAT32))
+    scores, order = at.b.results(TopK, 2, scores, at.integers(min(pre_nms_topn, count)), axis=0)
+    boxes = at.b(Gather, boxes, order)
+    kept = _apart(at, boxes, scores, post_nms_topn, nms_thresh)
+    number = at.b(Expand, at.real(0), at.b(Concat, at.b(Shape, kept), at.integers(1), axis=0))
+    rois = at.b(Concat, number, at.b(Gather, boxes, kept), axis=1)
+    return rois, at.b(Unsqueeze, at.b(Gather, scores, kept), at.integers(1))
+
+
+def _moved(at: Layer, anchors: np.ndarray[Any, Any]) -> Value:
+    """The corners of `anchors`, [n, 4], moved and stretched by the second bottom; a pixel is part of its box."""
+    b = at.b
+    offsets = b(Reshape, b(Transpose, at.bottoms[1], perm=(0, 2, 3, 1)), at.integers(len(anchors), 4))
+    moves, stretches = b.results(Split, 2, offsets, axis=1, num_outputs=2)
+    size = anchors[:, 2:] - anchors[:, :2] + 1
+    extent = b.constant(size)
+    middle = b(Add, b(Mul, moves, extent), b.constant(anchors[:, :2] + size / 2))
+    reach = b(Mul, b(Mul, b(Exp, stretches), extent), at.real(0.5))
+    return b(Concat, b(Sub, middle, reach), b(Add, middle, reach), axis=1)
+
+
+def _inside(at: Layer, boxes: Value, min_size: int) -> tuple[Value, Value]:
+    """`boxes` cut off at the edges of the picture that the third bottom tells of, and which are large enough, [n]."""
+    b = at.b
+    info = b(Reshape, at.bottoms[2], at.integers(-1))
+    last = b(Sub, b(Gather, info, at.integers(1, 0, 1, 0)), at.real(1))
+    boxes = b(Max, b(Min, boxes, last), at.real(0))
+    lower, upper = b.results(Split, 2, boxes, axis=1, num_outputs=2)
+    sizes = b(Add, b(Sub, upper, lower), at.real(1))
+    least = b(Mul, b(Gather, info, at.integers(2)), at.real(min_size))
+    return boxes, b(GreaterOrEqual, b(ReduceMin, sizes, at.integers(1), keepdims=0), least)
+
+
+def _apart(at: Layer, boxes: Value, scores: Value, count: int, overlap: float) -> Value:
+    """Which of `boxes`, the best first, are left where they overlap; a pixel is part of its box: [n]."""
+    b = at.b
+    whole = b(Add, boxes, b.constant(np.array([0, 0, 1, 1], np.float32)))
+    picks = b(
+        NonMaxSuppression,
+        b(Unsqueeze, whole, at.integers(0)),
+        b(Unsqueeze, scores, at.integers(0, 1)),
+        at.integers(count),
+        at.real(overlap),
+    )
+    return b(Gather, picks, b.constant(np.int64(2)), axis=1)

@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.arithmetic import Add
+from graphport.ops.arithmetic import Add, Max
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.detection import openvino_anchors as openvino_anchors  # noqa: PLC0414  registers its rules
+from graphport.ops.detection import openvino_classes as openvino_classes  # noqa: PLC0414  registers its rules
+from graphport.ops.detection import openvino_priors as openvino_priors  # noqa: PLC0414  registers its rules
+from graphport.ops.detection import openvino_proposals as openvino_proposals  # noqa: PLC0414  registers its rules
+from graphport.ops.detection import openvino_pyramid as openvino_pyramid  # noqa: PLC0414  registers its rules
+from graphport.ops.detection import openvino_rotated as openvino_rotated  # noqa: PLC0414  registers its rules
+from graphport.ops.detection import openvino_ssd as openvino_ssd  # noqa: PLC0414  registers its rules
 from graphport.ops.detection import openvino_yolo as openvino_yolo  # noqa: PLC0414  registers its rules
+from graphport.ops.detection.openvino_boxes import told
+from graphport.ops.detection.openvino_soft import softly
 from graphport.ops.indexing import Gather, GatherND, Slice
 from graphport.ops.inner import say, says
 from graphport.ops.operands import as_int64, as_vector, cast, dtype_of, real, scalar, vector
+from graphport.ops.pooling import MaxPool
 from graphport.ops.reduction import TopK
 from graphport.ops.reshape import Concat, Shape, Unsqueeze
 
@@ -34,12 +44,17 @@ def _suppressed(
     box_encoding: str,
 ) -> Value:
     """Batch, class and number of each box that is kept; what is not given is 0."""
-    count = b.constant(np.zeros(1, np.int64)) if most is None else as_vector(b, most)
-    limits = [
-        scalar(b, 0.0, DType.FLOAT32) if limit is None else cast(b, limit, DType.FLOAT32) for limit in (overlap, least)
-    ]
+    limits = _limits(b, most, overlap, least)
     corners, marks = (cast(b, each, DType.FLOAT32) for each in (boxes, scores))
-    return b(NonMaxSuppression, corners, marks, count, *limits, center_point_box=int(box_encoding == "center"))
+    return b(NonMaxSuppression, corners, marks, *limits, center_point_box=int(box_encoding == "center"))
+
+
+def _limits(b: Builder, most: Value | None, overlap: Value | None, least: Value | None) -> tuple[Value, Value, Value]:
+    count = b.constant(np.zeros(1, np.int64)) if most is None else as_vector(b, most)
+    first, second = (
+        scalar(b, 0.0, DType.FLOAT32) if limit is None else cast(b, limit, DType.FLOAT32) for limit in (overlap, least)
+    )
+    return count, first, second
 
 
 def _sorted(b: Builder, kept: Value, marks: Value) -> tuple[Value, Value]:
@@ -87,9 +102,14 @@ def suppression_9(
     output_type: DType = DType.INT64,
 ) -> tuple[Value, ...]:
     """Boxes worth keeping, their batches, classes and scores, and how many there are."""
-    if soft_sigma is not None and real(soft_sigma) != 0:
-        message = "a suppression that lowers scores instead"
+    sigma = 0.0 if soft_sigma is None else real(soft_sigma)
+    if sigma is None:
+        message = "whether scores are lowered, which is not known before a run"
         raise UnsupportedError(message)
+    if sigma > 0:
+        count, _, floor = _limits(b, most, overlap, least)
+        found, places = softly(b, boxes, scores, (count, floor), sigma, is_center=box_encoding == "center")
+        return told(b, found, places, dtype_of(scores), output_type, is_sorted=sort_result_descending)[: b.count]
     kept = _suppressed(b, boxes, scores, most, overlap, least, box_encoding)
     marks = b(GatherND, scores, kept)
     if sort_result_descending:
@@ -161,24 +181,30 @@ def roi_align(
     mode: str,
     aligned_mode: str = "asymmetric",
 ) -> Value:
-    """Each region as a grid of cells, with the mean of what is sampled in them."""
-    if mode != "avg":
-        message = "the largest of what is sampled, which OpenVINO does not take as ONNX does"
+    """Each region as a grid of cells, with the mean of what is sampled in them, or the largest that is not below 0."""
+    if mode != "avg" and sampling_ratio == 0:
+        message = "the largest of samples that are more for larger regions"
         raise UnsupportedError(message)
     if aligned_mode == "half_pixel":
         rois = b(Add, rois, b.like(rois, 0.5))
-    return b(
+    # The largest is taken of samples here, of their parts in ONNX: so each sample is a cell of its own first.
+    finer = 1 if mode == "avg" else sampling_ratio
+    found = b(
         RoiAlign,
         x,
         rois,
         as_int64(b, batches),
         coordinate_transformation_mode="output_half_pixel" if aligned_mode == "asymmetric" else "half_pixel",
-        mode=mode,
-        output_height=pooled_h,
-        output_width=pooled_w,
-        sampling_ratio=sampling_ratio,
+        mode="avg",
+        output_height=pooled_h * finer,
+        output_width=pooled_w * finer,
+        sampling_ratio=sampling_ratio if mode == "avg" else 1,
         spatial_scale=spatial_scale,
     )
+    if mode == "avg":
+        return found
+    sides = (finer, finer)
+    return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), b.like(found, 0))
 
 
 @RoiAlign.lift("openvino")

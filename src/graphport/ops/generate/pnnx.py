@@ -14,9 +14,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.generate import Constant, ConstantOfShape, Range, constant_value
-from graphport.ops.pytorch import DIALECT, DTYPES, Scalar, called, dtype_of, named_dtype, number, says, static
+from graphport.ops.pytorch import DIALECT, DTYPES, Scalar, bounded, called, dtype_of, named_dtype, number, says, static
 from graphport.ops.reshape import Shape
-from graphport.ops.reshape.pnnx import lengths
+from graphport.ops.reshape.pnnx_shapes import lengths
 
 _IGNORED = ("device", "layout", "pin_memory", "requires_grad", "memory_format", "names")
 _REAL = DType.FLOAT32
@@ -90,6 +90,7 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
     known = [_known(each) for each in bounds]
     if not any(isinstance(each, Value) for each in known):
         wanted = _dtype(dtype, DType.INT64 if all(isinstance(each, int) for each in known) else _REAL)
+        bounded(int(abs((known[1] - known[0]) / known[2])))
         return b.constant(np.arange(*known).astype(wanted.numpy), wanted)
     wanted = _dtype(dtype, DType.INT64)
     if wanted is not DType.INT64:
@@ -119,6 +120,7 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) ->
 def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
     rows = int(number(n))
+    bounded(rows * (rows if m is None else int(number(m))))
     return b.constant(np.eye(rows, rows if m is None else int(number(m))).astype(wanted.numpy), wanted)
 
 

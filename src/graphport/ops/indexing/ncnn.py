@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
-from graphport.ops.blobs import NONE, Layer, blob_axis, layer, lengths_of, said
+from graphport.ops.blobs import (
+    NONE,
+    Layer,
+    batch_of,
+    blob_axis,
+    folded,
+    laid,
+    layer,
+    numbers_of,
+    placed,
+    reshaped,
+    said,
+    settled,
+)
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.indexing import Gather, Slice
-from graphport.ops.indexing.pnnx import flip as flipped
+from graphport.ops.indexing.pnnx_slices import flip as flipped
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.pytorch import dtype_of, length, vector
 
@@ -68,7 +83,7 @@ def lift_slice(
     b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value | None:
     """Every entry from place to place."""
-    lengths = lengths_of(b, data)
+    lengths, dims, batch = laid(b, data), b.dims(data), batch_of(data)
     found = [constant_numbers(each) for each in (starts, ends)]
     by = None if steps is None else constant_numbers(steps)
     if None in found or (steps is not None and (by is None or any(step != 1 for step in by))):
@@ -79,9 +94,102 @@ def lift_slice(
         return None
     begin: list[int] = []
     stop: list[int] = []
+    where: list[int] = []
+    shape = list(dims)
     for place, p, q in zip(places, first, last, strict=True):
-        start, end, _ = slice(p, q).indices(lengths[blob_axis(place, len(lengths) + 1)])
+        axis = place % len(dims)
+        extent = dims[axis]
+        start, end, _ = slice(p, q).indices(extent if isinstance(extent, int) else 1)
+        if axis == batch:
+            if (start, end) != (0, 1):
+                return None
+            continue
+        shape[axis] = max(end - start, 0)
         begin.append(start)
         stop.append(end)
-    where = tuple(blob_axis(place, len(lengths) + 1) for place in places)
-    return said(b, "Crop", data, p9=tuple(begin), p10=tuple(stop), p11=where)
+        where.append(blob_axis(axis, len(dims), batch))
+    if 0 in shape or not lengths:
+        return None
+    fact = TensorFact(dtype_of(data), tuple(shape))
+    if not where:
+        return said(b, "Noop", data)
+    return settled(b, said(b, "Crop", data, fact=fact, p9=tuple(begin), p10=tuple(stop), p11=tuple(where)), batch)
+
+
+_MOST_PIECES = 64
+"""Runs of places that are cut out one by one."""
+
+
+@Gather.lift("ncnn")
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
+    """Rows of a table that is a weight; or runs of places that are known, cut out and put together."""
+    dims, known = b.dims(data), constant_numbers(indices)
+    if folded(data) is not None and known is None:
+        return _looked_up(b, data, indices) if axis % len(dims) == 0 and len(dims) == 2 else None
+    if known is None or len(b.dims(indices)) > 1 or folded(data) is not None:
+        return None
+    laid(b, data)
+    place, batch = axis % len(dims), batch_of(data)
+    extent = dims[place]
+    if not isinstance(extent, int):
+        return None
+    runs = _runs([int(n) % extent for n in known])
+    if len(runs) > _MOST_PIECES or not runs:
+        return None
+    is_scalar = not b.dims(indices)
+    kept = (*dims[:place], *([] if is_scalar else [len(known)]), *dims[place + 1 :])
+    fact = TensorFact(dtype_of(data), kept)
+    if place == batch:
+        return _without_batch(b, data, fact, is_scalar=is_scalar, count=len(known))
+    y = _pieces(b, data, runs, blob_axis(place, len(dims), batch), place)
+    left = batch if batch is None or not is_scalar else batch - (batch > place)
+    if not is_scalar:
+        y.fact = fact
+        return settled(b, y, batch)
+    lengths = [n for a, n in enumerate(kept) if a != left and isinstance(n, int)]
+    shaped_ = reshaped(b, y, lengths)
+    shaped_.fact = fact
+    return settled(b, shaped_, left)
+
+
+def _without_batch(b: Builder, x: Value, fact: TensorFact, *, is_scalar: bool, count: int) -> Value | None:
+    """The only item of the batch: the blob is that already."""
+    if count != 1:
+        return None
+    y = said(b, "Noop", x, fact=fact)
+    return settled(b, y, None if is_scalar else batch_of(x))
+
+
+def _runs(places: list[int]) -> list[tuple[int, int]]:
+    """Places that follow each other, as their first one and the one behind the last."""
+    runs: list[tuple[int, int]] = []
+    for place in places:
+        if runs and runs[-1][1] == place:
+            runs[-1] = (runs[-1][0], place + 1)
+        else:
+            runs.append((place, place + 1))
+    return runs
+
+
+def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], axis: int, place: int) -> Value:
+    dims = b.dims(x)
+    parts: list[Value] = []
+    for start, end in runs:
+        fact = TensorFact(dtype_of(x), (*dims[:place], end - start, *dims[place + 1 :]))
+        part = said(b, "Crop", x, fact=fact, p9=(start,), p10=(end,), p11=(axis,))
+        parts.append(placed(b, part, batch_of(x)))
+    if len(parts) == 1:
+        return parts[0]
+    total = sum(end - start for start, end in runs)
+    fact = TensorFact(dtype_of(x), (*dims[:place], total, *dims[place + 1 :]))
+    return placed(b, said(b, "Concat", *parts, fact=fact, p0=axis), batch_of(x))
+
+
+def _looked_up(b: Builder, table: Value, indices: Value) -> Value | None:
+    """Places are kept as integers, and those below 0 become 0 in ncnn."""
+    laid(b, indices)
+    rows, width = numbers_of(table).shape
+    if len(laid(b, indices)) != 1 or batch_of(indices) != 0:
+        return None
+    fact = TensorFact(DType.FLOAT32, (*b.dims(indices), width))
+    return said(b, "Embed", indices, fact=fact, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))

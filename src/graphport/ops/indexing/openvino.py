@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.arithmetic import Add, Div, Mod, Neg, Sub
+from graphport.ops.arithmetic import Div, Mod, Neg, Sub
 from graphport.ops.arithmetic.openvino import said_cast
-from graphport.ops.comparison import Equal, Greater, GreaterOrEqual, Less, Where
-from graphport.ops.declare import ShapeError, lower
+from graphport.ops.comparison import Greater, GreaterOrEqual, Less, Where
+from graphport.ops.declare import lower
 from graphport.ops.generate import Range
 from graphport.ops.indexing import (
     Compress,
@@ -29,6 +28,7 @@ from graphport.ops.indexing import (
     Unique,
 )
 from graphport.ops.indexing import openvino_bags as openvino_bags  # noqa: PLC0414  registers its rules
+from graphport.ops.indexing import openvino_brackets as openvino_brackets  # noqa: PLC0414  registers its rules
 from graphport.ops.indexing import openvino_decoders as openvino_decoders  # noqa: PLC0414  registers its rules
 from graphport.ops.inner import said_reshape, say, says
 from graphport.ops.operands import (
@@ -50,8 +50,6 @@ from graphport.ops.reshape import Concat, Expand, Identity, Reshape, Shape, Size
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -256,119 +254,6 @@ def lift_slice(
     return b.word("opset8.Slice", data, starts, ends, steps, *([] if axes is None else [axes]))
 
 
-@lower("openvino", "opset1.StridedSlice")
-def strided_slice(
-    b: Builder,
-    data: Value,
-    begin: Value,
-    end: Value,
-    strides: Value | None = None,
-    *,
-    begin_mask: tuple[int, ...],
-    end_mask: tuple[int, ...],
-    new_axis_mask: tuple[int, ...] = (),
-    shrink_axis_mask: tuple[int, ...] = (),
-    ellipsis_mask: tuple[int, ...] = (),
-) -> Value:
-    """A slice as Python's brackets have it: ends left out, new axes, single entries, an ellipsis."""
-    (count,) = sizes(b.dims(begin), "how many axes are sliced")
-    steps = (1,) * count if strides is None else needed(strides, "strides")
-    marks = [(*mask, *[0] * count)[:count] for mask in (new_axis_mask, shrink_axis_mask, ellipsis_mask)]
-    entries = _entries(len(b.dims(data)), count, *marks)
-    cut = [entry for entry in entries if entry.kind in ("slice", "shrink")]
-    if cut:
-        starts = _ends(b, begin, cut, [_begin(entry, begin_mask, steps) for entry in cut])
-        stops = _stops(b, begin, end, cut, end_mask, steps)
-        strides_of = [1 if entry.kind == "shrink" else steps[entry.place] for entry in cut]
-        data = b(Slice, data, starts, stops, vector(b, [entry.axis for entry in cut]), vector(b, strides_of))
-    dropped = [entry.axis for entry in cut if entry.kind == "shrink"]
-    if dropped:
-        data = b(Squeeze, data, vector(b, dropped))
-    left = [entry.kind for entry in entries if entry.kind != "shrink"]
-    added = [axis for axis, kind in enumerate(left) if kind == "new"]
-    if added:
-        return b(Unsqueeze, data, vector(b, added))
-    return data if cut else b(Identity, data)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What stands for one axis between the brackets: `place` there, `axis` of the data."""
-
-    kind: Literal["slice", "shrink", "new", "keep"]
-    axis: int
-    place: int
-
-
-def _entries(rank: int, count: int, adds: Sequence[int], shrinks: Sequence[int], gaps: Sequence[int]) -> list[Entry]:
-    """Entries in the order of the result's axes; an ellipsis, or the end, stands for the axes that nobody names.
-
-    Raises:
-        ShapeError: there are more entries than axes.
-    """
-    named = sum(1 for place in range(count) if not gaps[place] and not adds[place])
-    if named > rank:
-        message = f"{named} axes are sliced of {rank}"
-        raise ShapeError(message)
-    found: list[Entry] = []
-    axis = 0
-    for place in range(count):
-        if gaps[place]:
-            found += [Entry("keep", axis + i, place) for i in range(rank - named)]
-            axis += rank - named
-        elif adds[place]:
-            found.append(Entry("new", axis, place))
-        else:
-            found.append(Entry("shrink" if shrinks[place] else "slice", axis, place))
-            axis += 1
-    return [*found, *(Entry("keep", i, count) for i in range(axis, rank))]
-
-
-def _begin(entry: Entry, mask: Sequence[int], steps: Sequence[int]) -> int | None:
-    """Where an entry starts that the mask leaves out; `None` for one that the operand says."""
-    if entry.place >= len(mask) or not mask[entry.place]:
-        return None
-    return _LAST if entry.kind == "slice" and steps[entry.place] < 0 else 0
-
-
-def _ends(b: Builder, operand: Value, cut: Sequence[Entry], fixed: Sequence[int | None]) -> Value:
-    """One end of each entry: fixed, or from the operand."""
-    known = integers(operand)
-    if known is not None:
-        return vector(b, [known[entry.place] if own is None else own for entry, own in zip(cut, fixed, strict=True)])
-    said = b(Gather, as_int64(b, operand), vector(b, [entry.place for entry in cut]))
-    if all(own is None for own in fixed):
-        return said
-    mask = b.constant(np.array([own is not None for own in fixed]))
-    return b(Where, mask, vector(b, [own or 0 for own in fixed]), said)
-
-
-def _stops(
-    b: Builder, begin: Value, end: Value, cut: Sequence[Entry], mask: Sequence[int], steps: Sequence[int]
-) -> Value:
-    """Where each entry ends; a single one behind where it begins."""
-    fixed = [
-        None if entry.place >= len(mask) or not mask[entry.place] else (_FIRST if steps[entry.place] < 0 else _LAST)
-        for entry in cut
-    ]
-    if not any(entry.kind == "shrink" for entry in cut):
-        return _ends(b, end, cut, fixed)
-    known, starts = integers(end), integers(begin)
-    if known is None or starts is None:
-        stops = _ends(b, end, cut, fixed)
-        starts_of = b(Gather, as_int64(b, begin), vector(b, [entry.place for entry in cut]))
-        is_last = b(Equal, starts_of, vector(b, [-1]))
-        behind = b(Where, is_last, vector(b, [_LAST]), b(Add, starts_of, vector(b, [1])))
-        return b(Where, b.constant(np.array([entry.kind == "shrink" for entry in cut])), behind, stops)
-    found: list[int] = []
-    for entry, own in zip(cut, fixed, strict=True):
-        if entry.kind == "shrink":
-            found.append(_LAST if starts[entry.place] == -1 else starts[entry.place] + 1)
-        else:
-            found.append(known[entry.place] if own is None else own)
-    return vector(b, found)
-
-
 @lower("openvino", "opset15.SliceScatter")
 def slice_scatter(
     b: Builder, data: Value, updates: Value, start: Value, stop: Value, step: Value, axes: Value | None = None
@@ -428,6 +313,13 @@ def lift_non_zero(b: Builder, x: Value) -> Lifted:
     return b.word("opset3.NonZero", x)
 
 
+def _hot_in(dtype: DType) -> DType:
+    """A type that holds every number of `dtype`, in which runtimes know `OneHot`."""
+    if dtype in (DType.FLOAT16, DType.BFLOAT16):
+        return DType.FLOAT32
+    return DType.INT64 if dtype.kind in "biu" and dtype is not DType.UINT64 else dtype
+
+
 @lower("openvino", "opset1.OneHot")
 @lower("openvino", "opset16.OneHot")
 def one_hot(
@@ -447,7 +339,14 @@ def one_hot(
         # ONNX counts them from the end: they go behind it.
         places = b(Where, b(Less, places, b.like(places, 0)), count, places)
     ends = [as_vector_of(b, off), as_vector_of(b, on)]
-    return b(OneHot, places, count, b(Concat, *ends, axis=0), axis=axis)
+    dtype = dtype_of(on)
+    # Runtimes know this operator in few types.
+    values = cast(b, b(Concat, *ends, axis=0), _hot_in(dtype))
+    if b.dims(places):
+        return cast(b, b(OneHot, places, count, values, axis=axis), dtype)
+    # ONNX has no hot place of a number alone, only of a vector.
+    line = b(OneHot, b(Unsqueeze, places, vector(b, [0])), count, values, axis=-1)
+    return cast(b, b(Squeeze, line, vector(b, [0])), dtype)
 
 
 def as_vector_of(b: Builder, value: Value) -> Value:

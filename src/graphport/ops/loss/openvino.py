@@ -10,6 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.arithmetic.openvino import said_cast
 from graphport.ops.inner import say
 from graphport.ops.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from graphport.ops.loss import openvino_sequences as openvino_sequences  # noqa: PLC0414  registers its rules
 from graphport.ops.operands import dtype_of, vector
 
 if TYPE_CHECKING:

@@ -117,8 +117,9 @@ def qgemm(
     transB: int = 0,
 ) -> Value:
     """Gemm of integers plus a bias in steps of both scales; integers again where there is a scale for them."""
-    only("weights of one scale", holds=b.dims(y_scale) in ((), (1,)))
-    left, right = real(b, x, x_scale, x_zero_point), real(b, y, y_scale, y_zero_point)
+    only("weights of one scale, or one for each column", holds=len(b.dims(y_scale)) < 2)
+    left = real(b, x, x_scale, x_zero_point)
+    right = b(DequantizeLinear, y, y_scale, y_zero_point, axis=0 if transB else 1)
     product = b(Gemm, left, right, alpha=alpha, transA=transA, transB=transB)
     if z is not None:
         step = b(Mul, b(Mul, x_scale, y_scale), b.like(x_scale, alpha))

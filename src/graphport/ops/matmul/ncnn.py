@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
@@ -9,26 +11,44 @@ from graphport.ir.graph import Value
 from graphport.ops.activation.ncnn import activated
 from graphport.ops.arithmetic import Add, Mul
 from graphport.ops.arithmetic.ncnn import aligned, both
-from graphport.ops.blobs import Layer, blob, folded, layer, lengths_of, numbers_of, rearranged, said
+from graphport.ops.blobs import (
+    Layer,
+    batch_of,
+    folded,
+    laid,
+    layer,
+    numbers_of,
+    placed,
+    rearranged,
+    refuse_constants,
+    said,
+    settled,
+    stretched,
+)
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.matmul import Gemm, MatMul
+from graphport.ops.quantization.ncnn import TERM, Integers, integers_of, rounded_operands
 from graphport.ops.reshape import Flatten, Transpose
+from graphport.ops.shapes import broadcast
 
 
 @layer("InnerProduct")
 def inner_product(at: Layer) -> Value:
     """Of a matrix, each row; of other blobs, all elements."""
     b, outputs = at.b, at.integer(0)
-    at.refuse(8)
-    inputs = at.count(0) // max(outputs, 1)
-    weight = at.weight(0, [outputs, inputs])
-    bias = at.weight(1, [outputs]) if at.integer(1) else None
+    inputs, has_bias = at.count(0) // max(outputs, 1), bool(at.integer(1))
+    bias = at.weight(1, [outputs]) if has_bias else None
     dims = b.dims(at.x)
-    if len(dims) == 3 and dims[2] == inputs:
-        y = b(MatMul, at.x, b(Transpose, weight, perm=(1, 0)))
+    has_rows = len(dims) == 3 and dims[2] == inputs
+    if at.integer(TERM):
+        given, weight = rounded_operands(at, [outputs, inputs], 1 + has_bias, is_turned=has_rows)
+    else:
+        given, weight = at.x, at.weight(0, [outputs, inputs])
+    if has_rows:
+        y = b(MatMul, given, weight if at.integer(TERM) else b(Transpose, weight, perm=(1, 0)))
         return activated(at, y if bias is None else b(Add, y, bias))
-    x = at.x if len(dims) == 2 else b(Flatten, at.x)
+    x = given if len(dims) == 2 else b(Flatten, given)
     return activated(at, b(Gemm, x, weight, bias, transB=1))
 
 
@@ -96,15 +116,18 @@ def lift_gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value | None:
-    """A vector through a matrix; what is added is one number for each output, or another blob."""
+    """Vectors through a matrix; what is added is one number for each output, or another blob."""
     if transA or len(b.dims(a)) != 2:
         return None
-    lengths_of(b, a)
+    laid(b, a)
     weight = _matrix(b_, is_turned=bool(transB), factor=alpha)
     bias = None
-    if c is not None and folded(c) is not None and numbers_of(c).count == weight[1]:
+    if c is not None and folded(c) is not None and numbers_of(c).count == weight[1] and len(b.dims(c)) < 3:
         bias = rearranged(c, lambda array: array.reshape(-1) * beta, [weight[1]])
-    y = _product(b, a, weight[0], weight[1], bias)
+        if list(numbers_of(c).shape) not in ([weight[1]], [1, weight[1]]):
+            return None
+    found = integers_of(a, b_, axis=0 if transB else 1) if alpha == 1 else None
+    y = _product(b, a, weight[0], weight[1], bias, found)
     if c is None or bias is not None:
         return y
     return both(b, 0, y, c if beta == 1 else both(b, 2, c, b.like(c, beta)))
@@ -119,29 +142,51 @@ def _matrix(value: Value, *, is_turned: bool, factor: float = 1.0) -> tuple[Stor
     return rearranged(value, lambda array: (array if is_turned else array.T) * factor, [rows, columns]), rows
 
 
-def _product(b: Builder, x: Value, weight: Storage, outputs: int, bias: Storage | None = None) -> Value:
+def _product(
+    b: Builder,
+    x: Value,
+    weight: Storage,
+    outputs: int,
+    bias: Storage | None = None,
+    found: Integers | None = None,
+) -> Value:
     fact = TensorFact(DType.FLOAT32, (*b.dims(x)[:-1], outputs))
-    return said(
+    more: dict[str, Any] = {} if bias is None else {"w1": bias}
+    if found is not None:
+        more |= found.parameters(1 + (bias is not None))
+    y = said(
         b,
         "InnerProduct",
-        x,
+        x if found is None else found.x,
         fact=fact,
         p0=outputs,
         p1=int(bias is not None),
         p2=weight.count,
-        w0=weight,
-        w1=bias,
+        w0=weight if found is None else found.codes,
+        **more,
     )
+    return placed(b, y, batch_of(x))
 
 
 @MatMul.lift("ncnn")
 def lift_matmul(b: Builder, a: Value, b_: Value) -> Value | None:
     """By a constant matrix, a layer with weights; of two blobs, one of their last two axes."""
-    if folded(a) is None and folded(b_) is not None and len(b.dims(b_)) == 2 and len(b.dims(a)) in (2, 3):
-        lengths_of(b, a)
-        return _product(b, a, *_matrix(b_, is_turned=False))
     ranks = len(b.dims(a)), len(b.dims(b_))
     if min(ranks) < 2:
         return None
-    rank = max(*ranks) - 1
-    return said(b, "MatMul", blob(b, a, rank), blob(b, b_, rank)) if rank > 1 else None
+    if folded(a) is None and folded(b_) is not None and ranks[1] == 2:
+        lengths, batch = laid(b, a), batch_of(a)
+        if len(lengths) < 3 and batch != ranks[0] - 1:
+            return _product(b, a, *_matrix(b_, is_turned=False), found=integers_of(a, b_, axis=1))
+    blobs, batch = _stacked(b, a, b_)
+    fact = TensorFact(DType.FLOAT32, (*broadcast(b.dims(a)[:-2], b.dims(b_)[:-2]), b.dims(a)[-2], b.dims(b_)[-1]))
+    return settled(b, said(b, "MatMul", *blobs, fact=fact), batch)
+
+
+def _stacked(b: Builder, x: Value, y: Value) -> tuple[list[Value], int | None]:
+    """The blobs of two stacks of matrices, and the axis of the result that they lack: none of the last two."""
+    refuse_constants(x, y)
+    rank = max(len(b.dims(x)), len(b.dims(y)))
+    padded = [[1] * (rank - len(b.dims(each))) + list(b.dims(each)) for each in (x, y)]
+    batch = next((axis for axis in range(rank - 2) if all(own[axis] == 1 for own in padded)), None)
+    return [stretched(b, each, own, batch) for each, own in zip((x, y), padded, strict=True)], batch

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic import Add, Mul, Sub
 from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.indexing import Gather
-from graphport.ops.matmul import Gemm, MatMul
+from graphport.ops.matmul import Det, Gemm, MatMul
 from graphport.ops.pytorch import DIALECT, axis_of, called, dtype_of, integers, length, number, says, vector, weight_of
 from graphport.ops.reduction import Einsum, ReduceSum
 from graphport.ops.reshape import Reshape, Transpose, Unsqueeze
+
+_MOST_FACTORS = 64
 
 
 @says("nn.Linear", "F.linear", "aten::linear", ignores=("in_features", "out_features"))
@@ -76,6 +80,26 @@ def addbmm(b: Builder, input: Value, batch1: Value, batch2: Value, beta: Any = 1
 @says("torch.outer", "torch.ger", "aten::outer", "aten::ger")
 def outer(b: Builder, input: Value, vec2: Value) -> Value:
     return b(Mul, b(Unsqueeze, input, vector(b, [1])), b(Unsqueeze, vec2, vector(b, [0])))
+
+
+@says("torch.linalg.multi_dot", "aten::linalg_multi_dot", "torch.chain_matmul", "aten::chain_matmul")
+def multi_dot(b: Builder, *tensors: Value) -> Value:
+    """Products from the left."""
+    return reduce(lambda x, y: b(MatMul, x, y), tensors)
+
+
+@says("torch.linalg.matrix_power", "aten::linalg_matrix_power", "torch.matrix_power", "aten::matrix_power")
+def matrix_power(b: Builder, input: Value, n: Any) -> Value:
+    count = int(number(n))
+    if not 1 <= count <= _MOST_FACTORS:
+        message = f"a matrix to the power of {count}"
+        raise UnsupportedError(message)
+    return reduce(lambda x, _: b(MatMul, x, input), range(count - 1), input)
+
+
+@says("torch.det", "aten::det", "torch.linalg.det", "aten::linalg_det")
+def det(b: Builder, input: Value) -> Value:
+    return b(Det, input)
 
 
 @says("torch.addr", "aten::addr")

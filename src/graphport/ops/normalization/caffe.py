@@ -31,7 +31,10 @@ def batch_norm(
     eps: float = 1e-5,
     scale_bias: bool = False,
 ) -> Value:
-    """Mean and variance are stored as sums, with the factor that they are to be divided by as third blob."""
+    """Mean and variance are stored as sums, with the factor that they are to be divided by as third blob.
+
+    With `scale_bias`, scale and bias are the last two blobs; of four, none is a factor.
+    """
     del moving_average_fraction
     dims = at.dims()
     channels: Dim = dims[1] if len(dims) > 1 else 1
@@ -39,12 +42,13 @@ def batch_norm(
         axes = [axis for axis in range(len(dims)) if axis != 1]
         y = _standardized(at, at.x, axes, eps)
         return _scaled_and_shifted(at, y, channels) if scale_bias else y
-    mean, variance = (_statistics(at, index, channels) for index in (0, 1))
+    is_divided = not (scale_bias and len(at.blobs) == 4)
+    mean, variance = (_statistics(at, index, channels, is_divided=is_divided) for index in (0, 1))
     if len(dims) < 2:
         y = at.b(Div, at.b(Sub, at.x, mean), at.b(Sqrt, at.b(Add, variance, at.real(eps))))
         return _scaled_and_shifted(at, y, channels) if scale_bias else y
     if scale_bias:
-        scale, bias = at.blob(3, (channels,), "scale"), at.blob(4, (channels,), "bias")
+        scale, bias = _scale_and_bias(at, channels)
     else:
         count = at.b.dims(mean)[0]
         if not isinstance(count, int):
@@ -54,9 +58,9 @@ def batch_norm(
     return at.b(BatchNormalization, at.x, scale, bias, mean, variance, epsilon=eps)
 
 
-def _statistics(at: Layer, index: int, channels: Dim) -> Value:
+def _statistics(at: Layer, index: int, channels: Dim, *, is_divided: bool) -> Value:
     value = at.blob(index, (channels,), ("mean", "variance")[index])
-    if not at.blobs:
+    if not at.blobs or not is_divided:
         return value
     stored = at.numbers(2)
     if stored is None or stored.size != 1:
@@ -70,9 +74,14 @@ def _statistics(at: Layer, index: int, channels: Dim) -> Value:
     return at.b(Mul, value, at.b.constant(factor))
 
 
+def _scale_and_bias(at: Layer, channels: Dim) -> tuple[Value, Value]:
+    first = 2 if len(at.blobs) == 4 else 3
+    return at.blob(first, (channels,), "scale"), at.blob(first + 1, (channels,), "bias")
+
+
 def _scaled_and_shifted(at: Layer, y: Value, channels: Dim) -> Value:
     rank = len(at.dims())
-    scale, bias = at.blob(3, (channels,), "scale"), at.blob(4, (channels,), "bias")
+    scale, bias = _scale_and_bias(at, channels)
     axis = min(1, rank - 1)
     return at.b(Add, at.b(Mul, y, aligned(at.b, scale, axis, rank)), aligned(at.b, bias, axis, rank))
 
@@ -86,8 +95,14 @@ def _standardized(at: Layer, x: Value, axes: list[int], eps: float) -> Value:
 
 
 @layer("BN", "bn_param")
-def segnet_bn(at: Layer, *, bn_mode: str = "LEARN") -> Value:
+def segnet_bn(
+    at: Layer, *, bn_mode: str = "LEARN", frozen: bool = False, momentum: float = 0.9, eps: float = 1e-5
+) -> Value:
     """SegNet's form for inference: scale and shift alone, the statistics in them."""
+    del frozen, momentum, eps
+    if len(at.blobs) == 4:
+        message = "forks disagree whether its fourth blob is a variance or the inverse of a deviation"
+        raise UnsupportedError(message)
     if bn_mode != "INFERENCE" or len(at.blobs) > 2:
         message = "statistics of a fork that keeps them in its own way"
         raise UnsupportedError(message)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.storage import storage_of
+from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic import Add, Div, Max, Mul, Sqrt, Sub
-from graphport.ops.blobs import Layer, layer, lengths_of, numbers_of, reshaped, said
+from graphport.ops.blobs import Layer, batch_of, laid, layer, lengths_of, numbers_of, reshaped, said
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.normalization import (
@@ -17,6 +17,8 @@ from graphport.ops.normalization import (
     GroupNormalization,
     InstanceNormalization,
     LayerNormalization,
+    LpNormalization,
+    MeanVarianceNormalization,
     RMSNormalization,
 )
 from graphport.ops.pytorch import dtype_of, length, vector
@@ -161,6 +163,14 @@ def lift_group_norm(
     return said(b, "GroupNorm", x, p0=num_groups, p1=channels, p2=epsilon, p3=1, w0=weights, w1=numbers_of(bias))
 
 
+def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
+    """Whether the axes from `axis` on are the innermost ones of the blob, with a weight for each of their elements."""
+    laid(b, x)
+    dims, batch = b.dims(x), batch_of(x)
+    first = axis % len(dims)
+    return (batch is None or batch < first) and list(weights.shape) == list(dims[first:])
+
+
 @LayerNormalization.lift("ncnn")
 def lift_layer_norm(
     b: Builder,
@@ -173,10 +183,8 @@ def lift_layer_norm(
     stash_type: int = 1,
 ) -> Value | None:
     del stash_type
-    lengths = lengths_of(b, x)
     weights = numbers_of(scale)
-    first = axis % (len(lengths) + 1)
-    if b.count > 1 or not first or list(weights.shape) != lengths[first - 1 :]:
+    if b.count > 1 or not _is_inner(b, x, axis, weights):
         return None
     shift = storage_of(np.zeros(weights.shape), DType.FLOAT32) if bias is None else numbers_of(bias)
     return said(b, "LayerNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights, w1=shift)
@@ -187,10 +195,8 @@ def lift_rms_norm(
     b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value | None:
     del stash_type
-    lengths = lengths_of(b, x)
     weights = numbers_of(scale)
-    first = axis % (len(lengths) + 1)
-    if not first or list(weights.shape) != lengths[first - 1 :]:
+    if not _is_inner(b, x, axis, weights):
         return None
     return said(b, "RMSNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights)
 
@@ -201,3 +207,24 @@ def lift_lrn(
 ) -> Value | None:
     lengths_of(b, x)
     return said(b, "LRN", x, p0=0, p1=size, p2=alpha, p3=beta, p4=bias) if size % 2 else None
+
+
+@LpNormalization.lift("ncnn")
+def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value | None:
+    """Over the channels of a picture; a place that is all 0 stays such."""
+    lengths = lengths_of(b, input)
+    if p != 2 or axis % (len(lengths) + 1) != 1 or len(lengths) != 3:
+        return None
+    one = storage_of(np.ones(1), DType.FLOAT32)
+    return said(b, "Normalize", input, p0=0, p1=1, p2=1e-12, p3=1, p4=1, p9=1, w0=one)
+
+
+@MeanVarianceNormalization.lift("ncnn")
+def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value | None:
+    """Of each channel, or of all."""
+    rank = len(lengths_of(b, x)) + 1
+    places = {axis % rank for axis in axes}
+    inner = set(range(2, rank))
+    if rank != 4 or not inner <= places:
+        return None
+    return said(b, "MVN", x, p0=1, p1=int(1 in places), p2=1e-9)

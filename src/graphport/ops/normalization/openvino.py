@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
+from graphport.ops.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
 from graphport.ops.arithmetic.openvino import said_cast
 from graphport.ops.declare import lower
+from graphport.ops.indexing import Slice
 from graphport.ops.inner import itself, said_reshape, say
 from graphport.ops.normalization import (
     LRN,
@@ -23,9 +24,7 @@ from graphport.ops.normalization import (
 )
 from graphport.ops.operands import dtype_of, needed, vector
 from graphport.ops.padding import Pad
-from graphport.ops.pooling import AveragePool
 from graphport.ops.reduction import ReduceMean, ReduceSum
-from graphport.ops.reshape import Squeeze, Unsqueeze
 from graphport.ops.shapes import axis_indices
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: f
     """`x` over a power of the squares around it, along the given axes together."""
     rank = len(b.dims(x))
     places = sorted(axis_indices(needed(axes, "the axes of a normalization"), rank))
-    if places == [1] and size % 2:
+    if places == [1] and size % 2 and rank == 4:
         return b(LRN, x, alpha=alpha, beta=beta, bias=bias, size=size)
     mean = _windowed_mean(b, b(Mul, x, x), places, size)
     scale = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
@@ -243,15 +242,16 @@ def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: f
 
 def _windowed_mean(b: Builder, x: Value, places: Sequence[int], size: int) -> Value:
     """The sum over `size` entries around each along `places`, zeros beyond the ends, divided by the window's size."""
-    if not places:
-        return x
     rank = len(b.dims(x))
-    begins = [(size - 1) // 2 if axis in places else 0 for axis in range(rank)]
-    ends = [size // 2 if axis in places else 0 for axis in range(rank)]
-    kernel = tuple(size if axis in places else 1 for axis in range(rank))
-    # All axes are places of a pooling over one image with one channel.
-    whole = b(Unsqueeze, b(Pad, x, vector(b, [*begins, *ends])), vector(b, [0, 1]))
-    return b(Squeeze, b(AveragePool, whole, kernel_shape=kernel), vector(b, [0, 1]))
+    last = np.iinfo(np.int64).max
+    for axis in places:
+        edges = [(size - 1) // 2 if place == axis else 0 for place in range(rank)]
+        edges += [size // 2 if place == axis else 0 for place in range(rank)]
+        wide = b(Pad, x, vector(b, edges))
+        ends = [last if n == size - 1 else n + 1 - size for n in range(size)]
+        parts = [b(Slice, wide, *(vector(b, [n]) for n in (start, end, axis))) for start, end in enumerate(ends)]
+        x = b(Sum, *parts)
+    return b(Div, x, b.like(x, float(size) ** len(places)))
 
 
 @LRN.lift("openvino")

@@ -20,16 +20,16 @@ from graphport.ops.normalization import (
 )
 from graphport.ops.padding.pnnx import padded
 from graphport.ops.pooling import AveragePool
-from graphport.ops.pytorch import DIALECT, called, dtype_of, integers, length, number, says, vector
+from graphport.ops.pytorch import DIALECT, bounded, called, dtype_of, integers, length, number, says, vector
 from graphport.ops.reduction import ReduceSum
-from graphport.ops.reduction.pnnx import norm
+from graphport.ops.reduction.pnnx_norms import norm
 from graphport.ops.reshape import Squeeze, Unsqueeze
 
 _SAME_EPSILON = 1e-5
 
 
 def _filled(b: Builder, x: Value, count: int, number: float) -> Value:
-    return b.constant(np.full(count, number), dtype_of(x))
+    return b.constant(np.full(bounded(count), number), dtype_of(x))
 
 
 def _epsilon(eps: Any) -> float | None:
@@ -87,6 +87,25 @@ def aten_batch_norm(
 ) -> Value:
     del cudnn_enabled
     return batch_norm(b, input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@says("aten::instance_norm", "torch.instance_norm")
+def aten_instance_norm(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: Any,
+    momentum: Any,
+    eps: Any,
+    cudnn_enabled: Any = None,
+) -> Value:
+    del momentum, cudnn_enabled
+    if running_mean is not None and running_var is not None and not number(use_input_stats):
+        return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
+    return instance_norm(b, input, weight=weight, bias=bias, eps=eps)
 
 
 @says(*(f"nn.InstanceNorm{n}d" for n in (1, 2, 3)), ignores=("num_features", "affine", "track_running_stats"))

@@ -16,6 +16,7 @@ from graphport.ops.convolution.window import Window, numbers, window
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.layers import Layer, in_caffe, layer
 from graphport.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from graphport.ops.pooling.by_position import means_by_position
 from graphport.ops.pooling.regions import MaxRoiPool, MaxUnpool
 from graphport.ops.reshape import Flatten
 from graphport.ops.reshape.pieces import Concat
@@ -138,6 +139,18 @@ def roi_pooling(at: Layer, *, pooled_h: int = 0, pooled_w: int = 0, spatial_scal
     """Maxima of regions; a region is the picture's number and two corners."""
     return at.b(
         MaxRoiPool, at.bottoms[0], at.bottoms[1], pooled_shape=(pooled_h, pooled_w), spatial_scale=spatial_scale
+    )
+
+
+@layer("PSROIPooling", "psroi_pooling_param", bottoms=2)
+def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_size: int) -> Value:
+    """Means of the cells of a region, each of a map of its own."""
+    channels = at.dims()[1] if len(at.dims()) == 4 else None
+    if output_dim < 1 or group_size < 1 or channels != output_dim * group_size**2:
+        message = f"{channels} maps are not {output_dim} times {group_size} by {group_size} cells"
+        raise ShapeError(message, "output_dim * group_size * group_size maps")
+    return means_by_position(
+        at.b, at.x, at.bottoms[1], output_dim=output_dim, group_size=group_size, spatial_scale=spatial_scale
     )
 
 

@@ -12,7 +12,7 @@ from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Add, Div, Mod, Mul, Sub
 from graphport.ops.comparison import And, GreaterOrEqual, Less
-from graphport.ops.convolution.openvino import borders
+from graphport.ops.convolution.openvino_windows import borders
 from graphport.ops.convolution.window import Window, window
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.generate import Range
@@ -31,6 +31,7 @@ from graphport.ops.pooling import (
     MaxUnpool,
 )
 from graphport.ops.pooling import openvino_regions as openvino_regions  # noqa: PLC0414  registers its rules
+from graphport.ops.pooling.openvino_between import pooled_between
 from graphport.ops.reduction import ArgMax, ReduceMax, ReduceMean
 from graphport.ops.reshape import Expand, Shape, Unsqueeze
 from graphport.ops.shapes import axis_index
@@ -53,21 +54,41 @@ def _rounded(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any], 
     Raises:
         UnsupportedError: whether there is one depends on an extent that is not known.
     """
-    if rounding == "floor" or "auto_pad" in said:
+    if rounding == "floor":
         return said
+    rank = len(kernel)
+    strides, reach = said["strides"] or (1,) * rank, _reach(kernel, said)
+    if said.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+        if rounding == "ceil" and any(s > r for s, r in zip(strides, reach, strict=True)):
+            message = "a last window over nothing but padding"
+            raise UnsupportedError(message)
+        return said
+    # Windows that stand on data alone are rounded up as those with padding of 0 are.
+    said = {"strides": said["strides"], "dilations": said["dilations"], "pads": said.get("pads")}
     if rounding == "ceil_torch":
         return said | {"ceil_mode": 1}
-    rank = len(kernel)
-    strides, gaps = said["strides"] or (1,) * rank, said["dilations"] or (1,) * rank
-    pads: tuple[int, ...] = said["pads"] or (0,) * (2 * rank)
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, gaps, strict=True)]
-    if all(q + s <= r for q, s, r in zip(pads[rank:], strides, reach, strict=True)):
+    ends: tuple[int, ...] = (said["pads"] or (0,) * (2 * rank))[rank:]
+    if all(q + s <= r for q, s, r in zip(ends, strides, reach, strict=True)):
         return said | {"ceil_mode": 1}
+    return _hung_over(b, x, kernel, said, rounding)
+
+
+def _reach(kernel: Sequence[int], said: dict[str, Any]) -> list[int]:
+    return [(k - 1) * d + 1 for k, d in zip(kernel, said["dilations"] or (1,) * len(kernel), strict=True)]
+
+
+def _hung_over(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any], rounding: str) -> dict[str, Any]:
+    """The attributes with padding for what the last windows hang over."""
+    rank, reach = len(kernel), _reach(kernel, said)
+    strides: tuple[int, ...] = said["strides"] or (1,) * rank
+    pads: tuple[int, ...] = said["pads"] or (0,) * (2 * rank)
     dims = sizes(b.dims(x)[2:], "an extent that decides about the last window")
     ends = list(pads[rank:])
     for axis, n in enumerate(dims):
         places = -(-(n + pads[axis] + ends[axis] - reach[axis]) // strides[axis]) + 1
-        ends[axis] = (places - 1) * strides[axis] + reach[axis] - n - pads[axis]
+        if rounding == "ceil_torch" and (places - 1) * strides[axis] >= n + pads[axis]:
+            places -= 1
+        ends[axis] = max((places - 1) * strides[axis] + reach[axis] - n - pads[axis], 0)
         if ends[axis] >= reach[axis]:
             message = "a last window over nothing but padding"
             raise UnsupportedError(message)
@@ -95,7 +116,7 @@ def max_pool_1(
     auto_pad: str = "explicit",
 ) -> Value:
     """The largest entry under a window."""
-    said = borders(strides, pads_begin, pads_end, (1,) * len(kernel), auto_pad)
+    said = borders(len(kernel), strides, pads_begin, pads_end, (), auto_pad)
     return _pooled(b, x, _rounded(b, x, kernel, said, rounding_type), kernel, 1)[0]
 
 
@@ -116,7 +137,7 @@ def max_pool(
     axis: int = 0,
 ) -> tuple[Value, ...]:
     """The largest entry under a window, and its place, counted from an axis on."""
-    said = borders(strides, pads_begin, pads_end, dilations or (1,) * len(kernel), auto_pad)
+    said = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
     said = _rounded(b, x, kernel, said, rounding_type)
     if b.count == 1:
         return _pooled(b, x, said, kernel, 1)
@@ -151,9 +172,17 @@ def avg_pool(
     rounding_type: str = "floor",
     dilations: tuple[int, ...] = (),
 ) -> Value:
-    """The mean under a window, of what is no padding, or of all."""
-    said = borders(strides, pads_begin, pads_end, dilations or (1,) * len(kernel), auto_pad)
-    said = _rounded(b, x, kernel, said, rounding_type)
+    """The mean under a window, of what is no padding, or of all.
+
+    What the last windows hang over counts as padding, as soon as there is any.
+    """
+    said = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
+    if not exclude_pad and rounding_type != "floor" and said.get("pads"):
+        said = _hung_over(b, x, kernel, said, rounding_type)
+    else:
+        is_same = said.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER")
+        exclude_pad = exclude_pad or (rounding_type != "floor" and not is_same)
+        said = _rounded(b, x, kernel, said, rounding_type)
     dtype = dtype_of(x)
     wide = dtype if dtype.is_floating else DType.FLOAT32
     y = b(AveragePool, cast(b, x, wide), kernel_shape=kernel, count_include_pad=int(not exclude_pad), **said)
@@ -213,9 +242,31 @@ def lift_average_pool(
     said = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
     words, slid = _words(b, x, said | {"kernel_shape": kernel_shape}, ceil_mode)
     words["exclude_pad"] = not count_include_pad
+    if ceil_mode and count_include_pad and any(p for side in slid.pads for p in side if p != 0):
+        x, words = _padded_before(b, x, slid, words)
     if any(gap != 1 for gap in slid.dilations):
         return b.word("opset16.AvgPool", x, dilations=slid.dilations, **words)
     return b.word("opset14.AvgPool" if ceil_mode else "opset1.AvgPool", x, **words)
+
+
+def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) -> tuple[Value, dict[str, Any]]:
+    """The operand with zeros around it if windows hang over the padding, which OpenVINO would count as padding.
+
+    Raises:
+        UnsupportedError: whether they do is not known, or the last of them begins in the padding.
+    """
+    dims = sizes(b.dims(x)[2:], "an extent that decides about the last window")
+    pads = [sizes(side, "padding") for side in slid.pads]
+    if all(edge <= end for (_, edge), (_, end) in zip(_edges(dims, slid), pads, strict=True)):
+        return x, words
+    starts = [(out - 1) * step for out, step in zip(sizes(slid.lengths), slid.strides, strict=True)]
+    if any(start + step < n + sum(pad) for start, step, n, pad in zip(starts, slid.strides, dims, pads, strict=True)):
+        message = "a last window that begins in the padding"
+        raise UnsupportedError(message)
+    begins, ends = ([0, 0, *side] for side in zip(*pads, strict=True))
+    padded = say(b, "opset12.Pad", x, vector(b, begins), vector(b, ends), b.like(x, 0), pad_mode="constant")
+    zeros = (0,) * len(dims)
+    return padded, words | {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": True}
 
 
 @LpPool.lift("openvino")
@@ -395,12 +446,14 @@ def roi_pooling(
     spatial_scale: float,
     method: str = "max",
 ) -> Value:
-    """The largest entry of each cell of a region."""
+    """The largest entry of each cell of a region, or what is between entries at corners of a grid."""
     del output_roi
+    shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
+    if method == "bilinear":
+        return pooled_between(b, x, rois, shape)
     if method != "max":
         message = f"pooling of regions by {method}"
         raise UnsupportedError(message)
-    shape = (pooled_h, pooled_w) if pooled_h and pooled_w else output_size
     return b(MaxRoiPool, x, rois, pooled_shape=shape, spatial_scale=spatial_scale)
 
 

@@ -187,6 +187,10 @@ def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Val
     return lengths, x, is_added
 
 
+_MOST_WINDOWS = 1024
+"""Windows along an axis that are each cut out by itself."""
+
+
 def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
     lengths, x, is_added = _targets(b, input, output_size)
     if all(n == 1 for n in lengths):
@@ -195,6 +199,9 @@ def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
     numbers = [n for n in extents if isinstance(n, int)]
     if len(numbers) < len(extents):
         message = "adaptive pooling of axes whose lengths are not known"
+        raise UnsupportedError(message)
+    if any(not 1 <= m <= _MOST_WINDOWS for m in lengths):
+        message = f"adaptive pooling to {', '.join(map(str, lengths))} windows"
         raise UnsupportedError(message)
     if all(n % m == 0 for n, m in zip(numbers, lengths, strict=True)):
         kernel = tuple(n // m for n, m in zip(numbers, lengths, strict=True))

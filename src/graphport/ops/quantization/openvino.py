@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.folded import Computed, folded
 from graphport.ops.inner import said_reshape, say
 from graphport.ops.operands import dtype_of
 from graphport.ops.quantization import (
@@ -122,8 +123,10 @@ def lift_dequantize(
 ) -> Lifted:
     """Compressed weights are written so; a Convert of them stays where it is until the model runs."""
     dtype = dtype_of(x_scale)
-    steps = say(b, "opset1.Convert", x, destination_type=dtype)
     form = _Form(b, x, axis, block_size)
+    if form.is_ragged:
+        return (_reals(b, x, x_scale, x_zero_point, axis=axis, block_size=block_size),)
+    steps = say(b, "opset1.Convert", x, destination_type=dtype)
     steps = form.cut(steps)
     if x_zero_point is not None:
         zero = say(b, "opset1.Convert", x_zero_point, destination_type=dtype)
@@ -132,6 +135,20 @@ def lift_dequantize(
     if output_dtype not in (None, dtype):
         real = say(b, "opset1.Convert", real, destination_type=output_dtype)
     return (real,)
+
+
+def _reals(b: Builder, *operands: Value | None, axis: int, block_size: int) -> Value:
+    """Constants whose blocks the runtime has no form for, as real numbers."""
+    storages = [None if value is None else folded(value) for value in operands]
+    known = [storage for storage in storages if storage is not None]
+    if len(known) < sum(value is not None for value in operands):
+        message = f"blocks of {block_size} that do not tile an axis, of what a run computes"
+        raise UnsupportedError(message)
+
+    def reals(*arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return DequantizeLinear.function(*arrays, axis=axis, block_size=block_size)
+
+    return b.constant(Computed(reals, tuple(known), known[1].dtype, known[0].shape))
 
 
 @QuantizeLinear.lift("openvino")
@@ -153,6 +170,9 @@ def lift_quantize(
         message = f"OpenVINO quantizes to integers in the precision of the scale, not to {dtype}"
         raise UnsupportedError(message)
     form = _Form(b, x, axis, block_size)
+    if form.is_ragged:
+        message = f"blocks of {block_size} do not tile the axis"
+        raise UnsupportedError(message)
     given = x if dtype_of(x) is kept else say(b, "opset1.Convert", x, destination_type=kept)
     quotient = say(b, "opset1.Divide", form.cut(given), form.parameter(y_scale, y_scale))
     steps = say(b, "opset5.Round", quotient, mode="half_to_even")
@@ -174,9 +194,24 @@ class _Form:
         self._axis = axis % len(self._dims) if self._dims else 0
         self._block = block_size
 
+    @property
+    def is_ragged(self) -> bool:
+        """Whether there are several blocks, the last one of which is not whole."""
+        length = self._dims[self._axis] if self._block else 0
+        return not isinstance(length, int) or (length > self._block > 0 and not self._tiles)
+
+    @property
+    def _tiles(self) -> bool:
+        """Whether the axis consists of whole blocks."""
+        length = self._dims[self._axis]
+        return isinstance(length, int) and length % self._block == 0
+
     def parameter(self, value: Value, like: Value) -> Value:
         """A scale or zero point in a shape that spreads over the tensor; `like` has the shape that it had."""
         shape = self._b.dims(like)
+        if self._block and not self._tiles:
+            # There is one block, and its parameters spread over it as they are.
+            return value
         if self._block:
             return said_reshape(self._b, value, self._static([*shape[: self._axis + 1], 1, *shape[self._axis + 1 :]]))
         if len(shape) == 1 and shape != (1,):
@@ -185,18 +220,15 @@ class _Form:
 
     def cut(self, x: Value) -> Value:
         """The tensor with its blocks on an axis of their own."""
-        if not self._block:
+        length = self._dims[self._axis] if self._block and self._tiles else None
+        if not isinstance(length, int):
             return x
-        length = self._dims[self._axis]
-        if not isinstance(length, int) or length % self._block:
-            message = f"blocks of {self._block} do not tile an axis of {length}"
-            raise UnsupportedError(message)
         front, back = self._dims[: self._axis], self._dims[self._axis + 1 :]
         return said_reshape(self._b, x, self._static([*front, length // self._block, self._block, *back]))
 
     def joined(self, x: Value) -> Value:
         """The same in its own shape."""
-        return said_reshape(self._b, x, self._static(self._dims)) if self._block else x
+        return said_reshape(self._b, x, self._static(self._dims)) if self._block and self._tiles else x
 
     def _static(self, dims: Any) -> list[int]:
         found = [dim for dim in dims if isinstance(dim, int)]

@@ -7,8 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
-from graphport.ops.blobs import Layer, layer
+from graphport.ops.blobs import (
+    Layer,
+    batch_of,
+    laid,
+    layer,
+    numbers_of,
+    rearranged,
+    said,
+    settled,
+    shaped,
+    stretched,
+)
+from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.pytorch import dtype_of, vector
 from graphport.ops.recurrent import GRU, LSTM, RNN
@@ -88,3 +103,156 @@ def rnn(at: Layer) -> list[Value]:
     half = at.weight(1, [ways, hidden])
     zeros = at.b.constant(np.zeros((ways, hidden)), dtype_of(half))
     return _run(at, RNN, w, r, at.b(Concat, half, zeros, axis=1), hidden)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NUMBERS = {"forward": 0, "reverse": 1, "bidirectional": 2}
+
+
+def _blocks(value: Value, order: Sequence[int]) -> Storage:
+    """A weight with its gates in another order."""
+    shape = numbers_of(value).shape
+    count = len(order)
+
+    def moved(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        apart = array.reshape(shape[0], count, shape[1] // count, *shape[2:])
+        return apart[:, list(order)].reshape(shape)
+
+    return rearranged(value, moved, shape)
+
+
+def _summed(bias: Value | None, order: Sequence[int], ways: int, hidden: int, extra: int | None = None) -> Storage:
+    """The two biases of each gate added up; those of the gate `extra` stand apart, at the end."""
+    count = len(order)
+    rows = count + (extra is not None)
+
+    def added(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        both = array.reshape(ways, 2, count, hidden)
+        total = both.sum(axis=1)[:, list(order)]
+        if extra is not None:
+            total[:, -1] = both[:, 0, extra]
+            total = np.concatenate([total, both[:, 1:, extra]], axis=1)
+        return total.reshape(ways, rows * hidden)
+
+    if bias is None:
+        return storage_of(np.zeros((ways, rows * hidden)), DType.FLOAT32)
+    return rearranged(bias, added, (ways, rows * hidden))
+
+
+def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, hidden: int) -> list[Value]:
+    given = [state for state in states if state is not None]
+    if given and len(given) < len(states):
+        message = "one of two states at the beginning"
+        raise UnsupportedError(message)
+    shape = (1, ways, hidden) if layout else (ways, 1, hidden)
+    return [stretched(b, state, shape, 0 if layout else 1) for state in given]
+
+
+def _lifted(
+    b: Builder,
+    word: str,
+    x: Value,
+    states: Sequence[Value | None],
+    weights: Sequence[Storage],
+    options: dict[str, Any],
+) -> tuple[Value, ...]:
+    """A layer on one sequence; the results of all steps come one direction behind another."""
+    layout, ways, hidden = options["layout"], weights[0].shape[0], weights[2].shape[2]
+    if batch_of(x) != (0 if layout else 1):
+        message = f"{x.name} is {x.fact}: a sequence is an item of a batch of 1"
+        raise UnsupportedError(message)
+    time, size = laid(b, x)
+    more = _states(b, states, layout, ways, hidden)
+    is_whole = bool(more) or b.count > 1
+    facts = [TensorFact(DType.FLOAT32, (1, time, ways * hidden))]
+    if is_whole:
+        facts += [TensorFact(DType.FLOAT32, (1, ways, hidden))] * len(states)
+    attributes: dict[str, Any] = {
+        "0": hidden,
+        "1": ways * weights[0].shape[1] * size,
+        "2": _NUMBERS[options["direction"]],
+        **{f"@{index}": storage for index, storage in enumerate(weights)},
+    }
+    y, *last = b.word(word, x, *more, facts=facts, **attributes)
+    shape = (1, time, ways, hidden) if layout else (time, ways, 1, hidden)
+    apart = said(b, "Reshape", y, fact=TensorFact(DType.FLOAT32, shape), **shaped([time, ways, hidden]))
+    ends = TensorFact(DType.FLOAT32, (1, ways, hidden) if layout else (ways, 1, hidden))
+    finals: list[Value] = []
+    for state in last:
+        state.fact = ends
+        finals.append(settled(b, state, 0 if layout else 1))
+    return settled(b, apart, 0 if layout else 2), *finals
+
+
+def _plain(options: dict[str, Any], activations: Sequence[str]) -> dict[str, Any] | None:
+    """Direction and layout, if nothing is said that the layer has no parameter for."""
+    found: dict[str, Any] = {"direction": "forward", "layout": 0, "activations": None} | options
+    ways = 2 if found["direction"] == "bidirectional" else 1
+    names = found.pop("activations")
+    usual = [name.lower() for name in activations] * ways
+    if names is not None and [str(name).lower() for name in names][: len(usual)] != usual:
+        return None
+    allowed = {"direction", "layout", "hidden_size", "linear_before_reset"}
+    return None if any(value for name, value in found.items() if name not in allowed) else found
+
+
+@LSTM.lift("ncnn")
+def lift_lstm(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    initial_c: Value | None = None,
+    p: Value | None = None,
+    **attributes: Any,
+) -> tuple[Value, ...] | None:
+    options = _plain(attributes, ("Sigmoid", "Tanh", "Tanh"))
+    if options is None or sequence_lens is not None or p is not None:
+        return None
+    order = (0, 2, 1, 3)
+    ways, _, hidden = numbers_of(r).shape
+    weights = [_blocks(w, order), _summed(bias, order, ways, hidden), _blocks(r, order)]
+    return _lifted(b, "LSTM", x, (initial_h, initial_c), weights, options)
+
+
+@GRU.lift("ncnn")
+def lift_gru(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    **attributes: Any,
+) -> tuple[Value, ...] | None:
+    options = _plain(attributes, ("Sigmoid", "Tanh"))
+    if options is None or sequence_lens is not None or not options.get("linear_before_reset"):
+        return None
+    order = (1, 0, 2)
+    ways, _, hidden = numbers_of(r).shape
+    weights = [_blocks(w, order), _summed(bias, order, ways, hidden, extra=2), _blocks(r, order)]
+    return _lifted(b, "GRU", x, (initial_h,), weights, options)
+
+
+@RNN.lift("ncnn")
+def lift_rnn(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    **attributes: Any,
+) -> tuple[Value, ...] | None:
+    options = _plain(attributes, ("Tanh",))
+    if options is None or sequence_lens is not None:
+        return None
+    ways, _, hidden = numbers_of(r).shape
+    weights = [_blocks(w, (0,)), _summed(bias, (0,), ways, hidden), _blocks(r, (0,))]
+    return _lifted(b, "RNN", x, (initial_h,), weights, options)

@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.inner import say, says
 from graphport.ops.recurrent import GRU, LSTM, RNN
 from graphport.ops.spoken import Speaker
@@ -158,12 +158,11 @@ def lstm_cell(
     activations_alpha: Numbers = (),
     activations_beta: Numbers = (),
     clip: float = 0.0,
-    gates: str = "fico",
 ) -> tuple[Value, Value]:
     """One step of long short-term memory.  Shapes: x [batch, n], states [batch, hidden] → two states."""
     options = _Options(hidden_size, "forward", activations, activations_alpha, activations_beta, clip)
-    weights = [_unsqueezed(b, _ordered(b, each, gates, axis=0), 0) for each in (w, r)]
-    both = None if bias is None else _both_biases(b, _unsqueezed(b, _ordered(b, bias, gates, axis=0), 0))
+    weights = [_unsqueezed(b, _ordered(b, each, "fico", axis=0), 0) for each in (w, r)]
+    both = None if bias is None else _both_biases(b, _unsqueezed(b, _ordered(b, bias, "fico", axis=0), 0))
     states = [_unsqueezed(b, each, 0) for each in (h, c)]
     made = b.results(LSTM, 3, _unsqueezed(b, x, 0), *weights, both, None, *states, **options.attributes())
     return _squeezed(b, made[1], 0), _squeezed(b, made[2], 0)
@@ -184,17 +183,9 @@ def old_lstm_cell(
     input_forget: bool = False,
     **options: Any,
 ) -> tuple[Value, Value]:
-    """The same with gates in an order of its own."""
-    if input_forget:
-        message = "input_forget couples gates in a way that no document says"
-        raise UnsupportedError(message)
-    if peepholes is not None:
-        message = "LSTMCell of operation set 1 has peepholes"
-        raise UnsupportedError(message)
-    if sorted(weights_format) != sorted(_ONNX_GATES):
-        message = f"weights_format is {weights_format}"
-        raise ShapeError(message, "it is an order of the letters f, i, c, o")
-    return lstm_cell(b, x, h, c, w, r, bias, gates=weights_format, **options)
+    """The same: peepholes and the attributes of its own may stand in a file, but OpenVINO computes without them."""
+    del peepholes, weights_format, input_forget
+    return lstm_cell(b, x, h, c, w, r, bias, **options)
 
 
 @lower("openvino", "opset3.GRUCell")

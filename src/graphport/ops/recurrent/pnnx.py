@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError
 from graphport.ops.pytorch import length, number, says, vector
 from graphport.ops.recurrent import GRU, LSTM, RNN
+from graphport.ops.recurrent import pnnx_lifts as pnnx_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.reshape import Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
 
 Weights = Mapping[str, Value]
@@ -161,6 +163,50 @@ def rnn(
         raise UnsupportedError(message)
     kind = _Kind(RNN, (0,), MappingProxyType({"activations": (names[nonlinearity],)}))
     return _stacked(b, kind, input, (hx,), weights, options)
+
+
+# ── functions, whose weights are a list ───────────────────────────────────────────────────────────────────────────────
+
+_LIST = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def _named(params: Sequence[Value], count: int, directions: int, *, has_biases: bool) -> Weights:
+    """The weights of a list under the names that a module has for them."""
+    names = _LIST if has_biases else _LIST[:2]
+    ends = [f"l{layer}{end}" for layer in range(count) for end in ("", "_reverse")[:directions]]
+    if len(params) != len(names) * len(ends):
+        message = f"{len(params)} weights, and {len(names) * len(ends)} are needed"
+        raise UnsupportedError(message)
+    return dict(zip([f"{name}_{end}" for end in ends for name in names], params, strict=True))
+
+
+def _function(
+    kind: _Kind,
+    b: Builder,
+    input: Value,
+    hx: Any,
+    params: Any,
+    has_biases: Any = True,
+    num_layers: Any = 1,
+    dropout: Any = 0.0,
+    train: Any = False,
+    bidirectional: Any = False,
+    batch_first: Any = False,
+) -> Answer:
+    if number(train) and number(dropout):
+        message = "layers that drop at random"
+        raise UnsupportedError(message)
+    directions, count = 2 if number(bidirectional) else 1, int(number(num_layers))
+    weights = _named(params, count, directions, has_biases=bool(number(has_biases)))
+    options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
+    return _stacked(b, kind, input, hx if isinstance(hx, tuple) else (hx,), weights, options)
+
+
+says("aten::lstm", "torch.lstm")(partial(_function, _LSTM))
+says("aten::gru", "torch.gru")(partial(_function, _GRU))
+for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
+    _rnn = _Kind(RNN, (0,), MappingProxyType({"activations": (_activation,)}))
+    says(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(_function, _rnn))
 
 
 # ── single steps ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ops.arithmetic import Abs
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.indexing import GatherElements
@@ -44,12 +45,16 @@ _NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})
 
 
 def _reduces(page: Page, *words: str) -> None:
-    """A reduction under its words, the first of which says it; it leaves its operand alone where no axis is named."""
+    """A reduction under its words, the first of which says it.
+
+    Where no axis is named every number is summed up by itself: a norm is its magnitude, all else leaves it alone.
+    """
     exact = page in (ReduceMax, ReduceMin)
+    is_norm = page in (ReduceL1, ReduceL2)
 
     def lowered(b: Builder, x: Value, axes: Value, *, keep_dims: bool = False) -> Value:
         if integers(axes) == ():
-            return b(Identity, x)
+            return b(Abs if is_norm else Identity, x)
         dtype = dtype_of(x)
         if dtype in _NARROW and (not exact or dtype.bits == 16):
             x = cast(b, x, DType.INT64)
@@ -65,7 +70,7 @@ def _reduces(page: Page, *words: str) -> None:
     ) -> Lifted:
         places = _places(b, data, axes, noop_with_empty_axes)
         if places is None:
-            return (itself(b, data),)
+            return b.word("opset1.Abs", data) if is_norm else (itself(b, data),)
         is_logical = dtype_of(data) is DType.BOOL
         if exact and 0 in b.dims(data):
             return None if is_logical else (_of_nothing(b, data, places, page is ReduceMax, keepdims=keepdims),)

@@ -12,6 +12,7 @@ from graphport.ops import pattern
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.layers import Layer, in_caffe, layer, reshaped_in_caffe
 from graphport.ops.reshape import Flatten, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.reshape.pieces import Concat, Split, Tile
 
 if TYPE_CHECKING:
@@ -158,6 +159,24 @@ def tile(at: Layer, *, tiles: int, axis: int = 1) -> Value:
     return at.b(Tile, at.x, at.integers(*(tiles if i == place else 1 for i in range(len(at.dims())))))
 
 
+@layer("Reorg", "reorg_param")
+def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
+    """Darknet's rearrangement: the maps are read as a space that blocks are gathered from; in reverse, as blocks."""
+    dims = [dim for dim in at.dims() if isinstance(dim, int)]
+    if len(dims) != 4 or len(at.dims()) != 4:
+        message = f"the extents {list(at.dims())} of maps"
+        raise UnsupportedError(message)
+    n, c, h, w = dims
+    if stride < 1 or c % stride**2 or (not reverse and (h % stride or w % stride)):
+        message = f"{c} maps of {h} by {w} and blocks of {stride} by {stride}"
+        raise ShapeError(message, "whole blocks, and as many maps for each of their places")
+    if reverse:
+        return at.b(DepthToSpace, at.x, blocksize=stride, mode="DCR")
+    apart = at.b(Reshape, at.x, at.integers(n, c // stride**2, h, stride, w, stride))
+    moved = at.b(Transpose, apart, perm=(0, 3, 5, 1, 2, 4))
+    return at.b(Reshape, moved, at.integers(n, c * stride**2, h // stride, w // stride))
+
+
 @layer("ShuffleChannel", "shuffle_channel_param")
 def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
     """Channels dealt out to groups and collected across them."""
@@ -255,6 +274,32 @@ def lift_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple
     order = tuple(reversed(range(len(dims)))) if perm is None else perm
     fact = TensorFact(DType.FLOAT32, tuple(dims[axis] for axis in order))
     return in_caffe(b, "Permute", [fact], x, order=order)
+
+
+@DepthToSpace.lift("caffe")
+def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
+    """Three moves: forks have no Reorg, or one that knows no `reverse`."""
+    n, c, h, w = b.dims(input)
+    places, maps = (blocksize, blocksize), c // blocksize**2
+    apart = (n, *places, maps, h, w) if mode == "DCR" else (n, maps, *places, h, w)
+    perm = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+    return _moved(b, input, apart, perm, (n, maps, h * blocksize, w * blocksize))
+
+
+@SpaceToDepth.lift("caffe")
+def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
+    n, c, h, w = b.dims(input)
+    rows, columns = h // blocksize, w // blocksize
+    apart = (n, c, rows, blocksize, columns, blocksize)
+    return _moved(b, input, apart, (0, 3, 5, 1, 2, 4), (n, c * blocksize**2, rows, columns))
+
+
+def _moved(b: Builder, x: Value, apart: tuple[Dim, ...], perm: Shaped, wanted: tuple[Dim, ...]) -> tuple[Value, ...]:
+    """`x` with the extents `apart`, its axes in the order `perm`, in the shape that is wanted."""
+    (split,) = reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, apart))
+    fact = TensorFact(DType.FLOAT32, tuple(apart[axis] for axis in perm))
+    (moved,) = in_caffe(b, "Permute", [fact], split, order=perm)
+    return reshaped_in_caffe(b, moved, TensorFact(DType.FLOAT32, wanted))
 
 
 @Concat.lift("caffe")

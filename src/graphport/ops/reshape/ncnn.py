@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
-from graphport.ops.blobs import NONE, Layer, blob, blob_axis, layer, lengths_of, reshaped, said
+from graphport.ops.blobs import (
+    MOST_AXES,
+    NONE,
+    Layer,
+    batch_of,
+    beside,
+    blob_axis,
+    laid,
+    layer,
+    lengths_of,
+    placed,
+    refuse_constants,
+    reshaped,
+    said,
+    settled,
+)
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.pattern import constant_numbers
-from graphport.ops.pytorch import length, vector
+from graphport.ops.pytorch import dtype_of, length, vector
 from graphport.ops.reshape import (
     Col2Im,
     Concat,
@@ -21,6 +37,7 @@ from graphport.ops.reshape import (
     Expand,
     Flatten,
     Reshape,
+    SpaceToDepth,
     Split,
     Squeeze,
     Tile,
@@ -28,7 +45,7 @@ from graphport.ops.reshape import (
     Unsqueeze,
 )
 from graphport.ops.reshape import reshaped as target_of
-from graphport.ops.reshape.pnnx import channel_shuffle, pixel_unshuffle
+from graphport.ops.reshape.pnnx_channels import channel_shuffle, pixel_unshuffle
 
 _AXES = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}
 _ORDERS = {2: ("wh", "hw"), 3: ("whc", "hwc", "wch", "cwh", "hcw", "chw")}
@@ -163,8 +180,7 @@ def reorg(at: Layer) -> Value:
     """Blocks of pixels as channels: channels come first among those of a pixel, or last."""
     if not at.integer(1):
         return pixel_unshuffle(at.b, at.x, at.integer(0, 1))
-    message = "channels of blocks that come last"
-    raise UnsupportedError(message)
+    return at.b(SpaceToDepth, at.x, blocksize=at.integer(0, 1))
 
 
 @layer("ShuffleChannel")
@@ -195,13 +211,20 @@ def fold(at: Layer) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _into(b: Builder, x: Value, target: Sequence[Dim]) -> Value | None:
-    """The same elements in another shape, which keeps the batch."""
-    lengths_of(b, x)
+def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
+    """The same elements in another shape; `batch` is the axis that the batch becomes, if it stays one."""
+    lengths = laid(b, x)
     numbers = [dim for dim in target if isinstance(dim, int)]
-    if len(numbers) < len(target) or len(numbers) < 2 or numbers[0] != 1:
+    if len(numbers) < len(target) or not numbers:
         return None
-    return reshaped(b, x, numbers[1:])
+    kept = 0 if numbers[0] == 1 and len(numbers) > 1 else batch if batch is not None and numbers[batch] == 1 else None
+    if kept is None and len(numbers) > MOST_AXES and 1 in numbers:
+        kept = numbers.index(1)
+    rest = [n for axis, n in enumerate(numbers) if axis != kept]
+    fact = TensorFact(dtype_of(x), tuple(numbers))
+    if rest == lengths:
+        return placed(b, said(b, "Noop", x, fact=fact), kept)
+    return placed(b, reshaped(b, x, rest), kept)
 
 
 @Reshape.lift("ncnn")
@@ -209,13 +232,32 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
     numbers = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if numbers is None:
         return None
-    return _into(b, data, target_of(b.dims(data), numbers, copies_zero=not allowzero))
+    target = target_of(b.dims(data), numbers, copies_zero=not allowzero)
+    return _into(b, data, target, _followed(b, data, target))
+
+
+def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
+    """The axis of length 1 that stands where the batch stood among the elements."""
+    batch, dims = batch_of(x), b.dims(x)
+    if batch is None or not all(isinstance(dim, int) for dim in [*dims, *target]):
+        return None
+
+    def before(shape: Sequence[Dim], axis: int) -> int:
+        return prod(dim for dim in shape[:axis] if isinstance(dim, int))
+
+    places = [axis for axis, dim in enumerate(target) if dim == 1 and before(target, axis) == before(dims, batch)]
+    return batch if batch in places else places[0] if places else None
 
 
 @Flatten.lift("ncnn")
 def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
-    lengths_of(b, input)
-    return said(b, "Flatten", input) if axis % len(b.dims(input)) == 1 else None
+    dims = b.dims(input)
+    place = axis + len(dims) if axis < 0 else axis
+    if batch_of(input) == 0 and place == 1:
+        laid(b, input)
+        return said(b, "Flatten", input)
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    return _into(b, input, [prod(numbers[:place]), prod(numbers[place:])]) if len(numbers) == len(dims) else None
 
 
 @Squeeze.lift("ncnn")
@@ -225,7 +267,9 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | 
     if numbers is None:
         return None
     gone = {int(axis) % len(dims) for axis in numbers}
-    return _into(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone])
+    batch = batch_of(data)
+    place = None if batch is None or batch in gone else batch - sum(axis < batch for axis in gone)
+    return _into(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone], place)
 
 
 @Unsqueeze.lift("ncnn")
@@ -235,30 +279,47 @@ def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
         return None
     rank = len(b.dims(data)) + len(numbers)
     new = {int(axis) % rank for axis in numbers}
+    old = [axis for axis in range(rank) if axis not in new]
     rest = iter(b.dims(data))
-    return None if 0 in new else _into(b, data, [1 if axis in new else next(rest) for axis in range(rank)])
+    batch = batch_of(data)
+    target = [1 if axis in new else next(rest) for axis in range(rank)]
+    return _into(b, data, target, None if batch is None or batch >= len(old) else old[batch])
 
 
 @Transpose.lift("ncnn")
 def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
-    rank = len(lengths_of(b, data)) + 1
-    number = order_of(tuple(reversed(range(rank))) if perm is None else perm)
-    return None if number is None else said(b, "Permute", data, p0=number)
+    """An order of the axes that the blob has; the batch may come to stand anywhere."""
+    lengths, batch, dims = laid(b, data), batch_of(data), b.dims(data)
+    order = tuple(reversed(range(len(dims)))) if perm is None else perm
+    place = None if batch is None else order.index(batch)
+    own = tuple(blob_axis(axis, len(dims), batch) for axis in order if axis != batch)
+    fact = TensorFact(dtype_of(data), tuple(dims[axis] for axis in order))
+    if own == tuple(range(len(lengths))):
+        return settled(b, said(b, "Noop", data, fact=fact), place)
+    number = order_of((0, *(axis + 1 for axis in own)))
+    return None if number is None else settled(b, said(b, "Permute", data, fact=fact, p0=number), place)
 
 
 @Concat.lift("ncnn")
 def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
-    rank = len(b.dims(inputs[0])) - 1
-    blobs = [blob(b, each, rank) for each in inputs]
-    return said(b, "Concat", *blobs, p0=blob_axis(axis, rank + 1))
+    dims = b.dims(inputs[0])
+    blobs, batch = beside(b, axis % len(dims), *inputs)
+    shapes = [b.dims(each) for each in inputs]
+    total = sum(dim for shape in shapes if isinstance(dim := shape[axis], int))
+    place = axis % len(dims)
+    fact = TensorFact(dtype_of(inputs[0]), (*dims[:place], total, *dims[place + 1 :]))
+    return settled(b, said(b, "Concat", *blobs, fact=fact, p0=blob_axis(axis, len(dims), batch)), batch)
 
 
 @Split.lift("ncnn")
 def lift_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
-    lengths = lengths_of(b, input)
-    place = blob_axis(axis, len(lengths) + 1)
+    refuse_constants(input)
+    lengths, dims, batch = laid(b, input), b.dims(input), batch_of(input)
+    if axis % len(dims) == batch and b.count == 1:
+        return (said(b, "Noop", input),)
+    place = blob_axis(axis, len(dims), batch)
     if split is not None:
         parts = constant_numbers(split)
     else:
@@ -266,37 +327,76 @@ def lift_split(
         parts = tuple(min(size, lengths[place] - start) for start in range(0, lengths[place], size))
     if parts is None or len(parts) != b.count:
         return None
-    dims = b.dims(input)
-    facts = [TensorFact(DType.FLOAT32, (*dims[: place + 1], int(n), *dims[place + 2 :])) for n in parts]
+    along = axis % len(dims)
+    facts = [TensorFact(DType.FLOAT32, (*dims[:along], int(n), *dims[along + 1 :])) for n in parts]
     attributes: dict[str, object] = {"0": tuple(map(int, parts)), "1": place}
-    return b.word("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
+    found = b.word("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
+    return tuple(settled(b, part, batch) for part in found)
 
 
 @Tile.lift("ncnn")
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
-    times = constant_numbers(repeats)
-    lengths_of(b, input)
-    if times is None or times[0] != 1:
+    times, batch = constant_numbers(repeats), batch_of(input)
+    laid(b, input)
+    if times is None or (batch is not None and times[batch] != 1):
         return None
-    return said(b, "Tile", input, p2=tuple(map(int, times[1:])))
+    return said(b, "Tile", input, p2=tuple(int(n) for axis, n in enumerate(times) if axis != batch))
 
 
 @Expand.lift("ncnn")
 def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     """Copies along the axes of length 1."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
-    lengths = lengths_of(b, input)
-    numbers = [1 if wanted is None else n for n in wanted or () if isinstance(n, int)]
-    if wanted is None or len(numbers) < len(wanted) or len(numbers) > len(lengths) + 1:
+    numbers = [n for n in wanted or () if isinstance(n, int)]
+    if wanted is None or len(numbers) < len(wanted):
         return None
-    target = [1] * (len(lengths) + 1 - len(numbers)) + numbers
-    if target[0] != 1:
+    dims = b.dims(input)
+    rank = max(len(dims), len(numbers))
+    target = [1] * (rank - len(numbers)) + numbers
+    x = input if rank == len(dims) else _into(b, input, [*[1] * (rank - len(dims)), *dims])
+    if x is None:
         return None
-    times = tuple(n if m == 1 else 1 for n, m in zip(target[1:], lengths, strict=True))
-    return said(b, "Tile", input, p2=times) if any(n != 1 for n in times) else said(b, "Noop", input)
+    lengths, batch = laid(b, x), batch_of(x)
+    if batch is not None and target[batch] != 1:
+        return None
+    rest = [n for axis, n in enumerate(target) if axis != batch]
+    times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
+    return said(b, "Tile", x, p2=times) if any(n != 1 for n in times) else said(b, "Noop", x)
 
 
 @DepthToSpace.lift("ncnn")
 def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     lengths_of(b, input)
     return said(b, "PixelShuffle", input, p0=blocksize, p1=int(mode == "DCR"))
+
+
+@SpaceToDepth.lift("ncnn")
+def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
+    c, h, w = lengths_of(b, input)
+    fact = TensorFact(DType.FLOAT32, (1, c * blocksize**2, h // blocksize, w // blocksize))
+    return said(b, "Reorg", input, fact=fact, p0=blocksize, p1=1)
+
+
+@Col2Im.lift("ncnn")
+def lift_col2im(
+    b: Builder,
+    input: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Value | None:
+    """Of a picture."""
+    sizes, kernel = constant_numbers(image_shape), constant_numbers(block_shape)
+    lengths = lengths_of(b, input)
+    if sizes is None or kernel is None or len(sizes) != 2 or len(lengths) != 2:
+        return None
+    height, width = (int(n) for n in sizes)
+    rows, columns = (int(n) for n in kernel)
+    (dy, dx), (sy, sx), (top, left, bottom, right) = dilations or (1, 1), strides or (1, 1), pads or (0, 0, 0, 0)
+    fact = TensorFact(DType.FLOAT32, (1, lengths[0] // (rows * columns), height, width))
+    keyed = {"p1": columns, "p11": rows, "p2": dx, "p12": dy, "p3": sx, "p13": sy, "p4": left, "p14": top}
+    keyed |= {"p15": right, "p16": bottom, "p20": width, "p21": height}
+    return said(b, "Fold", input, fact=fact, **keyed)

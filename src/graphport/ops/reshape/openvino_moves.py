@@ -10,6 +10,8 @@ import numpy as np
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.ops.arithmetic import Sub
+from graphport.ops.comparison import Less, Where
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.indexing import Slice
 from graphport.ops.inner import itself, said_reshape, say
@@ -25,6 +27,7 @@ from graphport.ops.operands import (
     vector,
 )
 from graphport.ops.padding import Pad
+from graphport.ops.reduction import ReduceSum
 from graphport.ops.reshape import (
     Concat,
     DepthToSpace,
@@ -98,8 +101,10 @@ def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip:
 def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
     if axes is not None:
         return b.word("opset1.Squeeze", data, axes)
-    dims = b.dims(data)
-    ones = [axis for axis, n in enumerate(sizes(dims)) if n == 1]
+    dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    if dims is None or not all(isinstance(dim, int) for dim in dims):
+        return b.word("opset1.Squeeze", data)
+    ones = [axis for axis, n in enumerate(dims) if n == 1]
     return b.word("opset1.Squeeze", data, vector(b, ones)) if ones else (itself(b, data),)
 
 
@@ -142,7 +147,11 @@ def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[V
     (place,) = needed(axis, "the axis of a split")
     parts = integers(lengths)
     if parts is None:
-        return b.results(Split, b.count, x, as_int64(b, lengths), axis=place)
+        whole = b(Shape, x, start=place, end=place + 1) if place != -1 else b(Shape, x, start=place)
+        given = as_int64(b, lengths)
+        # All lengths but -1 add up to one less than they do with it: the open part is what is left.
+        left = b(Sub, b(Sub, whole, b(ReduceSum, given, vector(b, [0]))), vector(b, [1]))
+        return b.results(Split, b.count, x, b(Where, b(Less, given, vector(b, [0])), left, given), axis=place)
     if -1 not in parts:
         return b.results(Split, len(parts), x, vector(b, parts), axis=place)
     whole = b.dims(x)[axis_index(place, len(b.dims(x)))]
@@ -371,10 +380,10 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
 
 
 @lower("openvino", "opset2.ReorgYolo")
-def reorg_yolo(b: Builder, x: Value, *, stride: int) -> Value:
+def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
     """Darknet's rearrangement, which reads the channels as a space that it gathers blocks of, and keeps its order."""
     n, c, h, w = sizes(b.dims(x), "the shape")
-    k = stride
+    k = stride[0]
     # Counted as [C/k², H, k, W, k], a place of the source is [k, k, C/k², H, W] of the result.
     apart = reshaped(b, x, [n, c // k**2, h, k, w, k])
     moved = transposed(b, apart, [0, 3, 5, 1, 2, 4])

@@ -108,11 +108,14 @@ def _known(
     dims = found.dims
     if all(isinstance(dim, int) for dim in dims):
         return _plain(b, data, dims, allowzero=0 in dims)
+    source = data.fact.shape if isinstance(data.fact, TensorFact) else None
     if not all(isinstance(entry, int) for entry in pattern):
+        if found.rest is not None and source is not None and not all(_is_positive(source[i]) for i in found.copied):
+            # ONNX would divide by a copied dim that is 0.
+            return _computed(b, data, shape, special_zero=special_zero)
         return b(Reshape, data, _int64(b, shape), allowzero=int(not special_zero))
     if not found.copied:
         return _plain(b, data, pattern, allowzero=0 in pattern)
-    source = data.fact.shape if isinstance(data.fact, TensorFact) else None
     if found.rest is None or source is None:
         return _plain(b, data, pattern)
     place = pattern.index(-1)

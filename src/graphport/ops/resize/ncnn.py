@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.blobs import Layer, folded, layer, lengths_of, said
 from graphport.ops.builder import Builder
@@ -107,3 +108,18 @@ def _target(
         if abs(found[place] - extent * factor) > 1e-4:
             return None
     return found[1:] if found[0] == 1 else None
+
+
+@GridSample.lift("ncnn")
+def lift_grid_sample(
+    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Value | None:
+    """Of a picture."""
+    kinds, borders = {"linear": 1, "nearest": 2, "cubic": 3}, {"zeros": 1, "border": 2, "reflection": 3}
+    lengths, places = lengths_of(b, x), lengths_of(b, grid)
+    if len(lengths) != 3 or len(places) != 3 or mode not in kinds or padding_mode not in borders:
+        return None
+    fact = TensorFact(DType.FLOAT32, (1, lengths[0], *places[:2]))
+    return said(
+        b, "GridSample", x, grid, fact=fact, p0=kinds[mode], p1=borders[padding_mode], p2=int(bool(align_corners))
+    )

@@ -16,11 +16,13 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.pooling.pnnx import adaptive_avg_pool
 from graphport.ops.pytorch import DIALECT, called, dtype_of, integers, length, number, says, static, vector, weight_of
 from graphport.ops.reshape import Concat, Shape
-from graphport.ops.reshape.pnnx import lengths
+from graphport.ops.reshape.pnnx_shapes import lengths
 from graphport.ops.resize import AffineGrid, GridSample, Resize
 
 _LINEAR = ("linear", "bilinear", "trilinear")
 _MODES = ("nearest", "nearest-exact", "bicubic", *_LINEAR)
+_SHARP, _SMOOTH = -0.75, -0.5
+"""The coefficient of cubics, and that of those which a filter is stretched with."""
 
 
 @says("F.interpolate", "F.upsample", "nn.Upsample")
@@ -75,6 +77,7 @@ def _points(mode: str, *, corners: bool, antialias: bool) -> dict[str, Any]:
         # A filter that reaches over the border is cut off there.
         "antialias": 1 if antialias else None,
         "exclude_outside": 1 if antialias else None,
+        "cubic_coeff_a": _SMOOTH if antialias and mode == "bicubic" else None,
     }
 
 
@@ -180,9 +183,11 @@ def lift_resize(
     dims = b.dims(x)
     count = len(dims) - 2
     way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
-    rounding, coefficient = how.pop("nearest_mode", "round_prefer_floor"), how.pop("cubic_coeff_a", -0.75)
+    rounding, coefficient = how.pop("nearest_mode", "round_prefer_floor"), how.pop("cubic_coeff_a", _SHARP)
     antialias, outside = how.pop("antialias", 0), how.pop("exclude_outside", 0)
-    if not 1 <= count <= 3 or any(how.values()) or coefficient != -0.75 or antialias != outside:
+    if not 1 <= count <= 3 or any(how.values()) or antialias != outside:
+        return None
+    if mode == "cubic" and coefficient != (_SMOOTH if antialias else _SHARP):
         return None
     name = _spelled(mode, way, rounding, count)
     if name is None:
@@ -224,3 +229,12 @@ def lift_grid_sample(
     return called(
         b, "F.grid_sample", fact, input=x, grid=grid, mode=names[mode], padding_mode=padding_mode, align_corners=corners
     )
+
+
+@AffineGrid.lift(DIALECT)
+def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Value | None:
+    lengths_ = static(size)
+    if lengths_ is None:
+        return None
+    fact = TensorFact(dtype_of(theta), (lengths_[0], *lengths_[2:], len(lengths_) - 2))
+    return called(b, "F.affine_grid", fact, theta=theta, size=lengths_, align_corners=bool(align_corners))

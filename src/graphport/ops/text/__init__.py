@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -12,9 +12,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import broadcasting
+from graphport.ops.text.re2 import PatternError, UnsaidPatternError, compiled
 from graphport.ops.types import BOOL, FLOAT32, INDICES, INT64, STRING, Tensor, Types
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Sequence
 
 T = Annotated[Tensor, Types("T", STRING)]
@@ -112,26 +114,30 @@ def StringNormalizer(
 
 
 def _match_shape(x: TensorFact, *, pattern: str | None = None) -> TensorFact:
-    _compiled(pattern)
+    with suppress(UnsaidPatternError):
+        _compiled(pattern)
     return TensorFact(DType.BOOL, x.shape)
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str]:
     try:
-        return re.compile(pattern or "", re.ASCII)
-    except (re.error, RecursionError, OverflowError) as error:
+        return compiled(pattern or "")
+    except UnsaidPatternError:
+        raise
+    except PatternError as error:
         message = f"the pattern {pattern!r}: {error}"
         raise ShapeError(message, "a regular expression in the syntax of RE2") from error
 
 
 @op(shape=_match_shape, since=20, exactness="exact")
 def RegexFullMatch(x: T1, *, pattern: str | None = None) -> Matches:
-    """Whether each text as a whole matches `pattern`.  Shapes: x [*s] → [*s].
+    r"""Whether each text as a whole matches `pattern`.  Shapes: x [*s] → [*s].
 
-    Patterns are in the syntax of RE2; of what Python's own expressions have, RE2 lacks references and looking around.
+    Patterns are in the syntax of RE2, which has no references and no looking around.
 
     Raises:
         ShapeError: the pattern is none.
+        UnsaidPatternError: it has classes of Unicode (`\pL`) or single bytes (`\C`), which are not known here.
 
     Source: ONNX RegexFullMatch-20.
     """

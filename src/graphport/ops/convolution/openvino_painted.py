@@ -1,0 +1,270 @@
+"""Transposed convolutions in OpenVINO, and columns added up to an image."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphport.ops.convolution import ConvTranspose
+from graphport.ops.convolution.openvino_windows import (
+    biased,
+    check_entries,
+    check_space,
+    columns_kernel,
+    joined_groups,
+)
+from graphport.ops.convolution.transposed import transposed_window
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.inner import said_reshape, say
+from graphport.ops.operands import dtype_of, integers, reshaped, sizes, vector
+from graphport.ops.padding import Pad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset1.ConvolutionBackpropData")
+def convolution_backprop(
+    b: Builder,
+    x: Value,
+    filters: Value,
+    output_shape: Value | None = None,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    dilations: tuple[int, ...],
+    auto_pad: str = "explicit",
+    output_padding: tuple[int, ...] = (),
+) -> Value:
+    """A window that paints: the gradient of a convolution by its data."""
+    return _painted(
+        b, x, filters, 1, output_shape, strides, (pads_begin, pads_end), dilations, auto_pad, output_padding
+    )
+
+
+@lower("openvino", "opset1.GroupConvolutionBackpropData")
+def group_convolution_backprop(
+    b: Builder,
+    x: Value,
+    filters: Value,
+    output_shape: Value | None = None,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    dilations: tuple[int, ...],
+    auto_pad: str = "explicit",
+    output_padding: tuple[int, ...] = (),
+) -> Value:
+    """The same for each group of channels; filters have an axis of groups in front."""
+    group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
+    joined = joined_groups(b, filters)
+    return _painted(
+        b, x, joined, group, output_shape, strides, (pads_begin, pads_end), dilations, auto_pad, output_padding
+    )
+
+
+def _painted(
+    b: Builder,
+    x: Value,
+    w: Value,
+    group: int,
+    output_shape: Value | None,
+    strides: Sequence[int],
+    pads: tuple[Sequence[int], Sequence[int]],
+    dilations: Sequence[int],
+    auto_pad: str,
+    output_padding: Sequence[int],
+) -> Value:
+    kernel = sizes(b.dims(w)[2:], "the kernel")
+    rank = len(kernel)
+    check_entries(rank, strides=strides, dilations=dilations, output_padding=output_padding)
+    ones, zeros = (1,) * rank, (0,) * rank
+    strides, dilations, extra = strides or ones, dilations or ones, output_padding or zeros
+    cut = [(0, 0)] * rank
+    if auto_pad in ("explicit", "notset"):
+        check_entries(rank, pads_begin=pads[0], pads_end=pads[1])
+        cut = list(zip(pads[0] or zeros, pads[1] or zeros, strict=True))
+    if output_shape is not None:
+        wanted = integers(output_shape)
+        if wanted is None:
+            message = "the shape of what is painted must be constant"
+            raise UnsupportedError(message)
+        dims = sizes(b.dims(x)[2:], "what is painted in a given shape")
+        full = [
+            (n - 1) * s + (k - 1) * d + 1 + e
+            for n, s, k, d, e in zip(dims, strides, kernel, dilations, extra, strict=True)
+        ]
+        cut = [_cut(n - out, auto_pad, pair) for n, out, pair in zip(full, wanted, cut, strict=True)]
+    return _trimmed(b, x, w, group, kernel, strides, dilations, cut, extra)
+
+
+def _cut(total: int, auto_pad: str, explicit: tuple[int, int]) -> tuple[int, int]:
+    """How much of what is painted too much goes in front and behind; where padding is given, the end makes up."""
+    if total < 0 and auto_pad in ("same_upper", "same_lower"):
+        return 0, total
+    match auto_pad:
+        case "same_upper":
+            return total - total // 2, total // 2
+        case "same_lower":
+            return total // 2, total - total // 2
+        case "valid":
+            return 0, total
+        case _:
+            return explicit[0], total - explicit[0]
+
+
+def _trimmed(
+    b: Builder,
+    x: Value,
+    w: Value,
+    group: int,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    cut: Sequence[tuple[int, int]],
+    extra: Sequence[int],
+) -> Value:
+    """The painting with `extra` behind, without what is cut off; ONNX allows less behind than a stride."""
+    ends = [end - more for (_, end), more in zip(cut, extra, strict=True)]
+    more = [max(-end, 0) for end in ends]
+    begins = [begin for begin, _ in cut]
+    if min(begins) < 0 or any(n >= max(s, d) for n, s, d in zip(more, strides, dilations, strict=True)):
+        whole = b(ConvTranspose, x, w, group=group, kernel_shape=tuple(kernel), **_steps(strides, dilations))
+        edges = [-n for n in (0, 0, *begins, 0, 0, *ends)]
+        return b(Pad, whole, vector(b, edges))
+    pads = (*begins, *(max(end, 0) for end in ends))
+    return b(
+        ConvTranspose,
+        x,
+        w,
+        group=group,
+        kernel_shape=tuple(kernel),
+        pads=pads if any(pads) else None,
+        output_padding=tuple(more) if any(more) else None,
+        **_steps(strides, dilations),
+    )
+
+
+def _steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
+    return {
+        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
+        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
+    }
+
+
+@ConvTranspose.lift("openvino")
+def lift_conv_transpose(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    output_padding: tuple[int, ...] | None = None,
+    output_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    del kernel_shape
+    kernel = sizes(b.dims(w)[2:], "the kernel")
+    check_space(len(kernel))
+    painted = transposed_window(
+        b.dims(x)[2:],
+        kernel,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
+    )
+    begins, ends = (sizes(side, "padding") for side in zip(*painted.pads, strict=True))
+    words: dict[str, Any] = {
+        "strides": painted.strides,
+        "dilations": painted.dilations,
+        "pads_begin": begins,
+        "pads_end": ends,
+        "auto_pad": "explicit",
+        "output_padding": output_padding or (0,) * len(kernel),
+    }
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e - p - q
+        for n, s, k, d, e, p, q in zip(
+            b.dims(x)[2:],
+            painted.strides,
+            kernel,
+            painted.dilations,
+            words["output_padding"],
+            begins,
+            ends,
+            strict=True,
+        )
+    ]
+    if list(full) != list(painted.lengths):
+        # A shape that is larger than what is painted is zeros behind it.
+        missing = [out - n for n, out in zip(sizes(full), sizes(painted.lengths), strict=True)]
+        words["output_padding"] = tuple(e + m for e, m in zip(words["output_padding"], missing, strict=True))
+    if group == 1:
+        y = say(b, "opset1.ConvolutionBackpropData", x, w, **words)
+    else:
+        depth, *rest = sizes(b.dims(w), "the shape of grouped filters")
+        parted = said_reshape(b, w, [group, depth // group, *rest])
+        y = say(b, "opset1.GroupConvolutionBackpropData", x, parted, **words)
+    return (biased(b, y, bias, len(b.dims(w)) - 2),)
+
+
+# Other windows
+
+
+@lower("openvino", "opset15.Col2Im")
+def col2im(
+    b: Builder,
+    x: Value,
+    output_size: Value,
+    kernel_size: Value,
+    *,
+    strides: tuple[int, ...] = (),
+    dilations: tuple[int, ...] = (),
+    pads_begin: tuple[int, ...] = (),
+    pads_end: tuple[int, ...] = (),
+) -> Value:
+    """Columns of windows added up to an image."""
+    size, kernel = integers(output_size), integers(kernel_size)
+    if size is None or kernel is None:
+        message = "the sizes of image and window must be constant"
+        raise UnsupportedError(message)
+    ones, zeros = (1, 1), (0, 0)
+    steps, gaps, begins, ends = strides or ones, dilations or ones, pads_begin or zeros, pads_end or zeros
+    places = [
+        (n + p + q - (k - 1) * d - 1) // s + 1
+        for n, k, s, d, p, q in zip(size, kernel, steps, gaps, begins, ends, strict=True)
+    ]
+    dims = b.dims(x)
+    rows, count = sizes(dims[-2:], "the columns")
+    if rows % prod(kernel) or count != prod(places):
+        message = f"columns {rows} by {count} are not windows of {kernel} at {places}"
+        raise ShapeError(message)
+    channels, dtype = rows // prod(kernel), dtype_of(x)
+    batch = dims[0] if len(dims) == 3 else 1
+    image = reshaped(b, x, [batch if isinstance(batch, int) else -1, rows, *places])
+    painted = b(
+        ConvTranspose,
+        image,
+        b.constant(columns_kernel(channels, kernel, dtype), dtype),
+        group=channels,
+        **_steps(steps, gaps),
+    )
+    full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(places, steps, kernel, gaps, strict=True)]
+    edges = [out + begin - n for out, begin, n in zip(size, begins, full, strict=True)]
+    whole = b(Pad, painted, vector(b, [0, 0, *(-n for n in begins), 0, 0, *edges]))
+    return whole if len(dims) == 3 else reshaped(b, whole, [channels, *size])

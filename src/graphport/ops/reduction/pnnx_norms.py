@@ -1,0 +1,76 @@
+"""Norms and distances of PyTorch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphport.ir.graph import Value
+from graphport.ops.arithmetic import Abs, Pow, Sub
+from graphport.ops.arithmetic.promotion import cast
+from graphport.ops.builder import Builder
+from graphport.ops.comparison import Equal, Not
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.pytorch import (
+    dtype_of,
+    named_dtype,
+    number,
+    says,
+    vector,
+)
+from graphport.ops.reduction import (
+    ReduceL1,
+    ReduceL2,
+    ReduceMax,
+    ReduceMin,
+    ReduceSum,
+)
+from graphport.ops.reduction.pnnx_reduced import reduced
+from graphport.ops.reshape import Unsqueeze
+
+
+def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
+    """The `p`-norm over axes."""
+    power = 2.0 if p is None else number(p)
+    if isinstance(power, str):
+        if power not in ("fro", "inf", "-inf"):
+            message = f"the norm {power}"
+            raise UnsupportedError(message)
+        power = 2.0 if power == "fro" else float(power)
+    match float(power):
+        case 2.0:
+            return reduced(b, ReduceL2, x, dim, keepdim=keepdim)
+        case 1.0:
+            return reduced(b, ReduceL1, x, dim, keepdim=keepdim)
+        case math.inf:
+            return reduced(b, ReduceMax, b(Abs, x), dim, keepdim=keepdim)
+        case n if n == -math.inf:
+            return reduced(b, ReduceMin, b(Abs, x), dim, keepdim=keepdim)
+        case 0.0:
+            nonzero = cast(b, b(Not, b(Equal, x, b.like(x, 0))), dtype_of(x))
+            return reduced(b, ReduceSum, nonzero, dim, keepdim=keepdim)
+        case n:
+            total = reduced(b, ReduceSum, b(Pow, b(Abs, x), b.like(x, n)), dim, keepdim=keepdim)
+            return b(Pow, total, b.like(total, 1 / n))
+
+
+@says("torch.norm", "aten::norm", "Tensor.norm")
+def norm_(b: Builder, input: Value, p: Any = 2.0, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype)
+    return norm(b, input if wanted is None else cast(b, input, wanted), p, dim, keepdim)
+
+
+@says("torch.linalg.vector_norm", "aten::linalg_vector_norm", "aten::linalg_norm", "torch.linalg.norm")
+def vector_norm(
+    b: Builder, input: Value, ord: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None
+) -> Value:
+    wanted = named_dtype(dtype)
+    return norm(b, input if wanted is None else cast(b, input, wanted), ord, dim, keepdim)
+
+
+@says("torch.cdist", "aten::cdist")
+def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = None) -> Value:
+    """The distances of all pairs of rows."""
+    del compute_mode
+    left, right = b(Unsqueeze, x1, vector(b, [-2])), b(Unsqueeze, x2, vector(b, [-3]))
+    return norm(b, b(Sub, left, right), p, -1, False)
