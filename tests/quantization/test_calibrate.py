@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.quantization.calibrate import METHODS, calibrate, divergence, ends, least_divergence, squared_error
+from graphport.quantization.calibrate import METHODS, calibrate, divergences, ends, least_divergence, squared_error
 from graphport.quantization.grid import between
 from graphport.quantization.observe import Statistics
 
@@ -49,6 +49,31 @@ def test_percentiles_are_those_of_numpy_to_within_a_bin(kind, percent):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("percent", [98.0, 99.9, 99.999, 100.0])
+def test_percentiles_near_the_ends_are_exactly_those_of_numpy(kind, percent):
+    x = _numbers(kind)
+    found = ends(_state(x), DType.UINT8, "percentile", is_symmetric=False, percentile=percent)
+    expected = np.percentile(x.astype(np.float64), [100 - percent, percent])
+    assert found == pytest.approx(tuple(expected), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("percent", [55.0, 75.0, 90.0])
+def test_other_percentiles_are_those_of_numpy_to_a_2048th_of_the_largest(kind, percent):
+    x = np.tile(_numbers(kind), (3, 1))
+    found = ends(_state(x), DType.UINT8, "percentile", is_symmetric=False, percentile=percent)
+    expected = np.percentile(x.astype(np.float64), [100 - percent, percent])
+    assert np.abs(np.asarray(found) - expected).max() <= np.abs(x).max() / 2048
+
+
+def test_an_outlier_does_not_blur_the_percentiles_before_it():
+    x = _numbers("normal")
+    x[3, 4] = 1e7
+    found = ends(_state(x), DType.UINT8, "percentile", is_symmetric=False, percentile=99.9)
+    assert found == pytest.approx(tuple(np.percentile(x.astype(np.float64), [0.1, 99.9])), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_squared_error_is_that_of_the_numbers(kind):
     x = _numbers(kind)
     state = _state(x)
@@ -86,7 +111,7 @@ def test_the_least_divergence_is_nearly_that_of_exhaustive_search(kind):
     folded[0] = folded[1]
     used = int(np.flatnonzero(folded).max()) + 1
     levels = 128 if state.low < 0 else 256
-    found = {stop: divergence(folded[:used], stop, levels) for stop in range(levels, used + 1, 4)}
+    found = {stop: _divergence(folded[:used], stop, levels) for stop in range(levels, used + 1, 16)}
     low, high = least_divergence(state, DType.UINT8)
     chosen = max(high, -low)
     at = min(found, key=lambda stop: abs(stop * state.histogram.width - chosen))
@@ -94,25 +119,46 @@ def test_the_least_divergence_is_nearly_that_of_exhaustive_search(kind):
     assert found[at] <= min(found.values()) + 0.1 * span
 
 
+def _divergence(counts, stop, levels):
+    """Bin by bin, as the definition says it."""
+    p = counts[:stop].astype(np.float64)
+    q = np.zeros(stop)
+    steps = np.arange(stop) * levels // stop
+    for first, last in zip(
+        np.searchsorted(steps, range(levels)), np.searchsorted(steps, range(1, levels + 1)), strict=True
+    ):
+        bins = first + np.flatnonzero(counts[first:last])
+        q[bins] = np.sum(counts[bins]) / max(len(bins), 1)
+    p[-1] += counts[stop:].sum()
+    p, q = p / p.sum(), np.maximum(q / max(q.sum(), 1e-30), 1e-12)
+    return float(np.sum(p[p > 0] * np.log(p[p > 0] / q[p > 0])))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_divergences_of_many_cuts_are_those_of_each(seed):
+    r = np.random.default_rng(seed)
+    counts = r.integers(0, 5, 90) * r.integers(0, 2, 90)
+    counts[3] = 1
+    stops = np.arange(8, 91)
+    expected = [_divergence(counts, stop, 8) for stop in stops]
+    assert divergences(counts, stops, 8) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
 def test_divergence_of_a_form_from_itself_is_zero():
     counts = np.asarray([5, 5, 3, 3, 2, 2, 1, 1])
-    assert divergence(counts, 8, 4) == pytest.approx(0.0, abs=1e-9)
+    assert divergences(counts, np.asarray([8]), 4) == pytest.approx([0.0], abs=1e-9)
 
 
 def test_divergence_is_that_of_the_formula():
     counts = np.asarray([4, 2, 1, 1])
     p, q = np.asarray([4, 2, 1, 1]) / 8, np.asarray([3, 3, 1, 1]) / 8
-    assert divergence(counts, 4, 2) == pytest.approx(float(np.sum(p * np.log(p / q))))
+    assert divergences(counts, np.asarray([4]), 2) == pytest.approx([float(np.sum(p * np.log(p / q)))])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_auto_has_the_least_squared_error_of_the_methods(kind):
     state = _state(_numbers(kind))
-    errors = {
-        method: squared_error(state.histogram, calibrate(state, DType.UINT8, method))
-        for method in METHODS
-        if method != "entropy"
-    }
+    errors = {method: squared_error(state.histogram, calibrate(state, DType.UINT8, method)) for method in METHODS}
     assert errors["auto"] <= 1.0001 * min(errors.values())
 
 

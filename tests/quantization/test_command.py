@@ -43,7 +43,21 @@ def test_json_is_one_document(place):
     assert document["snr_db"] > 20
     assert document["bytes"]["target"] < document["bytes"]["source"] * 3
     assert document["latency"]["source_ms"] > 0
+    assert "onnxruntime" in document["latency"]["runtimes"]
     assert document["settings"]["preset"] == "fast"
+
+
+@pytest.mark.parametrize(("option", "expected"), [("--real-results", True), ("--no-real-results", False)])
+def test_results_stay_real_or_not_as_asked(place, option, expected):
+    result = _run(place, "--json", "--no-latency", option)
+    assert json.loads(result.stdout)["settings"]["real_results"] is expected
+    words = [node.op for node in gp.load(place / "out.onnx").graph]
+    assert ("ConvInteger" in words) is expected
+
+
+def test_every_runtime_that_runs_both_models_is_timed(place):
+    result = _run(place, "--preset", "fast")
+    assert "a run of one sample on onnxruntime: " in result.stdout
 
 
 def test_a_goal_that_is_not_reached_ends_with_one(place):
@@ -78,8 +92,9 @@ def test_a_layer_is_explained(place):
 
 
 def test_a_layer_that_is_not_there_is_told(place):
-    result = _run(place, "--json", "--no-latency", "--explain", "nobody")
+    result = _run(place, "--json", "--no-latency", "--preset", "fast", "--explain", "nobody")
     assert result.exit_code == 1
+    assert gp.load(place / "out.onnx")
     assert json.loads(result.stdout)["diagnostics"][0]["code"] == "QUANT0010"
 
 
@@ -98,7 +113,54 @@ def test_data_that_do_not_fit_are_told_before_work(place):
     assert not (place / "out.onnx").exists()
 
 
+def test_an_interruption_leaves_nothing_written(place, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("graphport.quantization.follow.Follower.run", interrupted)
+    before = sorted(place.iterdir())
+    assert _run(place, "--no-latency").exit_code != 0
+    assert sorted(place.iterdir()) == before
+
+
 def test_statistics_are_kept_for_another_time(place):
     assert _run(place, "--no-latency", "--resume", place / "seen.npz").exit_code == 0
     assert (place / "seen.npz").exists()
     assert _run(place, "--no-latency", "--resume", place / "seen.npz").exit_code == 0
+
+
+@pytest.fixture
+def untouched(place, monkeypatch):
+    def fail(*_, **__):
+        pytest.fail("work was begun")
+
+    monkeypatch.setattr(gp.api, "quantize", fail)
+    return place
+
+
+@pytest.mark.parametrize(("destination", "options", "code"), [
+    pytest.param("out.nnef", ["--target", "nnef"], "NNEF0762", id="a free axis where there are none"),
+    pytest.param("out", [], "NNEF0762", id="a name without ending"),
+    pytest.param("out.xyz", [], "IO0003", id="an ending that nobody has"),
+    pytest.param("nowhere/out.onnx", [], "QUANT0013", id="no such folder"),
+    pytest.param("out.prototxt", [], "QUANT0014", id="a format without grids"),
+    pytest.param("out.pnnx.param", ["--target", "ncnn"], "QUANT0014", id="another without grids"),
+    pytest.param("out.param", [], "QUANT0014", id="a format with other grids"),
+])  # fmt: skip
+def test_where_nothing_can_be_written_is_told_before_work(untouched, destination, options, code):
+    words = ["quantize", untouched / "net.onnx", untouched / destination, "--calibration", untouched / "samples.npz"]
+    result = CliRunner().invoke(cli, [str(word) for word in [*words, *options, "--json"]])
+    finding = json.loads(result.stdout)["diagnostics"][0]
+    assert (result.exit_code, finding["code"]) == (1, code)
+    assert finding["help"]
+
+
+def test_the_target_of_a_settings_file_decides_where_to_write(untouched):
+    (untouched / "settings.json").write_text('{"target": "ncnn"}')
+    words = ["quantize", "net.onnx", "out.pnnx.param", "--calibration", "samples.npz", "--settings", "settings.json"]
+    result = CliRunner().invoke(cli, [str(untouched / word) if "." in word else word for word in [*words, "--json"]])
+    assert "ncnn" in json.loads(result.stdout)["diagnostics"][0]["message"]
+
+
+def test_a_preset_that_measures_no_layer_says_so(place):
+    assert "noise by layer: not measured with the preset fast" in _run(place, "--no-latency", "--preset", "fast").stdout

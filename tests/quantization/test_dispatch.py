@@ -8,7 +8,8 @@ import pytest
 from graphport import api
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.dispatch import Method, Place, as_text, counts, dispatch, remains
-from tests.passes.cases import Case, cases, graph, info, model, node, some
+from tests.passes.cases import Case, graph, info, model, node, some
+from tests.passes.families import cases
 
 WEIGHTS = {"w": some(4, 4, 1, 1), "v": some(4, 4, 1, 1), "axes": np.array([0]), "minus": np.array([-1])}
 
@@ -105,14 +106,42 @@ def test_a_single_layer_is_quantized():
 def test_bodies_and_those_who_hold_them_stay_floating():
     body = graph([node("Conv", "x w", "a")], [], [info("a", None)])
     other = graph([node("Neg", "x", "b")], [], [info("b", None)])
-    nodes = [node("If", "c", "y", then_branch=body, else_branch=other)]
+    nodes = [node("If", "c", "y", then_branch=body, else_branch=other, name="choice")]
     proto = model(nodes, [info("x", [1, 4, 5, 5]), info("c", [], 9)], [info("y", None)], {"w": some(4, 4, 1, 1)})
-    decisions = dispatch(api.from_onnx(proto).graph)
-    assert {each.op: d.reason for each, d in decisions.items()} == {
-        "If": "it has bodies",
-        "Conv": "it stands in a body",
-        "Neg": "it stands in a body",
-    }
+    graph_ = api.from_onnx(proto).graph
+    for method in Method:
+        assert {each.op: d.reason for each, d in dispatch(graph_, method).items()} == {
+            "If": "it has bodies",
+            "Conv": "it stands in the then_branch of If choice, whose values are not observed",
+            "Neg": "it stands in the else_branch of If choice, whose values are not observed",
+        }
+
+
+@pytest.mark.parametrize(
+    ("method", "sigmoid", "before"),
+    [
+        pytest.param(
+            "conservative", "results of weights reach it", "no operator with weights reaches it", id="conservative"
+        ),
+        pytest.param("pointwise", "it has no weights", "it has no weights", id="weights alone"),
+        pytest.param(
+            "between-convolutions",
+            "it is not between two convolutions",
+            "it is not between two convolutions",
+            id="between convolutions",
+        ),
+        pytest.param("all-in", "the operator is quantizable", "the operator is quantizable", id="all in"),
+        pytest.param(
+            "closure",
+            "it hangs together with an operator with weights",
+            "it hangs together with an operator with weights",
+            id="what hangs together",
+        ),
+    ],
+)
+def test_the_reason_is_that_of_the_method(method, sigmoid, before):
+    reasons = {each.name: decision.reason for each, decision in dispatch(network(), method).items()}
+    assert (reasons["behind"], reasons["before"]) == (sigmoid, before)
 
 
 def test_overrides_win_and_say_so():

@@ -91,4 +91,4 @@ def test_a_tensor_of_zeros_has_a_grid():
 def test_an_unsigned_symmetric_grid_has_zero_in_its_middle():
     grid = symmetric(np.asarray([1.0]), DType.UINT8)
     assert grid.zero_point.tolist() == [128]
-    assert grid.codes(np.asarray([0.0, -1.0, 1.0], np.float32)).tolist() == [128, 0, 255]
+    assert grid.codes(np.asarray([0.0, -1.0, 1.0], np.float32)).tolist() == [128, 1, 255]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.observe import BINS, Histogram, Statistics, remember, remembered
+from graphport.quantization.tails import KEPT, Tails
 
 arrays = st.lists(
     st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20).map(lambda x: np.asarray(x, np.float32)),
@@ -71,6 +72,27 @@ def test_statistics_know_ends_of_channels_and_squares():
     assert (state.samples, state.elements) == (11, whole.size)
 
 
+@pytest.mark.parametrize("count", [1, KEPT - 1, KEPT, 2 * KEPT + 7, 200_000])
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
+    x = np.round(np.random.default_rng(count).normal(size=count), 3).astype(np.float32)
+    tails = Tails()
+    for part in np.array_split(x, pieces):
+        one = Tails()
+        one.add(part)
+        tails = tails.merge(one)
+    assert np.array_equal(tails.least, np.sort(x)[:KEPT])
+    assert np.array_equal(tails.largest, np.sort(x)[-KEPT:])
+
+
+def test_what_tails_did_not_keep_they_do_not_tell():
+    tails = Tails()
+    tails.add(np.arange(4 * KEPT, dtype=np.float32))
+    assert tails.at(2.0 * KEPT, 4 * KEPT) is None
+    assert tails.at(1.25, 4 * KEPT) == 1.25
+    assert tails.at(4 * KEPT - 2.5, 4 * KEPT) == 4 * KEPT - 2.5
+
+
 def test_moving_averages_do_not_depend_on_batches():
     whole = np.concatenate(_batches())
     one = _state([whole])
@@ -90,6 +112,8 @@ def test_merged_statistics_are_those_of_all(cut):
     assert np.array_equal(merged.lows, whole.lows)
     assert np.array_equal(merged.highs, whole.highs)
     assert np.array_equal(merged.histogram.counts, whole.histogram.counts)
+    assert np.array_equal(merged.tails.least, whole.tails.least)
+    assert np.array_equal(merged.tails.largest, whole.tails.largest)
     assert merged.moving == pytest.approx(whole.moving)
     assert merged.squares == pytest.approx(whole.squares)
     assert (merged.samples, merged.elements) == (whole.samples, whole.elements)
@@ -102,6 +126,7 @@ def test_memory_does_not_grow_with_samples():
         state.add(batch, samples=2)
         sizes.append(state.histogram.counts.nbytes + state.lows.nbytes + state.highs.nbytes)
     assert len(set(sizes)) == 1
+    assert state.tails.least.size <= KEPT
 
 
 def test_statistics_are_remembered(tmp_path):
@@ -113,12 +138,29 @@ def test_statistics_are_remembered(tmp_path):
         assert np.array_equal(found[name].histogram.counts, state.histogram.counts)
         assert found[name].histogram.exponent == state.histogram.exponent
         assert found[name].moving == state.moving
+        assert found[name].squares == state.squares
+        assert np.array_equal(found[name].tails.least, state.tails.least)
+        assert np.array_equal(found[name].tails.largest, state.tails.largest)
 
 
 def test_statistics_of_another_model_are_refused(tmp_path):
     remember(tmp_path / "s.npz", {"a": _state(_batches())})
     with pytest.raises(DiagnosticError, match="QUANT0009"):
         remembered(tmp_path / "s.npz", ["b"])
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("0.least", np.zeros(3, np.float32)), ("0.largest", np.zeros((2, 2), np.float32)), ("0.largest", None),
+    ("0.histogram", np.zeros(5, np.int64)),
+])  # fmt: skip
+def test_statistics_with_a_part_that_cannot_be_are_refused(tmp_path, name, content):
+    remember(tmp_path / "s.npz", {"a": _state(_batches())})
+    with np.load(tmp_path / "s.npz") as file:
+        arrays = dict(file)
+    arrays[name] = content
+    np.savez(tmp_path / "s.npz", **{key: x for key, x in arrays.items() if x is not None})
+    with pytest.raises(DiagnosticError, match="QUANT0009"):
+        remembered(tmp_path / "s.npz", ["a"])
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 nothing", b"\x93NUMPY"])

@@ -11,7 +11,6 @@ import pytest
 
 import graphport as gp
 from graphport.core.dtypes import DType
-from graphport.formats.ncnn import read_table
 from graphport.ir.verify import verify
 from graphport.quantization.settings import Settings
 from tests.models import model, node, typed
@@ -160,6 +159,16 @@ def test_settings_are_obeyed_and_give_a_model(changes, least):
     assert _snr(found, quantized) > least
 
 
+def test_ranges_that_are_searched_have_scales_of_powers_of_two_where_that_is_asked():
+    found = nets.residual()
+    report = gp.quantize(found, nets.samples(found), "onnxruntime", search=True, power_of_two=True, real_results=False)
+    scales = [
+        float(item.inputs[1].storage.numpy()) for item in report.graph if item.op == "QuantizeLinear"
+    ]  # fmt: skip
+    assert len(scales) > 3
+    assert all(np.log2(scale) == round(np.log2(scale)) for scale in scales)
+
+
 @pytest.mark.parametrize("weight_type", ["float8_e4m3fn", "float8_e5m2"])
 def test_weights_may_be_narrow_floats(weight_type):
     found = nets.residual()
@@ -242,8 +251,16 @@ def test_the_report_is_plain_data():
     document = json.loads(json.dumps(gp.quantize(found, nets.samples(found)).report.as_json()))
     assert {layer["name"] for layer in document["layers"]} == {"first", "second", "head"}
     assert document["worst"]
-    assert all(layer["own_db"] > layer["accumulated_db"] - 3 for layer in document["layers"])
+    assert all({"own_db", "accumulated_db", "means"} <= set(layer) for layer in document["layers"])
     assert Settings.from_json(document["settings"]) == Settings()
+
+
+def test_where_nothing_is_made_good_a_layer_alone_makes_less_noise_than_all_before_it():
+    found = nets.residual()
+    report = gp.quantize(found, nets.samples(found), round=False, correct=False, equalize=False, search=True).report
+    known = [layer for layer in report.layers if layer.own_db is not None]
+    assert len(known) == 3
+    assert all(layer.own_db > layer.accumulated_db - 3 for layer in known)
 
 
 def test_reasons_name_unlike_channels():
@@ -345,6 +362,81 @@ def test_free_spatial_axes_stay_free():
     assert gp.run(quantized, {"x": np.ones((1, 3, 9, 5), np.float32)})["y"].shape == (1, 4, 9, 5)
 
 
+def test_sequences_between_layers_are_followed():
+    """A sequence has no shape of its own, and its arrays may have different ones."""
+    r = np.random.default_rng(0)
+    constants = {"w": r.normal(size=(4, 4)).astype(np.float32), "i": np.asarray(0), "p": np.asarray([2, 3, 1])}
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]), node("SplitToSequence", ["a", "p"], ["s"], axis=1),
+        node("Relu", ["x"], ["r"]), node("MatMul", ["r", "w"], ["b"]),
+        node("SequenceAt", ["s", "i"], ["t"]), node("MatMul", ["t", "w"], ["c"]), node("Identity", ["b"], ["d"]),
+    ]  # fmt: skip
+    found = gp.from_onnx(model(nodes, [("x", [1, 6, 4])], [("c", None), ("d", None)], constants))
+    items = [{"x": r.normal(size=(1, 6, 4)).astype(np.float32)} for _ in range(48)]
+    assert gp.quantize(found, items).report.snr_db > 20
+
+
+@pytest.mark.parametrize("batch", [1, "N"])
+@pytest.mark.parametrize("preset", ["fast", "balanced"])
+def test_samples_may_have_different_sizes(batch, preset):
+    r = np.random.default_rng(0)
+    constants = {
+        "w": r.normal(size=(4, 3, 3, 3)).astype(np.float32), "v": r.normal(size=(4, 4, 3, 3)).astype(np.float32)
+    }  # fmt: skip
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), node("Relu", ["a"], ["r"]), node("Conv", ["r", "v"], ["y"])
+    ]  # fmt: skip
+    found = gp.from_onnx(model(nodes, [("x", [batch, 3, "H", "W"])], [("y", None)], constants))
+    items = [{"x": r.normal(size=(1, 3, 6 + i % 3, 7 + i // 6)).astype(np.float32)} for i in range(12)]
+    quantized = gp.quantize(found, items, preset=preset)
+    assert quantized.report.samples == 12
+    assert _snr_of(found, quantized, items) > 25
+
+
+def _snr_of(found, quantized, items):
+    both = [[gp.run(each, item)["y"].reshape(-1) for item in items] for each in (found, quantized)]
+    return nets.snr(*(np.concatenate(outputs) for outputs in both))
+
+
+def test_layers_in_a_loop_stay_floating_and_those_around_it_do_not():
+    w = np.random.default_rng(0).normal(size=(4, 4, 1, 1)).astype(np.float32) / 2
+    body = onnx.helper.make_graph(
+        [node("Conv", ["h", "w"], ["t"]), node("Relu", ["t"], ["h2"]), node("Identity", ["go"], ["go2"])],
+        "body",
+        [typed("i", [], onnx.TensorProto.INT64), typed("go", [], onnx.TensorProto.BOOL), typed("h", ["N", 4, 3, 3])],
+        [typed("go2", [], onnx.TensorProto.BOOL), typed("h2", ["N", 4, 3, 3])],
+    )
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("Loop", ["count", "", "a"], ["b"], body=body),
+        node("Conv", ["b", "w"], ["y"]),
+    ]
+    constants = {"w": w, "count": np.asarray(3, np.int64)}
+    found = gp.from_onnx(model(nodes, [("x", ["N", 4, 3, 3])], [("y", ["N", 4, 3, 3])], constants))
+    x = {"x": nets.samples(nets.depthwise(), 24)["x"][:, :, :3, :3]}
+    quantized = gp.quantize(found, x)
+    assert [finding.code for finding in quantized.report.findings] == ["QUANT0008"]
+    assert len(quantized.report.layers) == 2
+    assert nets.snr(gp.run(found, x)["y"], gp.run(quantized, x)["y"]) > 20
+
+
+@pytest.mark.parametrize("stage", ["observe", "adjust"])
+def test_an_interruption_leaves_nothing(tmp_path, stage):
+    """Ctrl-C while samples are observed or followed: no statistics, no files beside them."""
+    found = nets.residual()
+
+    def told(now, _done, _total):
+        if now == stage:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gp.quantize(found, nets.samples(found), told=told, statistics=tmp_path / "s.npz")
+    left = [path.name for path in tmp_path.iterdir()]
+    # What was observed whole is kept for the next time.
+    assert left == ([] if stage == "observe" else ["s.npz"])
+    assert gp.quantize(found, nets.samples(found), preset="fast", statistics=tmp_path / "s.npz").report.snr_db > 25
+
+
 def test_an_output_that_others_read_keeps_its_name():
     r = np.random.default_rng(0)
     constants = {"w": r.normal(size=(4, 4, 1, 1)).astype(np.float32)}
@@ -373,21 +465,30 @@ def test_written_for_nnef_the_grids_are_in_the_file(tmp_path):
     assert nets.snr(gp.run(quantized, x, backend="reference")["y"], gp.run(again, x, backend="reference")["y"]) > 40
 
 
-def test_for_ncnn_a_real_model_is_written_with_a_table(tmp_path):
-    found = nets.residual(batch=1)
-    data = {"x": nets.samples(nets.residual(), 16)["x"]}
-    quantized = gp.quantize(found, data, "ncnn")
-    gp.save(quantized, tmp_path / "net.param")
-    lines = {line.key: line.scales for line in read_table(tmp_path / "net.table")}
-    assert set(lines) == {"first", "first_param_0", "second", "second_param_0", "head", "head_param_0"}
-    assert [len(lines[f"{name}_param_0"]) for name in ("first", "second", "head")] == [8, 8, 5]
-    low, high = quantized.report.layers[0].input_range
-    assert lines["first"][0] == pytest.approx(127 / max(-low, high), rel=1e-4)
-    # ncnn rounds the weights once more: they are on the grid already.
-    again = gp.load(tmp_path / "net.param")
-    weights = [value.storage.numpy() for value in again.graph.constants if len(value.storage.shape) == 4]
-    scales = np.asarray(lines["second_param_0"])
-    second = next(w for w in weights if w.shape[1] == 8)
-    codes = second * scales[:, None, None, None]
-    assert np.abs(codes - np.rint(codes)).max() < 1e-3
-    assert np.abs(codes).max() <= 127.001
+@pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_weight_that_is_no_number_is_told(target, number):
+    weight = np.ones((4, 3), np.float32)
+    weight[1, 1] = number
+    found = gp.from_onnx(
+        model([node("MatMul", ["x", "w"], ["y"])], [("x", ["N", 4])], [("y", ["N", 3])], {"w": weight})
+    )
+    with pytest.raises(gp.DiagnosticError, match="QUANT0015"), np.errstate(invalid="ignore"):
+        gp.quantize(found, {"x": np.ones((9, 4), np.float32)}, target, preset="fast")
+
+
+def test_a_value_that_becomes_infinite_is_told():
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["a", "w"], ["y"])]
+    weight = np.full((4, 4), 1e30, np.float32)
+    found = gp.from_onnx(model(nodes, [("x", ["N", 4])], [("y", ["N", 4])], {"w": weight}))
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0015.*'a'"):
+        gp.quantize(found, {"x": np.full((9, 4), 1e10, np.float32)}, preset="fast")
+
+
+@pytest.mark.parametrize("reach", ["auto", "pairs", "reduced"])
+def test_weights_with_scales_for_blocks_use_all_codes(reach):
+    found = nets.residual()
+    data = nets.samples(found)
+    blocked = gp.quantize(found, data, preset="fast", weights_only=True, weight_block=4, weight_range=reach)
+    whole = gp.quantize(found, data, preset="fast", weights_only=True, weight_range="full")
+    assert blocked.report.snr_db > whole.report.snr_db

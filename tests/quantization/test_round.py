@@ -104,7 +104,7 @@ def test_a_fitted_weight_makes_good_what_the_input_lost():
     real = r.normal(size=(1, 400, 6)).astype(np.float32)
     rows = Rows(real, (0.8 * real + 0.3).astype(np.float32))
     weight = r.normal(size=(1, 3, 6)).astype(np.float32)
-    fitted = rounding.fitted(weight, rows)
+    fitted = rounding.fitted(weight, rows, _seen(rows))
     assert np.allclose(fitted, weight / 0.8, rtol=0.03, atol=0.03)
 
 
@@ -112,7 +112,38 @@ def test_a_weight_is_not_fitted_to_few_rows():
     r = np.random.default_rng(0)
     real = r.normal(size=(1, 10, 6)).astype(np.float32)
     weight = r.normal(size=(1, 3, 6)).astype(np.float32)
-    assert rounding.fitted(weight, Rows(real, 0.5 * real)) is weight
+    few = Rows(real, 0.5 * real)
+    assert rounding.fitted(weight, few, _seen(few)) is weight
+
+
+def _seen(rows):
+    return rounding.moments(rows.quantized - rows.quantized.mean(axis=1, keepdims=True))
+
+
+def _one_by_one(weight, scale, second):
+    """GPTQ as it is written: each column is rounded, and its error taken off all that are free by the inverse."""
+    order = np.argsort(-np.diag(second), kind="stable")
+    inverse = np.linalg.inv(second)
+    left, free, numbers = weight.astype(np.float64), list(order), np.zeros_like(weight)
+    for column in order:
+        numbers[:, column] = np.rint(left[:, column] / scale)
+        error = left[:, column] - numbers[:, column] * scale
+        left[:, free] -= np.outer(error / inverse[column, column], inverse[column, free])
+        inverse = inverse - np.outer(inverse[:, column], inverse[column]) / inverse[column, column]
+        free.remove(column)
+    return numbers
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_make_good_what_an_inverse_taken_step_by_step_says(seed):
+    r = np.random.default_rng(seed)
+    rows = (r.normal(size=(1, 300, 60)) @ (np.eye(60) + 0.3 * r.normal(size=(60, 60)))).astype(np.float32)
+    weight = r.normal(size=(1, 4, 60)).astype(np.float32)
+    second = rounding.moments(rows)
+    codes = Codes(np.zeros_like(weight), np.full_like(weight, 0.1), -127, 127, has_pairs=False)
+    made = rounding.second_order(codes, weight, second).numbers[0]
+    # A sum that lies on a border may be rounded to either side.
+    assert np.mean(made == _one_by_one(weight[0], 0.1, second[0].astype(np.float64))) > 0.95
 
 
 def _layer(name="second"):

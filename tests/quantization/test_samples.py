@@ -126,6 +126,10 @@ def test_samples_are_taken_and_left_out():
     pytest.param({"x": X[:, :2]}, "QUANT0002", id="another shape"),
     pytest.param({"x": X[0, 0]}, "QUANT0002", id="another rank"),
     pytest.param({"x": X[:0]}, "QUANT0002", id="no sample"),
+    pytest.param({"x": np.zeros((7, 3, 4), np.uint8)}, "QUANT0002", id="bytes for real numbers"),
+    pytest.param({"x": np.zeros((7, 3, 4), bool)}, "QUANT0002", id="truths for real numbers"),
+    pytest.param({"x": np.zeros((7, 3, 4), np.complex64)}, "QUANT0002", id="complex for real numbers"),
+    pytest.param({"x": np.full((7, 3, 4), "a")}, "QUANT0002", id="words for real numbers"),
     pytest.param(3, "QUANT0001", id="a number"),
     pytest.param("nowhere.npz", "QUANT0001", id="no file"),
 ])  # fmt: skip

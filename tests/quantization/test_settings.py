@@ -17,6 +17,22 @@ def test_settings_survive_json():
     assert Settings.from_json(json.dumps(settings.as_json())) == settings
 
 
+def test_every_setting_survives_json_with_a_value_of_its_own():
+    """None is left as by default, and the document is the same after a second round."""
+    names = {"target": "ncnn", "preset": "best", "dispatch": "all-in", "method": "entropy", "weight_range": "pairs"}
+    numbers = {"percentile": 99.5, "activation_bits": 16, "weight_bits": 4, "weight_block": 32, "min_snr": 20.5,
+               "max_float_layers": 3, "batch": 7, "memory": 1 << 20, "threads": 2}  # fmt: skip
+    types = {"activation_type": "int8", "weight_type": "float8_e5m2"}
+    lists = {"float_nodes": ("a", "b/c"), "quantize_nodes": ("ü",)}
+    flags = ("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search", "refine",
+             "real_results", "weights_only")  # fmt: skip
+    settings = Settings().updated(**names, **numbers, **types, **lists, prepare=False, **dict.fromkeys(flags, True))
+    assert all(getattr(settings, field.name) != field.default for field in fields(Settings))
+    document = json.dumps(settings.as_json())
+    assert Settings.from_json(document) == settings
+    assert json.dumps(Settings.from_json(document).as_json()) == document
+
+
 def test_json_names_every_setting_and_a_version():
     assert set(Settings().as_json()) == {field.name for field in fields(Settings)} | {"version"}
     assert Settings().as_json()["version"] == 1
@@ -28,9 +44,11 @@ def test_what_is_left_out_is_as_by_default():
 
 @pytest.mark.parametrize(("name", "value"), [
     ("preset", "worst"), ("method", "guess"), ("percentile", 30), ("percentile", "much"), ("activation_bits", 7),
-    ("weight_bits", 3), ("weight_block", -1), ("weight_range", "half"), ("min_snr", "high"), ("max_float_layers", -1),
+    ("weight_bits", 3), ("weight_block", -1), ("weight_range", "half"), ("min_snr", "high"), ("min_snr", float("nan")),
+    ("min_snr", float("inf")), ("max_float_layers", -1),
     ("batch", 0), ("memory", 0), ("threads", -1), ("prepare", 1), ("per_channel", "yes"), ("float_nodes", "a"),
     ("float_nodes", (1,)), ("batch", True),
+    ("target", 3), ("target", ("ncnn",)), ("dispatch", "everywhere"), ("dispatch", 3),
 ])  # fmt: skip
 def test_a_value_that_a_setting_cannot_have_is_refused(name, value):
     with pytest.raises(DiagnosticError, match=f"QUANT0004.*{name}"):

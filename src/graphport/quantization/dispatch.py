@@ -79,8 +79,9 @@ def dispatch(
         ValueError: there is no such method.
     """
     worker = _Dispatcher(graph, operators)
-    chosen = worker.chosen(Method(method))
-    decisions = {node: worker.decide(node, chosen) for inner in walk(graph) for node in inner}
+    method = Method(method)
+    chosen = worker.chosen(method)
+    decisions = {node: worker.decide(node, chosen, method) for inner in walk(graph) for node in inner}
     _override(decisions, floating, quantized)
     return decisions
 
@@ -173,18 +174,18 @@ class _Dispatcher:
             pending += [other for other in near if _gives_reals(node, other) or _gives_reals(other, node)]
         return list(found)
 
-    def decide(self, node: Node, chosen: Collection[Node]) -> Decision:
-        """Where `node` is computed if `chosen` are quantized."""
+    def decide(self, node: Node, chosen: Collection[Node], method: Method) -> Decision:
+        """Where `node` is computed if `method` has `chosen` quantized."""
         page = _page(node)
         if node in self.index:
             return Decision(Place.INDEX, "it computes shapes, axes or indices")
         if node in chosen:
-            return Decision(Place.QUANTIZED, _ROLES.get("" if page is None else page.role, "it takes part"))
-        return Decision(Place.FLOATING, self._reason(node, page))
+            return Decision(Place.QUANTIZED, _ROLES.get("" if page is None else page.role, _CHOSEN[method]))
+        return Decision(Place.FLOATING, self._reason(node, page, method))
 
-    def _reason(self, node: Node, page: Page | None) -> str:
+    def _reason(self, node: Node, page: Page | None, method: Method) -> str:
         if node.graph is not self.graph:
-            return "it stands in a body"
+            return _where(node)
         if page is None:
             return "nothing is known of the operator"
         if any(True for _ in node.bodies()):
@@ -195,14 +196,39 @@ class _Dispatcher:
             return "the operator has no part in quantization"
         if self.operators is not None and node.op not in self.operators:
             return "the target does not quantize the operator"
-        return "no operator with weights reaches it"
+        return _UNCHOSEN[method]
 
 
-_ROLES: dict[str, str] = {
-    "weighted": "it has weights",
-    "pointwise": "results of weights reach it",
-    "passive": "it hands quantized numbers on",
+_UNCHOSEN: dict[Method, str] = {
+    Method.CONSERVATIVE: "no operator with weights reaches it",
+    Method.AGGRESSIVE: "no operator with weights reaches it",
+    Method.ALL_IN: "it stands where nothing is quantized",
+    Method.POINTWISE: "it has no weights",
+    Method.BETWEEN_CONVOLUTIONS: "it is not between two convolutions",
+    Method.CLOSURE: "it hangs together with no operator with weights",
 }
+
+_CHOSEN: dict[Method, str] = {
+    Method.CONSERVATIVE: "results of weights reach it",
+    Method.AGGRESSIVE: "results of weights reach it",
+    Method.ALL_IN: "the operator is quantizable",
+    Method.POINTWISE: "it has weights",
+    Method.BETWEEN_CONVOLUTIONS: "it is between two convolutions",
+    Method.CLOSURE: "it hangs together with an operator with weights",
+}
+
+_ROLES: dict[str, str] = {"weighted": "it has weights", "passive": "it hands quantized numbers on"}
+
+
+def _where(node: Node) -> str:
+    """Which body of which node it stands in: ranges are those of values of the graph itself, one in each run."""
+    body = node.graph
+    holder = None if body is None else body.parent
+    if holder is None:
+        return "it stands in no graph"
+    name = next((name for name, attribute in holder.attributes.items() if attribute is body), "body")
+    said = f"{holder.op} {holder.name or _result_name(holder)}".rstrip()
+    return f"it stands in the {name} of {said}, whose values are not observed"
 
 
 def _override(decisions: Decisions, floating: Collection[str], quantized: Collection[str]) -> None:

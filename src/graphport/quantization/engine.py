@@ -135,10 +135,17 @@ class Piece:
         self._names: dict[Value, str] = {}
         self._given = set(given)
         self._session: Session | None = None
+        # What is known of shapes makes runs faster, until one comes that has others.
+        self._shapes: dict[Value, tuple[int, ...]] = {}
+        self._is_free = False
 
     def run(self, values: Mapping[Value, Any]) -> dict[Value, Any]:
         """The wanted values, computed from others."""
         if self._session is None:
+            self._session = self._prepared(values)
+            self._shapes = {value: _shape(values[value]) for value in self._names}
+        elif not self._is_free and any(_shape(values[value]) != shape for value, shape in self._shapes.items()):
+            self._is_free = True
             self._session = self._prepared(values)
         found = self._session.run({name: values[value] for value, name in self._names.items()})
         return dict(zip(self._wanted, found.values(), strict=True))
@@ -154,7 +161,8 @@ class Piece:
             if value.is_constant and value not in self._given:
                 twins[value] = graph.add_constant(value.name, value.fact, value.storage)
             else:
-                twins[value] = graph.add_input(value.name, _fact(value, values[value]))
+                fact = value.fact if self._is_free else _fact(value, values[value])
+                twins[value] = graph.add_input(value.name, fact)
                 self._names[value] = twins[value].name
         for node in self._nodes:
             twin = graph.append(rewrite.copy_node(node, twins))
@@ -162,6 +170,11 @@ class Piece:
         for value in self._wanted:
             graph.add_output(twins[value])
         return session(graph, threads=self._threads)
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    """The shape of an array; sequences and nothing have none."""
+    return x.shape if is_array(x) else ()
 
 
 def _fact(value: Value, array: Any) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage
 from graphport.ir import rewrite
+from graphport.passes.substitution import add_constant
 from graphport.quantization.layer import Layer, layer_of
 
 if TYPE_CHECKING:
@@ -330,8 +330,7 @@ def _current(node: Node, index: int) -> Array:
 def _replace(graph: Graph, node: Node, index: int, numbers: Array) -> None:
     old = node.inputs[index]
     array = np.ascontiguousarray(numbers, np.float32)
-    name = "constant" if old is None else old.name
-    node.set_input(index, graph.add_constant(name, TensorFact(DType.FLOAT32, array.shape), ArrayStorage(array)))
+    node.set_input(index, add_constant(graph, array, "constant" if old is None else old.name))
     if old is not None and not old.uses:
         graph.remove_constant(old)
 

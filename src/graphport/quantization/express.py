@@ -12,8 +12,10 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
-from graphport.quantization.grid import Grid, between
+from graphport.passes.substitution import add_constant
+from graphport.quantization.grid import Grid, between, limits
 from graphport.quantization.place import data_operands
+from graphport.quantization.sums import say_sums
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph
@@ -35,12 +37,18 @@ class Weight:
 
 @dataclass(slots=True, eq=False)
 class Quantization:
-    """Everything that was decided: the grid of each root value, and the constants of each layer."""
+    """Everything that was decided: the grid of each root value, and the constants of each layer.
+
+    `is_narrow` tells that the runtime does not use the least code of signed activations, `guarded` names operators that
+    it takes for integer ones although they are not said to be.
+    """
 
     placement: Placement
     grids: dict[Value, Grid] = field(default_factory=dict["Value", Grid])
     weights: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
     bias_bits: int = 32
+    is_narrow: bool = False
+    guarded: frozenset[str] = frozenset()
 
     def grid_of(self, value: Value) -> Grid | None:
         """The grid that `value` is rounded to."""
@@ -54,6 +62,7 @@ def express(graph: Graph, quantization: Quantization) -> Graph:
     Before  y = Conv(x, w, b)
     After   y_1 = Conv(DQ(Q(x)), DQ(w_codes), DQ(b_codes));  y = DQ(Q(y_1))
 
+    Layers that give their sums are said by `sums.say_sums`.
     Where the step of a bias is so small that 32 bits do not hold it, it stays floating.
     """
     twin = rewrite.copy(graph)
@@ -66,9 +75,25 @@ def express(graph: Graph, quantization: Quantization) -> Graph:
     for value in quantization.placement.points:
         grid = quantization.grid_of(value)
         if grid is not None:
-            _say_point(twin, value, values[value], grid, nodes, quantization.placement)
+            _say_point(twin, value, values[value], grid, nodes, quantization)
+    for node in quantization.placement.summing:
+        weight = quantization.weights.get(node)
+        if weight is not None:
+            say_sums(twin, nodes[node], weight.grid, weight.codes, weight.bias)
+    pointwise = quantization.placement.pointwise
+    for node, other in nodes.items():
+        weight = quantization.weights.get(node)
+        is_real = weight is None and node.op in quantization.guarded and node not in pointwise
+        is_narrow = weight is not None and bool(quantization.guarded) and weight.grid.dtype.is_floating
+        if (is_real or is_narrow) and _reads_rounded(other):
+            _cut(twin, other, None)
     rewrite.remove_dead(twin)
     return twin
+
+
+def _reads_rounded(node: Node) -> bool:
+    value = node.operand(0)
+    return value is not None and value.producer is not None and value.producer.op == "DequantizeLinear"
 
 
 def _values(graph: Graph) -> list[Value]:
@@ -76,28 +101,55 @@ def _values(graph: Graph) -> list[Value]:
 
 
 def _say_point(
-    graph: Graph, original: Value, value: Value, grid: Grid, nodes: dict[Node, Node], placement: Placement
+    graph: Graph, original: Value, value: Value, grid: Grid, nodes: dict[Node, Node], quantization: Quantization
 ) -> None:
-    node = value.producer
+    node, placement = value.producer, quantization.placement
     codes = Value(graph.fresh(f"{value.name}_codes"), TensorFact(grid.dtype, _shape(value)))
     rounded = Value(graph.fresh(f"{value.name}_rounded"), value.fact)
     scale, zero_point = _parameters(graph, grid, value.name)
     attributes = _axis(grid)
     quantize = Node("QuantizeLinear", [value, scale, zero_point], [codes], attributes)
-    dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [rounded], attributes)
+    # Runtimes take a pair for one of integers, and then do not load it.
+    is_apart = bool(quantization.guarded) and grid.dtype.is_floating
+    decoded = Value(graph.fresh(f"{value.name}_decoded"), value.fact) if is_apart else rounded
+    dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [decoded], attributes)
     if node is not None:
         graph.insert_after(node, quantize)
     elif graph.first is not None:
         graph.insert_before(graph.first, quantize)
     graph.insert_after(quantize, dequantize)
+    if is_apart:
+        graph.insert_after(dequantize, Node("Max", [decoded], [rounded]))
     if original in placement.carried and not value.is_input:
         rewrite.replace(value, rounded, keep=[quantize])
-        return
-    for reader in placement.readers.get(original, ()):
-        twin = nodes[reader]
-        for index, operand in enumerate(twin.inputs):
+    else:
+        _hand_over(value, rounded, [nodes[reader] for reader in placement.readers.get(original, ())])
+    is_cut = quantization.is_narrow and grid.dtype.is_integer and grid.least > limits(grid.dtype)[0]
+    if is_cut or is_apart:
+        _cut(graph, quantize, grid.low if is_cut else None)
+
+
+def _hand_over(value: Value, rounded: Value, readers: list[Node]) -> None:
+    for reader in readers:
+        for index, operand in enumerate(reader.inputs):
             if operand is value:
-                twin.set_input(index, rounded)
+                reader.set_input(index, rounded)
+
+
+def _cut(graph: Graph, node: Node, low: float | None) -> None:
+    """Let `node` read a maximum: of its operand and `low`, or of its operand alone, which keeps runtimes from looking.
+
+    Before  y = Conv(DequantizeLinear(q), w)
+    After   y = Conv(Max(DequantizeLinear(q)), w)
+    """
+    value = node.operands[0]
+    kept = Value(graph.fresh(f"{value.name}_kept"), value.fact)
+    least: list[Value] = []
+    if low is not None:
+        floor = ArrayStorage(np.asarray(low, np.float32))
+        least = [graph.add_constant(f"{value.name}_least", TensorFact(DType.FLOAT32, ()), floor)]
+    graph.insert_before(node, Node("Max", [value, *least], [kept]))
+    node.set_input(0, kept)
 
 
 def _say_layer(
@@ -121,7 +173,7 @@ def _say_layer(
     grid = None if layer.adds is not None or source is None else bias_grid(weight, source, quantization.bias_bits)
     bias_name = f"{name}_bias" if layer.bias is None else values[layer.bias].name
     if grid is None or layer.kind == "transposed":
-        value = graph.add_constant(bias_name, TensorFact(DType.FLOAT32, bias.shape), ArrayStorage(bias))
+        value = add_constant(graph, bias, bias_name)
     else:
         value = constant(graph, node, grid.codes(bias.reshape(-1)), grid, bias_name)
     adder.set_input(place, value)
@@ -167,7 +219,7 @@ def _say_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantizatio
 
 def constant(graph: Graph, before: Node, codes: Array, grid: Grid, name: str) -> Value:
     """The real numbers of `codes`, made before the node `before`."""
-    stored = graph.add_constant(f"{name}_codes", TensorFact(grid.dtype, codes.shape), ArrayStorage(codes, grid.dtype))
+    stored = add_constant(graph, ArrayStorage(codes, grid.dtype), f"{name}_codes")
     scale, zero_point = _parameters(graph, grid, name)
     real = Value(graph.fresh(f"{name}_rounded"), TensorFact(DType.FLOAT32, codes.shape))
     graph.insert_before(before, Node("DequantizeLinear", [stored, scale, zero_point], [real], _axis(grid)))
@@ -177,10 +229,8 @@ def constant(graph: Graph, before: Node, codes: Array, grid: Grid, name: str) ->
 def _parameters(graph: Graph, grid: Grid, name: str) -> tuple[Value, Value]:
     scale, zero_point = grid.scale.astype(np.float32), grid.zero_point
     return (
-        graph.add_constant(f"{name}_scale", TensorFact(DType.FLOAT32, scale.shape), ArrayStorage(scale)),
-        graph.add_constant(
-            f"{name}_zero_point", TensorFact(grid.dtype, zero_point.shape), ArrayStorage(zero_point, grid.dtype)
-        ),
+        add_constant(graph, scale, f"{name}_scale"),
+        add_constant(graph, ArrayStorage(zero_point, grid.dtype), f"{name}_zero_point"),
     )
 
 

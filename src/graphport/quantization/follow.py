@@ -18,6 +18,7 @@ from graphport.quantization import round as rounding
 from graphport.quantization.engine import Piece
 from graphport.quantization.express import Weight
 from graphport.quantization.place import is_real
+from graphport.quantization.refine import refined
 from graphport.quantization.weights import has_pairs
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class LayerNoise:
 class Follower:
     """What is needed to follow samples through `graph`, and what was found on the way.
 
-    `adjusts` and `corrects` tell whether weights and biases are touched at all; `choose` may change grids.
+    `adjusts` and `corrects` tell whether weights and biases are touched at all, `refines` whether codes are searched
+    for along several ways; `choose` may change grids.
     """
 
     graph: Graph
@@ -62,6 +64,7 @@ class Follower:
     corrects: bool = True
     fits: bool = True
     descends: bool = True
+    refines: bool = False
     reach: str = "full"
     choose: Choose | None = None
     threads: int = 0
@@ -173,11 +176,12 @@ class Follower:
             ways.append(("nearest, corrected", start, rounding.offsets(layer, matrix, start, fit)))
         if self.adjusts and given.grid.dtype.is_integer:
             ways += self._rounded(layer, given, matrix, fit, can_correct=can_correct)
-        errors = [rounding.error(matrix, bias, way[1], way[2], check) for way in ways]
+        expected = check.real @ matrix.swapaxes(1, 2)
+        errors = [rounding.error(expected, bias, way[1], way[2], check.quantized) for way in ways]
         best = int(np.argmin(errors))
         means, numbers, offsets = ways[best]
         chosen = Weight(given.grid, given.grid.codes(layer.unmatrix(numbers)), None if layer.bias is None else offsets)
-        own = self._own(layer, rows, matrix, bias, numbers)
+        own = self._own(layer, rows.real, rows.real @ matrix.swapaxes(1, 2), numbers)
         return chosen, LayerNoise(errors[0], errors[best], own, means)
 
     def _rows(self, layer: Layer, real: list[Array], rounded: list[Array], depth: int) -> rounding.Rows:
@@ -187,11 +191,11 @@ class Follower:
         b = [layer.rows(x, found) for x, found in zip(rounded, places, strict=True)]
         return rounding.Rows(np.concatenate(a, axis=1), np.concatenate(b, axis=1))
 
-    def _own(self, layer: Layer, rows: rounding.Rows, matrix: Array, bias: Array, numbers: Array) -> float:
+    def _own(self, layer: Layer, real: Array, expected: Array, numbers: Array) -> float:
         """The noise that a layer makes of an input that has none but the rounding of itself."""
         grid = self.quantization.grid_of(layer.input)
-        alone = rounding.Rows(rows.real, rows.real if grid is None else grid.nearest(rows.real))
-        return rounding.error(matrix, bias, numbers, bias, alone)
+        nothing = np.zeros(layer.channels, np.float32)
+        return rounding.error(expected, nothing, numbers, nothing, real if grid is None else grid.nearest(real))
 
     def _rounded(
         self, layer: Layer, given: Weight, matrix: Array, rows: rounding.Rows, *, can_correct: bool
@@ -200,7 +204,7 @@ class Follower:
         seen = rows.quantized - (rows.quantized.mean(axis=1, keepdims=True) if can_correct else 0)
         second = rounding.moments(seen)
         aims = {"second order": matrix}
-        fitted = rounding.fitted(matrix, rows) if can_correct and self.fits else matrix
+        fitted = rounding.fitted(matrix, rows, second) if can_correct and self.fits else matrix
         if fitted is not matrix:
             aims["second order, fitted"] = fitted
         # Results do not know each other: all aims are rounded in one go.
@@ -208,6 +212,8 @@ class Follower:
         made = rounding.second_order(codes.repeated(len(aims)), aim, second)
         if self.descends:
             made = rounding.descend(made, aim, second, _STEPS)
+        if self.refines:
+            made = refined(made, aim, second)
         found: list[tuple[str, Array, Array]] = []
         for index, means in enumerate(aims):
             real = made.part(index, len(aims)).real

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 TINY = float(np.finfo(np.float32).tiny)
 """The least scale: a tensor of zeros is quantized, too."""
 
+_BITS = 16
+"""Significant bits of the scales of activations."""
 _LARGEST = {DType.FLOAT8E4M3FN: 448.0, DType.FLOAT8E5M2: 57344.0}
 """The largest numbers of the narrow floats that are written."""
 
@@ -97,18 +99,30 @@ def asymmetric(low: float, high: float, dtype: DType, *, power_of_two: bool = Fa
 def symmetric(bound: Array | float, dtype: DType, *, axis: int = 0, power_of_two: bool = False) -> Grid:
     """The grid between `-bound` and `bound`, one for the tensor or one for each entry of `axis`; zero is its middle."""
     least, most = limits(dtype, symmetric=True)
-    steps = _LARGEST[dtype] if dtype.is_floating else (most + (dtype.kind == "u")) / (2 if dtype.kind == "u" else 1)
+    middle = (most + 1) // 2 if dtype.kind == "u" else 0
+    steps = _LARGEST[dtype] if dtype.is_floating else most - middle
     raw = np.maximum(np.asarray(bound, np.float64) / steps, TINY)
     scale = np.asarray(_rounded(raw, power_of_two=power_of_two), np.float32)
-    middle = (most + 1) // 2 if dtype.kind == "u" else 0
     return Grid(dtype, scale, _integers(np.full(scale.shape, middle), dtype), least, most, axis)
 
 
 def between(low: float, high: float, dtype: DType, *, is_symmetric: bool, power_of_two: bool = False) -> Grid:
-    """The grid of an activation that was seen between `low` and `high`."""
+    """The grid of an activation that was seen between `low` and `high`.
+
+    Its scale is short: 255 times it is a number of float32 again, so that runtimes that are told limits have the very
+    same steps. And numbers such as half of the range do not lie between two codes, where runtimes differ.
+    """
     if dtype.is_floating or is_symmetric:
-        return symmetric(max(-low, high, 0.0), dtype, power_of_two=power_of_two)
-    return asymmetric(low, high, dtype, power_of_two=power_of_two)
+        found = symmetric(max(-low, high, 0.0), dtype, power_of_two=power_of_two)
+    else:
+        found = asymmetric(low, high, dtype, power_of_two=power_of_two)
+    return replace(found, scale=_short(found.scale))
+
+
+def _short(scale: Array) -> Array:
+    """The next number of few significant bits."""
+    mantissa, exponent = np.frexp(scale.astype(np.float64))
+    return np.asarray(np.ldexp(np.ceil(mantissa * 2.0**_BITS), exponent - _BITS), np.float32)
 
 
 def _rounded(scale: Array, *, power_of_two: bool) -> Array:

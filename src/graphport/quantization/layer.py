@@ -25,6 +25,8 @@ class Layer:
 
     `weight` and `bias` are the constants as they stand in the graph; `adds` is the node that adds the bias where that
     is not the layer itself. `out_axis` and `in_axis` are the axes of the weight that count results and operands.
+    `pairs_by_place` tells that kernels pair channels of one place only: the last one of an odd number stands alone.
+    `pairs_vary` tells that it depends on the kernel which weights are paired.
     """
 
     node: Node
@@ -35,6 +37,8 @@ class Layer:
     out_axis: int
     in_axis: int
     groups: int
+    pairs_by_place: bool = False
+    pairs_vary: bool = False
 
     @property
     def input(self) -> Value:
@@ -74,18 +78,30 @@ class Layer:
     def matrix(self, weight: Array) -> Array:
         """`weight` as [groups, results of a group, depth]; a transposed convolution is not one.
 
-        The depth counts places of the kernel before channels, as kernels for integers go through them.
+        The depth counts places of the kernel before channels, as kernels for integers go through them; channels that
+        stand alone at their places come last.
         """
         if self.kind == "product":
             return (weight.T if self.out_axis else weight)[None]
         moved = np.moveaxis(weight, 1, -1)
-        return moved.reshape(self.groups, weight.shape[0] // self.groups, -1)
+        return self._ordered(moved.reshape(self.groups, weight.shape[0] // self.groups, -1))
+
+    def _ordered(self, x: Array, *, undo: bool = False) -> Array:
+        """What has a depth that counts place by place, in the order of `matrix`; or the other way round."""
+        channels = self.shape[1]
+        if not self.pairs_by_place or channels % 2 == 0:
+            return x
+        places = np.arange(prod(self.shape[1:]))
+        is_alone = places % channels == channels - 1
+        order = np.concatenate([places[~is_alone], places[is_alone]])
+        return x[..., np.argsort(order) if undo else order]
 
     def unmatrix(self, matrix: Array) -> Array:
         """What `matrix` was made of."""
         if self.kind == "product":
             return np.ascontiguousarray(matrix[0].T if self.out_axis else matrix[0])
         shape = self.shape
+        matrix = self._ordered(matrix, undo=True)
         return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[0], *shape[2:], shape[1]), -1, 1))
 
     def rows(self, x: Array, places: Array) -> Array:
@@ -93,7 +109,7 @@ class Layer:
         if self.kind == "product":
             return x.reshape(-1, x.shape[-1])[places][None]
         window = _Window.of(self, x.shape)
-        return window.rows(x, places, self.groups)
+        return self._ordered(window.rows(x, places, self.groups))
 
     def count(self, shape: tuple[int, ...]) -> int:
         """How many rows an input of that shape has."""
@@ -136,7 +152,8 @@ class _Window:
         return cls(kernel, strides, dilations, before, after, lengths)
 
     def rows(self, x: Array, places: Array, groups: int) -> Array:
-        padded = np.pad(x, [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)])
+        pads = [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)]
+        padded = np.pad(x, pads) if any(self.before) or any(self.after) else x
         batch, *starts = np.unravel_index(places, (x.shape[0], *self.lengths))
         rank = len(self.kernel)
         index: list[Any] = [batch.reshape(-1, *[1] * rank), slice(None)]

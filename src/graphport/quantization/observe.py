@@ -14,6 +14,7 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.replacing import replacing
+from graphport.quantization.tails import KEPT, Tails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,6 +28,8 @@ DECAY = 0.9
 """What a moving average keeps of what it was when a sample comes."""
 _FINEST = -120
 """Exponent of the narrowest bin."""
+_CHUNK = 1 << 15
+"""Numbers that are counted at a time: what is computed of them stays in the cache of the processor."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,14 +52,22 @@ class Histogram:
         """The middle of each bin."""
         return (np.arange(-BINS, BINS) + 0.5) * self.width
 
-    def add(self, x: Array) -> None:
-        """Count finite numbers, any shape."""
-        largest = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
+    def add(self, x: Array, largest: float | None = None) -> None:
+        """Count finite numbers, any shape; `largest` is their largest magnitude, if somebody knows it."""
+        if largest is None:
+            largest = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
         self._widen(_exponent(largest))
-        scaled = x.reshape(-1) * np.float32(1.0 / self.width)
-        # Positive numbers are cut off as floor would do it.
-        scaled += np.float32(BINS)
-        found = np.bincount(scaled.astype(np.intp), minlength=2 * BINS + 1)
+        numbers, width = x.reshape(-1), np.float32(1.0 / self.width)
+        scaled, bins = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.intp)
+        found = np.zeros(2 * BINS + 1, np.int64)
+        for start in range(0, numbers.size, _CHUNK):
+            part = numbers[start : start + _CHUNK]
+            n = part.size
+            np.multiply(part, width, out=scaled[:n])
+            scaled[:n] += np.float32(BINS)
+            # Positive numbers are cut off as floor would do it.
+            bins[:n] = scaled[:n]
+            found += np.bincount(bins[:n], minlength=2 * BINS + 1)
         self.counts += found[: 2 * BINS]
         # The sum of the largest number may be rounded up to the end of the last bin.
         self.counts[-1] += found[2 * BINS]
@@ -96,8 +107,9 @@ def _exponent(largest: float) -> int:
 class Statistics:
     """What was seen of one value.
 
-    `lows` and `highs` are the ends for each entry of `axis` (all of them in one where it is `None`); `average` holds
-    the moving averages of the ends of single samples, and what is left of the weight that they begin with.
+    `lows` and `highs` are the ends for each entry of `axis` (all of them in one where it is `None`); `squares` is the
+    sum of squares; `average` holds the moving averages of the ends of single samples, and what is left of the weight
+    that they begin with.
     """
 
     axis: int | None = None
@@ -108,6 +120,7 @@ class Statistics:
     squares: float = 0.0
     average: tuple[float, float, float] = (0.0, 0.0, 1.0)
     histogram: Histogram = field(default_factory=Histogram)
+    tails: Tails = field(default_factory=Tails)
 
     @property
     def low(self) -> float:
@@ -126,7 +139,11 @@ class Statistics:
         return (low / (1 - left), high / (1 - left)) if left < 1 else (0.0, 0.0)
 
     def add(self, x: Array, *, samples: int) -> None:
-        """See a batch of `samples` samples along axis 0 (or one that has no such axis)."""
+        """See a batch of `samples` samples along axis 0 (or one that has no such axis).
+
+        Raises:
+            FloatingPointError: there is NaN or infinity in it.
+        """
         if x.size == 0:
             return
         is_batch = samples > 1 and x.ndim > 0 and x.shape[0] == samples
@@ -137,12 +154,16 @@ class Statistics:
         for low, high in zip(lows.min(axis=1), highs.max(axis=1), strict=True):
             self._move(float(low), float(high))
         lows, highs = lows.min(axis=0), highs.max(axis=0)
+        if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
+            message = "NaN or infinity"
+            raise FloatingPointError(message)
         self._widen(lows, highs)
         self.samples += samples
         self.elements += x.size
         flat = x.reshape(-1)
         self.squares += float(np.dot(flat, flat))
-        self.histogram.add(x)
+        self.tails.add(flat)
+        self.histogram.add(flat, max(float(highs.max(initial=0.0)), -float(lows.min(initial=0.0))))
 
     def merge(self, other: Statistics) -> Statistics:
         """The statistics of the samples of both, those of `other` after these."""
@@ -160,6 +181,7 @@ class Statistics:
                 self.average[2] * left,
             ),
             self.histogram.merge(other.histogram),
+            self.tails.merge(other.tails),
         )
         if other.lows.size:
             both._widen(other.lows, other.highs)
@@ -188,6 +210,7 @@ def remember(path: Path, states: Mapping[str, Statistics]) -> None:
         arrays[f"{index}.lows"], arrays[f"{index}.highs"] = state.lows, state.highs
         arrays[f"{index}.sums"] = np.asarray([state.squares, *state.average])
         arrays[f"{index}.histogram"] = state.histogram.counts
+        arrays[f"{index}.least"], arrays[f"{index}.largest"] = state.tails.least, state.tails.largest
     with replacing(path) as file:
         np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
 
@@ -225,4 +248,8 @@ def _state(arrays: Mapping[str, Array], index: int, name: str) -> tuple[str, Sta
     lows, highs = arrays[f"{index}.lows"], arrays[f"{index}.highs"]
     at = None if axis < 0 else axis
     histogram = Histogram(exponent, counts)
-    return name, Statistics(at, samples, elements, lows, highs, squares, (low, high, left), histogram)
+    tails = Tails(*(np.asarray(arrays[f"{index}.{end}"], np.float32) for end in ("least", "largest")))
+    if any(end.shape != (min(KEPT, elements),) for end in (tails.least, tails.largest)):
+        message = f"the least and largest numbers of {name} have the wrong shapes"
+        raise ValueError(message)
+    return name, Statistics(at, samples, elements, lows, highs, squares, (low, high, left), histogram, tails)

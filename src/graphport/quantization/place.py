@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
@@ -23,7 +24,8 @@ class Placement:
 
     `points` are the values that are rounded to a grid, by the value whose statistics decide that grid. `carried` are
     those among them that exist as integers only: everybody reads them rounded. `readers` are the nodes that a rounded
-    value is for. `floating` says of every layer that was left alone why.
+    value is for. `summing` are the layers that give the sums of their products, which nobody rounds. `floating` says of
+    every layer that was left alone why.
     """
 
     layers: dict[Node, Layer] = field(default_factory=dict["Node", Layer])
@@ -31,6 +33,7 @@ class Placement:
     points: dict[Value, Value] = field(default_factory=dict["Value", "Value"])
     carried: set[Value] = field(default_factory=set["Value"])
     readers: dict[Value, list[Node]] = field(default_factory=dict["Value", list["Node"]])
+    summing: dict[Node, None] = field(default_factory=dict["Node", None])
     floating: dict[Node, str] = field(default_factory=dict["Node", str])
 
     @property
@@ -39,7 +42,15 @@ class Placement:
         return list(dict.fromkeys(self.points.values()))
 
 
-def place(graph: Graph, target: Target, candidates: Collection[Node], floating: Collection[Node] = ()) -> Placement:
+def place(
+    graph: Graph,
+    target: Target,
+    candidates: Collection[Node],
+    floating: Collection[Node] = (),
+    *,
+    forced: Collection[Node] = (),
+    summed: float = 0.0,
+) -> Placement:
     """Decide what is quantized.
 
     Args:
@@ -47,11 +58,48 @@ def place(graph: Graph, target: Target, candidates: Collection[Node], floating: 
         target: whose kernels count.
         candidates: the nodes that may be quantized at all.
         floating: nodes among them that stay floating.
+        forced: nodes among them that are quantized even where real kernels of the target are better.
+        summed: the part of all products that may be summed by kernels that do not round, where only floating nodes read
+            the results; with 1 all nodes without weights stay floating for that.
     """
+    if summed >= 1 and target.summing:
+        target = replace(target, pointwise=target.fused)
     placement = Placement()
     _find_layers(graph, target, candidates, set(floating), placement)
-    _Walk(graph, target, set(candidates) - set(floating), placement).run()
+    _leave_alone(placement, target, forced)
+    _Walk(graph, target, set(candidates) - set(floating), placement, summed).run()
     return placement
+
+
+def _paired(layer: Layer, target: Target) -> Layer:
+    """`layer` with what is known of the pairs that kernels of the target add."""
+    if not target.pairs_by_place or layer.kind != "convolution":
+        return layer
+    # Kernels for groups lay odd numbers of channels out in one way or in another.
+    is_grouped = layer.groups > 1
+    return replace(layer, pairs_by_place=not is_grouped, pairs_vary=is_grouped and layer.shape[1] % 2 == 1)
+
+
+def _leave_alone(placement: Placement, target: Target, forced: Collection[Node]) -> None:
+    """Take out layers that the target computes better on real numbers."""
+    for node, layer in list(placement.layers.items()):
+        reason = _real_reason(layer, target, is_forced=node in forced)
+        if reason is not None:
+            del placement.layers[node]
+            placement.floating[node] = reason
+
+
+def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None:
+    """Why a convolution in groups stays real."""
+    if layer.kind != "convolution" or layer.groups == 1:
+        return None
+    results = layer.shape[0] // layer.groups
+    if results == layer.shape[1] == 1:
+        is_real = target.real_depthwise and not is_forced
+        return f"{target.name} convolves each channel sooner, and more exactly, on real numbers" if is_real else None
+    if target.real_groups and results % target.real_groups == 0:
+        return f"{target.name} has no sound integer kernel for groups of {results} results"
+    return None
 
 
 def _find_layers(
@@ -64,7 +112,7 @@ def _find_layers(
         reason = _reason(node, target, candidates, floating)
         layer = layer_of(node) if reason is None else None
         if layer is not None and is_real(layer.input):
-            placement.layers[node] = layer
+            placement.layers[node] = _paired(layer, target)
         else:
             placement.floating[node] = reason or _unfit(node)
 
@@ -76,7 +124,22 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
         return "dispatch leaves it floating"
     if node.word not in target.weighted:
         return f"{target.name} has no integer kernel for {node.word}"
+    axes = _axes(node)
+    if target.axes and axes and axes != target.axes:
+        return f"{target.name} has integer kernels for {node.word} over {target.axes} axes, this one has {axes}"
+    fact = node.operands[0].fact
+    rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else 0
+    if target.product_axes and not axes and rank > target.product_axes:
+        return f"{target.name} multiplies integers over {target.product_axes} axes at most, not {rank}"
     return None
+
+
+def _axes(node: Node) -> int:
+    """How many axes the kernel of a convolution has; 0 for other layers."""
+    weight = node.operand(1)
+    fact = None if weight is None else weight.fact
+    is_slid = ".convolution" in pages()[node.word].function.__module__
+    return max(len(fact.shape) - 2, 0) if is_slid and isinstance(fact, TensorFact) and fact.shape else 0
 
 
 def _unfit(node: Node) -> str:
@@ -89,12 +152,16 @@ def _unfit(node: Node) -> str:
 class _Walk:
     """Follows integers through a graph: forwards where they can go, backwards where somebody wants them."""
 
-    def __init__(self, graph: Graph, target: Target, candidates: set[Node], placement: Placement) -> None:
+    def __init__(
+        self, graph: Graph, target: Target, candidates: set[Node], placement: Placement, summed: float
+    ) -> None:
         self.nodes = list(graph)
         self.target = target
         self.candidates = candidates
         self.placement = placement
+        self.summed = summed
         self.carried: dict[Value, Value] = {}
+        self.ends: dict[Node, Value] = {}
         self.swallowed: set[Node] = set()
 
     def run(self) -> None:
@@ -109,7 +176,8 @@ class _Walk:
         for node in self.nodes:
             if node in self.placement.layers:
                 if node.word not in self.target.leaves_float:
-                    self._carry(self._end(node))
+                    self.ends[node] = self._end(node)
+                    self._carry(self.ends[node])
             elif node in self.swallowed:
                 continue
             elif moves(node):
@@ -174,8 +242,25 @@ class _Walk:
         for other in [other for other, root in self.carried.items() if root is value]:
             del self.carried[other]
 
+    def _sum(self, wanted: set[Value]) -> None:
+        """Let layers whose integers nobody wants give their sums, the cheapest first, where the target can."""
+        read = {root for value, root in self.carried.items() if value in wanted}
+        able = {
+            node: _products(layer)
+            for node, layer in self.placement.layers.items()
+            if node.word in self.target.summing and layer.groups == 1 and self.ends.get(node) not in {None, *read}
+        }
+        left = self.summed * sum(_products(layer) for layer in self.placement.layers.values())
+        for node in sorted(able, key=able.__getitem__):
+            left -= able[node]
+            if left < 0:
+                break
+            self._forget(self.ends[node])
+            self.placement.summing[node] = None
+
     def _put(self, wanted: set[Value]) -> None:
         placement = self.placement
+        self._sum(wanted)
         for value, root in self.carried.items():
             # A value that is only moved, for somebody who wants reals, is as good unrounded.
             if value is root or value in wanted:
@@ -203,6 +288,13 @@ class _Walk:
                 points[value] = roots[0]
 
 
+def _products(layer: Layer) -> int:
+    """How many products a layer computes; free axes count as 1."""
+    fact = layer.node.output.fact
+    shape = fact.shape if isinstance(fact, TensorFact) and fact.shape is not None else ()
+    return layer.depth * prod(dim for dim in shape if isinstance(dim, int))
+
+
 def is_real(value: Value) -> bool:
     """Whether it is a tensor of float32."""
     return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT32
@@ -218,8 +310,8 @@ def moves(node: Node) -> bool:
     page = None if node.dialect else pages().get(node.word)
     if page is None or page.role != "passive" or not page.moves_data or not node.operands:
         return False
-    data = data_operands(node)
-    return len(data) == 1 and data[0] is node.operands[0] and is_real(data[0])
+    data = [value for value in data_operands(node) if is_real(value)]
+    return len(data) == 1 and data[0] is node.operands[0]
 
 
 def data_operands(node: Node) -> list[Value]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.ir.graph import walk
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
+from graphport.quantization.distributed import observer as find_observer
 from graphport.quantization.engine import Judge
 from graphport.quantization.express import express
 from graphport.quantization.follow import bytes_per_sample
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.report import QuantizationReport
 from graphport.quantization.samples import gather, spread
-from graphport.quantization.table import ncnn_table, settled
+from graphport.quantization.shards import here
+from graphport.quantization.table import ncnn_table
 from graphport.quantization.work import Candidate, Choices, Work, fitting_batch
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from graphport.quantization.samples import Progress, Samples
     from graphport.quantization.settings import Preset, Settings
 
-_HELD_BACK = {"fast": 8, "balanced": 8, "best": 4}
+_HELD_BACK = {"fast": 8, "balanced": 4, "best": 4}
 """One sample in so many is held back, if there are so many."""
-_MOST_HELD_BACK = {"fast": 32, "balanced": 32, "best": 64}
-_FOLLOWED = {"fast": 0, "balanced": 32, "best": 96}
+_MOST_HELD_BACK = {"fast": 32, "balanced": 64, "best": 64}
+_FOLLOWED = {"fast": 0, "balanced": 48, "best": 96}
 """Samples that are followed through the graph to adjust layers."""
 _QUANTIZED = frozenset(
     {
@@ -44,14 +45,6 @@ _QUANTIZED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Quantized:
-    """A real graph whose weights are on their grids, and the table of scales that goes with it."""
-
-    graph: Graph
-    table: tuple[Scales, ...]
-
-
 def quantize(
     graph: Graph,
     data: object,
@@ -59,8 +52,9 @@ def quantize(
     *,
     told: Progress | None = None,
     statistics: Path | None = None,
-) -> tuple[Graph, QuantizationReport, Quantized | None]:
-    """A quantized copy of `graph`, how good it is, and for targets that read a table what is written then.
+    distributed: str | None = None,
+) -> tuple[Graph, QuantizationReport, tuple[Scales, ...] | None]:
+    """A quantized copy of `graph`, how good it is, and for targets that read tables of scales its lines.
 
     Args:
         graph: canonical, prepared; not changed.
@@ -68,22 +62,24 @@ def quantize(
         settings: what is decided already.
         told: hears how far the work is.
         statistics: a file that keeps what was seen of the samples, and is read instead of them if it is there.
+        distributed: `ray` to observe samples on the machines of a Ray cluster.
 
     Raises:
         DiagnosticError: QUANT0001 to QUANT0003 the data are at fault, QUANT0004 and QUANT0005 settings are, QUANT0006
             the model is quantized already, QUANT0007 there is nothing to quantize, QUANT0009 the statistics are of
-            another model.
+            another model, QUANT0011 and QUANT0012 they cannot be observed on other machines, QUANT0015 the model
+            has, or computes, NaN or infinity.
     """
     choices = Choices.of(settings)
+    observer = here if distributed is None else find_observer(distributed)
     _refuse_quantized(graph)
     samples = gather(graph, data)
     work = _begun(graph, choices, samples, told, statistics)
+    work.observer = observer
     best = work.run(graph)
     if settings.min_snr is not None:
         best = work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers)
-    beside = None
-    if choices.target.is_beside:
-        beside = Quantized(settled(best.graph, best.quantization), ncnn_table(best.quantization))
+    beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     return express(best.graph, best.quantization), _report(work, best, _notes(graph)), beside
 
 

@@ -101,7 +101,9 @@ class Codes:
 
 def moments(rows: Array) -> Array:
     """Second moments, [groups, depth, depth], with some of their mean on the diagonal."""
-    found = rows.swapaxes(1, 2) @ rows / max(rows.shape[1], 1)
+    # Of one matrix and its own transpose BLAS computes a half only.
+    found = rows.swapaxes(1, 2) @ rows if len(rows) > 1 else (rows[0].T @ rows[0])[None]
+    found /= max(rows.shape[1], 1)
     depth = found.shape[-1]
     diagonal = found[:, range(depth), range(depth)]
     found[:, range(depth), range(depth)] += DAMPING * diagonal.mean(axis=1, keepdims=True) + 1e-12
@@ -112,17 +114,23 @@ def _solved(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b)
 
 
-def fitted(weight: Array, rows: Rows) -> Array:
+def fitted(weight: Array, rows: Rows, second: Array) -> Array:
     """The real weight that gives from quantized rows what `weight` gives from real ones, as well as can be.
 
     weight + weight (A - B)' B (B' B)^-1  for real rows A and quantized ones B, both without their means.
+
+    Args:
+        weight: real, [groups, results, depth].
+        rows: A and B.
+        second: `moments` of B without its mean.
     """
     if rows.real.shape[1] < _ENOUGH * weight.shape[2] or weight.shape[2] > WIDEST:
         return weight
-    b = rows.quantized - rows.quantized.mean(axis=1, keepdims=True)
-    gap = rows.real - rows.real.mean(axis=1, keepdims=True) - b
-    cross = gap.swapaxes(1, 2) @ b / b.shape[1]
-    correction: Array = _solved(moments(b).astype(np.float64), (weight @ cross).swapaxes(1, 2).astype(np.float64))
+    gap = rows.real - rows.quantized
+    gap -= gap.mean(axis=1, keepdims=True)
+    # What is without its mean makes the mean of the other one nothing.
+    cross = gap.swapaxes(1, 2) @ rows.quantized / gap.shape[1]
+    correction: Array = _solved(second.astype(np.float64), (weight @ cross).swapaxes(1, 2).astype(np.float64))
     return (weight + correction.swapaxes(1, 2)).astype(np.float32)
 
 
@@ -134,33 +142,52 @@ def second_order(codes: Codes, weight: Array, second: Array) -> Codes:
         weight: real, [groups, results, depth].
         second: moments, [groups, depth, depth].
     """
-    depth = weight.shape[2]
-    numbers = np.zeros_like(weight)
+    groups, results, depth = weight.shape
+    # Column by column in memory: that is how they are made.
+    numbers = np.zeros((groups, depth, results), np.float32).swapaxes(1, 2)
     for start in range(0, depth, WIDEST):
         stop = min(start + WIDEST, depth)
         _round_block(codes, weight[:, :, start:stop], second[:, start:stop, start:stop], numbers, start)
+    numbers = np.ascontiguousarray(numbers)
     return Codes(numbers, codes.scale, codes.least, codes.most, codes.has_pairs)
 
 
-def _round_block(codes: Codes, weight: Array, second: Array, numbers: Array, start: int) -> None:
+def factored(second: Array) -> tuple[Array, Array, Array]:
+    """The order of columns, those with the largest moments first, and in that order the moments as U D U'.
+
+    D is [groups, depth]; U comes row by row: for each column what it takes of the errors before it.
+    """
     order = np.argsort(-second.diagonal(axis1=1, axis2=2).sum(axis=0), kind="stable")
-    left = weight[:, :, order]
-    inverse = np.linalg.inv(second[:, order][:, :, order].astype(np.float64))
-    inverse = (inverse + inverse.swapaxes(1, 2)) / 2
-    upper = np.linalg.cholesky(inverse).swapaxes(1, 2).astype(np.float32)
+    backwards = second[:, order[::-1]][:, :, order[::-1]].astype(np.float64)
+    upper = np.linalg.cholesky(backwards)[:, ::-1, ::-1]
+    diagonal = upper.diagonal(axis1=1, axis2=2)
+    feedback = np.ascontiguousarray((upper / diagonal[:, None, :]).swapaxes(1, 2), np.float32)
+    return order, diagonal**2, feedback
+
+
+def _round_block(codes: Codes, weight: Array, second: Array, numbers: Array, start: int) -> None:
+    """Round the columns from `start` on, those with the largest moments first.
+
+    What a column is to make good of those before it is a column of the factor of the moments: H = U D U' for a
+    triangular U with ones on its diagonal (LDLQ of QuIP, which gives what GPTQ gives without an inverse).
+    """
+    order, _, feedback = factored(second)
+    exact = np.ascontiguousarray(weight.swapaxes(1, 2)[:, order])
+    left = exact.copy()
+    scales = np.ascontiguousarray(codes.scale.swapaxes(1, 2)[:, start + order])
+    errors = np.zeros_like(left)
     for first in range(0, len(order), _AT_ONCE):
         last = min(first + _AT_ONCE, len(order))
-        # What the columns behind these have to make good is summed up, and taken off them all at once.
-        errors = np.zeros((*left.shape[:2], last - first), np.float32)
+        left[:, first:last] += feedback[:, first:last, :first] @ errors[:, :first]
         for i in range(first, last):
             column = int(order[i]) + start
-            scale = codes.scale[:, :, column]
+            aim = left[:, i]
+            if i > first:
+                aim = aim + (feedback[:, i : i + 1, first:i] @ errors[:, first:i])[:, 0]
             low, high = codes.limits(numbers, column)
-            numbers[:, :, column] = np.minimum(np.maximum(np.rint(left[:, :, i] / scale), low), high)
-            error = (left[:, :, i] - numbers[:, :, column] * scale) / upper[:, i, i, None]
-            left[:, :, i + 1 : last] -= error[:, :, None] * upper[:, None, i, i + 1 : last]
-            errors[:, :, i - first] = error
-        left[:, :, last:] -= errors @ upper[:, first:last, last:]
+            chosen = np.minimum(np.maximum(np.rint(aim / scales[:, i]), low), high)
+            numbers[:, :, column] = chosen
+            errors[:, i] = exact[:, i] - chosen * scales[:, i]
 
 
 def descend(codes: Codes, weight: Array, second: Array, steps: int) -> Codes:
@@ -222,9 +249,23 @@ def _parts(rows: Array) -> list[Array]:
     return np.array_split(rows, min(_PARTS, rows.shape[1]), axis=1)
 
 
-def error(weight: Array, bias: Array, real: Array, new_bias: Array, rows: Rows) -> float:
-    """Noise to signal of the results of a layer."""
-    groups, results = weight.shape[:2]
-    expected = rows.real @ weight.swapaxes(1, 2)
-    found = rows.quantized @ real.swapaxes(1, 2) + (new_bias - bias).reshape(groups, 1, results)
-    return float(np.sum((found - expected) ** 2) / max(np.sum(expected**2), 1e-30))
+def error(expected: Array, bias: Array, real: Array, new_bias: Array, quantized: Array) -> float:
+    """Noise to signal of the results of a layer.
+
+    Args:
+        expected: the results without their bias, [groups, n, results].
+        bias: the one that they have.
+        real: what the codes of the weight stand for, [groups, results, depth].
+        new_bias: the one that goes with it.
+        quantized: rows of the input that it is multiplied with, [groups, n, depth].
+    """
+    groups, _, results = expected.shape
+    gap = quantized @ real.swapaxes(1, 2)
+    gap -= expected
+    gap += (new_bias - bias).reshape(groups, 1, results)
+    return float(_power(gap) / max(_power(expected), 1e-30))
+
+
+def _power(x: Array) -> float:
+    flat = x.reshape(-1)
+    return float(np.dot(flat, flat))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zipfile
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias, cast
@@ -30,6 +30,8 @@ Run: TypeAlias = "tuple[dict[str, Array], int]"
 """Inputs of one run, and how many samples they hold."""
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_REAL = "fV"
+"""Kinds of element types that hold real numbers; those that NumPy has no type of its own for are void."""
 _DAMAGED = (ValueError, EOFError, KeyError, OSError, RuntimeError, zipfile.BadZipFile)
 _MOST = 1 << 34
 """Bytes that an entry of an archive may have."""
@@ -149,17 +151,13 @@ class Samples:
         """
         size = batch if self.is_batched else 1
         wanted = (sample for index, sample in enumerate(self._each()) if index not in leave_out)
-        while group := list(islice(wanted, size)):
+        for group in _alike(wanted, size):
             yield self._run(group), len(group)
 
     def take(self, places: frozenset[int]) -> Samples:
         """The samples at `places`, in memory."""
         found = [sample for index, sample in enumerate(self._each()) if index in places]
-        columns = {
-            name: ArrayColumn(np.concatenate([sample[name] for sample in found]) if self.steps[name] else
-                              np.stack([sample[name][0] for sample in found]))
-            for name in self.columns
-        }  # fmt: skip
+        columns = {name: _joined([ArrayColumn(sample[name]) for sample in found]) for name in self.columns}
         return Samples(self.graph, columns, self.steps, self.fixed, len(found))
 
     def _each(self) -> Iterator[dict[str, Array]]:
@@ -180,6 +178,13 @@ class Samples:
             message = f"the calibration data of {', '.join(broken)} hold NaN or infinity"
             raise DiagnosticError(Diagnostic("QUANT0003", message, None, "leave such samples out"))
         return found
+
+
+def _alike(samples: Iterable[dict[str, Array]], size: int) -> Iterator[list[dict[str, Array]]]:
+    """Samples in groups of up to `size` that follow one another and have the same shapes."""
+    for _, alike in groupby(samples, lambda sample: [x.shape for x in sample.values()]):
+        while group := list(islice(alike, size)):
+            yield group
 
 
 def _finite(x: Array) -> bool:
@@ -321,6 +326,7 @@ def _fitted(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     for name, value in inputs.items():
         if name in columns:
             steps[name] = _step(value, columns[name], findings)
+            _refuse_kind(value, columns[name].dtype, findings)
         elif value.storage is None:
             findings.append(
                 Diagnostic("QUANT0002", f"there are no calibration data for {name!r}", None, f"it is {value.fact}")
@@ -374,6 +380,16 @@ def _step(value: Value, column: Column, findings: list[Diagnostic]) -> int:
     message = f"the calibration data of {value.name!r} have the shape {list(shape)}, the model takes {fact}"
     findings.append(Diagnostic("QUANT0002", message, None, "stack samples along axis 0"))
     return 1
+
+
+def _refuse_kind(value: Value, dtype: np.dtype[Any], findings: list[Diagnostic]) -> None:
+    """Numbers of another kind can be converted, but are hardly meant: bytes of a picture for its scaled pixels, say."""
+    known = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    if known is None or not known.is_floating or dtype.kind in _REAL:
+        return
+    message = f"the calibration data of {value.name!r} are {dtype}, the model takes {known}"
+    remedy = f"prepare them as the model expects them, and convert them to {known}"
+    findings.append(Diagnostic("QUANT0002", message, None, remedy))
 
 
 def _agree(dims: Sequence[object], shape: Sequence[int]) -> bool:

@@ -24,11 +24,15 @@ _PARTS = (0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 1.0, 1.07)
 
 def range_search(
     quantization: Quantization,
-    is_symmetric: bool,  # noqa: FBT001
+    *,
+    is_symmetric: bool,
+    power_of_two: bool = False,
+    others: Callable[[Value], list[Grid]] | None = None,
 ) -> Callable[[Value, list[Array], list[Array]], Grid | None]:
     """A chooser of grids: the one with the least squared error, each channel counted as much as its readers amplify it.
 
-    The error is that against the real value, not against the one that is rounded: what went wrong before counts.
+    The error is that against the real value, not against the one that is rounded: what went wrong before counts. Tried
+    are parts of the present range, and `others`.
     """
 
     def choose(value: Value, real: list[Array], rounded: list[Array]) -> Grid | None:
@@ -37,10 +41,19 @@ def range_search(
             return None
         gains = channel_gains(value)
         candidates = [present] + [
-            between(present.low * part, present.high * part, present.dtype, is_symmetric=is_symmetric)
+            between(
+                present.low * part,
+                present.high * part,
+                present.dtype,
+                is_symmetric=is_symmetric,
+                power_of_two=power_of_two,
+            )
             for part in _PARTS
             if part != 1
         ]
+        candidates += [] if others is None else others(value)
+        # Several ways may lead to one grid.
+        candidates = list({(float(grid.scale), int(grid.zero_point)): grid for grid in candidates}.values())
         return min(candidates, key=lambda grid: _error(grid, real, rounded, gains))
 
     return choose

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
+from math import isfinite
 from typing import Any, Literal, cast, get_args
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.quantization.calibrate import METHODS, PERCENTILE, Method
+from graphport.quantization.calibrate import METHODS, PERCENTILE
+from graphport.quantization.calibrate import Method as Calibration
+from graphport.quantization.dispatch import Method
 
 Preset = Literal["fast", "balanced", "best"]
 """How much work is put in: ranges alone; closed forms; searches."""
@@ -44,6 +47,8 @@ class Settings:
         round: round weights by the second moments of their layer's input.
         correct: correct means in biases.
         search: choose ranges by the noise of what reads the value.
+        refine: search for the codes of weights along several ways at once, where they are rounded.
+        real_results: where only real nodes read the result of a convolution it is not rounded, and they stay real.
         float_nodes: names of nodes (or of their results) that stay floating.
         quantize_nodes: names of nodes that are quantized whatever dispatch says.
         min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.
@@ -57,7 +62,7 @@ class Settings:
     target: str = "onnxruntime"
     preset: Preset = "balanced"
     dispatch: str | None = None
-    method: Method | None = None
+    method: Calibration | None = None
     percentile: float = PERCENTILE
     activation_bits: int = 8
     weight_bits: int = 8
@@ -74,6 +79,8 @@ class Settings:
     round: bool | None = None
     correct: bool | None = None
     search: bool | None = None
+    refine: bool | None = None
+    real_results: bool | None = None
     float_nodes: tuple[str, ...] = ()
     quantize_nodes: tuple[str, ...] = ()
     min_snr: float | None = None
@@ -156,9 +163,14 @@ def _wrong(name: str, said: str, remedy: str) -> Diagnostic:
 
 
 def _broken(settings: Settings) -> list[tuple[str, str]]:
-    optional = ("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search")
+    optional = (
+        *("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search"),
+        *("refine", "real_results"),
+    )
     whole = ("batch", "memory")
     rules = [
+        ("target", _is_name(settings.target), "the name of a runtime, such as onnxruntime"),
+        ("dispatch", settings.dispatch in (None, *map(str, Method)), ", ".join(Method)),
         ("preset", settings.preset in PRESETS, ", ".join(PRESETS)),
         ("method", settings.method in (None, *METHODS), ", ".join(METHODS)),
         ("percentile", _is_number(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
@@ -178,7 +190,11 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
 
 
 def _is_number(x: object) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool)
+    return isinstance(x, int | float) and not isinstance(x, bool) and (isinstance(x, int) or isfinite(x))
+
+
+def _is_name(x: object) -> bool:
+    return isinstance(x, str)
 
 
 def _is_count(x: object, least: int) -> bool:

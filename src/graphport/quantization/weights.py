@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
 from graphport.quantization.grid import Grid, limits, symmetric
 
 if TYPE_CHECKING:
-    from graphport.core.dtypes import DType
     from graphport.quantization.layer import Layer
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -42,12 +44,19 @@ def weight_grid(
         reach: `full`, `reduced` (half of the codes) or `pairs` (no two neighbours overflow 16 bits).
         power_of_two: scales are powers of two.
         least: for each result the least scale that it may have.
+
+    Raises:
+        DiagnosticError: QUANT0015 its numbers are none.
     """
+    if not np.isfinite(weight).all():
+        message = f"the weight of {layer.node.name or layer.node.output.name!r} holds NaN or infinity"
+        raise DiagnosticError(Diagnostic("QUANT0015", message, layer.node.origin, "mend the model, or train it again"))
     if block:
         return _blocked(layer, weight, dtype, block)
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
     bound = np.abs(weight).max(axis=others) if per_channel else np.abs(weight).max(initial=0.0)
-    if reach == "reduced":
+    is_reduced = reach == "reduced" or (reach == "pairs" and layer.pairs_vary)
+    if is_reduced:
         bound = bound * (127 / 63)
     elif reach == "pairs" and has_pairs(layer):
         sums = pair_sums(layer.matrix(weight)).max(axis=2, initial=0.0).reshape(-1)
@@ -59,7 +68,16 @@ def weight_grid(
         most = limits(dtype, symmetric=True)[1]
         bound = np.maximum(bound, (least if per_channel else least.max(initial=0.0)) * most)
     axis = layer.out_axis if per_channel else 0
-    return symmetric(bound, dtype, axis=axis, power_of_two=power_of_two)
+    grid = symmetric(bound, dtype, axis=axis, power_of_two=power_of_two)
+    return replace(grid, least=-PAIR // 2, most=PAIR // 2) if is_reduced and dtype is DType.INT8 else grid
+
+
+def by_group(grid: Grid, layer: Layer) -> Grid:
+    """`grid` with one scale for all results of a group: the largest of theirs."""
+    if layer.groups == 1 or layer.kind != "convolution" or grid.block or grid.scale.shape != (layer.channels,):
+        return grid
+    largest = grid.scale.reshape(layer.groups, -1).max(axis=1)
+    return replace(grid, scale=np.repeat(largest, layer.channels // layer.groups))
 
 
 def has_pairs(layer: Layer) -> bool:

@@ -10,18 +10,18 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.quantization import processor
-from graphport.quantization.calibrate import calibrate
+from graphport.quantization.calibrate import calibrate, grids_of
 from graphport.quantization.dispatch import Method, Place, dispatch
-from graphport.quantization.engine import Judge, Noise, observing, session
 from graphport.quantization.equalize import channel_axes, equalize
 from graphport.quantization.express import Quantization, Weight, express, least_scales
 from graphport.quantization.follow import Follower, bytes_of
-from graphport.quantization.observe import Statistics, remember, remembered
+from graphport.quantization.observe import remember, remembered
 from graphport.quantization.place import moves, place
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
+from graphport.quantization.shards import Plan, here, merged, sharded
 from graphport.quantization.targets import target as find_target
-from graphport.quantization.weights import nearest, weight_grid
+from graphport.quantization.weights import by_group, nearest, weight_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph, Node, Value
     from graphport.quantization.calibrate import Method as Calibration
+    from graphport.quantization.engine import Judge, Noise
+    from graphport.quantization.follow import Choose
     from graphport.quantization.grid import Grid
+    from graphport.quantization.observe import Statistics
     from graphport.quantization.place import Placement
     from graphport.quantization.samples import Progress, Run, Samples
     from graphport.quantization.settings import Settings
+    from graphport.quantization.shards import Observer
     from graphport.quantization.targets.target import Target
 
 Result = TypeVar("Result")
@@ -40,6 +44,8 @@ Result = TypeVar("Result")
 _STRENGTH = 0.3
 _ALL_STRENGTHS = (0.1, 0.3, 0.5, 0.75)
 """How strongly channels are balanced, as far as it helps; the preset `best` tries them all."""
+_SUMMED = {"fast": 0.1, "balanced": 0.1, "best": 1.0}
+"""The part of products whose sums may stay unrounded: kernels for that take up to twice the time."""
 _LEAST_GAIN = 0.05
 """dB that a change of the graph must gain to be worth it."""
 
@@ -60,6 +66,8 @@ class Choices:
     rounds: bool
     corrects: bool
     searches: bool
+    refines: bool
+    summed: float
 
     @classmethod
     def of(cls, settings: Settings) -> Choices:
@@ -68,10 +76,12 @@ class Choices:
         eager = settings.preset != "fast"
         activation = _dtype(settings.activation_type, target.activation, settings.activation_bits, "activation_type")
         weight = _dtype(settings.weight_type, target.weight, settings.weight_bits, "weight_type")
+        _refuse_unfit(settings, target, activation, weight)
         reach = settings.weight_range
         if reach == "auto":
             reach = "pairs" if target.pairs and processor.saturates() else "full"
-        if weight is not DType.INT8:
+        # What has scales for blocks is multiplied as real numbers: no sum of codes overflows.
+        if weight is not DType.INT8 or settings.weight_block:
             reach = "full"
         return cls(
             settings,
@@ -88,7 +98,29 @@ class Choices:
             eager if settings.round is None else settings.round,
             eager if settings.correct is None else settings.correct,
             settings.preset == "best" if settings.search is None else settings.search,
+            settings.preset == "best" if settings.refine is None else settings.refine,
+            _summed(settings) if (activation, weight) == (DType.UINT8, DType.INT8) else 0.0,
         )
+
+
+def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight: DType) -> None:
+    """Refuse, all at once, what the target has no form for."""
+    sides = [("weights", weight, target.weights)]
+    if not settings.weights_only:
+        sides.append(("activations", activation, target.activations))
+    said = [
+        (f"{target.name} has no {name} of {dtype}", f"it has {', '.join(sorted(map(str, known)))}")
+        for name, dtype, known in sides
+        if known and dtype not in known
+    ]
+    if settings.weight_block and not target.has_blocks:
+        said.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
+    if said:
+        raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in said))
+
+
+def _summed(settings: Settings) -> float:
+    return _SUMMED[settings.preset] if settings.real_results is None else float(settings.real_results)
 
 
 def _dtype(name: str | None, default: DType, bits: int, setting: str) -> DType:
@@ -126,6 +158,7 @@ class Work:
     followed: list[Run]
     told: Progress | None = None
     statistics: Path | None = None
+    observer: Observer = here
     steps: list[Step] = field(default_factory=list[Step])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -135,7 +168,10 @@ class Work:
         """Place, calibrate and round `graph` to the nearest codes."""
         placement = self.place(graph, floating)
         by_value = {value: states[value.name] for value in placement.roots if value.name in states}
-        quantization = Quantization(placement, bias_bits=self.choices.target.bias_bits)
+        target = self.choices.target
+        quantization = Quantization(
+            placement, bias_bits=target.bias_bits, is_narrow=target.is_narrow, guarded=target.guarded
+        )
         for value, state in by_value.items():
             quantization.grids[value] = self.grid(state)
         for node, layer in placement.layers.items():
@@ -150,6 +186,8 @@ class Work:
                 power_of_two=self.choices.power_of_two,
                 least=least_scales(layer, quantization.grid_of(layer.input)),
             )
+            if target.by_group:
+                grid = by_group(grid, layer)
             codes = nearest(grid, layer, weight, reach=self.choices.reach)
             quantization.weights[node] = Weight(grid, codes, None if layer.bias is None else layer.offsets())
         if self.choices.settings.weights_only:
@@ -168,7 +206,8 @@ class Work:
         )
         chosen = {node for node, decision in decisions.items() if decision.place is Place.QUANTIZED}
         asked = {node for node in graph if decisions[node].reason == "it was asked to stay so"}
-        return place(graph, self.choices.target, chosen | asked, asked)
+        forced = {node for node in chosen if decisions[node].reason == "it was asked to be"}
+        return place(graph, self.choices.target, chosen | asked, asked, forced=forced, summed=self.choices.summed)
 
     def grid(self, state: Statistics) -> Grid:
         """The grid of a value."""
@@ -192,20 +231,21 @@ class Work:
             return {}
         values = [value for value in self.place(graph).roots if value.producer is not None or value.is_input]
         axes = channel_axes(graph, values)
-        states = {value: Statistics(axes[value]) for value in values}
-        made = session(observing(graph, values), threads=self.choices.settings.threads)
+        plan = Plan.of(graph, axes, values, self.choices.settings.threads)
         size = fitting_batch(self.choices.settings, sum(bytes_of(value) for value in values))
         given = self.samples.runs(size, leave_out=self.held_back) if runs is None else runs
         total = max(self.samples.count - len(self.held_back), 1)
         seen = 0
-        for inputs, count in given:
-            found = {**inputs, **made.run(inputs)}
-            for value, state in states.items():
-                state.add(found[value.name], samples=count)
+
+        def heard(count: int) -> None:
+            nonlocal seen
             seen += count
-            if self.told is not None and runs is None:
-                self.told("observe", seen, total)
-        return {value.name: state for value, state in states.items()}
+            if runs is None:
+                self._tell("observe", seen, total)
+
+        # Few runs are observed sooner here than elsewhere.
+        observer = self.observer if runs is None else here
+        return merged(plan.axes, observer(plan, sharded(given), heard))
 
     def _remembered(self, graph: Graph) -> dict[str, Statistics]:
         """What is seen of `graph`, or was seen of it and kept in a file."""
@@ -216,7 +256,7 @@ class Work:
             remember(self.statistics, states)
         return states
 
-    def follow(self, candidate: Candidate, *, adjusts: bool, searches: bool = False) -> None:
+    def follow(self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False) -> None:
         """Follow samples through a candidate and adjust its layers."""
         choices = self.choices
         follower = Follower(
@@ -224,13 +264,37 @@ class Work:
             candidate.quantization,
             adjusts=adjusts and choices.rounds,
             corrects=adjusts and choices.corrects,
+            refines=refines,
             reach=choices.reach,
-            choose=range_search(candidate.quantization, choices.is_symmetric) if searches else None,
+            choose=self._chooser(candidate) if searches else None,
             threads=choices.settings.threads,
             told=None if self.told is None else lambda done, total: self._tell("adjust", done, total),
         )
         follower.run([inputs for inputs, _ in self.followed])
         candidate.follower = follower
+
+    def _chooser(self, candidate: Candidate) -> Choose:
+        """Chooses ranges among parts of the present ones and, if no method was asked for, those of all methods."""
+        choices = self.choices
+
+        def of_methods(value: Value) -> list[Grid]:
+            state = candidate.states.get(value)
+            if state is None or choices.calibration != "auto":
+                return []
+            return grids_of(
+                state,
+                choices.activation,
+                is_symmetric=choices.is_symmetric,
+                percentile=choices.settings.percentile,
+                power_of_two=choices.power_of_two,
+            )
+
+        return range_search(
+            candidate.quantization,
+            is_symmetric=choices.is_symmetric,
+            power_of_two=choices.power_of_two,
+            others=of_methods,
+        )
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.told is not None:
@@ -289,6 +353,8 @@ class Work:
                 best = self.better("round without equalize", best, other)
         if self.choices.searches and self.followed:
             best = self.timed("search", self._searched, best)
+        if self.choices.refines and self.choices.rounds and self.choices.weight.is_integer and self.followed:
+            best = self.timed("refine", self._refined, best)
         if best.follower is None and self.followed:
             self.timed("analyse", self._analysed, best)
         return best
@@ -326,6 +392,13 @@ class Work:
         start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()})
         self.follow(start, adjusts=True, searches=True)
         return self.better("search", best, start)
+
+    def _refined(self, best: Candidate) -> Candidate:
+        """`best` with its grids, and the codes of its weights searched for anew."""
+        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()})
+        start.quantization.grids = dict(best.quantization.grids)
+        self.follow(start, adjusts=True, refines=True)
+        return self.better("refine", best, start)
 
     def _analysed(self, best: Candidate) -> None:
         """Measure the noise of layers without changing any."""

@@ -42,6 +42,15 @@ class Affine:
     scale: Array
     zero_point: Array
 
+    def led(self, count: int, rank: int) -> Affine:
+        """The same for a tensor of `rank` axes of which `count` in front are new, of length 1."""
+        ones = (1,) * count
+        # Numbers for the only axis of a vector have a second one, of length 1.
+        scale, zero_point = (
+            x if x.size == 1 else x.reshape((ones + x.shape)[:rank]) for x in (self.scale, self.zero_point)
+        )
+        return Affine(scale, zero_point)
+
     def reals(self, codes: Array, places: slice, shape: Sequence[int]) -> Array:
         """The numbers of `codes`, which are those at `places` of a flat tensor of `shape`."""
         scale, shift = (_spread(each, places, shape) for each in (self.scale, self.zero_point))
@@ -101,6 +110,12 @@ class Decoded(Storage):
         super().__init__(DType.FLOAT32, codes.shape)
         self.codes = codes
         self.decoding = decoding
+
+    def reshaped(self, shape: Sequence[int]) -> Storage:
+        count = len(shape) - len(self.shape)
+        if count > 0 and (*shape,) == (1,) * count + self.shape and isinstance(self.decoding, Affine):
+            return Decoded(self.codes.reshaped(shape), self.decoding.led(count, len(shape)))
+        return super().reshaped(shape)
 
     def numpy(self) -> Array:
         array = np.empty(self.count, np.float32)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import weakref
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from graphport.core.storage import CHUNK, MappedFile
+from graphport.core.storage import CHUNK, MappedFile, Pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +42,5 @@ class UnpackedFile(MappedFile):
             length -= len(piece)
             yield memoryview(piece)
 
-    def _open(self) -> memoryview:
-        if self.size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
+    def _open(self) -> Pages:
+        return Pages(self._descriptor)

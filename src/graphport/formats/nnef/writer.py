@@ -285,7 +285,7 @@ class _Flat(_Files):
                 self._symbols[name] = None
             return name
         message = f"axis {axis} of the input '{value.name}' is {dim}, and NNEF's extents are numbers"
-        self.error("NNEF0762", message, value.origin, "bind the shape of the input")
+        self.error("NNEF0762", message, value.origin, f"say the extents, for instance --input {value.name}=1x3x224x224")
         return "1"
 
     def _generic(self, value: Value) -> str:

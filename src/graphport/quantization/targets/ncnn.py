@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
+from graphport.ops.quantization.ncnn import GROUPED
 from graphport.quantization.targets.target import Target
 
 NCNN = Target(
     name="ncnn",
     formats=("ncnn", "onnx"),
-    weighted=frozenset({"Conv", "Gemm"}),
-    leaves_float=frozenset({"Conv", "Gemm"}),
+    weighted=frozenset({"Conv", "Gemm", "MatMul"}),
+    leaves_float=frozenset({"Conv", "Gemm", "MatMul"}),
     fused=frozenset({"Relu", "Clip", "LeakyRelu", "Sigmoid"}),
-    per_channel=frozenset({"Conv", "Gemm"}),
+    per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
     activation=DType.INT8,
+    activations=frozenset({DType.INT8}),
+    weights=frozenset({DType.INT8}),
+    has_blocks=False,
     symmetric=True,
     bias_bits=0,
     inputs_only=True,
     is_beside=True,
+    axes=2,
+    product_axes=3,
+    by_group=True,
+    real_groups=GROUPED,
+    # Its kernels for bytes take twice the time of those for reals, and divide to four digits only.
+    real_depthwise=True,
+    is_narrow=True,
 )

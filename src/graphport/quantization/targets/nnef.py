@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphport.quantization.targets.target import Target
+from graphport.quantization.targets.target import INTEGERS, Target
 
 NNEF = Target(
     name="nnef",
@@ -11,5 +11,8 @@ NNEF = Target(
     pointwise=frozenset({"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat"}),
     fused=frozenset({"Relu", "Clip"}),
     per_channel=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    activations=INTEGERS,
+    weights=INTEGERS,
+    has_blocks=False,
     bias_bits=0,
 )

@@ -10,6 +10,7 @@ ONNXRUNTIME = Target(
     weighted=frozenset({"Conv", "Gemm", "MatMul"}),
     # QGemm and MatMulIntegerToFloat give reals: what is not rounded adds no noise.
     leaves_float=frozenset({"Gemm", "MatMul"}),
+    summing=frozenset({"Conv"}),
     pointwise=frozenset(
         {"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat", "Relu", "Clip"}
     ),
@@ -17,4 +18,5 @@ ONNXRUNTIME = Target(
     per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
     pairs=True,
     is_simulated=False,
+    guarded=frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax"}),
 )

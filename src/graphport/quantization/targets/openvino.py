@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphport.quantization.targets.target import Target
+from graphport.quantization.targets.target import INTEGERS, Target
 
 OPENVINO = Target(
     name="openvino",
@@ -12,8 +12,10 @@ OPENVINO = Target(
     leaves_float=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
     fused=frozenset({"Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "HardSwish", "Elu"}),
     per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
+    activations=INTEGERS,
     bias_bits=0,
     pairs=True,
+    pairs_by_place=True,
     inputs_only=True,
     for_all=True,
 )

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from graphport.core.dtypes import DType
 
+INTEGERS = frozenset(
+    {DType.INT4, DType.UINT4, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16},
+)
+"""Element types that count steps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -16,21 +21,34 @@ class Target:
         formats: formats that a model for it is written in; the first one by default.
         weighted: operators with a constant weight that have kernels for integers.
         leaves_float: those among them whose kernels give floating results: these are not quantized.
+        summing: operators with another kernel, slower, that gives the sums of products as they are (not in groups).
         pointwise: operators without weights that have kernels for integers.
         fused: operators that disappear in the layer before them: the value between is not quantized.
         shared: operators whose operands and results must have one grid, besides those that only move data.
         per_channel: operators whose weight may have a scale for each channel.
         activation: element type of activations.
+        activations: the element types that activations may have; none for all.
+        weights: the same for weights.
+        has_blocks: whether entries along the summed axis may have scales of their own.
         symmetric: whether zero is the middle of their range.
         weight: element type of weights.
         products: whether matrix products of two activations are quantized.
         bias_bits: of biases, in steps of the product of scales; 0 where they stay floating.
         pairs: whether products of two neighbours are added in 16 bits by processors without instructions for it.
+        pairs_by_place: whether these are two channels of one place of a kernel, never of two places.
         power_of_two: whether scales must be powers of two.
         is_simulated: whether it is another runtime than that which measures noise: then every node is computed as it
             stands.
         inputs_only: only what weighted operators read is quantized.
-        is_beside: grids are written to a table beside a real model.
+        is_beside: grids are written to a table, too.
+        axes: how many axes convolutions on integers slide over; 0 for any number.
+        product_axes: how many axes what is multiplied with a constant matrix may have; 0 for any number.
+        real_groups: groups of so many results, or of a multiple, stay real; 0 for none.
+        by_group: the weight of a convolution in groups has a scale for each group, not for each channel.
+        real_depthwise: convolutions of each channel by itself are left real, unless somebody asks for them.
+        is_narrow: the least code of activations is not used.
+        guarded: operators that the runtime computes on integers wherever they stand between such, with weights that it
+            rounds by itself: where they are to stay real, they are kept apart from what is rounded.
         for_all: what weighted operators read rounded, everybody does.
     """
 
@@ -38,6 +56,7 @@ class Target:
     formats: tuple[str, ...]
     weighted: frozenset[str]
     leaves_float: frozenset[str] = frozenset()
+    summing: frozenset[str] = frozenset()
     pointwise: frozenset[str] = frozenset()
     fused: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
@@ -45,11 +64,22 @@ class Target:
     activation: DType = DType.UINT8
     symmetric: bool = False
     weight: DType = DType.INT8
+    activations: frozenset[DType] = frozenset()
+    weights: frozenset[DType] = frozenset()
+    has_blocks: bool = True
     products: bool = False
     bias_bits: int = 32
     pairs: bool = False
+    pairs_by_place: bool = False
     power_of_two: bool = False
     is_simulated: bool = True
     inputs_only: bool = False
     is_beside: bool = False
     for_all: bool = False
+    axes: int = 0
+    product_axes: int = 0
+    real_groups: int = 0
+    by_group: bool = False
+    real_depthwise: bool = False
+    is_narrow: bool = False
+    guarded: frozenset[str] = frozenset()

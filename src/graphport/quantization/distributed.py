@@ -1,0 +1,177 @@
+"""Shards observed on the machines of a Ray cluster.
+
+The machines need this package in the same version, and no access to files of this one: the model is handed to each of
+them once, samples as they are read. A shard whose machine is lost is observed again on another one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from importlib import metadata
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from graphport.conversion.idle import without_idle
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.quantization.engine import session
+from graphport.quantization.shards import observed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+
+    from graphport.backends import Session
+    from graphport.ir.graph import Graph
+    from graphport.quantization.samples import Run
+    from graphport.quantization.shards import Observer, Plan, States
+
+METHODS = ("ray",)
+"""Ways to observe on several machines."""
+_AHEAD = 2
+"""Shards that each worker is given ahead of what was merged: samples are read no faster than they are used."""
+_ATTEMPTS = 3
+
+
+def observer(method: str) -> Observer:
+    """What observes shards by the method of that name.
+
+    Raises:
+        DiagnosticError: QUANT0011 there is no such method, or it is not installed.
+    """
+    if method not in METHODS:
+        message = f"there is no way {method!r} to observe on several machines"
+        raise DiagnosticError(Diagnostic("QUANT0011", message, None, f"ways: {', '.join(METHODS)}"))
+    _ray()
+    return on_ray
+
+
+def on_ray(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], None]) -> Iterator[States]:
+    """Observe shards on the Ray cluster that this process belongs to, or that the environment names.
+
+    Raises:
+        DiagnosticError: QUANT0012 there is no cluster, a machine of it has another version of this package, or a shard
+            cannot be observed there.
+    """
+    ray = _ray()
+    with _connected(ray), _explained(ray):
+        workers = _workers(ray)
+        task = ray.put(files_of(plan.graph)), dict(plan.axes), plan.threads
+        pending: deque[tuple[Any, int]] = deque()
+        for worker, shard in zip(cycle(workers), shards, strict=False):
+            runs = list(shard)
+            pending.append((worker.observe.remote([task], ray.put(runs)), sum(count for _, count in runs)))
+            if len(pending) >= _AHEAD * len(workers):
+                yield _next(ray, pending, heard)
+        while pending:
+            yield _next(ray, pending, heard)
+
+
+def _next(ray: Any, pending: deque[tuple[Any, int]], heard: Callable[[int], None]) -> States:
+    found, count = pending.popleft()
+    states: States = ray.get(found)
+    heard(count)
+    return states
+
+
+def _workers(ray: Any) -> list[Any]:
+    """A worker for every core of the cluster that is free, in the version of this package."""
+    made = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(Worker)
+    count = max(int(ray.available_resources().get("CPU", 1)), 1)
+    workers = [made.remote() for _ in range(count)]
+    found, own = set(ray.get([worker.version.remote() for worker in workers])), _version()
+    if found != {own}:
+        message = f"the cluster has graphport {', '.join(sorted(found))}, this is {own}"
+        raise DiagnosticError(Diagnostic("QUANT0012", message, None, "install the same version on every machine"))
+    return workers
+
+
+class Worker:
+    """What runs on a core of the cluster, and keeps the model that it was given first."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def version(self) -> str:
+        """Of this package."""
+        return _version()
+
+    def observe(self, tasks: list[tuple[Any, Mapping[str, int | None], int]], runs: Iterable[Run]) -> States:
+        """What is seen in a shard; the only task is the files of the model, axes and threads.
+
+        The files are a reference, which Ray leaves as it is within a list: who has the model does not fetch them again.
+        """
+        files, axes, threads = tasks[0]
+        if self._session is None:
+            self._session = session(graph_of(_ray().get(files)), threads=threads)
+        return observed(self._session, axes, runs, lambda _: None)
+
+
+def _version() -> str:
+    return metadata.version("graphport")
+
+
+def files_of(graph: Graph) -> dict[str, bytes]:
+    """A canonical graph as the files of an ONNX model, by name."""
+    from graphport.formats.onnx import write
+
+    with TemporaryDirectory(prefix="graphport-") as folder:
+        place = Path(folder)
+        write(without_idle(graph), place / "model.onnx", external_data=True)
+        return {file.name: file.read_bytes() for file in sorted(place.iterdir())}
+
+
+def graph_of(files: Mapping[str, bytes]) -> Graph:
+    """The canonical graph that `files_of` wrote; its weights are in memory when the files are gone."""
+    from graphport.formats.onnx import read
+
+    with TemporaryDirectory(prefix="graphport-") as folder:
+        place = Path(folder)
+        for name, content in files.items():
+            (place / Path(name).name).write_bytes(content)
+        # Mapped files outlive their names.
+        return legalize(read(place / "model.onnx"))[0]
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        message = "to observe on several machines, Ray is needed"
+        raise DiagnosticError(Diagnostic("QUANT0011", message, None, "pip install 'graphport[distributed]'")) from error
+    return ray
+
+
+@contextmanager
+def _connected(ray: Any) -> Generator[None]:
+    """Belong to a cluster; one that was joined for this is left again."""
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(address="auto", log_to_driver=False, configure_logging=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        message = f"there is no Ray cluster to be found: {_first_line(error)}"
+        remedy = "start one by `ray start --head`, or name it in RAY_ADDRESS"
+        raise DiagnosticError(Diagnostic("QUANT0012", message, None, remedy)) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _explained(ray: Any) -> Generator[None]:
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        message = f"a shard was not observed on the cluster: {_first_line(error)}"
+        raise DiagnosticError(Diagnostic("QUANT0012", message, None, "see the logs of Ray on its machines")) from error
+
+
+def _first_line(error: Exception) -> str:
+    """The last line that says something: Ray puts traces of other processes before it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,205 @@
+"""What is known of a model besides its graph, as plain data that an archive has room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.facts import TensorFact
+from graphport.formats.archive import NOTE, Documents, noted, provenance
+from graphport.ir.graph import walk
+from graphport.quantization.dispatch import Decision, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.comparison import Comparison
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.report import QuantizationReport
+
+MOST_NUMBERS = 4096
+"""Scales of one tensor that are told; of more, only which constant has them."""
+
+_UNSTEADY = ("settings", "seconds")
+"""What a report says twice, or differently each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The file that a model is from: its name, its format, and what it says of its versions."""
+
+    source: str
+    format: str
+    versions: Mapping[str, str]
+
+
+def note_documents(
+    graph: Graph,
+    origin: Origin,
+    *,
+    decisions: Mapping[Node, Decision] | None = None,
+    report: QuantizationReport | None = None,
+    **said: object,
+) -> None:
+    """Note on `graph` what it was made from and what was found out; what was known of the source goes on as `earlier`.
+
+    Args:
+        graph: the result.
+        origin: what it was made from.
+        decisions: where each node is, or would be, computed.
+        report: on the quantization that made it.
+        **said: what else its provenance tells.
+    """
+    before = noted(graph)
+    quantization = quantization_record(graph, report)
+    if quantization is not None and report is None and before.quantization is not None:
+        quantization = {**before.quantization, **quantization}
+    graph.notes[NOTE] = Documents(
+        quantization,
+        None if decisions is None else dispatch_record(decisions),
+        provenance(origin.source, origin.format, origin.versions, before.provenance, **said),
+    )
+
+
+def note_checks(graph: Graph, comparison: Comparison | None, skipped: str | None) -> None:
+    """Add to the provenance of `graph` how it was held against its source, or why it was not."""
+    documents = noted(graph)
+    if documents.provenance is None or (comparison is None and skipped is None):
+        return
+    checks = {"skipped": skipped} if comparison is None else _checks(comparison)
+    graph.notes[NOTE] = replace(documents, provenance={**documents.provenance, "checks": checks})
+
+
+def _checks(comparison: Comparison) -> dict[str, Any]:
+    outputs = [
+        {
+            "name": each.name,
+            "passed": each.passed,
+            "max_abs": each.max_abs,
+            "snr_db": each.snr_db,
+        }
+        for each in comparison.outputs
+    ]
+    return _finite({"passed": comparison.passed, "outputs": outputs})
+
+
+def _finite(said: Any) -> Any:
+    """Plain data without infinities and what is no number, which JSON has no words for."""
+    match said:
+        case float():
+            return said if isfinite(said) else None
+        case dict():
+            return {name: _finite(entry) for name, entry in cast("dict[str, Any]", said).items()}
+        case list() | tuple():
+            return [_finite(entry) for entry in cast("list[Any]", said)]
+        case _:
+            return said
+
+
+def dispatch_record(decisions: Mapping[Node, Decision]) -> dict[str, Any]:
+    """Where each node is computed and why, in the order of the graph; nodes without a name go by their first result."""
+    return {
+        "nodes": [
+            {"node": _name(node), "operator": node.op, "place": str(d.place), "reason": d.reason}
+            for node, d in decisions.items()
+        ]
+    }
+
+
+def settled(decisions: Mapping[Node, Decision], graph: Graph, report: QuantizationReport) -> dict[Node, Decision]:
+    """`decisions` on nodes of a real graph, as the quantized `graph` turned out: a candidate may have stayed real."""
+    layers = {layer.name: layer for layer in report.layers}
+    rounded = {_name(node) for node in graph if _is_rounded(node)}
+    kept = {_name(node) for inner in walk(graph) for node in inner}
+    found = {node: decision for node, decision in decisions.items() if _name(node) in kept}
+    for node, decision in list(found.items()):
+        if decision.place is not Place.QUANTIZED or _name(node) in rounded:
+            continue
+        layer = layers.get(_name(node))
+        reason = "; ".join(layer.reasons) if layer is not None else ""
+        found[node] = Decision(Place.FLOATING, reason or "the target has no integer kernel for it here")
+    return found
+
+
+def _is_rounded(node: Node) -> bool:
+    """Whether it reads codes, or gives them: an activation fused into the layer before it does the latter alone."""
+    makers = [value.producer for value in node.operands]
+    readers = [reader for value in node.results for reader in value.users]
+    return node.op != "QuantizeLinear" and (
+        any(each is not None and each.op == "DequantizeLinear" for each in makers)
+        or any(reader.op == "QuantizeLinear" for reader in readers)
+    )
+
+
+def quantization_record(graph: Graph, report: QuantizationReport | None = None) -> dict[str, Any] | None:
+    """The grids of a quantized graph, and how they were found; `None` where nothing is quantized."""
+    found = grids(graph)
+    if not found and report is None:
+        return None
+    if report is None:
+        return {"grids": found}
+    told = {name: said for name, said in report.as_json().items() if name not in _UNSTEADY}
+    return {"settings": report.settings.as_json(), "report": _finite(told), "grids": found}
+
+
+def grids(graph: Graph) -> list[dict[str, Any]]:
+    """A row for each value that is rounded to a grid, and for each constant that is stored as its codes.
+
+    `value` is the real value or the constant with the codes, `type` that of the codes; a real number is
+    `(code - zero_point) * scale`. Per channel or block, `scale` is a list along `axis`, and so is `zero_point`, unless
+    all are the same; where they are too long, the name of the constant that has them.
+    """
+    rows: list[dict[str, Any]] = []
+    for inner in walk(graph):
+        for node in inner:
+            value = node.operand(0)
+            if node.op == "QuantizeLinear" or (node.op == "DequantizeLinear" and _is_stored(value)):
+                rows += _row(node, value)
+    return rows
+
+
+def _row(node: Node, value: Value | None) -> list[dict[str, Any]]:
+    codes = node.results[0] if node.op == "QuantizeLinear" and node.results else value
+    scale = node.operand(1)
+    if value is None or scale is None:
+        return []
+    zero_point = node.operand(2)
+    row: dict[str, Any] = {"value": value.name, "type": _type(codes), "scale": _numbers(scale)}
+    row["zero_point"] = 0 if zero_point is None else _same(_numbers(zero_point))
+    if scale.storage is None or scale.storage.shape:
+        row["axis"] = node.attributes.get("axis", 1)
+    if node.attributes.get("block_size"):
+        row["block_size"] = node.attributes["block_size"]
+    return [row]
+
+
+def _is_stored(value: Value | None) -> bool:
+    return value is not None and value.storage is not None
+
+
+def _type(codes: Value | None) -> str | None:
+    fact = None if codes is None else codes.fact
+    return str(fact.dtype) if isinstance(fact, TensorFact) and fact.dtype is not None else None
+
+
+def _numbers(value: Value) -> Any:
+    storage: Storage | None = value.storage
+    if storage is None or storage.count > MOST_NUMBERS:
+        return value.name
+    array = storage.numpy()
+    # Floats of few bits are no numbers of Python's own.
+    return _finite(array.astype("float64" if storage.dtype.is_floating else "int64").tolist())
+
+
+def _same(found: Any) -> Any:
+    """The one number of a list that repeats it."""
+    if not isinstance(found, list):
+        return found
+    numbers = cast("list[Any]", found)
+    return numbers[0] if numbers and all(number == numbers[0] for number in numbers) else numbers
+
+
+def _name(node: Node) -> str:
+    return node.name or (node.results[0].name if node.results else "")

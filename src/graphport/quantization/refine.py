@@ -1,0 +1,110 @@
+"""Codes of a weight searched for along several ways at once, where rounding column by column goes along one.
+
+The error `e' H e` of a row is a sum over columns, H = U D U' with ones on the diagonal of U: each column adds its part
+of D times the square of what it is to make good of the columns before it. So sums of the first columns bound those of
+all, and the best beginnings are kept (the M-algorithm for nearest points of lattices, also known as K-best).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.quantization.round import WIDEST, descend, factored
+
+if TYPE_CHECKING:
+    from graphport.quantization.round import Codes
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_WORK = 12_000_000
+"""Sums of products that the search through one weight may take."""
+_EACH = 48
+"""What a column costs beside its products, in products: choosing among beginnings."""
+_MOST_WAYS = 64
+_TINY = 12
+"""Columns up to which so many ways are kept that none is missed, as far as the work allows it."""
+_MOST_WAYS_OF_TINY = 4096
+_OFFSETS = np.asarray([0, 1, -1, 2, -2], np.float32)
+"""Codes beside the nearest one that each column tries."""
+_STEPS = 256
+
+
+def refined(codes: Codes, weight: Array, second: Array) -> Codes:
+    """Codes with which no row has a larger error than with `codes`, and most have a smaller one.
+
+    Args:
+        codes: where to start from; rounded by `round.second_order`, as a rule.
+        weight: the real one, [groups, results, depth].
+        second: moments of what it is multiplied with, [groups, depth, depth].
+    """
+    depth = weight.shape[2]
+    if depth > WIDEST:
+        return codes
+    ways = _ways(weight.shape)
+    start = descend(codes, weight, second, _STEPS)
+    if ways < 2:
+        return _better(codes, start, weight, second)
+    found = _searched(start, weight, second, ways)
+    return _better(codes, _better(start, descend(found, weight, second, _STEPS), weight, second), weight, second)
+
+
+def errors(codes: Codes, weight: Array, second: Array) -> Array:
+    """The error `e' H e` of each row, [groups, results]."""
+    gap = codes.numbers.astype(np.float64) * codes.scale - weight
+    return np.asarray(np.sum((gap @ second.astype(np.float64)) * gap, axis=2))
+
+
+def _better(old: Codes, new: Codes, weight: Array, second: Array) -> Codes:
+    """Of each row the one with the smaller error."""
+    is_better = errors(new, weight, second) < errors(old, weight, second)
+    return replace(old, numbers=np.where(is_better[:, :, None], new.numbers, old.numbers))
+
+
+def _ways(shape: tuple[int, ...]) -> int:
+    """How many beginnings of each row are kept."""
+    groups, results, depth = shape
+    fitting = _WORK // max(groups * results * depth * (depth + _EACH), 1)
+    return min(fitting, _MOST_WAYS_OF_TINY if depth <= _TINY else _MOST_WAYS)
+
+
+def _searched(codes: Codes, weight: Array, second: Array, ways: int) -> Codes:
+    """The best codes that the search comes across; of a row where none beats `codes`, those."""
+    groups, results, depth = weight.shape
+    order, diagonal, feedback = factored(second)
+    exact = weight[:, :, order]
+    scales = codes.scale[:, :, order]
+    bound = (errors(codes, weight, second) * (1 + 1e-6))[:, :, None]
+    numbers = np.zeros((groups, results, 1, depth), np.float32)
+    gaps = np.zeros_like(numbers)
+    sums = np.zeros((groups, results, 1))
+    for i, column in enumerate(order):
+        made_good = (gaps[..., :i] @ feedback[:, None, i, :i, None])[..., 0]
+        step = scales[:, :, i, None]
+        aim = exact[:, :, i, None] + made_good
+        low, high = codes.limits(numbers.reshape(groups, -1, depth), int(column))
+        ends = [np.broadcast_to(end, (groups, results * aim.shape[2])).reshape(aim.shape) for end in (low, high)]
+        tried = np.clip(np.rint(aim / step), *ends)[..., None] + _OFFSETS
+        grown = sums[..., None] + diagonal[:, i, None, None, None] * (aim[..., None] - tried * step[..., None]) ** 2
+        is_left_out = (tried < ends[0][..., None]) | (tried > ends[1][..., None]) | (grown > bound[..., None])
+        grown[is_left_out] = np.inf
+        best, sums = _least(grown.reshape(groups, results, -1), ways)
+        parents = best // len(_OFFSETS)
+        chosen = np.take_along_axis(tried.reshape(groups, results, -1), best, axis=2)
+        numbers, gaps = (np.take_along_axis(x, parents[..., None], axis=2) for x in (numbers, gaps))
+        numbers[..., column] = chosen
+        gaps[..., i] = exact[:, :, i, None] - chosen * step
+    first = np.take_along_axis(numbers, sums.argmin(axis=2)[..., None, None], axis=2)[:, :, 0]
+    # Where nothing is left, what was carried along is not even on the grid.
+    is_found = np.isfinite(sums.min(axis=2))[:, :, None]
+    return replace(codes, numbers=np.where(is_found, first, codes.numbers))
+
+
+def _least(sums: Array, ways: int) -> tuple[Array, Array]:
+    """Places and values of the least sums of each row; no more than the row with the most of them needs."""
+    open_ = int(np.isfinite(sums).sum(axis=2).max(initial=1))
+    count = min(max(open_, 1), ways, sums.shape[2])
+    best = np.argpartition(sums, count - 1, axis=2)[..., :count]
+    return best, np.take_along_axis(sums, best, axis=2)

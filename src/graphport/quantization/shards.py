@@ -1,0 +1,89 @@
+"""Samples observed shard by shard: the same shards, merged in the same order, wherever each of them is observed.
+
+So what is seen does not depend on how many machines there are, to the last bit: sums of floating numbers are taken
+within a shard, and then over shards in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.quantization.engine import observing, session
+from graphport.quantization.observe import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from graphport.backends import Session
+    from graphport.ir.graph import Graph, Value
+    from graphport.quantization.samples import Run
+
+RUNS = 4
+"""Runs of one shard."""
+
+States: TypeAlias = "dict[str, Statistics]"
+"""What was seen of values, by name."""
+Observer: TypeAlias = "Callable[[Plan, Iterable[Iterable[Run]], Callable[[int], None]], Iterator[States]]"
+"""Observes shards and gives what it saw of each, in order; tells how many more samples were seen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What is to be seen: a graph that returns the values, the axis that each is counted along; threads of a run."""
+
+    graph: Graph
+    axes: Mapping[str, int | None]
+    threads: int = 0
+
+    @classmethod
+    def of(cls, graph: Graph, axes: Mapping[Value, int | None], values: Iterable[Value], threads: int) -> Plan:
+        """See `values` of `graph`."""
+        wanted = list(values)
+        return cls(observing(graph, wanted), {value.name: axes[value] for value in wanted}, threads)
+
+
+def sharded(runs: Iterable[Run]) -> Iterator[Iterator[Run]]:
+    """`runs` in shards; each is read before the next one begins."""
+    given = iter(runs)
+    for first in given:
+        yield chain([first], islice(given, RUNS - 1))
+
+
+def observed(
+    made: Session, axes: Mapping[str, int | None], runs: Iterable[Run], heard: Callable[[int], None]
+) -> States:
+    """What is seen in one shard.
+
+    Raises:
+        DiagnosticError: QUANT0015 values are no numbers.
+    """
+    states = {name: Statistics(axis) for name, axis in axes.items()}
+    for inputs, count in runs:
+        found = {**inputs, **made.run(inputs)}
+        for name, state in states.items():
+            try:
+                state.add(found[name], samples=count)
+            except FloatingPointError as error:
+                message = f"the model computes {error} for {name!r} from the calibration data"
+                remedy = "leave it floating if that is meant; otherwise look for such numbers among the weights"
+                raise DiagnosticError(Diagnostic("QUANT0015", message, None, remedy)) from error
+        heard(count)
+    return states
+
+
+def here(plan: Plan, shards: Iterable[Iterable[Run]], heard: Callable[[int], None]) -> Iterator[States]:
+    """Observe one shard after another in this process."""
+    made = session(plan.graph, threads=plan.threads)
+    for runs in shards:
+        yield observed(made, plan.axes, runs, heard)
+
+
+def merged(axes: Mapping[str, int | None], shards: Iterable[States]) -> States:
+    """What is seen in all shards."""
+    whole: States | None = None
+    for states in shards:
+        whole = states if whole is None else {name: whole[name].merge(state) for name, state in states.items()}
+    return whole if whole is not None else {name: Statistics(axis) for name, axis in axes.items()}

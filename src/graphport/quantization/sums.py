@@ -1,0 +1,74 @@
+"""Convolutions on integers whose sums nobody rounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+from graphport.passes.substitution import add_constant
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+    from graphport.quantization.grid import Grid
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_MIDDLE = 128
+"""What is added to codes of signed bytes to make unsigned ones."""
+
+
+def say_sums(graph: Graph, node: Node, grid: Grid, codes: Array, offsets: Array | None) -> None:
+    """Let a convolution of rounded operands add up integers, and give what they stand for.
+
+    Before  y = Conv(DQ(x, s, z), DQ(w, t), b)
+    After   y = DQ(ConvInteger(x, w + 128, z, 128), s * t) + b
+
+    ONNX Runtime's kernel for weights without a sign takes a third of the time of that for weights with one.
+
+    Args:
+        graph: where `node` reads what was rounded already; changed.
+        node: the convolution.
+        grid: of its weight.
+        codes: of its weight.
+        offsets: the real bias.
+
+    Leaves alone: operands that are not rounded to unsigned and signed bytes, or in blocks.
+    """
+    source = _rounded(node.operand(0))
+    if source is None or grid.dtype is not DType.INT8 or grid.block or grid.scale.ndim > 1:
+        return
+    x, scale, zero_point = source.inputs
+    if x is None or scale is None or scale.storage is None or scale.storage.count != 1 or not _is_unsigned(x):
+        return
+    result, channels = node.output, codes.shape[0]
+    steps = grid.scale.astype(np.float64) * float(scale.storage.numpy().reshape(-1)[0])
+    sums = Value(graph.fresh(f"{result.name}_sums"), TensorFact(DType.INT32, getattr(result.fact, "shape", None)))
+    real = Value(graph.fresh(f"{result.name}_real"), result.fact)
+    step = add_constant(graph, np.broadcast_to(steps, (channels,)).astype(np.float32), f"{result.name}_step")
+    unsigned = add_constant(graph, (codes.astype(np.int16) + _MIDDLE).astype(np.uint8), f"{result.name}_codes")
+    middle = add_constant(graph, np.asarray(_MIDDLE, np.uint8), f"{result.name}_middle")
+    made = [Node("ConvInteger", [x, unsigned, zero_point, middle], [sums], node.attributes, name=node.name)]
+    made.append(Node("DequantizeLinear", [sums, step], [real], {"axis": 1}))
+    if offsets is not None and np.any(offsets):
+        bias = offsets.astype(np.float32).reshape(-1, *[1] * (codes.ndim - 2))
+        value = add_constant(graph, bias, f"{result.name}_bias")
+        moved = Value(graph.fresh(f"{result.name}_moved"), result.fact)
+        made.append(Node("Add", [real, value], [moved]))
+    for new in made:
+        graph.insert_before(node, new)
+    rewrite.replace(result, made[-1].output, keep=made)
+
+
+def _rounded(value: Value | None) -> Node | None:
+    """The node that gives `value` from integers."""
+    node = None if value is None else value.producer
+    return node if node is not None and node.op == "DequantizeLinear" and len(node.inputs) == 3 else None
+
+
+def _is_unsigned(value: Value) -> bool:
+    return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.UINT8

@@ -1,0 +1,162 @@
+"""OpenVINO: its CPU plugin computes on integers what quantized graphs say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.quantization.engine import session
+from tests.models import model, node
+from tests.quantization import nets
+from tests.quantization.targets.pieces import OPERATORS, check, operator, pieces
+
+LAYERS = {"Conv": "Convolution", "ConvTranspose": "Deconvolution", "Gemm": "FullyConnected", "MatMul": "FullyConnected"}
+
+
+class Compiled:
+    """A model in the runtime, and the precisions that its layers are computed in."""
+
+    def __init__(self, found, place):
+        import openvino
+
+        gp.save(found, place / "model.xml")
+        # Real numbers in 32 bits: some processors would take 16.
+        options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+        self._compiled = openvino.Core().compile_model(str(place / "model.xml"), "CPU", options)
+
+    def run(self, inputs):
+        """The outputs by name."""
+        given = {port.any_name: inputs[port.any_name] for port in self._compiled.inputs}
+        found = self._compiled(given)
+        return {port.any_name: found[port] for port in self._compiled.outputs}
+
+    @property
+    def precisions(self):
+        """How many layers of each type are computed in each precision."""
+        return Counter(
+            (_text(item, "layerType"), _text(item, "runtimePrecision"))
+            for item in self._compiled.get_runtime_model().get_ops()
+        )
+
+
+def _text(item, name):
+    found = item.get_rt_info()[name]
+    return found.astype(str) if hasattr(found, "astype") else str(found)
+
+
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_operators_compute_what_is_said(name, tmp_path):
+    def run(found, inputs):
+        return Compiled(found, tmp_path).run(inputs)
+
+    check(operator(name, "openvino"), run)
+
+
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_layers_compute_on_integers(name, tmp_path):
+    made = operator(name, "openvino")
+    layers = {item.op for item in made.graph} & {"Conv", "Gemm"}
+    precisions = Compiled(made, tmp_path).precisions
+    real = {kind for kind, precision in precisions if precision == "f32"}
+    assert layers
+    assert not {LAYERS[layer] for layer in layers} & real, precisions
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5, 7, 16, 33])
+def test_the_largest_weights_and_inputs_do_not_overflow(channels, tmp_path):
+    w = np.ones((4, channels, 3, 3), np.float32)
+    w[1] *= -1
+    w[2] *= np.linspace(0.1, 1, w[2].size).reshape(w[2].shape)
+    found = gp.from_onnx(
+        model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", channels, 6, 6])], [("y", None)], {"w": w})
+    )
+    x = np.abs(nets.samples(found, 24)["x"])
+    made = gp.quantize(found, {"x": x}, "openvino", preset="fast", weight_range="pairs")
+    (piece,) = pieces(made)
+    (largest,) = piece.inputs().values()
+    inputs = {piece.graph.inputs[0].name: np.full_like(largest, largest.max())}
+    (expected,) = session(piece.graph, optimize=False).run(inputs).values()
+    (given,) = Compiled(gp.Model(piece.graph), tmp_path).run(inputs).values()
+    assert np.abs(expected - given).max() <= np.abs(expected).max() / 255
+
+
+@pytest.mark.parametrize("preset", ["fast", "balanced"])
+def test_odd_channels_survive_rounding_without_overflow(preset, tmp_path):
+    """Rounding keeps pairs within their bound whatever the order of channels and places."""
+    r = np.random.default_rng(3)
+    w = np.abs(r.normal(size=(6, 5, 3, 3))).astype(np.float32)
+    found = gp.from_onnx(model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", 5, 8, 8])], [("y", None)], {"w": w}))
+    x = np.abs(nets.samples(found, 48)["x"])
+    made = gp.quantize(found, {"x": x}, "openvino", preset=preset, weight_range="pairs")
+    check(made, lambda piece, inputs: Compiled(piece, tmp_path).run(inputs))
+
+
+@pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
+@pytest.mark.parametrize("preset", ["fast", "balanced"])
+def test_whole_models_compute_what_is_said(name, preset, tmp_path):
+    found = getattr(nets, name)()
+    made = gp.quantize(found, nets.samples(found, 48), "openvino", preset=preset)
+    x = nets.samples(found, 32, seed=5)
+    expected = gp.run(found, x)["y"]
+    said, computed = session(made.graph, optimize=False).run(x)["y"], Compiled(made, tmp_path).run(x)["y"]
+    assert nets.snr(said, computed) > nets.snr(expected, said) + 10
+
+
+@pytest.mark.parametrize("changes", [
+    pytest.param({"symmetric": True, "activation_type": "int8"}, id="symmetric"),
+    pytest.param({"per_channel": False}, id="one scale a weight"),
+    pytest.param({"power_of_two": True}, id="powers of two"),
+    pytest.param({"weights_only": True}, id="weights alone"),
+    pytest.param({"weights_only": True, "weight_bits": 4, "weight_block": 4}, id="weights of four bits in blocks"),
+    pytest.param({"activation_bits": 16}, id="sixteen bits"),
+])  # fmt: skip
+def test_other_settings_compute_what_is_said(changes, tmp_path):
+    found = nets.residual()
+    made = gp.quantize(found, nets.samples(found, 48), "openvino", preset="fast", **changes)
+    x = nets.samples(found, 16, seed=5)
+    expected = gp.run(found, x)["y"]
+    said, computed = session(made.graph, optimize=False).run(x)["y"], Compiled(made, tmp_path).run(x)["y"]
+    assert nets.snr(said, computed) > min(nets.snr(expected, said) + 10, 100)
+
+
+@pytest.mark.parametrize("block", [4, 16, 32, 64])
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "uint8"])
+def test_blocks_that_do_not_tile_an_axis_are_said(block, dtype, tmp_path):
+    """A last block that is shorter, and one that is longer than the axis."""
+    found = nets.products()
+    made = gp.quantize(
+        found,
+        nets.samples(found),
+        "openvino",
+        preset="fast",
+        weights_only=True,
+        weight_type=dtype,
+        weight_block=block - 1,
+    )
+    x = nets.samples(found, 8, seed=5)
+    said, computed = session(made.graph, optimize=False).run(x)["y"], Compiled(made, tmp_path).run(x)["y"]
+    assert nets.snr(said, computed) > 80
+
+
+@pytest.mark.parametrize(("groups", "channels"), [(2, 3), (4, 7), (8, 17), (4, 33), (3, 1)])
+@pytest.mark.parametrize("preset", ["fast", "balanced"])
+def test_groups_of_odd_channels_do_not_overflow(groups, channels, preset, tmp_path):
+    """Which weights are paired depends on the kernel: any two must fit."""
+    w = np.abs(np.random.default_rng(5).normal(size=(groups * 2, channels, 3, 3))).astype(np.float32)
+    nodes = [node("Conv", ["x", "w"], ["y"], group=groups, pads=[1] * 4)]
+    found = gp.from_onnx(model(nodes, [("x", ["N", groups * channels, 6, 6])], [("y", None)], {"w": w}))
+    x = np.abs(nets.samples(found, 16)["x"])
+    made = gp.quantize(found, {"x": x}, "openvino", preset=preset, weight_range="pairs")
+    (piece,) = pieces(made)
+    (codes,) = (
+        n.operands[0].storage.numpy() for n in made.graph if n.op == "DequantizeLinear" and n.operands[0].is_constant
+    )
+    assert np.abs(codes.astype(int)).max() <= 64
+    (largest,) = piece.inputs().values()
+    inputs = {piece.graph.inputs[0].name: np.full_like(largest, largest.max())}
+    (expected,) = session(piece.graph, optimize=False).run(inputs).values()
+    (given,) = Compiled(gp.Model(piece.graph), tmp_path).run(inputs).values()
+    assert np.abs(expected - given).max() <= np.abs(expected).max() / 255

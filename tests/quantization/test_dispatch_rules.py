@@ -1,0 +1,100 @@
+"""Every method of dispatch against its rule, told by sets of nodes that grow until nothing is added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from graphport import api
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, Node
+from graphport.ops import registry
+from graphport.quantization.dispatch import Method, Place, dispatch
+from tests.passes.cases import Case
+from tests.passes.families import cases
+
+CASES = cases()[::3]
+
+
+class Rules:
+    """What is quantizable, what has weights, and who hands reals to whom, of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        decisions = dispatch(graph, "all-in")
+        self.quantizable = {node for node in graph if decisions[node].place is Place.QUANTIZED}
+        self.index = {node for node in graph if decisions[node].place is Place.INDEX}
+        self.weighted = {node for node in self.quantizable if registry.pages()[node.word].role == "weighted"}
+        self.edges = [(node, reader) for node in graph for reader in graph if self._hands_reals(node, reader)]
+
+    def _hands_reals(self, node: Node, reader: Node) -> bool:
+        page = None if reader.dialect else registry.pages().get(reader.word)
+        for place, value in enumerate(reader.inputs):
+            if value is None or value not in node.results:
+                continue
+            said = None if page is None else page.signature.operand(place)
+            is_index = page is not None and said is not None and said.name in page.index_operands
+            fact = value.fact
+            is_real = not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype.is_floating
+            if is_real and not is_index:
+                return True
+        return False
+
+    def grown(self, seeds: Iterable[Node], may: Callable[[Node], bool], *, down: bool, up: bool = False) -> set[Node]:
+        """`seeds` and all that edges lead to from them over nodes that may be passed."""
+        found, before = set(seeds), -1
+        while len(found) != before:
+            before = len(found)
+            found |= {b for a, b in self.edges if down and a in found and may(b)}
+            found |= {a for a, b in self.edges if up and b in found and may(a)}
+        return found
+
+    def chosen(self, method: Method) -> set[Node]:
+        def is_no_index(node: Node) -> bool:
+            return node not in self.index
+
+        match method:
+            case Method.CONSERVATIVE:
+                return self.grown(self.weighted, self.quantizable.__contains__, down=True)
+            case Method.AGGRESSIVE:
+                return self.grown(self.weighted, is_no_index, down=True) & self.quantizable
+            case Method.ALL_IN:
+                return self.quantizable
+            case Method.POINTWISE:
+                return self.weighted
+            case Method.CLOSURE:
+                return self.grown(self.weighted, is_no_index, down=True, up=True) & self.quantizable
+            case Method.BETWEEN_CONVOLUTIONS:
+                return self._between(is_no_index) & self.quantizable
+
+    def _between(self, may: Callable[[Node], bool]) -> set[Node]:
+        convolutions = {node for node in self.weighted if node.op in ("Conv", "ConvTranspose", "DeformConv")}
+        found: set[Node] = set()
+        for start in convolutions:
+            for first in (b for a, b in self.edges if a is start and (may(b) or b in convolutions)):
+                below = self.grown([first], may, down=True)
+                for end in below & convolutions:
+                    found |= {start, end} | (below & self.grown([end], may, down=False, up=True))
+        return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_method_quantizes_what_its_rule_says(case: Case):
+    graph = api.prepare(api.from_onnx(case.model), verify=False)[0].graph
+    rules = Rules(graph)
+    for method in Method:
+        decisions = dispatch(graph, method)
+        found = {node for node in graph if decisions[node].place is Place.QUANTIZED}
+        assert found == rules.chosen(method), method
+
+
+def test_whatever_the_method_shapes_and_bodies_stay():
+    for case in CASES:
+        graph = api.prepare(api.from_onnx(case.model), verify=False)[0].graph
+        places = [{node: decision.place for node, decision in dispatch(graph, method).items()} for method in Method]
+        index = [{node for node, place in each.items() if place is Place.INDEX} for each in places]
+        assert all(each == index[0] for each in index)
+        assert not any(
+            node.graph is not graph and place is Place.QUANTIZED for each in places for node, place in each.items()
+        )
