@@ -185,6 +185,22 @@ def test_what_a_format_cannot_say_is_told_and_nothing_is_written(tmp_path):
     assert not (tmp_path / "net.nnef.tgz").exists()
 
 
+def test_arithmetic_on_shapes_that_are_known_needs_no_words_of_a_format(tmp_path):
+    nodes = [
+        node("Constant", [], ["one"], value_int=1),
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "one"], ["n"], axis=0),
+        node("Gather", ["x", "n"], ["g"], axis=2),
+        node("Relu", ["g"], ["y"]),
+    ]
+    path = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", ["N", 2, 4])], [("y", ["N", 2])]))
+    report = gp.convert(path, tmp_path / "net.nnef.tgz", shapes={"x": (3, 2, 4)})
+    assert not report.unsupported
+    assert report.passed
+    gp.save(gp.load(path, shapes={"x": (3, 2, 4)}), tmp_path / "saved.nnef.tgz")
+    assert not gp.inspect(gp.load(path, shapes={"x": (3, 2, 4)})).unsupported["nnef"]
+
+
 def test_an_opaque_word_is_written_back_in_its_own_format(tmp_path):
     nodes = [node("Foo", ["x"], ["h"], domain="com.x", alpha=0.5), node("Relu", ["h"], ["y"])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [2])], [("y", [2])], domains={"com.x": 3}))

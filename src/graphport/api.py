@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.backends import prepare as prepare_session
-from graphport.backends.inputs import checked, made_up
+from graphport.backends.inputs import checked, made_up, made_up_otherwise
 from graphport.comparison import Comparison, compare_outputs, difference
-from graphport.conversion.coverage import unsaid
+from graphport.comparison.precision import least_snr
+from graphport.conversion.coverage import coverage, unsaid
 from graphport.conversion.idle import without_idle
 from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph
@@ -27,16 +30,18 @@ from graphport.ops.infer import Inference
 from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
 from graphport.passes.upgrade import upgraded
-from graphport.quantization.dispatch import dispatch
+from graphport.quantization.dispatch import Method, dispatch
+from graphport.quantization.record import Origin, note_checks, note_documents, settled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from graphport.core.dims import Dim
     from graphport.core.facts import Fact
+    from graphport.formats.ncnn import Scales
     from graphport.ir.graph import Graph, Node, Value
     from graphport.passes.driver import Outcome, PassList
     from graphport.quantization.dispatch import Decision
-    from graphport.quantization.quantize import Quantized
     from graphport.quantization.report import QuantizationReport
     from graphport.quantization.samples import Progress
     from graphport.quantization.settings import Settings
@@ -45,6 +50,9 @@ if TYPE_CHECKING:
 
 VERIFY_LIMIT = 512 << 20
 """Bytes of weights above which `convert` does not verify unless it is told to."""
+
+MOST_TRIED = 8
+"""How many sizes of inputs a model is run with until it runs, when inputs are made up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,33 +196,46 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
         DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
     """
     kind = formats.by_name(path, format)
-    if isinstance(model, QuantizedModel) and model.beside is not None and kind.name == "ncnn":
-        kind.write(_said_in(replace(model, graph=model.beside.graph), kind), path, **options)
-        kind.module.write_table(Path(path).with_suffix(".table"), model.beside.table)
-        return
     graph = model.graph
     if model.is_raw and model.format == kind.name:
         kind.write(graph, path, **options)
         return
-    kind.write(_said_in(model, kind, is_whole=not options.get("allow_fragments")), path, **options)
+    said = _said_in(model, kind, is_whole=not options.get("allow_fragments"), newest=options.get("ir_opset"))
+    kind.write(said, path, **options)
+    if isinstance(model, QuantizedModel) and model.scales is not None and kind.name == "ncnn":
+        kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
 
 
-def _said_in(model: Model, kind: formats.Format, *, is_whole: bool = True) -> Graph:
+def _said_in(model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None) -> Graph:
     """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
     graph, findings = legalize(model.graph)
     raise_errors(findings)
     graph = without_expressions(graph)
     if kind.dialect:
-        graph, findings = lift(graph, kind.dialect)
+        said, findings = lift(graph, kind.dialect, newest=newest)
+        if findings:
+            said, findings = lift(_resolved(graph), kind.dialect, newest=newest)
         if is_whole:
             raise_errors(findings)
+        graph = said
     return without_idle(graph)
+
+
+def _resolved(graph: Graph) -> Graph:
+    """A copy without the arithmetic on shapes whose results are known: few formats have words for it."""
+    from graphport.passes.simplify import RESOLVE
+
+    twin = rewrite.copy(graph)
+    driver.run(twin, RESOLVE)
+    return twin
 
 
 def inspect(model: Model) -> Inspection:
     """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
     graph, _ = legalize(model.graph)
-    return inspect_graph(graph, model.format, model.versions)
+    found = inspect_graph(graph, model.format, model.versions)
+    # As `convert` does it: shape arithmetic whose results are known needs no words.
+    return replace(found, unsupported=coverage(_resolved(graph))) if any(found.unsupported.values()) else found
 
 
 def convert(
@@ -252,6 +273,7 @@ def convert(
     kind.check_choices(options)
     model = load(source, shapes=shapes, edition=edition)
     report: dict[str, Any] = {"source": str(source), "target": str(target), "format": kind.name}
+    said, skipped = None, _reason_to_skip(model, verify_limit, verify=verify)
     if kind.name == model.format and not shapes and options.keys() <= set(kind.faithful_choices):
         raw = load(source, raw=True, edition=edition)
         kind.write(raw.graph, target, **options)
@@ -259,13 +281,24 @@ def convert(
         is_whole = not options.get("allow_fragments")
         missing = unsaid(model.graph, kind) if is_whole else {}
         if missing:
-            _, findings = lift(model.graph, kind.dialect)
-            return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
-        given = kind.provenance(str(source), model.format, dict(model.versions)) | options
-        kind.write(_said_in(model, kind, is_whole=is_whole), target, **given)
-    comparison, skipped = None, _reason_to_skip(model, verify_limit, verify=verify)
-    if skipped is None:
+            resolved = _resolved(model.graph)
+            missing = unsaid(resolved, kind)
+            if missing:
+                _, findings = lift(resolved, kind.dialect)
+                return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
+        said = _said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"))
+        if kind.has_documents:
+            note_documents(said, _origin(model), made_by="convert")
+            note_checks(said, None, skipped)
+        kind.write(said, target, **options)
+    comparison, is_tried = None, skipped is None
+    if is_tried:
         comparison, skipped = _verified(model, target, inputs, is_demanded=bool(verify))
+    least = kind.least_snr(**options)
+    if comparison is not None and least is not None:
+        comparison = comparison.within(least)
+    if said is not None and is_tried:
+        _write_checks(said, kind, target, comparison, skipped, options)
     return ConversionReport(**report, findings=model.findings, verification=comparison, skipped=skipped)
 
 
@@ -274,6 +307,7 @@ def prepare(
     *,
     only: Collection[str] = (),
     skip: Collection[str] = (),
+    shared: str = "auto",
     verify: bool | None = None,
     verify_limit: int = VERIFY_LIMIT,
     inputs: Mapping[str, Any] | None = None,
@@ -284,6 +318,8 @@ def prepare(
         model: not changed; a raw one is legalized first.
         only: names of the passes to run, all if empty; see `graphport.passes.prepare.PREPARE`.
         skip: names of passes to leave out.
+        shared: whether parameters that several nodes read are copied for each: `split`, `keep`, or `auto`, which
+            copies them unless that takes more than 64 MiB; the report's `split-parameters` says which stay.
         verify: run both and compare; `None` does so where a backend and all weights are there and these are under
             `verify_limit` bytes.
         verify_limit: see `verify`.
@@ -291,11 +327,11 @@ def prepare(
 
     Raises:
         DiagnosticError: `model` has errors, or verification was demanded and cannot be done.
-        ValueError: there is no such pass.
+        ValueError: there is no such pass, or no such treatment of shared parameters.
     """
-    from graphport.passes.prepare import PREPARE
+    from graphport.passes.prepare import preparing
 
-    passes = driver.select(PREPARE, only, skip)
+    passes = driver.select(preparing(shared), only, skip)
     return _checked(model, passes, inputs, verify=verify, verify_limit=verify_limit)
 
 
@@ -310,7 +346,8 @@ def simplify(
 ) -> tuple[Model, RewriteReport]:
     """A smaller model that computes the same, and what was done to it.
 
-    Arguments and errors are those of `prepare`, the passes those of `graphport.passes.simplify.SIMPLIFY`.
+    Arguments and errors are those of `prepare`, which has `shared` besides, the passes those of
+    `graphport.passes.simplify.SIMPLIFY`.
     """
     from graphport.passes.simplify import SIMPLIFY
 
@@ -322,10 +359,10 @@ def _checked(
     model: Model, passes: PassList, inputs: Mapping[str, Any] | None, *, verify: bool | None, verify_limit: int
 ) -> tuple[Model, RewriteReport]:
     source, result, report = _rewritten(model, passes)
-    reason = _reason_to_skip(source, verify_limit, verify=verify)
-    if reason is not None:
-        return result, replace(report, skipped=reason)
-    comparison, reason = _verified(source, result, inputs, is_demanded=bool(verify))
+    reason, comparison = _reason_to_skip(source, verify_limit, verify=verify), None
+    if reason is None:
+        comparison, reason = _verified_rewriting(source, result, inputs, is_demanded=bool(verify))
+    note_checks(result.graph, comparison, reason)
     return result, replace(report, verification=comparison, skipped=reason)
 
 
@@ -333,11 +370,11 @@ def _checked(
 class QuantizedModel(Model):
     """A quantized model, and the report on how it became one.
 
-    `beside` is what is written for a target that reads a real model with a table of scales beside it.
+    `scales` are the lines of ncnn's calibration table, which is written beside a model for it.
     """
 
     report: QuantizationReport | None = None
-    beside: Quantized | None = None
+    scales: tuple[Scales, ...] | None = None
 
 
 def quantize(
@@ -348,6 +385,7 @@ def quantize(
     settings: Settings | Mapping[str, Any] | str | None = None,
     told: Progress | None = None,
     statistics: str | Path | None = None,
+    distributed: str | None = None,
     **changes: Any,
 ) -> QuantizedModel:
     """`model` on grids that its target computes with integers; `.report` says what was done and how good it is.
@@ -360,12 +398,13 @@ def quantize(
         settings: see `graphport.quantization.settings.Settings`; also as JSON.
         told: hears a stage, how much of it is done, and how much there is.
         statistics: a file where what was seen of the samples is kept, and read from if it is there.
+        distributed: `ray` to observe samples on the machines of a Ray cluster, to the same last bit.
         **changes: settings by name.
 
     Raises:
         DiagnosticError: QUANT0001 to QUANT0003 the samples are at fault, QUANT0004 and QUANT0005 the settings,
             QUANT0006 the model is quantized already, QUANT0007 nothing of it can be quantized, QUANT0009 the statistics
-            are of another model.
+            are of another model, QUANT0011 and QUANT0012 samples cannot be observed on other machines.
     """
     from graphport.quantization.quantize import quantize as quantize_graph
     from graphport.quantization.settings import Settings
@@ -373,10 +412,20 @@ def quantize(
     chosen = settings if isinstance(settings, Settings) else Settings.from_json(_plain(settings))
     chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
     graph = prepare(model, verify=False)[0].graph if chosen.prepare else _runnable(model)
-    found, report, beside = quantize_graph(
-        graph, calibration, chosen, told=told, statistics=None if statistics is None else Path(statistics)
+    found, report, scales = quantize_graph(
+        graph,
+        calibration,
+        chosen,
+        told=told,
+        statistics=None if statistics is None else Path(statistics),
+        distributed=distributed,
     )
-    return QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, beside)
+    result = QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, scales)
+    method = chosen.dispatch or Method.CONSERVATIVE
+    candidates = dispatch(graph, method, floating=chosen.float_nodes, quantized=chosen.quantize_nodes)
+    decisions = settled(candidates, found, report)
+    note_documents(found, _origin(model), decisions=decisions, report=report, made_by="quantize")
+    return result
 
 
 def _plain(settings: Mapping[str, Any] | str | None) -> str | dict[str, Any]:
@@ -407,18 +456,28 @@ def rewrite_file(
     if shapes:
         bind_inputs(raw, shapes)
     model, result, report = _rewritten(
-        Model(raw, origin.name, Path(source), findings, versions), passes, is_bound=bool(shapes)
+        Model(raw, origin.name, Path(source), findings, versions),
+        driver.sayable(passes, kind.dialect) if kind.dialect else passes,
+        is_bound=bool(shapes),
+        opset=options.get("opset"),
     )
     reason = _reason_to_skip(model, verify_limit, verify=verify)
-    kind.write(_said_in(result, kind) if kind.dialect else without_idle(result.graph), target, **options)
-    if reason is not None:
-        return replace(report, skipped=reason)
-    comparison, reason = _verified(model, target, None, is_demanded=bool(verify))
+    newest = options.get("ir_opset")
+    said = _said_in(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
+    if kind.has_documents:
+        note_checks(said, None, reason)
+    kind.write(said, target, **options)
+    comparison = None
+    if reason is None:
+        comparison, reason = _verified_rewriting(model, target, None, is_demanded=bool(verify))
+        _write_checks(said, kind, target, comparison, reason, options)
     return replace(report, verification=comparison, skipped=reason)
 
 
-def _rewritten(model: Model, passes: PassList, *, is_bound: bool = False) -> tuple[Model, Model, RewriteReport]:
-    """`model` in canonical words, a rewritten copy, and what was done."""
+def _rewritten(
+    model: Model, passes: PassList, *, is_bound: bool = False, opset: int | None = None
+) -> tuple[Model, Model, RewriteReport]:
+    """`model` in canonical words, a rewritten copy, and what was done; the copy is going to be written at `opset`."""
     before, upgrade = driver.count_nodes(model.graph), upgraded(model.graph)
     legal, found = legalize(model.graph)
     findings = list(dict.fromkeys([*model.findings, *found]))
@@ -426,6 +485,8 @@ def _rewritten(model: Model, passes: PassList, *, is_bound: bool = False) -> tup
     foreign = _foreign(model.graph)
     graph = legalize(model.graph, keep=foreign)[0] if foreign else legal
     graph = rewrite.copy(graph) if graph in (legal, model.graph) else graph
+    if opset is not None:
+        _write_at(graph, opset)
     outcomes = (upgrade, *driver.run(graph, passes))
     if not is_bound:
         _keep_symbols(model.graph, graph)
@@ -433,7 +494,27 @@ def _rewritten(model: Model, passes: PassList, *, is_bound: bool = False) -> tup
         _say_today(graph)
     source = replace(model, graph=legal, findings=findings)
     report = RewriteReport(outcomes, before, driver.count_nodes(graph), dispatch(graph), findings)
+    decisions = None if passes.keeps_old_forms else report.decisions
+    note_documents(graph, _origin(model), decisions=decisions, made_by=passes.name, passes=report.changes)
     return source, replace(source, graph=graph), report
+
+
+def _origin(model: Model) -> Origin:
+    return Origin("" if model.path is None else model.path.name, model.format, model.versions)
+
+
+def _write_checks(
+    graph: Graph,
+    kind: formats.Format,
+    target: str | Path,
+    comparison: Comparison | None,
+    skipped: str | None,
+    options: Mapping[str, Any],
+) -> None:
+    """Write `graph` again, where there is room for how what was written first was held against its source."""
+    if kind.has_documents:
+        note_checks(graph, comparison, skipped)
+        kind.write(graph, target, **options)
 
 
 def _foreign(graph: Graph) -> set[str]:
@@ -447,11 +528,16 @@ def _say_today(graph: Graph) -> None:
     """Let ONNX be written at an opset that has all nodes of `graph` as they are, not in forms of its source."""
     from graphport.formats.onnx import opsets
     from graphport.formats.onnx.findings import Findings
+
+    _write_at(graph, opsets.choose(graph, opsets.words(walk(graph)), None, Findings(Source(graph.name))))
+
+
+def _write_at(graph: Graph, opset: int) -> None:
+    """Let `opset` be what ONNX is written at, and what passes take for granted."""
     from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
 
-    version = opsets.choose(graph, opsets.words(walk(graph)), None, Findings(Source(graph.name)))
     notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
-    graph.notes[MODEL] = replace(notes, opset=version)
+    graph.notes[MODEL] = replace(notes, opset=opset)
 
 
 def _keep_symbols(source: Graph, result: Graph) -> None:
@@ -462,8 +548,14 @@ def _keep_symbols(source: Graph, result: Graph) -> None:
             continue
         if old.shape is None or new.shape is None or len(old.shape) != len(new.shape):
             continue
-        dims = [a if isinstance(a, Symbolic) else b for a, b in zip(old.shape, new.shape, strict=True)]
-        after.fact = new.with_shape(dims)
+        after.fact = new.with_shape([_kept(a, b) for a, b in zip(old.shape, new.shape, strict=True)])
+
+
+def _kept(old: Dim, new: Dim) -> Dim:
+    """The free one of two extents; of two free ones the one that is said in fewer letters."""
+    if isinstance(old, Symbolic) and isinstance(new, Symbolic):
+        return min(new, old, key=lambda dim: len(str(dim)))
+    return old if isinstance(old, Symbolic) else new
 
 
 def _reason_to_skip(model: Model, limit: int, *, verify: bool | None) -> str | None:
@@ -492,8 +584,7 @@ def _verified(
 ) -> tuple[Comparison | None, str | None]:
     """The comparison of `model` with what it became, or why there is none: nothing can be run to compare with."""
     try:
-        given = made_up(model.graph) if inputs is None else dict(inputs)
-        expected = run(model, given)
+        given, expected = _first_run(model) if inputs is None else (dict(inputs), run(model, inputs))
     except DiagnosticError as error:
         if is_demanded or inputs is not None:
             raise
@@ -502,7 +593,44 @@ def _verified(
     return _compared(model, expected, other, given, "auto"), None
 
 
-def run(model: Model, inputs: Mapping[str, Any], *, backend: str = "auto", every_value: bool = False) -> dict[str, Any]:
+def _verified_rewriting(
+    model: Model, target: Model | str | Path, inputs: Mapping[str, Any] | None, *, is_demanded: bool
+) -> tuple[Comparison | None, str | None]:
+    """The same, where `target` is `model` rewritten: in half precision it rounds at other places."""
+    comparison, reason = _verified(model, target, inputs, is_demanded=is_demanded)
+    least = least_snr(model.graph)
+    if comparison is None or least is None:
+        return comparison, reason
+    return comparison.within(least, "computed in half precision"), reason
+
+
+def _first_run(
+    model: Model, backend: str = "auto", *, every_value: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs that are made up and that a model runs with, and what it computes of them.
+
+    Raises:
+        DiagnosticError: no inputs can be made up, or it runs with none of those that were tried.
+    """
+    graph = _runnable(model)
+    given, runner = made_up(graph), Runner(graph, backend)
+    try:
+        return given, runner.run(given, every_value=every_value)
+    except DiagnosticError as error:
+        for other in islice(made_up_otherwise(graph), MOST_TRIED):
+            with suppress(DiagnosticError):
+                return other, runner.run(other, every_value=every_value)
+        raise error from None
+
+
+def run(
+    model: Model,
+    inputs: Mapping[str, Any],
+    *,
+    backend: str = "auto",
+    every_value: bool = False,
+    threads: int = 0,
+) -> dict[str, Any]:
     """One run: arrays by input name to arrays by output name.
 
     Args:
@@ -510,28 +638,29 @@ def run(model: Model, inputs: Mapping[str, Any], *, backend: str = "auto", every
         inputs: converted to the declared element types where that loses nothing.
         backend: `auto` or one of `graphport.backends.BACKENDS`.
         every_value: all values that are computed, not the outputs alone.
+        threads: to compute on, where the backend can be told; as many as it likes if 0.
 
     Raises:
         DiagnosticError: inputs do not fit, the backend is not there, or it cannot run the model.
     """
-    return session(model, backend).run(inputs, every_value=every_value)
+    return session(model, backend, threads=threads).run(inputs, every_value=every_value)
 
 
 class Runner:
     """A model that is ready to be run many times."""
 
-    def __init__(self, graph: Graph, backend: str) -> None:
+    def __init__(self, graph: Graph, backend: str, threads: int = 0) -> None:
         self._graph = graph
-        self._session = prepare_session(graph, backend)
+        self._session = prepare_session(graph, backend, threads=threads)
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         """One run, as `graphport.run` does it."""
         return self._session.run(checked(self._graph, inputs), every_value=every_value)
 
 
-def session(model: Model, backend: str = "auto") -> Runner:
-    """`model` loaded into a backend once, for many runs."""
-    return Runner(_runnable(model), backend)
+def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
+    """`model` loaded into a backend once, for many runs; see `run`."""
+    return Runner(_runnable(model), backend, threads)
 
 
 def _runnable(model: Model) -> Graph:
@@ -557,8 +686,10 @@ def compare(
         backend: see `run`.
         every_value: compare all values that both compute under one name, in the order of `a`.
     """
-    given = made_up(_runnable(a)) if inputs is None else dict(inputs)
-    first = run(a, given, backend=backend, every_value=every_value)
+    if inputs is None:
+        given, first = _first_run(a, backend, every_value=every_value)
+    else:
+        given, first = dict(inputs), run(a, inputs, backend=backend, every_value=every_value)
     return _compared(a, first, b, given, backend, every_value=every_value)
 
 

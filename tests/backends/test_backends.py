@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import graphport as gp
 from graphport import backends
 from graphport.backends import BACKENDS, prepare
+from graphport.backends.latency import latencies
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph, Node, Value
+from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.models import model, node, perceptron
 
 X = np.ones((1, 4), np.float32)
@@ -87,3 +90,126 @@ def test_weights_that_nobody_reads_are_not_missed():
     graph = graph_of(perceptron())
     graph.add_constant("unread", TensorFact(DType.FLOAT32, (2,)))
     assert list(prepare(graph).run({"x": X})) == ["y"]
+
+
+# Threads
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["auto", "onnxruntime", "fused", "openvino", "ncnn"])
+def test_the_number_of_threads_is_told(name, threads):
+    found = prepare(graph_of(perceptron()), name, threads=threads).run({"x": X})
+    np.testing.assert_allclose(found["y"], prepare(graph_of(perceptron())).run({"x": X})["y"], rtol=1e-5)
+
+
+def test_one_thread_is_what_tract_has():
+    assert list(prepare(graph_of(perceptron()), "tract", threads=1).run({"x": X})) == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "message"),
+    [
+        ("tract", 2, "backend tract computes on one thread, not on 2"),
+        ("reference", 1, "backend reference cannot be told on how many threads to compute"),
+        ("onnxruntime", -1, "there are no -1 threads to compute on"),
+    ],
+)
+def test_threads_that_a_backend_does_not_have_are_told(name, threads, message):
+    finding = told(prepare, graph_of(perceptron()), name, threads=threads)
+    assert (finding.code, finding.message) == ("RUN0011", message)
+
+
+def test_auto_leaves_threads_to_a_backend_that_cannot_be_told(monkeypatch):
+    monkeypatch.setattr(backends, "is_installed", lambda name: name == "reference")
+    assert list(prepare(graph_of(perceptron()), threads=2).run({"x": X})) == ["y"]
+
+
+# The order of preference
+
+
+def words(*dialects):
+    graph = Graph()
+    value = graph.add_input("x", TensorFact(DType.FLOAT32, (2,)))
+    for dialect in dialects:
+        value = graph.append(Node("Word" if dialect else "Relu", [value], [Value("")], dialect=dialect)).output
+    graph.set_outputs([value])
+    return graph
+
+
+ALL = frozenset(BACKENDS)
+
+
+@pytest.mark.parametrize(
+    ("dialects", "installed", "expected"),
+    [
+        pytest.param([""], ALL, ["onnxruntime", "reference"], id="canonical"),
+        pytest.param([""], ALL - {"onnxruntime"}, ["reference"], id="canonical, without ONNX Runtime"),
+        pytest.param(["", "openvino"], ALL, ["openvino", "onnxruntime", "reference"], id="words of OpenVINO"),
+        pytest.param(["openvino"], ALL - {"openvino"}, ["onnxruntime", "reference"], id="words of one that is absent"),
+        pytest.param(["ncnn"], ALL, ["ncnn", "onnxruntime", "reference"], id="words of ncnn"),
+        pytest.param(["nnef"], ALL, ["tract", "onnxruntime", "reference"], id="words of NNEF"),
+        pytest.param(["pnnx"], ALL, ["onnxruntime", "reference"], id="words that no runtime has"),
+        pytest.param(["com.microsoft"], ALL, ["onnxruntime", "reference"], id="words of another domain"),
+        pytest.param(["ncnn", "openvino"], ALL, ["openvino", "ncnn", "onnxruntime", "reference"], id="words of two"),
+    ],
+)
+def test_auto_prefers_in_a_fixed_order(dialects, installed, expected, monkeypatch):
+    monkeypatch.setattr(backends, "is_installed", lambda name: name in installed)
+    assert backends.preferred(words(*dialects)) == expected
+
+
+def test_auto_hands_words_of_a_runtime_to_it(tmp_path):
+    layers = [
+        parameter("y", "?,4,4,1", "u8"),
+        parameter("uv", "?,2,2,2", "u8"),
+        Layer("rgb", "opset8.NV12toRGB", {}, ["y", "uv"]),
+    ]
+    loaded = gp.load(write_ir(tmp_path, layers, ["rgb"]))
+    inputs = {"y": np.full((1, 4, 4, 1), 128, np.uint8), "uv": np.full((1, 2, 2, 2), 128, np.uint8)}
+    assert [each.op for each in loaded.graph] == ["openvino.opset8.NV12toRGB"]
+    assert gp.run(loaded, inputs)["rgb"].shape == (1, 4, 4, 3)
+    with pytest.raises(DiagnosticError, match="RUN0003"):
+        gp.run(loaded, inputs, backend="reference")
+
+
+# Whom a runtime blames
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "reference"])
+def test_the_node_that_a_runtime_blames_is_named_with_its_place(name, tmp_path):
+    layers = [
+        parameter("x", "?"),
+        parameter("s", "2", "i64"),
+        Layer("folded", "opset1.Reshape", {"special_zero": "false"}, ["x", "s"]),
+    ]
+    loaded = gp.load(write_ir(tmp_path, layers, ["folded"]))
+    with pytest.raises(DiagnosticError) as caught:
+        gp.run(loaded, {"x": np.zeros(5, np.float32), "s": np.array([2, 3])}, backend=name)
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "RUN0005"
+    assert "folded" in finding.message
+    assert finding.span.place == 'layer 2 "folded"'
+
+
+# Time
+
+
+def test_sessions_are_timed_in_turns():
+    turns = []
+
+    class Counted:
+        def __init__(self, name):
+            self.name = name
+
+        def run(self, inputs, *, every_value=False):
+            turns.append(self.name)
+            return {}
+
+    slow, quick = latencies([Counted("a"), Counted("b")], {}, seconds=0, least=3)
+    assert turns == ["a", "b"] * 4  # once before it is measured
+    assert slow.runs == quick.runs == 3
+    assert 0 <= slow.least <= slow.median
+
+
+def test_no_sessions_take_no_time():
+    assert latencies([], {}) == []

@@ -10,7 +10,9 @@ from graphport.backends import onnxruntime, reference
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.formats.onnx import from_proto
+from graphport.ir.graph import Graph, Node, Value
 from tests.models import model, node, perceptron, typed, write_nnef
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
@@ -117,3 +119,37 @@ def test_large_models_are_handed_over_as_files(monkeypatch):
 )
 def test_its_words_are_made_short(error, expected):
     assert onnxruntime._words(error) == expected
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2", "float8_e5m2", "float8_e4m3fn", "bfloat16"])
+def test_elements_that_numpy_does_not_know_are_given_and_taken_as_they_are(name):
+    dtype = DType.of(name)
+    graph = Graph("narrow")
+    x = graph.add_input("x", TensorFact(dtype, (3, 5)))
+    y, z = Value("y", TensorFact(DType.FLOAT32, (3, 5))), Value("z", TensorFact(dtype, (3, 5)))
+    graph.append(Node("Cast", [x], [y], {"to": DType.FLOAT32}))
+    graph.append(Node("Cast", [y], [z], {"to": dtype}))
+    graph.set_outputs([y, z])
+    array = (np.arange(15).reshape(3, 5) % 3 - (dtype.kind != "u")).astype(dtype.numpy)
+    found = onnxruntime.prepare(graph).run({"x": array})
+    assert found["y"].tolist() == array.astype(np.float32).tolist()
+    assert found["z"].dtype == array.dtype
+    assert found["z"].tolist() == array.tolist()
+
+
+def test_products_with_compressed_weights_are_computed_in_float32():
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 256, (256, 64)).astype(np.uint8)
+    scale = (random.random(64) * 0.01 + 0.005).astype(np.float32)
+    zero = random.integers(100, 156, 64).astype(np.uint8)
+    graph = graph_of(
+        [node("DequantizeLinear", ["c", "s", "z"], ["w"], axis=1), node("MatMul", ["x", "w"], ["y"])],
+        [("x", [1, 256])],
+        [("y", [1, 64])],
+        {"c": codes, "s": scale, "z": zero},
+        opset=21,
+    )
+    x = random.normal(size=(1, 256)).astype(np.float32)
+    found = onnxruntime.prepare(graph).run({"x": x})["y"]
+    expected = x.astype(np.float64) @ ((codes.astype(np.float64) - zero) * scale)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())

@@ -73,3 +73,27 @@ def test_faults_of_the_run_are_told_on_one_thread_too(tmp_path):
     session = prepare(gp.load(write_ir(tmp_path, layers, ["y"])).graph, threads=1)
     with pytest.raises(gp.DiagnosticError, match="RUN0005"):
         session.run({"x": np.zeros(5, np.float32), "s": np.array([2, 3])})
+
+
+def test_one_session_takes_inputs_of_many_lengths(tmp_path):
+    session = prepare(model(tmp_path).graph)
+    for count in (1, 3, 2, 1):
+        x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
+        first = session.run({"x": x})["y"]
+        second = session.run({"x": -x})["y"]
+        np.testing.assert_array_equal(first, x * [1, 2, 3])
+        np.testing.assert_array_equal(second, -first)
+
+
+def test_a_session_runs_on_after_a_run_that_failed(tmp_path):
+    layers = [
+        parameter("x", "?"),
+        parameter("s", "2", "i64"),
+        Layer("y", "opset1.Reshape", {"special_zero": "false"}, ["x", "s"]),
+    ]
+    session = prepare(gp.load(write_ir(tmp_path, layers, ["y"])).graph)
+    x = np.arange(6, dtype=np.float32)
+    for _ in range(2):
+        with pytest.raises(gp.DiagnosticError, match="RUN0005"):
+            session.run({"x": x[:5], "s": np.array([2, 3])})
+        np.testing.assert_array_equal(session.run({"x": x, "s": np.array([2, 3])})["y"], x.reshape(2, 3))

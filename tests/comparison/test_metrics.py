@@ -110,3 +110,31 @@ def test_a_copy_scaled_by_a_positive_number_points_the_same_way(a, scale):
     found = difference("y", a, a * scale)
     if np.linalg.norm(a) > 1e-100 and np.linalg.norm(a * scale) > 1e-100:
         assert found.cosine == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("noise", "least", "passed"),
+    [
+        pytest.param(1e-2, 30.0, True, id="less noise than is allowed"),
+        pytest.param(1e-1, 30.0, False, id="more noise"),
+        pytest.param(0.0, 30.0, True, id="none"),
+    ],
+)
+def test_outputs_of_rounded_weights_pass_from_some_decibels_on(noise, least, passed):
+    a = np.ones(4, np.float32)
+    found = compare_outputs({"y": a}, {"y": a + np.float32(noise)}).within(least)
+    assert found.passed is passed
+    assert found.notes == ("weights are rounded: outputs pass from 30 dB on",)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(np.array([1000, 1001]), id="integers"),
+        pytest.param(np.array([1000.0, np.nan]), id="NaN"),
+        pytest.param(np.array([[1000.0, 1000.0]]), id="a shape"),
+    ],
+)
+def test_what_is_no_noise_never_passes(other):
+    a = np.array([1000, 1000], other.dtype)
+    assert not compare_outputs({"y": a}, {"y": other}).within(0).passed

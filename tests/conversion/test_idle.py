@@ -6,12 +6,20 @@ from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.formats import FORMATS
 from graphport.formats.onnx import from_proto
-from tests.models import perceptron, write_nnef
+from tests.models import model, node, perceptron, write_nnef
 
 
 def test_a_graph_whose_constants_are_all_read_is_returned_itself():
     graph, _ = legalize(from_proto(perceptron()))
     assert without_idle(graph) is graph
+
+
+def test_a_node_that_makes_a_constant_for_nobody_goes_from_a_copy():
+    constants = [node("Constant", [], [name], value_float=1.0) for name in ("idle", "read")]
+    proto = model([*constants, node("Add", ["x", "read"], ["y"])], [("x", [2])], [("y", [2])], {})
+    graph, _ = legalize(from_proto(proto))
+    assert [each.op for each in without_idle(graph)] == ["Constant", "Add"]
+    assert len(graph) == 3
 
 
 def test_what_a_reshaped_view_replaces_goes_from_a_copy(tmp_path):

@@ -37,15 +37,19 @@ class Backend(NamedTuple):
     """Whether `auto` may choose it."""
     is_expressive: bool = False
     """Whether it computes `graphport.Expression` as it is; the others are given canonical operators instead."""
+    speaks: str | None = None
+    """The dialect that it is handed: words of it that have no canonical form it computes, and nobody else does."""
+    most_threads: int | None = None
+    """On how many threads it can be told to compute: any number if `None`; 0 where it cannot be told."""
 
 
 BACKENDS: dict[str, Backend] = {
     "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime"),
-    "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True),
+    "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True, most_threads=0),
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
-    "openvino": Backend("openvino", "graphport.backends.openvino", "openvino", is_automatic=False),
-    "ncnn": Backend("ncnn", "graphport.backends.ncnn", "ncnn", is_automatic=False),
-    "tract": Backend("tract", "graphport.backends.tract", "tract", is_automatic=False),
+    "openvino": Backend("openvino", "graphport.backends.openvino", "openvino", is_automatic=False, speaks="openvino"),
+    "ncnn": Backend("ncnn", "graphport.backends.ncnn", "ncnn", is_automatic=False, speaks="ncnn"),
+    "tract": Backend("tract", "graphport.backends.tract", "tract", is_automatic=False, speaks="nnef", most_threads=1),
 }
 """By name, in the order in which `auto` prefers them."""
 
@@ -55,12 +59,19 @@ def is_installed(name: str) -> bool:
     return find_spec(BACKENDS[name].package) is not None
 
 
-def prepare(graph: Graph, backend: str = "auto") -> Session:
-    """`graph` (canonical) ready to run; `auto` takes the first backend that is installed and loads it.
+def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session:
+    """`graph` (canonical) ready to run; `auto` takes the first of `preferred` that loads it.
+
+    A session keeps what its runtime has made of the graph: who runs a graph often prepares it once.
+
+    Args:
+        graph: canonical; words of the dialect that a backend speaks may be among its nodes.
+        backend: one of `BACKENDS`, or `auto`.
+        threads: to compute on; as many as the backend likes if 0. `auto` heeds it where the backend can be told.
 
     Raises:
         DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it cannot run an
-            operator of the graph, RUN0004 weights are missing.
+            operator of the graph, RUN0004 weights are missing, RUN0011 it cannot be told so many threads.
     """
     graph = without_idle(graph)
     missing = [value.name for inner in walk(graph) for value in inner.constants if value.storage is None]
@@ -68,7 +79,7 @@ def prepare(graph: Graph, backend: str = "auto") -> Session:
         message = f"the numbers of {_listed(missing)} are not there"
         raise DiagnosticError(Diagnostic("RUN0004", message, None, "load the model with its weights"))
     if backend == "auto":
-        return _first(graph)
+        return _first(graph, threads)
     if backend not in BACKENDS:
         message = f"there is no backend {backend!r}"
         raise DiagnosticError(Diagnostic("RUN0001", message, None, f"backends: auto, {', '.join(BACKENDS)}"))
@@ -77,22 +88,59 @@ def prepare(graph: Graph, backend: str = "auto") -> Session:
         wanted = f"graphport[{extra}]" if extra else BACKENDS[backend].package
         message = f"backend {backend} needs the package {BACKENDS[backend].package}"
         raise DiagnosticError(Diagnostic("RUN0002", message, None, f"pip install {wanted}"))
+    _check_threads(backend, threads)
     if not BACKENDS[backend].is_expressive:
         from graphport.passes.fuse_expressions import without_expressions
 
         graph = without_expressions(graph)
-    return import_module(BACKENDS[backend].module).prepare(graph)
+    module = import_module(BACKENDS[backend].module)
+    return (
+        module.prepare(graph) if BACKENDS[backend].most_threads is not None else module.prepare(graph, threads=threads)
+    )
 
 
-def _first(graph: Graph) -> Session:
-    *others, last = [name for name, backend in BACKENDS.items() if backend.is_automatic and is_installed(name)]
+def _check_threads(backend: str, threads: int) -> None:
+    most = BACKENDS[backend].most_threads
+    if threads in (0, most) or (most is None and threads > 0):
+        return
+    if threads < 0:
+        message = f"there are no {threads} threads to compute on"
+        remedy = "0 is as many as the backend likes"
+    elif most:
+        message = f"backend {backend} computes on one thread, not on {threads}"
+        remedy = "leave the number out"
+    else:
+        message = f"backend {backend} cannot be told on how many threads to compute"
+        remedy = "what NumPy computes with is told by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS"
+    raise DiagnosticError(Diagnostic("RUN0011", message, None, remedy))
+
+
+def preferred(graph: Graph) -> list[str]:
+    """The installed backends that `auto` tries, in order.
+
+    First those whose dialect has words in `graph`, which nobody else knows; then ONNX Runtime, and the reference, which
+    computes whatever has a page, slowly. The other runtimes compute some operators in ways of their own: they run
+    where they are named.
+    """
+    spoken = {node.dialect for inner in walk(graph) for node in inner}
+    own = [name for name, backend in BACKENDS.items() if backend.speaks in spoken]
+    others = [name for name, backend in BACKENDS.items() if backend.is_automatic]
+    return [name for name in dict.fromkeys((*own, *others)) if is_installed(name)]
+
+
+def _first(graph: Graph, threads: int) -> Session:
+    *others, last = preferred(graph)
     for name in others:
         try:
-            return prepare(graph, name)
+            return _prepared(graph, name, threads)
         except DiagnosticError as error:
             if any(finding.code != "RUN0003" for finding in error.diagnostics):
                 raise
-    return prepare(graph, last)
+    return _prepared(graph, last, threads)
+
+
+def _prepared(graph: Graph, name: str, threads: int) -> Session:
+    return prepare(graph, name, threads=threads if BACKENDS[name].most_threads is None else 0)
 
 
 def _listed(names: list[str], most: int = 5) -> str:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def prepare(graph: Graph) -> PagesSession:
+def prepare(graph: Graph, *, threads: int = 0) -> PagesSession:
     """`graph` with its element-wise chains fused, ready to run.
 
-    An expression begins in NumPy and is compiled when so much has been computed that it pays, if llvmlite is there.
+    An expression begins in NumPy and is compiled when so much has been computed that it pays, if llvmlite is there; it
+    computes on up to `threads` threads then, by default one for each processor.
 
     Raises:
         DiagnosticError: RUN0003 names every operator that has no page.
@@ -26,17 +27,18 @@ def prepare(graph: Graph) -> PagesSession:
     check(graph)
     fused = rewrite.copy(graph)
     driver.run(fused, FUSE_EXPRESSIONS)
-    return PagesSession(fused, {**registry.pages(), WORD: _Expressions()})
+    return PagesSession(fused, {**registry.pages(), WORD: _Expressions(threads)})
 
 
 class _Expressions:
     """The expressions of a session, each with what has been compiled for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
+        self._threads = threads or None
         self._known: dict[str, Expression] = {}
 
     def __call__(self, *inputs: Any, expression: str) -> Any:
         found = self._known.get(expression)
         if found is None:
-            found = self._known[expression] = Expression(expression)
+            found = self._known[expression] = Expression(expression, threads=self._threads)
         return found(*inputs)

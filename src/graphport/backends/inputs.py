@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from graphport.ops.bind import bind
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
@@ -26,6 +27,10 @@ _NUMBERS = "biufcV"
 
 LONGEST = 4096
 """Longest free axis that is tried when inputs are made up."""
+
+_MOST_OPEN = 3
+_MOST_SIZES = 64
+"""Free axes up to which other sizes are looked for, and how many of these are looked at."""
 
 
 def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +154,32 @@ def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
     Raises:
         DiagnosticError: RUN0009 an input has unknown rank or is no tensor, or no length up to 4096 is accepted.
     """
-    sizes = free_sizes(graph)
+    return _drawn(graph, free_sizes(graph), seed)
+
+
+def made_up_otherwise(graph: Graph, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Inputs of other sizes, for a model that does not run with those of `made_up`.
+
+    What is no batch is 1 or a power of two from 8 on, the same for all that are not 1. Those come first of which shape
+    inference finds nothing amiss in bodies either, where `made_up` lets it pass, as a body may never run.
+    """
+    ones, free = _open(graph)
+    if not 0 < len(free) <= _MOST_OPEN:
+        return
+    second: list[dict[str, int]] = []
+    lengths = [1 << exponent for exponent in range(3, LONGEST.bit_length())]
+    choices = (chosen for length in lengths for chosen in product((length, 1), repeat=len(free)) if length in chosen)
+    for chosen in islice(choices, _MOST_SIZES):
+        sizes = ones | {name: _clamped(n, free[name]) for name, n in zip(free, chosen, strict=True)}
+        findings = _findings(graph, sizes)
+        if not findings:
+            yield _drawn(graph, sizes, seed)
+        elif not any(finding.is_error for finding in findings):
+            second.append(sizes)
+    yield from (_drawn(graph, sizes, seed) for sizes in second)
+
+
+def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     found: dict[str, Any] = {}
     for value in graph.inputs:
@@ -167,15 +197,7 @@ def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
 
 def free_sizes(graph: Graph) -> dict[str, int]:
     """A length for each symbol of the inputs, as `made_up` chooses them."""
-    batch: dict[str, Symbolic] = {}
-    other: dict[str, Symbolic] = {}
-    for value in graph.inputs:
-        if isinstance(value.fact, TensorFact):
-            for axis, dim in enumerate(value.fact.shape or ()):
-                if isinstance(dim, Symbolic):
-                    (batch if axis == 0 else other).update(symbols(dim))
-    ones = {name: _clamped(1, symbol) for name, symbol in batch.items()}
-    free = {name: symbol for name, symbol in other.items() if name not in ones}
+    ones, free = _open(graph)
     if not free:
         return ones
     for least in range(1, LONGEST + 1):
@@ -188,6 +210,19 @@ def free_sizes(graph: Graph) -> dict[str, int]:
     raise DiagnosticError(Diagnostic("RUN0009", message, None, "bind them with --input NAME=SHAPE"))
 
 
+def _open(graph: Graph) -> tuple[dict[str, int], dict[str, Symbolic]]:
+    """The lengths of batches, and the other symbols of the inputs."""
+    batch: dict[str, Symbolic] = {}
+    other: dict[str, Symbolic] = {}
+    for value in graph.inputs:
+        if isinstance(value.fact, TensorFact):
+            for axis, dim in enumerate(value.fact.shape or ()):
+                if isinstance(dim, Symbolic):
+                    (batch if axis == 0 else other).update(symbols(dim))
+    ones = {name: _clamped(1, symbol) for name, symbol in batch.items()}
+    return ones, {name: symbol for name, symbol in other.items() if name not in ones}
+
+
 def _clamped(size: int, symbol: Symbolic) -> int:
     low, high = bounds(symbol)
     at_least = max(size, low or 0)
@@ -195,12 +230,16 @@ def _clamped(size: int, symbol: Symbolic) -> int:
 
 
 def _is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
+    # What is wrong in a body is a warning: it may never run.
+    return not any(finding.is_error for finding in _findings(graph, sizes))
+
+
+def _findings(graph: Graph, sizes: dict[str, int]) -> Sequence[Diagnostic]:
     trial = rewrite.copy(graph)
     bind(trial, dict(sizes))
     inference = Inference()
     inference.graph(trial)
-    # What is wrong in a body is a warning: it may never run.
-    return not any(finding.is_error for finding in inference.findings)
+    return inference.findings
 
 
 def _random(random: np.random.Generator, dtype: DType, shape: list[int]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
+from graphport.ir import rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,28 +28,31 @@ if TYPE_CHECKING:
     from graphport.backends.apart import Shapes
     from graphport.ir.graph import Graph, Value
 
-_NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage", "use_int8_inference")
-"""What ncnn computes with fewer bits by default."""
+_NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage")
+"""What ncnn computes with fewer bits by default; integers are where the model says so."""
 
 
-def prepare(graph: Graph) -> NcnnSession:
+def prepare(graph: Graph, *, threads: int = 0) -> NcnnSession:
     """A session on `graph`, which is loaded at once if every input has a shape, else when it is given arrays.
+
+    It computes on `threads` threads, by default on one.
 
     Raises:
         DiagnosticError: RUN0003 with what ncnn cannot say, or that it does not load the model.
     """
-    return NcnnSession(graph)
+    return NcnnSession(graph, threads=threads)
 
 
 class NcnnSession:
     """The models that ncnn has made of a graph: one for each choice of lengths."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
         self._graph = graph
+        self._threads = threads
         self._loaded: dict[tuple[tuple[tuple[int, ...], ...], bool], _Loaded] = {}
         shapes = fixed(graph)
         if shapes is not None:
-            self._model(shapes, every_value=False)
+            self._model({name: (1, *shape[1:]) for name, shape in shapes.items()}, every_value=False)
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         arrays = {value.name: np.asarray(inputs[value.name]) for value in self._graph.inputs}
@@ -63,8 +68,57 @@ class NcnnSession:
     def _model(self, shapes: Shapes, *, every_value: bool) -> _Loaded:
         key = tuple(shapes.values()), every_value
         if key not in self._loaded:
-            self._loaded[key] = _Loaded(bound(self._graph, shapes), every_value=every_value)
+            self._loaded[key] = _Loaded(_of_items(self._graph, shapes), self._threads, every_value=every_value)
         return self._loaded[key]
+
+
+def _of_items(graph: Graph, shapes: Shapes) -> Graph:
+    """A copy for batches of 1; where another one is declared, only if all values are that many times as large.
+
+    Raises:
+        DiagnosticError: RUN0003 the items do not stay apart.
+    """
+    batches = {value.fact.shape[0] for value in graph.inputs if isinstance(value.fact, TensorFact) and value.fact.shape}
+    counts = {batch for batch in batches if isinstance(batch, int)}
+    if any(node.dialect for node in graph):
+        return graph  # a word that is not canonical is refused by its name, whatever its shapes are
+    if counts <= {1}:
+        return bound(graph, shapes)
+    twin = rewrite.copy(graph)
+    for value in twin.inputs:
+        if isinstance(value.fact, TensorFact) and value.fact.shape:
+            value.fact = value.fact.with_shape((1, *value.fact.shape[1:]))
+    twin = bound(twin, shapes)
+    if len(counts) > 1 or not _is_itemwise(graph, twin, counts.pop()):
+        message = "the items of the batch do not stay apart, and a blob is one of them"
+        raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
+    return twin
+
+
+def _is_itemwise(graph: Graph, twin: Graph, batch: int) -> bool:
+    """Whether all that depends on an input is `batch` times as large as for one item; lengths that are known aside."""
+    reached = {value.name for value in graph.inputs}
+    for node, other in zip(graph, twin, strict=True):
+        if not any(value.name in reached for value in node.operands):
+            continue
+        for whole, one in zip(node.results, other.results, strict=True):
+            sizes = _size(whole), _size(one)
+            if not _is_length(whole):
+                reached.add(whole.name)
+                if None in sizes or sizes[0] != batch * (sizes[1] or 0):
+                    return False
+    return True
+
+
+def _size(value: Value) -> int | None:
+    fact = value.fact
+    dims = [dim for dim in fact.shape or () if isinstance(dim, int)] if isinstance(fact, TensorFact) else []
+    known = isinstance(fact, TensorFact) and fact.shape is not None and len(dims) == len(fact.shape)
+    return prod(dims) if known else None
+
+
+def _is_length(value: Value) -> bool:
+    return isinstance(value.fact, TensorFact) and value.fact.elements is not None
 
 
 def _joined(blobs: Sequence[Any], value: Value) -> Any:
@@ -82,7 +136,7 @@ def _joined(blobs: Sequence[Any], value: Value) -> Any:
 class _Loaded:
     """A process with one model in ncnn, and the values that it returns. It ends when nobody has it any more."""
 
-    def __init__(self, graph: Graph, *, every_value: bool) -> None:
+    def __init__(self, graph: Graph, threads: int, *, every_value: bool) -> None:
         self.values = returned(graph, every_value=every_value)
         said, findings = lift(graph, "ncnn")
         if findings:
@@ -96,7 +150,7 @@ class _Loaded:
             except DiagnosticError as error:
                 raise _unsaid(error.diagnostics) from error
             names = [*(value.name for value in graph.inputs), "--", *(value.name for value in self.values)]
-            self._worker = Worker("ncnn", __name__, [str(path), *names])
+            self._worker = Worker("ncnn", __name__, [str(path), str(threads or 1), *names])
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The blobs of one item.
@@ -114,19 +168,19 @@ def _unsaid(findings: Sequence[Diagnostic]) -> DiagnosticError:
 
 def _spoken(array: Any) -> Any:
     """An array of one of the element types that blobs have: real numbers, or integers that are places in a table."""
-    return np.ascontiguousarray(array, np.float32 if array.dtype.kind == "f" else np.int32)
+    return np.ascontiguousarray(array, np.int32 if array.dtype.kind in "iu" else np.float32)
 
 
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _load(path: str, names: Sequence[str]) -> Callable[[list[Any]], Sequence[Any]]:
+def _load(path: str, threads: str, names: Sequence[str]) -> Callable[[list[Any]], Sequence[Any]]:
     """What computes the outputs of the model at `path`, whose names stand behind `--`, of its inputs, before it."""
     import ncnn
 
     runtime: Any = ncnn  # it has no types
     net = runtime.Net()
-    net.opt.num_threads = 1
+    net.opt.num_threads = int(threads)
     net.opt.lightmode = False
     for option in _NARROW:
         setattr(net.opt, option, False)
@@ -154,4 +208,4 @@ def _computed(runtime: Any, net: Any, inputs: Sequence[str], outputs: Sequence[s
 
 
 if __name__ == "__main__":
-    serve(partial(_load, sys.argv[1], sys.argv[2:]))
+    serve(partial(_load, sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.backends.blame import blamed, fault
 from graphport.conversion.dialects.openvino import STATE
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 _PLACE = re.compile(r"^(Exception from|Check '.*' failed at) .*?:\d+:?\s*")
+_NAMED = (
+    re.compile(r"friendly_name '([^']+)'"),
+    re.compile(r"\bwith name '([^']+)'"),
+    re.compile(r"\bOperation name: (\S+)"),
+    re.compile(r"\b[Nn]ode '?([^'\s]+)'? of type"),
+)
+"""Where it names the layer that it complains of."""
+_AS_IT_STANDS = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+"""By itself it computes in bfloat16, and with operands of products rounded to eight bits, where a processor can."""
 _NARROW = 8
 """Bits below which OpenVINO packs elements of inputs and outputs."""
 
@@ -45,6 +55,7 @@ class OpenvinoSession:
         self._threads = threads
         self._compiled = _compiled(graph, (), threads)
         self._observed: Any = None
+        self._requests: dict[int, Any] = {}
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         values: Sequence[Value] = self._graph.outputs
@@ -56,7 +67,9 @@ class OpenvinoSession:
             compiled = self._observed
             values = [*computed, *(value for value in values if value not in computed)]
         try:
-            request = compiled.create_infer_request()
+            request = self._requests.get(id(compiled))
+            if request is None:
+                request = self._requests[id(compiled)] = compiled.create_infer_request()
             for index, value in enumerate(self._graph.inputs):
                 request.set_input_tensor(index, _tensor(inputs[value.name], value))
             # The call that waits by itself does not tell all errors of the run.
@@ -64,7 +77,7 @@ class OpenvinoSession:
             request.wait()
             arrays = [_array(request.get_output_tensor(index), value) for index, value in enumerate(values)]
         except Exception as error:
-            raise DiagnosticError(Diagnostic("RUN0005", f"OpenVINO: {_words(error)}")) from error
+            raise _fault("RUN0005", "OpenVINO", error, self._graph) from error
         found = {value.name: array for value, array in zip(values, arrays, strict=True)}
         order = [*(value.name for value in values), *(value.name for value in self._graph.outputs)]
         return {name: found[name] for name in order}
@@ -92,7 +105,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
     lifted, findings = lift(said, "openvino")
     if findings:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
-    settings = {"INFERENCE_PRECISION_HINT": "f32"} | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
+    settings = _AS_IT_STANDS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
     runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
     try:
         with TemporaryDirectory(prefix="graphport-") as folder:
@@ -105,8 +118,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
     except DiagnosticError as error:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, f.help) for f in error.diagnostics)) from error
     except Exception as error:
-        message = f"OpenVINO refuses the model: {_words(error)}"
-        raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend")) from error
+        raise _fault("RUN0003", "OpenVINO refuses the model", error, graph, "choose another backend") from error
 
 
 def _tensor(array: Any, value: Value) -> Any:
@@ -141,6 +153,10 @@ def _array(tensor: Any, value: Value) -> Any:
     if dtype is not None and dtype in _FOREIGN:
         return array.reshape(-1).view(np.uint8).view(dtype.numpy).reshape(tuple(tensor.shape))
     return array
+
+
+def _fault(code: str, what: str, error: Exception, graph: Graph, remedy: str | None = None) -> DiagnosticError:
+    return fault(code, f"{what}: {_words(error)}", blamed(graph, str(error), _NAMED), remedy)
 
 
 def _words(error: Exception) -> str:

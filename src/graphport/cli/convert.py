@@ -127,6 +127,8 @@ def _tell(report: ConversionReport) -> None:
         click.echo(f"not verified: {report.skipped}")
         return
     print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
+    for note in report.verification.notes:
+        click.echo(note)
     click.echo(
         "verified: equal within tolerance" if report.verification.passed else "verification failed: the outputs differ"
     )

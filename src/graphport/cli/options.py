@@ -31,7 +31,17 @@ edition_option = click.option(
     "--edition", type=click.Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
 )
 backend_option = click.option(
-    "--backend", default="auto", show_default=True, help="What computes: onnxruntime, reference."
+    "--backend",
+    default="auto",
+    show_default=True,
+    help="What computes: onnxruntime, reference, fused, openvino, ncnn, tract; auto takes the first that can.",
+)
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Threads that compute; as many as the backend likes if not given.",
 )
 
 
@@ -82,7 +92,9 @@ WRITER = (
     ),
     click.option("--ir-version", type=click.Choice(["10", "11"]), help="OpenVINO IR: the version of the file."),
     click.option("--ir-opset", type=click.IntRange(1), metavar="N", help="OpenVINO IR: the newest operation set."),
-    click.option("--weights", type=click.Choice(["f32", "f16"]), help="OpenVINO IR: how float32 weights are stored."),
+    click.option(
+        "--weights", type=click.Choice(["f32", "f16", "int8"]), help="OpenVINO IR: how float32 weights are stored."
+    ),
 )
 """What the writers of formats can be told; each refuses what is for another one."""
 

@@ -66,6 +66,13 @@ def rewriting_options(command: Command) -> Command:
 
 @click.command(name="prepare")
 @rewriting_options
+@click.option(
+    "--shared",
+    type=click.Choice(["auto", "split", "keep"]),
+    default="auto",
+    show_default=True,
+    help="Copy parameters for each reader, keep them shared, or copy up to 64 MiB.",
+)
 @findings_end
 def verb(
     src: Path,
@@ -73,6 +80,7 @@ def verb(
     format: str | None,
     only: tuple[str, ...],
     skip: tuple[str, ...],
+    shared: str,
     verbose: bool,
     verify: bool | None,
     verify_limit: int,
@@ -94,12 +102,12 @@ def verb(
       graphport prepare net.onnx ready.onnx --only fuse-batchnorm --no-verify
     """
     from graphport import api
-    from graphport.passes.prepare import PREPARE
+    from graphport.passes.prepare import preparing
 
     report = api.rewrite_file(
         src,
         dst,
-        selected(PREPARE, only, skip),
+        selected(preparing(shared), only, skip),
         format=format,
         verify=verify,
         verify_limit=verify_limit << 20,
@@ -132,9 +140,11 @@ def tell(report: RewriteReport, target: Path, color: str, *, verbose: bool, is_j
 
 def _document(report: RewriteReport, target: Path, *, verbose: bool) -> dict[str, Any]:
     from graphport.quantization.dispatch import remains
+    from graphport.quantization.record import dispatch_record
 
     verification = report.verification
-    return {
+    decisions = {"dispatch": dispatch_record(report.decisions)["nodes"]} if verbose else {}
+    return decisions | {
         "target": str(target),
         "passes": [_outcome(outcome, verbose=verbose) for outcome in report.passes],
         "nodes_before": report.nodes_before,
@@ -179,14 +189,18 @@ def _print(report: RewriteReport, target: Path, *, verbose: bool) -> None:
         click.echo(f"not verified: {report.skipped}")
         return
     print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
+    for note in report.verification.notes:
+        click.echo(f"note: {note}")
     click.echo(
         "verified: equal within tolerance" if report.verification.passed else "verification failed: the outputs differ"
     )
 
 
 def _print_floating(report: RewriteReport) -> None:
-    from graphport.quantization.dispatch import remains
+    from graphport.quantization.dispatch import counts, remains
 
+    found = ", ".join(f"{count} {place}" for place, count in counts(report.decisions).items())
+    click.echo(f"nodes for quantization: {found}")
     lines = [f"  {op} ({count}): {reason}" for op, reason, count in remains(report.decisions)]
     if lines:
         click.echo("\n".join(["quantization would leave in floating point:", *lines]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 _TARGETS = ("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef")
 _PRESETS = ("fast", "balanced", "best")
 _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
+_WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
 
 
@@ -54,9 +54,15 @@ _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convo
 @click.option("--dispatch", type=click.Choice(_DISPATCH), help="Which nodes are candidates.")
 @click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Leave a node floating. Repeatable.")
 @click.option("--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
+@click.option(
+    "--real-results/--no-real-results",
+    default=None,
+    help="Leave results real that only real nodes read: less noise, slower (default: by the preset).",
+)
 @click.option("--no-prepare", is_flag=True, help="Take the model as it is.")
 @click.option("--settings", "settings_file", type=MODEL, help="A JSON file of settings; options come on top.")
 @click.option("--resume", type=MODEL, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
+@click.option("--distributed", type=click.Choice(("ray",)), help="Observe samples on the machines of a Ray cluster.")
 @click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
 @click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
@@ -91,19 +97,22 @@ def verb(
       graphport quantize net.onnx net.int4.onnx --calibration samples.npz --weight-bits 4 --block 32
     """
     from graphport import api
+    from graphport.cli.destination import refuse_destination
 
     settings = {} if settings_file is None else _settings(settings_file)
     model = api.load(src, shapes=bound(shapes), edition=edition)
+    refuse_destination(model.graph, dst, format, options["target"] or settings.get("target", _TARGETS[0]))
+    source_bytes = _size(src)
     with _progress(is_shown=not as_json_ and sys.stderr.isatty()) as told:
         result = api.quantize(model, calibration, settings=settings, told=told, statistics=resume, **_given(options))
     report = result.report
     if report is None:
         message = "a quantized model came without its report"
         raise RuntimeError(message)
-    layer = None if explain is None else _explained(report, explain)
     api.save(result, dst, format=format)
+    layer = None if explain is None else _explained(report, explain)
     times = _times(model, result) if latency else None
-    sizes = {"source": _size(src), "target": _size(dst)}
+    sizes = {"source": source_bytes, "target": _size(dst)}
     if as_json_:
         document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}
         document |= {} if layer is None else {"explained": layer.as_json()}
@@ -119,7 +128,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     whole = {"bits": "activation_bits", "weight_bits": "weight_bits"}
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if value is None or value == () or value is False:
+        if value is None or value == () or (value is False and name != "real_results"):
             continue
         match name:
             case "bits" | "weight_bits":
@@ -169,41 +178,50 @@ def _progress(*, is_shown: bool) -> Generator[Progress | None]:
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of a file, or of all files of a folder."""
+    """Bytes of a file, with those of the weights beside it, or of all files of a folder."""
     if path.is_dir():
         return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return path.stat().st_size if path.exists() else None
+    files = [path, *([path.with_suffix(".bin")] if path.suffix in _WITH_WEIGHTS_BESIDE else [])]
+    return sum(file.stat().st_size for file in files if file.exists()) if path.exists() else None
 
 
-def _times(model: Model, result: QuantizedModel) -> dict[str, float] | None:
-    """Milliseconds of processor time of a run of both, in turns; `None` where no input can be made up."""
-    from graphport import api
+def _times(model: Model, result: QuantizedModel) -> dict[str, Any] | None:
+    """Milliseconds of a run of both, in turns, on every installed runtime that runs both; `None` where none does.
+
+    The first of them stands at the top, all of them in `runtimes`.
+    """
+    from graphport.backends import BACKENDS, is_installed
     from graphport.backends.inputs import made_up
     from graphport.core.diagnostics import DiagnosticError
 
     try:
         inputs = made_up(model.graph)
-        sessions = [api.session(model, "onnxruntime"), api.session(result, "onnxruntime")]
-        for made in sessions:
-            made.run(inputs)
     except DiagnosticError:
         return None
-    found: list[list[float]] = [[], []]
-    until = time.monotonic() + 1.0
-    while time.monotonic() < until or len(found[0]) < 5:
-        for made, spent in zip(sessions, found, strict=True):
-            started = time.perf_counter()
-            made.run(inputs)
-            spent.append(1000 * (time.perf_counter() - started))
-    before, after = (sorted(spent)[len(spent) // 2] for spent in found)
-    return {"source_ms": round(before, 3), "target_ms": round(after, 3), "speed_up": round(before / after, 2)}
+    names = [name for name, backend in BACKENDS.items() if backend.package != "numpy" and is_installed(name)]
+    found = {name: _times_on(name, model, result, inputs) for name in names}
+    runtimes = {name: times for name, times in found.items() if times is not None}
+    return {**next(iter(runtimes.values())), "runtimes": runtimes} if runtimes else None
+
+
+def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str, Any]) -> dict[str, float] | None:
+    from graphport import api
+    from graphport.backends.latency import latencies
+    from graphport.core.diagnostics import DiagnosticError
+
+    try:
+        before, after = latencies([api.session(made, name) for made in (model, result)], inputs, seconds=0.5)
+    except DiagnosticError:
+        return None
+    speed_up = round(before.median / after.median, 2)
+    return {"source_ms": round(before.median, 3), "target_ms": round(after.median, 3), "speed_up": speed_up}
 
 
 def _tell(
     report: QuantizationReport,
     target: Path,
     sizes: dict[str, int | None],
-    times: dict[str, float] | None,
+    times: dict[str, Any] | None,
     layer: LayerReport | None,
 ) -> None:
     from graphport.cli.table import print_table
@@ -215,7 +233,10 @@ def _tell(
         (x.name, x.operator, _decibels(x.own_db), _decibels(x.accumulated_db), "; ".join(x.reasons))
         for x in report.worst
     ]
-    print_table(("layer", "operator", "own", "accumulated", "reasons"), rows, title="the noisiest layers:")
+    if rows:
+        print_table(("layer", "operator", "own", "accumulated", "reasons"), rows, title="the noisiest layers:")
+    else:
+        click.echo(f"noise by layer: not measured with the preset {report.settings.preset}")
     if report.floating:
         rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
         print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")
@@ -227,9 +248,11 @@ def _tell(
     )
     if None not in sizes.values():
         click.echo(f"bytes: {sizes['source']} before, {sizes['target']} after")
-    if times is not None:
+    runtimes: dict[str, dict[str, float]] = {} if times is None else times["runtimes"]
+    for name, one in runtimes.items():
         click.echo(
-            f"a run of one sample: {times['source_ms']} ms before, {times['target_ms']} ms after ({times['speed_up']}x)"
+            f"a run of one sample on {name}: {one['source_ms']} ms before, {one['target_ms']} ms after "
+            f"({one['speed_up']}x)"
         )
     if report.goal_met is False:
         click.echo(f"the goal of {report.settings.min_snr} dB is not reached{os.linesep}", nl=False)

@@ -17,6 +17,7 @@ from graphport.cli.options import (
     json_option,
     print_findings,
     print_json,
+    threads_option,
 )
 from graphport.core.sequences import is_sequence
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--outputs", "outputs", type=MODEL, help="The .npz file to write, with an array for each output.")
 @backend_option
+@threads_option
 @input_option
 @edition_option
 @color_option
@@ -41,6 +43,7 @@ def verb(
     inputs: Path | None,
     outputs: Path | None,
     backend: str,
+    threads: int,
     shapes: Any,
     edition: str | None,
     color: str,
@@ -61,7 +64,7 @@ def verb(
     if not as_json_:
         print_findings(loaded.findings, color)
     given = made_up(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)
-    found = api.run(loaded, given, backend=backend)
+    found = api.run(loaded, given, backend=backend, threads=threads)
     if outputs is not None:
         arrays.write(outputs, found)
     _tell(found, outputs, as_json_=as_json_)

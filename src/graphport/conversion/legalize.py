@@ -115,7 +115,7 @@ class _Legalizer:
         )
         before = node.previous
         try:
-            answer = registry.results(rule(builder, *node.inputs, **node.attributes))
+            answer = registry.lowered(rule, builder, node.inputs, node.attributes)
         except (UnsupportedError, Unknown, ShapeError) as error:
             _undo(graph, before, node)
             if isinstance(error, ShapeError) and not is_foreign(error, node.dialect):

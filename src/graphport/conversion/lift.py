@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from graphport.conversion.dialects import after_lifting, before_lifting
+from graphport.conversion.dialects import after_lifting, before_lifting, older
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.facts import Unknown
 from graphport.ir import rewrite
-from graphport.ir.graph import Node, Value
+from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
@@ -20,19 +20,23 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def lift(graph: Graph, dialect: str) -> tuple[Graph, list[Diagnostic]]:
+def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Graph, list[Diagnostic]]:
     """A copy of `graph` (canonical) with every node in words of `dialect`, and what could not be said.
+
+    Where its words come in versions, those newer than `newest` are said in older ones as far as there is a way.
 
     Values keep their names. Each finding (LEG0002, an error) stands for all nodes of one operator and one reason; where
     there is any, the graph is not fit to be written.
     """
     result, failed = _lifted(graph, dialect)
+    if newest is not None:
+        _age(result, dialect, newest)
     unsaid = Counter((node.op, reason) for node, reason in failed)
     first = {(node.op, reason): node for node, reason in reversed(failed)}
     findings = [
         Diagnostic(
             "LEG0002",
-            f"{dialect} cannot say {op} ({count}): {reason}",
+            f"{dialect or 'onnx'} cannot say {op} ({count}): {reason}",
             first[op, reason].origin,
             "choose another format",
         )
@@ -69,6 +73,43 @@ def _try(graph: Graph, dialect: str) -> list[tuple[Node, str | None]]:
         tried += [(node, _lift(current, node, dialect)) for node in current if node.dialect != dialect]
         pending += [body for node in current if node.dialect == dialect for body in node.bodies()]
     return tried
+
+
+def _age(graph: Graph, dialect: str, newest: int) -> None:
+    """Say words that are newer than `newest` in older ones, and what those are made of too."""
+    for inner in list(walk(graph)):
+        pending = [node for node in inner if node.dialect == dialect]
+        while pending:
+            node = pending.pop()
+            rule = None if node.graph is not inner else older(dialect, node.word, newest)
+            if rule is None:
+                continue
+            before = node.previous
+            stem = node.results[0].name if node.results else node.word
+            builder = Builder(
+                Inference(), inner, node, dialect=dialect, count=len(node.outputs), origin=node.origin, stem=stem
+            )
+            try:
+                answer = rule(builder, node)
+            except (UnsupportedError, ShapeError, Unknown):
+                answer = None
+            made = _made(node, before)
+            if answer is not None:
+                _take_over(inner, node, answer)
+                pending += made
+                continue
+            for each in made:
+                inner.remove(each)
+
+
+def _made(node: Node, before: Node | None) -> list[Node]:
+    """The nodes between `before` and `node`, the last one first."""
+    found: list[Node] = []
+    place = node.previous
+    while place is not None and place is not before:
+        found.append(place)
+        place = place.previous
+    return found
 
 
 def _lift(graph: Graph, node: Node, dialect: str) -> str | None:

@@ -18,6 +18,7 @@ from graphport.formats.nnef.quantized import QUANTIZATION, Affine, Decoded, deco
 from graphport.formats.nnef.syntax import Edition
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
+from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from graphport.formats.nnef.operation import Attribute
@@ -257,6 +258,33 @@ def _note(graph: Graph, node: Node) -> None:
     result.replace_uses(quantized)
 
 
+def note_moved(graph: Graph) -> None:
+    """Note what is said of codes for copies of them in other shapes, too."""
+    for value in graph.constants:
+        stored = value.storage
+        if not isinstance(stored, Decoded) or not isinstance(stored.decoding, Affine) or quantization_of(value):
+            continue
+        dtype, decoding = stored.codes.dtype, stored.decoding
+        arguments: dict[str, Attribute] = {
+            "zero_point": _tuples(np.rint(decoding.zero_point).astype(np.int64)),
+            "scale": _tuples(decoding.scale.astype(np.float64)),
+            "bits": dtype.bits,
+            "signed": dtype.kind == "i",
+            "symmetric": False,
+        }
+        value.notes[QUANTIZATION] = Quantization("zero_point_linear_quantize", arguments)
+
+
+def _tuples(numbers: Array) -> Attribute:
+    """Nested tuples of numbers; one number as it is."""
+    if numbers.size == 1:
+        return cast("Attribute", numbers.reshape(-1)[0].item())
+    flat = cast("list[Attribute]", numbers.reshape(-1).tolist())
+    for count in reversed(numbers.shape[1:]):
+        flat = [tuple(flat[at : at + count]) for at in range(0, len(flat), count)]
+    return tuple(flat)
+
+
 def _unquantized(graph: Graph, node: Node) -> Value:
     """What `node` quantizes, if nobody else reads it; a copy of it otherwise, and of what is no result."""
     x = node.inputs[0]
@@ -298,11 +326,13 @@ def _said(node: Node) -> Quantization | None:
 
 
 def _is_small(value: Value | None) -> bool:
-    return value is not None and value.is_constant and value.storage is not None and value.storage.nbytes <= _SMALL
+    storage = None if value is None else folded(value)
+    return storage is not None and storage.nbytes <= _SMALL
 
 
 def _numbers(value: Value | None) -> Array:
-    return np.zeros(0) if value is None or value.storage is None else value.storage.numpy().reshape(-1)
+    storage = None if value is None else folded(value)
+    return np.zeros(0) if storage is None else storage.numpy().reshape(-1)
 
 
 def _nested(numbers: Array, axis: int) -> Attribute:

@@ -1,7 +1,8 @@
 """What a dialect does differently in a whole graph, not in a word: one module each.
 
 Its hooks are `before(graph)`, ahead of legalizing, and on the way back `before_lifting(graph)` and
-`after_lifting(graph)`, as far as it needs them.
+`after_lifting(graph)`, as far as it needs them. Where its words come in versions, `older(word, newest)` gives the
+function that says one in words that are no newer.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ops.builder import Builder
 
 
 def before_legalizing(graph: Graph) -> None:
@@ -39,6 +42,12 @@ def after_lifting(graph: Graph, dialect: str) -> None:
     module = _module(dialect)
     if module is not None and hasattr(module, "after_lifting"):
         module.after_lifting(graph)
+
+
+def older(dialect: str, word: str, newest: int) -> Callable[[Builder, Node], tuple[Value, ...]] | None:
+    """How a word that is newer than `newest` is said in words of `dialect` that are not, where there is a way."""
+    module = _module(dialect)
+    return module.older(word, newest) if module is not None and hasattr(module, "older") else None
 
 
 def _module(dialect: str) -> ModuleType | None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.dims import Symbol
+from graphport.core.dims import Symbol, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
+from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
+from graphport.ops.bind import bind
+from graphport.ops.blobs import remembered
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import folded
+from graphport.ops.infer import Inference
+from graphport.ops.quantization.ncnn import cuts_to_grid
 
 if TYPE_CHECKING:
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph
 
 _DIALECT = "ncnn"
@@ -30,8 +39,13 @@ def before(graph: Graph) -> None:
     """Give inputs of unknown shape the rank, and where it shows the number of channels, that their readers need."""
     for value in graph.inputs:
         fact = value.fact
-        if isinstance(fact, TensorFact) and fact.shape is None:
+        if not isinstance(fact, TensorFact):
+            continue
+        if fact.shape is None:
             value.fact = _expected(value)
+        elif _expected(value).dtype is DType.INT32:
+            # The file says lengths and no element type.
+            value.fact = TensorFact(DType.INT32, fact.shape)
 
 
 def _expected(value: Value) -> TensorFact:
@@ -71,6 +85,8 @@ def _wanted(node: Node, name: str) -> TensorFact | None:
             return None
         case "Embed":
             return TensorFact(DType.INT32, (1, width))
+        case "Dequantize" | "Requantize":
+            return TensorFact(DType.INT32, None)
         case "LSTM" | "GRU" | "RNN":
             gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[node.word]
             ways = 2 if _integer(node, 2) == 2 else 1
@@ -95,12 +111,84 @@ def _area(node: Node) -> int:
     return width * _integer(node, 11, width)
 
 
+def before_lifting(graph: Graph) -> None:
+    """Let batches of an open length be of length 1; take out what cuts values off where rounding does so by itself."""
+    _bind_batch(graph)
+    for node in list(graph):
+        if not node.dialect and cuts_to_grid(node):
+            node.output.replace_uses(node.operands[0])
+            graph.remove(node)
+
+
+def _bind_batch(graph: Graph) -> None:
+    """A blob is one item of a batch."""
+    sizes: dict[str, Dim] = {}
+    for value in graph.inputs:
+        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        if dims and isinstance(dims[0], Symbolic) and str(dims[0]) in symbols(dims[0]):
+            sizes[str(dims[0])] = 1
+    if sizes:
+        bind(graph, sizes)
+        Inference().graph(graph)
+
+
 def after_lifting(graph: Graph) -> None:
-    """Let a layer copy every value that has several readers; what the graph returns keeps its name."""
+    """Let layers have the constants that blobs are asked of, and copy every value that has several readers.
+
+    What the graph returns keeps its name.
+    """
+    for node in list(graph):
+        _pass_by(node)
+        _settle(graph, node)
     for value in list(graph.values()):
         if value.is_constant or (len(value.uses) < 2 and not (value.is_input and value.returns)):
             continue
         _split(graph, value)
+
+
+def _pass_by(node: Node) -> None:
+    """Let the readers of a layer that does nothing read what it reads."""
+    if node.dialect == _DIALECT and node.word == "Noop" and len(node.inputs) == 1 and node.graph is not None:
+        source, result = node.operands[0], node.output
+        if not result.is_output:
+            result.replace_uses(source)
+            node.graph.remove(node)
+
+
+def _settle(graph: Graph, node: Node) -> None:
+    """Let a layer have what is computed from constants alone where a layer reads it; else it is a constant.
+
+    Words that could not be said leave such nodes behind: what is wrong is the words, not their numbers.
+    """
+    if node.graph is None or node.dialect or len(node.results) != 1:
+        return
+    value = node.output
+    storage = folded(value)
+    if storage is None:
+        return
+    if value.returns or any(user.dialect == _DIALECT for user in value.users):
+        blob = _remembered(graph, node)
+    else:
+        blob = graph.add_constant(graph.fresh(value.name), value.fact, storage, origin=node.origin)
+    if blob is not None:
+        rewrite.swap_names(value, blob)
+        value.replace_uses(blob)
+        graph.remove(node)
+
+
+def _remembered(graph: Graph, node: Node) -> Value | None:
+    """What `node` computes, as a layer that has the numbers; an output has its batch in front."""
+    value = node.output
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.dtype is not DType.FLOAT32:
+        return None
+    if value.returns and (fact.shape or ())[:1] != (1,):
+        return None
+    builder = Builder(Inference(), graph, node, dialect=_DIALECT, origin=node.origin, stem=value.name)
+    try:
+        return remembered(builder, value)
+    except UnsupportedError:
+        return None
 
 
 def _split(graph: Graph, value: Value) -> None:

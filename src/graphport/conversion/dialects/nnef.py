@@ -42,8 +42,9 @@ def before_lifting(graph: Graph) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Make inputs that came from variables such again, which are updated."""
+    """Make inputs that came from variables such again, which are updated; note quantizations of what was reshaped."""
     _hide_states(graph)
+    quantization_file.note_moved(graph)
 
 
 def _expose_states(graph: Graph) -> None:

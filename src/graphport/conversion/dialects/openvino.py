@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.conversion.dialects.openvino_older import rule as older
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage
-from graphport.formats.openvino import result_names
+from graphport.core.storage import ArrayStorage, Storage
+from graphport.formats.openvino import MEANS, result_names
 from graphport.ir.graph import Node, Value
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
-    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph
+
+__all__ = ["STATE", "State", "after_lifting", "before", "before_lifting", "older"]
 
 STATE = "openvino_state"
 """The note of an input that is a variable of the model: the `State` that it begins a run with."""
@@ -38,6 +40,8 @@ class State:
 
 def before(graph: Graph) -> None:
     """Make variables inputs and outputs, and let every output be a value of its own."""
+    _drop_dead(graph)
+    _subtract_means(graph)
     _expose_states(graph)
     _name_dequantization(graph)
     _widen_decompression(graph)
@@ -54,6 +58,25 @@ def before_lifting(graph: Graph) -> None:
 def after_lifting(graph: Graph) -> None:
     """Make inputs that came from variables such again."""
     _hide_states(graph)
+
+
+def _subtract_means(graph: Graph) -> None:
+    """Let everything that reads an input with means read what is left without them."""
+    for value in graph.inputs:
+        means = value.notes.pop(MEANS, None) if value.has_notes else None
+        if not isinstance(means, Storage):
+            continue
+        centred = Value(graph.fresh(f"{value.name}_centred"), value.fact)
+        value.replace_uses(centred)
+        constant = graph.add_constant(f"{value.name}_mean", TensorFact.of(means), means)
+        _put_first(graph, Node("opset1.Subtract", [value, constant], [centred], dialect="openvino"))
+
+
+def _drop_dead(graph: Graph) -> None:
+    """Remove layers that no output and no variable needs: the runtime does not even look at them."""
+    for node in reversed(graph):
+        if not any(value.uses or value.is_output for value in node.results) and not _is(node, _ASSIGN):
+            graph.remove(node)
 
 
 def _part_outputs(graph: Graph) -> None:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import storage_of
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
-from graphport.expression.syntax import List, Literal, Reference
+from graphport.expression.syntax import Call, List, Literal, Reference, postorder
 from graphport.ir.graph import Node, Value
-from graphport.ops.pytorch import ITEM, KEYS, PLACE
+from graphport.ops import registry
+from graphport.ops.folded import Computed
+from graphport.ops.pytorch import COMPLEX, ITEM, KEYS, PLACE, literal_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
     from graphport.expression.syntax import Node as Tree
     from graphport.ir.graph import Attribute, Graph
 
 _DIALECT = "pnnx"
 _PACKS = frozenset({"prim::TupleConstruct", "prim::ListConstruct"})
 _UNPACKS = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
-_PLAIN = ("input", "self")
+_REALS = MappingProxyType({DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64})
 
 Item = Value | None
 """An item of a list: a tensor, or nothing."""
@@ -43,18 +52,68 @@ def before(graph: Graph) -> None:
     for node in reversed(graph):
         if node.dialect == _DIALECT:
             _forget(graph, node)
+    _pair(graph)
+
+
+def _pair(graph: Graph) -> None:
+    """Make every complex tensor a real one with a last axis of two, if all that read or make it have a rule for it."""
+    known = {value for value in graph.values() if _is_complex(value)}
+    nodes = [node for node in graph if known & {*node.operands, *node.results}]
+    if not known or any(value.is_output or value.is_input for value in known):
+        return
+    if any(registry.lowering(_DIALECT, f"{COMPLEX}{node.word}") is None for node in nodes):
+        return
+    for node in nodes:
+        node.word = f"{COMPLEX}{node.word}"
+        node.set_attribute(COMPLEX, tuple(value in known for value in node.inputs))
+    for value in known:
+        value.fact = _paired(value.fact)
+        if value.storage is not None:
+            value.storage = _real(value.storage)
+
+
+def _is_complex(value: Value) -> bool:
+    return isinstance(value.fact, TensorFact) and value.fact.dtype in _REALS
+
+
+def _paired(fact: Fact) -> Fact:
+    if not isinstance(fact, TensorFact) or fact.dtype is None:
+        return UNKNOWN
+    return TensorFact(_REALS[fact.dtype], None if fact.shape is None else (*fact.shape, 2))
+
+
+def _real(storage: Storage) -> Storage:
+    dtype = _REALS[storage.dtype]
+
+    def parts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.view(dtype.numpy)
+
+    return Computed(parts, (storage,), dtype, (*storage.shape, 2))
 
 
 def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]]) -> None:
     """Remember a node that is a number or a list."""
     if len(node.results) != 1:
         return
-    if node.word in _PACKS:
-        lists[node.output] = _flat(node.inputs, lists)
+    if node.word in _PACKS and node.inputs and all(value in numbers for value in node.inputs):
+        numbers[node.output] = tuple(numbers[value] for value in node.inputs if value is not None)
+    elif node.word in _PACKS:
+        lists[node.output] = [_settled(node, value, numbers) for value in _flat(node.inputs, lists)]
     elif node.word == "prim::Constant":
         numbers[node.output] = node.attributes.get("value")
     elif node.word == "Expression":
         _note_expression(node, numbers, lists)
+
+
+def _settled(node: Node, item: Item, numbers: Mapping[Value, Any]) -> Item:
+    """An item of a list that has tensors: numbers among them are tensors, too."""
+    if item is None or item not in numbers or node.graph is None:
+        return item
+    number = numbers[item]
+    if not isinstance(number, bool | int | float):
+        return None
+    storage = storage_of(number, DType.INT64 if isinstance(number, int) else DType.FLOAT32)
+    return node.graph.add_constant(item.name, TensorFact.of(storage), storage, origin=node.origin)
 
 
 def _flat(items: tuple[Item, ...], lists: Mapping[Value, list[Item]]) -> list[Item]:
@@ -73,9 +132,18 @@ def _note_expression(node: Node, numbers: dict[Value, Any], lists: dict[Value, l
     if not node.inputs:
         numbers[node.output] = _plain(tree, node.attributes.get("expr"))
     elif isinstance(tree, List) and all(_is_item(part, node) for part in tree.arguments):
-        lists[node.output] = [
-            node.inputs[part.index] if isinstance(part, Reference) else None for part in tree.arguments
-        ]
+        lists[node.output] = [_item(part, node) for part in tree.arguments]
+
+
+def _item(part: Tree, node: Node) -> Item:
+    """What an entry of a list stands for: an operand, nothing, or an expression, which becomes a node of its own."""
+    if isinstance(part, Reference):
+        return node.inputs[part.index]
+    if isinstance(part, Literal) or node.graph is None:
+        return None
+    result = Value(node.graph.fresh(node.output.name), UNKNOWN)
+    made = Node("Expression", node.inputs, [result], {"expr": str(part)}, dialect=_DIALECT, origin=node.origin)
+    return node.graph.insert_before(node, made).output
 
 
 def _plain(tree: Tree, text: Any) -> Any:
@@ -88,6 +156,10 @@ def _plain(tree: Tree, text: Any) -> Any:
 
 def _is_item(part: Tree, node: Node) -> bool:
     """Whether it is nothing, or a tensor that has axes: numbers make a list that is a shape."""
+    if isinstance(part, Call):
+        references = [each for each in postorder(part) if isinstance(each, Reference)]
+        is_length = any(isinstance(each, Call) and each.text == "size" for each in postorder(part))
+        return bool(references) and not is_length and any(_is_item(each, node) for each in references)
     if isinstance(part, Literal):
         return part.value is None
     if not isinstance(part, Reference) or part.index >= len(node.inputs):
@@ -162,7 +234,18 @@ def _forget(graph: Graph, node: Node) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Return several values as one tuple."""
+    """Let expressions give constants of rank 0, which no weight is; return several values as one tuple."""
+    for value in list(graph.constants):
+        text = literal_of(value)
+        if text is not None and value.uses:
+            result = Value(graph.fresh(value.name), UNKNOWN)
+            node = Node("Expression", [], [result], {"expr": text}, dialect=_DIALECT)
+            first = graph.first
+            if first is None:
+                graph.append(node)
+            else:
+                graph.insert_before(first, node)
+            value.replace_uses(result)
     outputs = graph.outputs
     if len(outputs) < 2:
         return

@@ -1,0 +1,46 @@
+"""How long a session takes for one run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphport.backends import Session
+
+
+class Latency(NamedTuple):
+    """Milliseconds of the clock of one run: the median and the least of so many."""
+
+    median: float
+    least: float
+    runs: int
+
+
+def latencies(
+    sessions: Sequence[Session], inputs: Mapping[str, Any], *, seconds: float = 1.0, least: int = 5
+) -> list[Latency]:
+    """What each of `sessions` takes for `inputs`, which all of them take, run in turns.
+
+    Each runs once before that is measured. Turns are taken until `seconds` are over, and `least` times at least: what
+    else the machine does happens to all alike.
+
+    Raises:
+        DiagnosticError: what a session raises that cannot run.
+    """
+    return _in_turns([lambda made=made: made.run(inputs) for made in sessions], seconds, least)
+
+
+def _in_turns(tasks: Sequence[Callable[[], object]], seconds: float, least: int) -> list[Latency]:
+    for task in tasks:
+        task()
+    spent: list[list[float]] = [[] for _ in tasks]
+    until = time.perf_counter() + seconds
+    while tasks and (time.perf_counter() < until or len(spent[0]) < least):
+        for task, times in zip(tasks, spent, strict=True):
+            start = time.perf_counter()
+            task()
+            times.append(1e3 * (time.perf_counter() - start))
+    return [Latency(sorted(times)[len(times) // 2], min(times), len(times)) for times in spent]

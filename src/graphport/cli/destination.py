@@ -1,0 +1,84 @@
+"""What can be said of a destination before there is anything to write there."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+
+if TYPE_CHECKING:
+    from graphport.formats import Format
+    from graphport.ir.graph import Graph
+
+_ANY_GRID = ("openvino", "nnef")
+"""Formats with words for grids of any kind, whoever computes with them."""
+
+
+def refuse_destination(graph: Graph, path: Path, format: str | None, target: str) -> None:
+    """Refuse, before any work, a place where a quantized form of `graph` cannot be written whatever becomes of it.
+
+    Args:
+        graph: what is to be quantized.
+        path: where the result is to be written.
+        format: its format, if its name does not say it.
+        target: what is to run it.
+
+    Raises:
+        DiagnosticError: IO0003 the format is not known, QUANT0013 there is no such folder, QUANT0014 the format has no
+            words for what the target computes; what the format's writer says of the inputs, such as of free extents.
+    """
+    from graphport import formats
+
+    kind = formats.by_name(path, format)
+    span = Span(Source(str(path)))
+    if not path.absolute().parent.is_dir():
+        message = f"there is no folder {path.parent} to write {path.name} to"
+        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "make it, or write to another one"))
+    remedy = _remedy(kind, target)
+    if remedy:
+        message = f"what is quantized for {target} cannot be written as {kind.title}"
+        raise DiagnosticError(Diagnostic("QUANT0014", message, span, remedy))
+    _rehearse(graph, kind, path)
+
+
+def _remedy(kind: Format, target: str) -> str:
+    """What to do about a format that has no words for what `target` computes; nothing where it has them."""
+    from graphport.formats import FORMATS
+    from graphport.quantization.targets import TARGETS
+    from graphport.quantization.targets import target as find_target
+
+    wanted = find_target(target).formats
+    # What is canonical has words for every grid.
+    if not kind.dialect or kind.name in wanted or kind.name in _ANY_GRID:
+        return ""
+    others = [each.name for each in TARGETS.values() if kind.name in each.formats]
+    endings = " or ".join(FORMATS[name].endings[0] for name in wanted)
+    return f"write {endings}" + (f", or quantize for {others[0]}" if others else "")
+
+
+def _rehearse(graph: Graph, kind: Format, path: Path) -> None:
+    """Write a model of the same inputs that does nothing: what is said of it would be said of the whole."""
+    from graphport import api
+    from graphport.ir import Graph, Node, Value
+
+    trial = Graph(graph.name, opsets=graph.opsets)
+    for value in graph.inputs:
+        given = trial.add_input(value.name, value.fact)
+        same = Value(trial.fresh("same"), value.fact)
+        trial.append(Node("Identity", [given], [same]))
+        trial.add_output(same)
+    with tempfile.TemporaryDirectory(prefix="graphport-") as folder:
+        try:
+            api.save(api.Model(trial), Path(folder) / f"model{kind.endings[0]}", format=kind.name)
+        except DiagnosticError as error:
+            raise DiagnosticError(*(_moved(finding, folder, path) for finding in error.diagnostics)) from error
+
+
+def _moved(finding: Diagnostic, folder: str, path: Path) -> Diagnostic:
+    """`finding` at `path`, where it is at a file in `folder`."""
+    if finding.span is None or not finding.span.file.startswith(folder):
+        return finding
+    return replace(finding, span=Span(Source(str(path))))
