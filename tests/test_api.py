@@ -201,6 +201,24 @@ def test_arithmetic_on_shapes_that_are_known_needs_no_words_of_a_format(tmp_path
     assert not gp.inspect(gp.load(path, shapes={"x": (3, 2, 4)})).unsupported["nnef"]
 
 
+def test_a_loop_without_a_condition_has_a_place_for_it(tmp_path):
+    types = onnx.TensorProto
+    body = onnx.helper.make_graph(
+        [node("Identity", ["c"], ["again"]), node("Add", ["x", "x"], ["row"])],
+        "body",
+        [typed("i", [], types.INT64), typed("c", [], types.BOOL)],
+        [typed("again", [], types.BOOL), typed("row", [2])],
+    )
+    proto = model([node("Loop", ["count", ""], ["y"], body=body)], [("x", [2])], [("y", None)])
+    proto.graph.input.append(typed("count", [], types.INT64))
+    path = tmp_path / "net.onnx"
+    gp.save(gp.from_onnx(proto), path)
+    onnx.checker.check_model(path)
+    assert list(onnx.load(path).graph.node[0].input) == ["count", ""]
+    outputs = gp.run(gp.load(path), {"x": np.ones(2, np.float32), "count": np.array(3)})
+    assert outputs["y"].shape == (3, 2)
+
+
 def test_an_opaque_word_is_written_back_in_its_own_format(tmp_path):
     nodes = [node("Foo", ["x"], ["h"], domain="com.x", alpha=0.5), node("Relu", ["h"], ["y"])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [2])], [("y", [2])], domains={"com.x": 3}))

@@ -229,6 +229,10 @@ class Encoder:
         is_small = all(isinstance(each, AttributeProto) for each in said)
         if is_small:
             first.attribute.extend(cast("list[AttributeProto]", said))
+        else:
+            # A Loop without a condition is to have a place for it, though nothing stands behind.
+            least, _ = self._operator(node).inputs
+            first.input.extend([""] * (least - len(first.input)))
         second = first if is_small else NodeProto()
         domain = domains.domain_of(node.dialect)
         if domain:
@@ -247,9 +251,7 @@ class Encoder:
     def _said_attributes(self, node: Node, notes: NodeNotes, place: str, depth: int) -> list[AttributeProto | Encoded]:
         if not node.attributes and not notes.attributes:
             return []
-        dialect = domains.DEFAULT if domains.is_default(node.dialect) else node.dialect
-        version = self._opsets.get(dialect, 1)
-        operator = schema.operator(domains.domain_of(node.dialect) or "", node.word, version)
+        operator = self._operator(node)
         found: list[AttributeProto | Encoded] = []
         for name, value in node.attributes.items():
             # An element type of 0 means that there is none: the reader makes `None` of it.
@@ -264,6 +266,10 @@ class Encoder:
             if remembered.reference:
                 found.append(_reference(name, remembered))
         return found
+
+    def _operator(self, node: Node) -> schema.Operator:
+        dialect = domains.DEFAULT if domains.is_default(node.dialect) else node.dialect
+        return schema.operator(domains.domain_of(node.dialect) or "", node.word, self._opsets.get(dialect, 1))
 
     def _attribute(
         self, name: str, value: Attribute, kind: int, notes: AttributeNotes, place: str, depth: int
