@@ -11,6 +11,7 @@ from graphport.conversion.lift import lift, unsupported
 from graphport.formats.onnx import from_proto
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
+from graphport.ops.arithmetic import Abs, Add, Div
 from graphport.ops.declare import LIFTINGS, Rule
 from tests.models import model, node, perceptron
 
@@ -109,3 +110,25 @@ def test_lifting_and_legalizing_keeps_the_meaning():
     x = np.random.default_rng(3).normal(size=(2, 4)).astype(np.float32)
     expected = reference.prepare(graph).run({"x": x})["y"]
     np.testing.assert_allclose(reference.prepare(again).run({"x": x})["y"], expected, rtol=1e-6)
+
+
+def test_a_rule_may_be_made_of_canonical_operators(say):
+    say("Softsign", lambda b, x: (b(Div, x, b(Add, b(Abs, x), b.like(x, 1.0))),))
+    for name in ("Div", "Add", "Abs"):
+        say(name, lambda b, *operands, name=name: b.word(name.lower(), *operands, facts=[operands[0].fact]))
+    graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
+    lifted, findings = lift(graph, "madeup")
+    assert findings == []
+    assert [said.op for said in lifted] == [f"madeup.{word}" for word in ("abs", "add", "div")] * 2
+    assert [value.name for value in lifted.outputs] == ["z"]
+    verify(lifted)
+
+
+def test_what_a_part_cannot_be_said_for_is_told_of_the_whole(say):
+    say("Softsign", lambda b, x: (b(Div, b(Abs, x), b(Abs, x)),))
+    say("Div", lambda b, left, right: b.word("div", left, right, facts=[left.fact]))
+    graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
+    _, findings = lift(graph, "madeup")
+    message = "madeup cannot say Softsign (2): it is made of Abs, and there is no word for it"
+    assert [finding.message for finding in findings] == [message]
+    assert unsupported(graph, "madeup") == {"Softsign": 2}

@@ -50,3 +50,14 @@ def test_what_somebody_froze_stays_frozen():
         assert gc.get_freeze_count() == frozen
     finally:
         gc.unfreeze()
+
+
+def test_one_small_thing_after_another_is_looked_through():
+    gc.collect()
+    before = gc.get_stats()[1]["collections"]
+    for _ in range(300):
+        with paused_collection():
+            rings: list[list[object]] = [[] for _ in range(2000)]
+            for ring in rings:
+                ring.append(ring)
+    assert gc.get_stats()[1]["collections"] > before

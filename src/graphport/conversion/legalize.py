@@ -110,7 +110,7 @@ class _Legalizer:
             count=count,
             absent=absent_results(node),
             version=version,
-            origin=node.origin,
+            origin=node.unasked_origin,
             stem=stem,
         )
         before = node.previous

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.conversion.dialects import after_lifting, before_lifting, older
 from graphport.core.collection import paused_collection
@@ -17,7 +17,12 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from graphport.ir.graph import Graph
+    from graphport.ops.declare import Page
+
+    _Ways = dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
 
 
 def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Graph, list[Diagnostic]]:
@@ -31,13 +36,13 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
     result, failed = _lifted(graph, dialect)
     if newest is not None:
         _age(result, dialect, newest)
-    unsaid = Counter((node.op, reason) for node, reason in failed)
-    first = {(node.op, reason): node for node, reason in reversed(failed)}
+    unsaid = Counter((each.op, each.reason) for each in _wholes(failed))
+    first = {(each.op, each.reason): each.node.origin for each in reversed(failed)}
     findings = [
         Diagnostic(
             "LEG0002",
             f"{dialect or 'onnx'} cannot say {op} ({count}): {reason}",
-            first[op, reason].origin,
+            first[op, reason],
             "choose another format",
         )
         for (op, reason), count in unsaid.items()
@@ -48,10 +53,28 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
 def unsupported(graph: Graph, dialect: str) -> dict[str, int]:
     """How many nodes of each operator `dialect` cannot say."""
     _, failed = _lifted(graph, dialect)
-    return dict(Counter(node.op for node, _ in failed))
+    return dict(Counter(each.op for each in {each.whole: each for each in failed}.values()))
 
 
-def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[tuple[Node, str]]]:
+class _Unsaid(NamedTuple):
+    """A node that a dialect cannot say, the node of the graph that it is, or is made in place of, and why."""
+
+    node: Node
+    whole: Node
+    reason: str
+
+    @property
+    def op(self) -> str:
+        """The operator of the graph."""
+        return self.whole.op
+
+
+def _wholes(failed: Sequence[_Unsaid]) -> Iterable[_Unsaid]:
+    """One for each node of the graph and each reason."""
+    return {(each.whole, each.reason): each for each in failed}.values()
+
+
+def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsaid]]:
     """A copy in words of `dialect`, without what no output depends on; the nodes that have none, and why."""
     with paused_collection():
         result = rewrite.copy(graph)
@@ -61,18 +84,42 @@ def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[tuple[Node, str]]]:
         rewrite.remove_dead(result)
         after_lifting(result, dialect)
     # Shape arithmetic that ended up in attributes has no reader any more.
-    return result, [(node, reason) for node, reason in tried if reason is not None and node.graph is not None]
+    return result, [each for each in tried if each.node.graph is not None]
 
 
-def _try(graph: Graph, dialect: str) -> list[tuple[Node, str | None]]:
-    """Say every node in `dialect`, and then those in the bodies of what could be said."""
-    tried: list[tuple[Node, str | None]] = []
+def _try(graph: Graph, dialect: str) -> list[_Unsaid]:
+    """Say every node in `dialect`, and then those in the bodies of what could be said; what could not be said."""
+    failed: list[_Unsaid] = []
     pending = [graph]
+    ways: _Ways = {}
     while pending:
         current = pending.pop()
-        tried += [(node, _lift(current, node, dialect)) for node in current if node.dialect != dialect]
-        pending += [body for node in current if node.dialect == dialect for body in node.bodies()]
-    return tried
+        for node in current:
+            if node.dialect != dialect:
+                failed += _say(current, node, dialect, ways)
+        pending += [body for node in current if node.has_bodies and node.dialect == dialect for body in node.bodies()]
+    return failed
+
+
+def _say(graph: Graph, node: Node, dialect: str, ways: _Ways) -> list[_Unsaid]:
+    """Say `node` in `dialect`; where a rule makes canonical operators of it, those in turn."""
+    failed: list[_Unsaid] = []
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        before = current.previous
+        following = current.next
+        reason = _lift(graph, current, dialect, ways)
+        if reason is not None:
+            part = reason if current is node else f"it is made of {current.op}, and {reason}"
+            failed.append(_Unsaid(current, node, part))
+            continue
+        last = graph.last if following is None else following.previous
+        while last is not None and last is not before:
+            if not last.dialect:
+                pending.append(last)
+            last = last.previous
+    return failed
 
 
 def _age(graph: Graph, dialect: str, newest: int) -> None:
@@ -87,7 +134,13 @@ def _age(graph: Graph, dialect: str, newest: int) -> None:
             before = node.previous
             stem = node.results[0].name if node.results else node.word
             builder = Builder(
-                Inference(), inner, node, dialect=dialect, count=len(node.outputs), origin=node.origin, stem=stem
+                Inference(),
+                inner,
+                node,
+                dialect=dialect,
+                count=len(node.outputs),
+                origin=node.unasked_origin,
+                stem=stem,
             )
             try:
                 answer = rule(builder, node)
@@ -112,16 +165,19 @@ def _made(node: Node, before: Node | None) -> list[Node]:
     return found
 
 
-def _lift(graph: Graph, node: Node, dialect: str) -> str | None:
+def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> str | None:
     """Replace `node` by words of `dialect`, or say why not."""
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None:
         return f"it is a word of {node.dialect or 'no known dialect'}"
     reason = "there is no word for it"
-    for rule in registry.liftings(dialect, page):
+    rules = ways.get(page)
+    if rules is None:
+        rules = ways[page] = registry.liftings(dialect, page)
+    for rule in rules:
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
-            Inference(), graph, node, dialect=dialect, count=len(node.outputs), origin=node.origin, stem=stem
+            Inference(), graph, node, dialect=dialect, count=len(node.outputs), origin=node.unasked_origin, stem=stem
         )
         before = node.previous
         try:
@@ -149,7 +205,7 @@ def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> No
                 old.replace_uses(new)
                 continue
             # Both names are public, or the other one is not ours to change; this node is said when it comes to it.
-            copy = Node("Identity", [new], [Value(graph.fresh(old.name), old.fact)], origin=node.origin)
+            copy = Node("Identity", [new], [Value(graph.fresh(old.name), old.fact)], origin=node.unasked_origin)
             new = graph.insert_after(node, copy).output
         if new.producer is not None and not new.producer.name and old.index == 0:
             new.producer.name = node.name

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+_LARGE = 100_000
+"""So many new objects, of some 10,000 nodes, are worth more than what may wait for a collection meanwhile."""
+
 
 @contextmanager
 def paused_collection() -> Generator[None]:
@@ -23,8 +26,10 @@ def paused_collection() -> Generator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():
-                # Both together declare everything old, so that not even the first collection looks through it.
+            # Both together declare everything old, so that not even the first collection looks through it. They forget
+            # how much was made since the last one, too: somebody who reads one small model after another would never
+            # see what became garbage collected.
+            if gc.get_count()[0] > _LARGE and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -171,6 +171,7 @@ class Node:
         dialect: str = "",
         name: str = "",
         origin: Span | tuple[Places, int] | None = None,
+        notes: Notes | None = None,
     ) -> None:
         """A node outside of any graph.
 
@@ -182,6 +183,7 @@ class Node:
             dialect: `nnef`, `openvino`, …; empty for the canonical one.
             name: the node's own name, where a format has one.
             origin: the place in the source, or who says it when somebody asks.
+            notes: what its format needs to write it back; the node keeps the dictionary.
         """
         # Models have 100,000 nodes, and all of this is done for each: hence no calls, and nothing made that may never
         # be asked for.
@@ -192,7 +194,7 @@ class Node:
         self.graph: Graph | None = None
         self.previous: Node | None = None
         self.next: Node | None = None
-        self._notes: Notes | None = None
+        self._notes = notes
         self._outputs: tuple[Value | None, ...] = tuple(outputs)
         if outputs and outputs[-1] is None:
             self._outputs = _trim(outputs)
@@ -313,7 +315,10 @@ class Node:
     @property
     def results(self) -> list[Value]:
         """The results that are there."""
-        return [value for value in self._outputs if value is not None]
+        outputs = self._outputs
+        if len(outputs) == 1 and outputs[0] is not None:
+            return [outputs[0]]
+        return [value for value in outputs if value is not None]
 
     def set_input(self, index: int, value: Value | None) -> None:
         """Let operand `index` be `value`; operands between the last one and `index` become absent ones."""

@@ -77,13 +77,21 @@ def remove_dead(graph: Graph) -> int:
             pending.pop()
             for value in [value for value in current.constants if not value.uses]:
                 current.remove_constant(value)
-        elif any(value.uses for value in node.results):
-            # The bodies first: then what only they have read goes, too.
-            pending += [(body, reversed(body)) for body in node.bodies()]
-        else:
+        elif not _is_read(node):
             current.remove(node)
             removed += 1
+        elif node.has_bodies:
+            # The bodies first: then what only they have read goes, too.
+            pending += [(body, reversed(body)) for body in node.bodies()]
     return removed
+
+
+def _is_read(node: Node) -> bool:
+    # Asked of every node of a model several times: hence a loop.
+    for value in node.outputs:  # noqa: SIM110
+        if value is not None and value.uses:
+            return True
+    return False
 
 
 def erase(node: Node) -> None:

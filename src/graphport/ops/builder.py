@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute, Graph
+    from graphport.ir.nodes import Places
     from graphport.ops.declare import Page
     from graphport.ops.infer import Inference
 
@@ -37,7 +38,7 @@ class Builder:
         count: int = 1,
         absent: frozenset[int] = frozenset(),
         version: int | None = None,
-        origin: Span | None = None,
+        origin: Span | tuple[Places, int] | None = None,
         stem: str = "value",
     ) -> None:
         """A builder.
@@ -50,7 +51,7 @@ class Builder:
             version: of the dialect that is being rewritten, where dialects have one.
             count: number of results that the node has which is being rewritten.
             absent: those of them, by place, that nobody wants.
-            origin: the place in the source that new nodes come from.
+            origin: the place in the source that new nodes come from, or who says it when somebody asks.
             stem: what new values are called.
         """
         self.inference = inference
@@ -60,10 +61,18 @@ class Builder:
         self.count = count
         self.absent = absent
         self.version = version
-        self.origin = origin
+        self._origin = origin
         self.stem = stem
         self.made = 0
         self.is_open = False
+
+    @property
+    def origin(self) -> Span | None:
+        """The place in the source that new nodes come from."""
+        if isinstance(self._origin, tuple):
+            places, index = self._origin
+            self._origin = places.span(index)
+        return self._origin
 
     def __call__(self, page: Page, *operands: Value | None, **attributes: Attribute) -> Value:
         """The first result of a canonical operation."""
@@ -72,7 +81,7 @@ class Builder:
     def results(self, page: Page, count: int, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
         """The first `count` results of a canonical operation; attributes that are `None` are left out."""
         given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
-        facts = self.inference.page(page, [None if x is None else x.fact for x in operands], given, count)
+        facts = self.inference.answer(page, [None if x is None else x.fact for x in operands], given, count)
         return self._node(page.name, "", operands, given, facts)
 
     def word(
@@ -129,7 +138,7 @@ class Builder:
         results = [self._value(fact or UNKNOWN) for fact in facts]
         if self.graph is None:
             return tuple(results)
-        node = Node(word, operands, results, attributes, dialect=dialect, origin=self.origin)
+        node = Node(word, operands, results, attributes, dialect=dialect, origin=self._origin)
         if self.before is None:
             self.graph.append(node)
         else:

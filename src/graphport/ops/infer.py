@@ -42,6 +42,7 @@ _INFERRED_ANEW = frozenset({"openvino"})
 """Dialects whose own runtime ignores the element types that a file declares."""
 
 
+_NONE = frozenset[int]()
 _MOST_REMEMBERED = 1 << 14
 """So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
 
@@ -62,6 +63,8 @@ class Inference:
         # answers are handed on from node to node, and need not be looked into each time.
         self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
         self._closed: dict[int, Fact] = {}
+        # By the identity of a fact and a claim, which are kept for that, and of a dialect: what agrees.
+        self._agreed: dict[tuple[int, int, str], tuple[Fact, Fact, Fact]] = {}
 
     @contextmanager
     def in_body(self) -> Generator[None]:
@@ -91,7 +94,7 @@ class Inference:
             claim = value.fact
             value.fact = fact if id(fact) in self._closed else self._named(fact, value.name)
             if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
-                value.fact = self.reconcile(value, value.fact, claim, node.dialect)
+                value.fact = self._agreement(value, value.fact, claim, node.dialect)
 
     def _named(self, fact: Fact, name: str) -> Fact:
         """`fact` with names for its open dims; one that has none is remembered."""
@@ -109,10 +112,10 @@ class Inference:
         try:
             if not node.dialect:
                 page = registry.pages().get(node.word)
-                return (UNKNOWN,) * count if page is None else self._canonical(page, node, operands, count)
+                return (UNKNOWN,) * count if page is None else self.answer(page, operands, node.attributes, count)
             # Most nodes of a file are what they are called today: no graph of one node is made to find that out.
             if node.dialect == "onnx" and registry.is_verbatim(node.word, registry.version(node)):
-                return self._canonical(registry.pages()[node.word], node, operands, count)
+                return self.answer(registry.pages()[node.word], operands, node.attributes, count)
             return self._word(node, operands, count)
         except ShapeError as error:
             if not is_foreign(error, node.dialect):
@@ -123,10 +126,11 @@ class Inference:
 
     # Canonical operators
 
-    def _canonical(self, page: Page, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
-        """The facts of a canonical node's results, remembered from one with the same operands and attributes."""
-        attributes = node.attributes
-        if node.has_bodies and any(type(attribute) is Graph for attribute in attributes.values()):
+    def answer(
+        self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
+    ) -> tuple[Fact, ...]:
+        """`page`, remembered from an operation with the same operands and attributes; a body is asked each time."""
+        if any(type(attribute) is Graph for attribute in attributes.values()):
             return self.page(page, operands, attributes, count)
         handed = (page.name, count, *map(id, operands), *attributes.items())
         found = self._handed.get(handed)
@@ -138,9 +142,7 @@ class Inference:
             if len(self._pages) >= _MOST_REMEMBERED:
                 self._pages.clear()
             facts = self._pages[key] = self.page(page, operands, attributes, count)
-        if len(self._handed) >= _MOST_REMEMBERED:
-            self._handed.clear()
-        self._handed[handed] = operands, facts
+        self._hand_on(handed, operands, facts)
         return facts
 
     def page(
@@ -178,20 +180,31 @@ class Inference:
     # Words of dialects
 
     def _word(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
-        version = registry.version(node)
-        rule = registry.lowering(node.dialect, node.word, version)
+        dialect, word, version = node.dialect, node.word, registry.version(node)
+        absent = absent_results(node)
+        literals = tuple(map(_literal, node.inputs))
+        handed = (dialect, word, version, count, absent, literals, *map(id, operands), *node.attributes.items())
+        same = self._handed.get(handed)
+        if same is not None:
+            return same[1]
+        rule = registry.lowering(dialect, word, version)
         if rule is None:
             return (UNKNOWN,) * count
-        literals = tuple(map(_literal, node.inputs))
-        absent = absent_results(node)
-        key = (node.dialect, node.word, version, count, absent, tuple(operands), literals, _frozen(node.attributes))
+        key = (dialect, word, version, count, absent, tuple(operands), literals, _frozen(node.attributes))
         remembered = self._dialect.get(key)
         if remembered is not None:
+            self._hand_on(handed, operands, remembered)
             return remembered
         # Open dims are called after a result: those of two nodes are not the same.
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
-            self, count=count, absent=absent, version=version, origin=node.origin, dialect=node.dialect, stem=stem
+            self,
+            count=count,
+            absent=absent,
+            version=version,
+            origin=node.unasked_origin,
+            dialect=node.dialect,
+            stem=stem,
         )
         values = [_stand_in(value) for value in node.inputs]
         results = registry.lowered(rule, builder, values, node.attributes)
@@ -199,9 +212,29 @@ class Inference:
         # What only a run can tell differs between two nodes, even where all their facts agree.
         if not builder.is_open:
             self._dialect[key] = facts
+            self._hand_on(handed, operands, facts)
         return facts
 
+    def _hand_on(self, key: tuple[Any, ...], operands: Sequence[Fact | None], facts: tuple[Fact, ...]) -> None:
+        if len(self._handed) >= _MOST_REMEMBERED:
+            self._handed.clear()
+        self._handed[key] = operands, facts
+
     # Claims
+
+    def _agreement(self, value: Value, fact: Fact, claim: Fact, dialect: str) -> Fact:
+        """`reconcile`, remembered where there is nothing to find: networks repeat themselves."""
+        key = id(fact), id(claim), dialect
+        known = self._agreed.get(key)
+        if known is not None:
+            return known[2]
+        before = len(self.findings)
+        found = self.reconcile(value, fact, claim, dialect)
+        if len(self.findings) == before:
+            if len(self._agreed) >= _MOST_REMEMBERED:
+                self._agreed.clear()
+            self._agreed[key] = fact, claim, found
+        return found
 
     def reconcile(self, value: Value, fact: Fact, claim: Fact, dialect: str = "") -> Fact:
         """`fact`, completed by what the file claims of `value` in `dialect`; a contradiction is a finding."""
@@ -252,7 +285,8 @@ class BodyFacts:
 
 def absent_results(node: Node) -> frozenset[int]:
     """Places of the results that a node does not have although it has later ones."""
-    return frozenset(place for place, value in enumerate(node.outputs) if value is None)
+    outputs = node.outputs
+    return frozenset(place for place, value in enumerate(outputs) if value is None) if None in outputs else _NONE
 
 
 def infer(graph: Graph) -> list[Diagnostic]:

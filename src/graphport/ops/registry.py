@@ -11,7 +11,10 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import graphport.ops
+from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
 from graphport.ops.declare import LIFTINGS, LOWERINGS, PAGES, ShapeError
@@ -27,6 +30,11 @@ _parsed = cache(pattern.parse)
 _UNSIGNED = frozenset({"openvino"})
 """Dialects whose files alone say how many operands a node has, of which rank, and what attributes are."""
 _STUMBLES = (ValueError, LookupError, ArithmeticError, AttributeError)
+
+
+_BROADCAST = "auto_broadcast"
+_BROADCAST_AXIS = "auto_broadcast_axis"
+_CHOICE = 3
 
 
 @cache
@@ -116,6 +124,72 @@ def results(answer: Any) -> Sequence[Value | None]:
     return answer if is_sequence(answer) else (answer,)
 
 
+def _alike(operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes without that which says that operands have one shape.
+
+    Raises:
+        ShapeError: they have not.
+    """
+    facts = [value.fact for value in operands if value is not None]
+    shapes = [fact.shape for fact in facts if isinstance(fact, TensorFact) and fact.shape is not None]
+    for shape in shapes[1:]:
+        if len(shape) != len(shapes[0]) or any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(shapes[0], shape, strict=True)
+        ):
+            message = f"{list(map(str, shapes[0]))} and {list(map(str, shape))} are not one shape".replace("'", "")
+            raise ShapeError(message, f'{_BROADCAST} is "none": say "numpy"')
+    return {name: attribute for name, attribute in attributes.items() if name != _BROADCAST}
+
+
+def _broadcast(
+    builder: Builder, operands: Sequence[Value | None], attributes: Mapping[str, Any]
+) -> tuple[Sequence[Value | None], Mapping[str, Any]]:
+    """Operands that broadcast as in NumPy what the attributes say otherwise, and the attributes without that.
+
+    Raises:
+        ShapeError: they do not broadcast so.
+    """
+    match attributes.get(_BROADCAST):
+        case "none" | "explicit":
+            return operands, _alike(operands, attributes)
+        case "pdpd":
+            axis = attributes.get(_BROADCAST_AXIS, 0)
+            kept = {name: text for name, text in attributes.items() if name not in (_BROADCAST, _BROADCAST_AXIS)}
+            return _aligned(builder, operands, axis), kept
+        case _:
+            return operands, attributes
+
+
+def _aligned(b: Builder, operands: Sequence[Value | None], axis: int) -> Sequence[Value | None]:
+    """Operands with axes of 1 behind, so that they begin at `axis` of that which the others are fitted to.
+
+    That is the first, or the second of three: a choice has its condition in front. -1 fits the last axes.
+
+    Raises:
+        ShapeError: they have more axes than it, or others.
+    """
+    fitted = operands[1 if len(operands) == _CHOICE else 0]
+    if fitted is None:
+        return operands
+    dims = b.dims(fitted)
+    found: list[Value | None] = []
+    for value in operands:
+        if value is None or value is fitted:
+            found.append(value)
+            continue
+        own = b.dims(value)
+        behind = 0 if axis == -1 else len(dims) - axis - len(own)
+        at = len(dims) - len(own) - behind
+        if min(at, behind) < 0 or any(
+            isinstance(a, int) and isinstance(n, int) and n not in (1, a) for a, n in zip(dims[at:], own, strict=False)
+        ):
+            message = f"{list(map(str, own))} does not fit {list(map(str, dims))} from axis {axis} on".replace("'", "")
+            raise ShapeError(message, f'{_BROADCAST} is "pdpd": "numpy" fits the last axes')
+        ends = np.arange(len(own), len(own) + behind, dtype=np.int64)
+        found.append(b(pages()["Unsqueeze"], value, b.constant(ends)) if own and behind else value)
+    return found
+
+
 def lowered(
     rule: Lower, builder: Builder, operands: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> Sequence[Value | None]:
@@ -125,6 +199,8 @@ def lowered(
         ShapeError: the node has more or fewer operands, or other attributes, than the rule takes; in a dialect that is
             read without a signature also: the rule stumbles over what they are, the node has more results.
     """
+    if builder.dialect in _UNSIGNED and _BROADCAST in attributes:
+        operands, attributes = _broadcast(builder, operands, attributes)
     try:
         answer = results(rule(builder, *operands, **attributes))
     except TypeError as error:

@@ -124,7 +124,8 @@ text("bytes that are no UTF-8", lambda: (HEAD + net(RELU)).encode().replace(b'"y
 text("a character in too many bytes", lambda: (HEAD + net(RELU)).encode().replace(b'"y"', b'"\xc0\xaf"'))
 text("UTF-16 that ends within a character", lambda: (HEAD + net(RELU)).encode("utf-16")[:-1])
 text("UTF-16 without a mark", lambda: (HEAD + net(RELU)).encode("utf-16-le"), ACCEPTED)
-text("UTF-32", lambda: (HEAD + net(RELU)).encode("utf-32"))
+text("UTF-32", lambda: (HEAD + net(RELU)).encode("utf-32"), ACCEPTED)
+text("UTF-32 that ends within a character", lambda: (HEAD + net(RELU)).encode("utf-32")[:-1])
 text("an encoding that nobody knows", '<?xml version="1.0" encoding="EBCDIC-INT"?>' + net(RELU))
 text(
     "an encoding that it is not in",
@@ -253,9 +254,15 @@ changed("an edge from nowhere", (EDGE, EDGE.replace('r="0" from-port="0"', 'r="5
 changed("an edge from a port that is none", (EDGE, EDGE.replace('from-port="0"', 'from-port="99999"')), given=RELU)
 changed("an edge to a port that is none", (EDGE, EDGE.replace('to-port="0"', f'to-port="{2**70}"')), given=RELU)
 changed(
+    "100,000 edges from nowhere",
+    ("</edges>", EDGE.replace('from-layer="0"', 'from-layer="7"') * 100_000 + "</edges>"),
+    given=RELU,
+)
+changed(
     "100,000 edges to nowhere",
     ("</edges>", EDGE.replace('to-layer="1"', 'to-layer="7"') * 100_000 + "</edges>"),
     given=RELU,
+    into=TOLD,
 )
 changed("100,000 edges to one port", ("</edges>", EDGE * 100_000 + "</edges>"), given=RELU)
 changed("a number of two layers", ('id="1" name="y"', 'id="0" name="y"'), given=RELU)

@@ -9,7 +9,7 @@ from graphport.core.storage import ArrayStorage, storage_of
 from graphport.formats.openvino import eighths as module
 from graphport.formats.openvino import read
 from graphport.formats.openvino.eighths import Eighths
-from tests.formats.openvino.documents import Constant, Layer, parameter, write_ir
+from tests.formats.openvino.documents import Constant, Layer, constant, parameter, write_ir
 
 RANDOM = np.random.default_rng(0)
 WINDOW = {"strides": "1,1", "pads_begin": "0,0", "pads_end": "0,0", "dilations": "1,1"}
@@ -193,3 +193,21 @@ def test_tables_of_four_bits_do_not_grow(tmp_path):
     for weights in ("f16", "int8"):
         gp.convert(path, tmp_path / "out.xml", weights=weights, verify=False)
         assert (tmp_path / "out.bin").read_bytes() == raw
+
+
+@pytest.mark.parametrize(
+    ("size", "stored"),
+    [
+        pytest.param(1.0, 2, id="ordinary"),
+        pytest.param(1e-9, 4, id="all would become zero"),
+        pytest.param(2e-5, 4, id="all would lose bits"),
+        pytest.param(1e5, 4, id="beyond the largest"),
+        pytest.param(0.0, 2, id="zeros"),
+    ],
+)
+def test_half_precision_is_for_numbers_that_it_reaches(size, stored, tmp_path):
+    w = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8) * np.float32(size)
+    layers = [parameter("x", "2,8"), constant("w", w, "float32")]
+    layers.append(Layer("y", "opset1.MatMul", {"transpose_a": "false", "transpose_b": "false"}, ["x", "w"]))
+    gp.convert(write_ir(tmp_path, layers, ["y"]), tmp_path / "out.xml", weights="f16", verify=False)
+    assert (tmp_path / "out.bin").stat().st_size == 64 * stored

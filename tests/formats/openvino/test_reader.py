@@ -237,6 +237,127 @@ def test_faults_of_attributes(word, data, code, tmp_path):
     assert code in [finding.code for finding in gp.check(write_ir(tmp_path, layers, ["y"]))]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("1x", (1, 1), id="text behind it"),
+        pytest.param("1.9", (1, 1), id="a fraction"),
+        pytest.param("1e3", (1, 1), id="an exponent"),
+        pytest.param("1 3", (1, 1), id="a second one"),
+        pytest.param("1,1,", (1, 1), id="a comma at the end"),
+    ],
+)
+def test_of_a_number_its_beginning_is_taken_and_told(text, expected, tmp_path):
+    import openvino
+
+    window = {"strides": text if "," in text else f"{text},1", "pads_begin": "0,0", "pads_end": "0,0"}
+    layers = [
+        parameter("x", "1,1,8,8"),
+        parameter("w", "1,1,3,3"),
+        Layer("y", "opset1.Convolution", {**window, "dilations": "1,1"}, ["x", "w"]),
+    ]
+    path = write_ir(tmp_path, layers, ["y"])
+    assert codes(path) == [("warning", "OV0203")]
+    (node,) = gp.load(path, raw=True).graph
+    assert node.attributes["strides"] == expected
+    assert openvino.Core().read_model(path).outputs[0].get_partial_shape().to_shape() == openvino.Shape([1, 1, 6, 6])
+    gp.save(gp.load(path, raw=True), path)
+    assert f'strides="{window["strides"]}"' in path.read_text()
+
+
+@pytest.mark.parametrize("shape", ["3,1", "1,3", "3", "2,3,1"])
+def test_operands_that_are_not_broadcast_have_one_shape(shape, tmp_path):
+    layers = [parameter("x", "2,3"), parameter("z", shape), Layer("y", "opset1.Add", {"auto_broadcast": "none"}, "xz")]
+    assert codes(write_ir(tmp_path, layers, ["y"])) == [("error", "SHAPE0001")]
+
+
+@pytest.mark.parametrize("shape", ["2,3", "2,?", "..."])
+def test_operands_of_one_shape_need_no_broadcast(shape, tmp_path):
+    layers = [parameter("x", "2,3"), parameter("z", shape), Layer("y", "opset1.Add", {"auto_broadcast": "none"}, "xz")]
+    path = write_ir(tmp_path, layers, ["y"])
+    assert not gp.check(path)
+    assert [node.op for node in gp.load(path).graph] == ["Add"]
+
+
+PDPD_AXIS = "auto_broadcast.auto_broadcast_axis"
+FITTED = {"opset1.Power": np.power, "opset1.Less": np.less, "opset1.Maximum": np.maximum}
+
+
+@pytest.mark.parametrize("word", FITTED)
+@pytest.mark.parametrize(
+    ("shape", "axis", "fitted"),
+    [
+        pytest.param((3,), 1, (1, 3, 1), id="an axis in the middle"),
+        pytest.param((2, 3), 0, (2, 3, 1), id="axes at the beginning"),
+        pytest.param((2,), None, (2, 1, 1), id="the first axis where none is said"),
+        pytest.param((3, 4), -1, (1, 3, 4), id="axes at the end"),
+        pytest.param((2, 1, 4), 0, (2, 1, 4), id="an axis of 1 between"),
+        pytest.param((), -1, (1, 1, 1), id="a scalar"),
+    ],
+)
+def test_operands_are_fitted_from_an_axis_on(word, shape, axis, fitted, tmp_path):
+    openvino = pytest.importorskip("openvino")
+    rule = {"auto_broadcast": "pdpd"} | ({} if axis is None else {PDPD_AXIS: axis})
+    dims = ",".join(map(str, shape))
+    path = write_ir(tmp_path, [parameter("x", "2,3,4"), parameter("z", dims), Layer("y", word, rule, "xz")], ["y"])
+    assert not gp.check(path)
+    assert openvino.Core().read_model(path).outputs[0].get_shape() == openvino.Shape([2, 3, 4])
+    feeds = {"x": np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4) / 8}
+    feeds["z"] = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape) / 4
+    expected = FITTED[word](feeds["x"], feeds["z"].reshape(fitted))
+    model = gp.load(path)
+    np.testing.assert_allclose(gp.run(model, feeds, backend="reference")["y"], expected, rtol=1e-5)
+    gp.save(model, tmp_path / "again.xml")
+    again = openvino.Core().compile_model(tmp_path / "again.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    np.testing.assert_allclose(again(list(feeds.values()))[0], expected, rtol=1e-5)
+
+
+def test_a_choice_is_fitted_from_an_axis_on(tmp_path):
+    layers = [parameter("c", "3", "boolean"), parameter("x", "2,3,4"), parameter("z", "3,1")]
+    rule = {"auto_broadcast": "pdpd", PDPD_AXIS: 1}
+    path = write_ir(tmp_path, [*layers, Layer("y", "opset1.Select", rule, "cxz")], ["y"])
+    feeds = {"c": np.array([True, False, True]), "x": np.ones((2, 3, 4), np.float32)}
+    feeds["z"] = np.array([[5], [6], [7]], np.float32)
+    expected = np.where(feeds["c"][:, None], feeds["x"], feeds["z"])
+    assert np.array_equal(gp.run(gp.load(path), feeds, backend="reference")["y"], expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [("3,4", 2), ("3,4", -2), ("2,2,3,4", -1), ("4", 1), ("2,3,5", 0)], ids=lambda found: f"{found}"
+)
+def test_operands_that_do_not_fit_from_an_axis_on_are_refused(shape, axis, tmp_path):
+    layers = [parameter("x", "2,3,4"), parameter("z", shape)]
+    rule = {"auto_broadcast": "pdpd", PDPD_AXIS: axis}
+    path = write_ir(tmp_path, [*layers, Layer("y", "opset1.Add", rule, "xz")], ["y"])
+    assert codes(path) == [("error", "SHAPE0001")]
+
+
+def test_where_operands_are_fitted_from_stays_in_the_file(tmp_path):
+    layers = [parameter("x", "2,3,4"), parameter("z", "3"), parameter("s", "1")]
+    rule = {"auto_broadcast": "pdpd", PDPD_AXIS: 1}
+    fitted = Layer("y", "opset1.Add", rule, "xz")
+    path = write_ir(tmp_path, [*layers, fitted, Layer("t", "opset1.Add", {}, "ys")], ["t"])
+    model = gp.load(path, raw=True)
+    assert next(iter(model.graph)).attributes == {"auto_broadcast": "pdpd", "auto_broadcast_axis": 1}
+    gp.save(model, tmp_path / "again.xml")
+    assert (tmp_path / "again.xml").read_text().count(f'{PDPD_AXIS}="1"') == 1
+
+
+@pytest.mark.parametrize("batches", [2, 2_000_000_000, -3])
+def test_axes_of_batches_stand_in_front_of_the_one_that_is_gathered_from(batches, tmp_path):
+    layers = [parameter("x", "2,5,3"), parameter("i", "2,4", "i64"), constant("axis", 1, "int64")]
+    gather = Layer("y", "opset8.Gather", {"batch_dims": batches}, ["x", "i", "axis"])
+    assert codes(write_ir(tmp_path, [*layers, gather], ["y"])) == [("error", "SHAPE0001")]
+
+
+@pytest.mark.parametrize(("size", "code"), [(0, ("error", "SHAPE0001")), (2**31 - 1, ("warning", "LEG0001"))])
+def test_windows_of_a_normalization_have_some_entries_and_not_billions(size, code, tmp_path):
+    said = {"alpha": 0.3, "beta": 0.7, "bias": 1.5, "size": size}
+    layers = [parameter("x", "1,4,5,6"), constant("axes", [2, 3], "int64")]
+    path = write_ir(tmp_path, [*layers, Layer("y", "opset1.LRN", said, ["x", "axes"])], ["y"])
+    assert codes(path) == [code]
+
+
 def test_result_in_lower_case_is_no_output(tmp_path):
     path = edited(relu(tmp_path), ('type="Result"', 'type="result"'))
     assert codes(path)[0] == ("warning", "OV0201")

@@ -1,5 +1,6 @@
 """What was read is written again: byte for byte where nobody changed it, and else with the change alone."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,9 @@ from tests.formats.openvino.documents import Layer, constant, parameter, write_i
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(path.name for path in DATA.glob("*.xml"))
+
+
+MEANS = {"normalize_variance": "true", "eps": "0.001", "eps_mode": "INSIDE_SQRT"}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -31,6 +35,35 @@ def test_files_of_the_runtime_come_back_byte_for_byte(name, tmp_path):
 def test_a_copy_of_the_graph_is_written_alike(name, tmp_path):
     write(rewrite.copy(read(DATA / name)[0]), tmp_path / name)
     assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes()
+
+
+@pytest.mark.parametrize("attributes", ['a="1"', 'a="{}"'], ids=["alike", "different"])
+def test_names_of_tensors_come_back_byte_for_byte(attributes, tmp_path):
+    names = ["a", "b,c", "", "e &amp; f", "g>", "a", "h"]
+    ports = [
+        f"\t\t\t<data {attributes.format(n)} />\n\t\t\t<output>\n"
+        f'\t\t\t\t<port id="0" precision="FP32" names="{name}">\n\t\t\t\t\t<dim>2</dim>\n\t\t\t\t</port>\n'
+        '\t\t\t\t<port id="1" precision="FP32" />\n'
+        f'\t\t\t\t<port id="2" precision="FP32" names="z{n}" />\n\t\t\t</output>\n'
+        for n, name in enumerate(names)
+    ]
+    layers = [
+        f'\t\t<layer id="{n}" name="n{n}" type="T" version="extension">\n{inside}\t\t</layer>\n'
+        for n, inside in enumerate(ports)
+    ]
+    text = (
+        '<?xml version="1.0"?>\n<net name="n" version="11">\n'
+        f"\t<layers>\n{''.join(layers)}\t</layers>\n\t<edges />\n\t<rt_info />\n</net>\n"
+    )
+    (tmp_path / "a.xml").write_text(text)
+    graph = read(tmp_path / "a.xml")[0]
+    write(graph, tmp_path / "b.xml")
+    assert (tmp_path / "b.xml").read_text() == text
+    found = [[value.name for value in node.results] for node in graph]
+    assert found[0] == ["a", "n0.1", "z0"]
+    assert found[1:3] == [["b", "n1.1", "z1"], ["n2.0", "n2.1", "z2"]]
+    assert found[3][0] == "e & f"
+    assert found[6] == ["h", "n6.1", "z6"]
 
 
 def test_converting_to_the_same_format_keeps_every_byte(tmp_path):
@@ -110,6 +143,17 @@ def test_newer_operation_sets_are_refused_where_asked(tmp_path):
     assert not (tmp_path / "old.bin").exists()
 
 
+def test_what_is_too_new_is_said_in_older_words_when_a_file_is_converted(tmp_path):
+    layers = [parameter("x", "2,3"), constant("axes", [-1], "int64"), Layer("n", "opset6.MVN", MEANS, ["x", "axes"])]
+    path = write_ir(tmp_path, [*layers, Layer("y", "opset7.Gelu", {"approximation_mode": "tanh"}, ["n"])], ["y"])
+    report = gp.convert(path, tmp_path / "old.xml", ir_opset=5)
+    assert report.verification.passed
+    text = (tmp_path / "old.xml").read_text()
+    assert not re.search(r'version="opset([6-9]|1\d)"', text)
+    gp.convert(path, tmp_path / "same.xml", ir_opset=7)
+    assert 'type="MVN" version="opset6"' in (tmp_path / "same.xml").read_text()
+
+
 def test_unknown_layers_survive(tmp_path):
     layers = [parameter("x", "2,3"), Layer("y", "extension_of_mine.Magic", {"spell": "a b"}, ["x"])]
     path = write_ir(tmp_path, layers, ["y"])
@@ -129,3 +173,36 @@ def test_tensor_names_are_kept(tmp_path):
     assert list(model.outputs) == ["first,one"]
     gp.save(model, tmp_path / "out.xml")
     assert r'names="first\,one,second"' in (tmp_path / "out.xml").read_text()
+
+
+def test_layers_in_another_order_are_written_as_they_stood(tmp_path):
+    layers = [Layer("b", "opset1.Tanh", {}, ["a"]), Layer("a", "opset1.ReLU", {}, ["x"]), parameter("x", "1,4")]
+    path = write_ir(tmp_path, layers, ["b"])
+    write(read(path)[0], tmp_path / "again.xml")
+    names = [re.findall(r'<layer id="\d+" name="(\w+)"', each.read_text()) for each in (path, tmp_path / "again.xml")]
+    assert names[0] == names[1] == ["b", "a", "x", "result0"]
+    assert [node.name for node in read(tmp_path / "again.xml")[0]] == ["a", "b"]
+
+
+def test_in_version_10_inputs_and_outputs_are_called_after_their_layers(tmp_path):
+    layers = [parameter("Parameter_1", "2,3"), parameter("second", "2,3")]
+    layers.append(Layer("y", "opset1.Add", {"auto_broadcast": "numpy"}, ["Parameter_1", "second"]))
+    path = write_ir(tmp_path, layers, ["y", "y"])
+    text = path.read_text()
+    for number, name in enumerate(("second", "x", "sum")):
+        port = f'<port id="{2 if name == "sum" else 0}" precision="UNSPECIFIED"'
+        text = text.replace(port, f'{port} names="{name}"', 1) if number != 1 else text
+    text = text.replace('type="Result"', 'type="Result" output_names="sum"')
+    path.write_text(text)
+    model = gp.load(path)
+    gp.save(model, tmp_path / "old.xml", ir_version=10)
+    assert "names=" not in (tmp_path / "old.xml").read_text()
+    again = gp.load(tmp_path / "old.xml")
+    assert (list(again.inputs), list(again.outputs)) == (list(model.inputs), list(model.outputs))
+
+
+def test_a_model_is_not_called_as_its_weights(tmp_path):
+    path = write_ir(tmp_path, [parameter("x", "2,3"), Layer("y", "opset1.ReLU", {}, ["x"])], ["y"])
+    with pytest.raises(gp.DiagnosticError, match="OV0507"):
+        gp.convert(path, tmp_path / "out.bin", format="openvino")
+    assert not (tmp_path / "out.bin").exists()

@@ -1,5 +1,6 @@
 """From IR to NNEF: what the reference computes of the original, it and tract compute of the folder that is written."""
 
+import nnef
 import numpy as np
 import pytest
 
@@ -64,3 +65,29 @@ def test_what_nnef_has_no_words_for_is_told_and_nothing_is_written(tmp_path):
     report = gp.convert(write_ir(tmp_path, layers, ["y"]), tmp_path / "model", format="nnef")
     assert report.unsupported == {"NonZero": 1}
     assert not (tmp_path / "model").exists()
+
+
+def test_a_model_that_is_called_after_an_operation_is_not_taken_for_it(tmp_path):
+    layers = [parameter("x", "2,3"), Layer("y", "opset1.ReLU", {}, ["x"])]
+    path = write_ir(tmp_path, layers, ["y"])
+    path.write_text(path.read_text().replace('name="test"', 'name="elu"'))
+    assert gp.convert(path, tmp_path / "model", format="nnef").passed
+    assert "graph elu(" not in (tmp_path / "model" / "graph.nnef").read_text()
+    assert nnef.load_graph(str(tmp_path / "model")).name == "elu_1"
+
+
+def test_integers_that_are_known_are_computed_and_others_are_told_with_a_remedy(tmp_path):
+    ones = constant("ones", [[1, 2, 3]], "int64")
+    layers = [
+        *(parameter("x", "1,3"), ones, constant("more", [[2, 2, 2]], "int64")),
+        Layer("c", "opset1.Less", {"auto_broadcast": "numpy"}, ["ones", "more"]),
+        Constant("zero", np.zeros((1, 1), np.float32)),
+        Layer("y", "opset1.Select", {"auto_broadcast": "numpy"}, ["c", "x", "zero"]),
+    ]
+    path = write_ir(tmp_path, layers, ["y"])
+    assert gp.convert(path, tmp_path / "model", format="nnef").passed
+    layers[0] = parameter("x", "1,3", "i64")
+    layers[5] = Layer("y", "opset1.Less", {"auto_broadcast": "numpy"}, ["ones", "x"])
+    with pytest.raises(gp.DiagnosticError, match="tensor of scalar numbers") as caught:
+        gp.convert(write_ir(tmp_path, layers, ["y"]), tmp_path / "other", format="nnef")
+    assert "cast before" in (caught.value.diagnostics[0].help or "")

@@ -8,14 +8,22 @@ from hypothesis import strategies as st
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.openvino.limits import Limits
-from graphport.formats.openvino.xml import parse
+from graphport.formats.openvino.parse import parse
 
 PORT = '<port id="0" precision="FP32"><dim>1</dim> <dim>2</dim></port>'
+NAMED = '<port id="1" precision="FP32" names="a,b"><dim>3</dim></port>'
 SAME = f"<output>\n{PORT}\n</output>"
 PIECES = [
     f"<input>{PORT}</input>",
     SAME,
     f"<input>{PORT}{PORT}</input>\n",
+    f"<output>{NAMED}</output>",
+    f"<output>{PORT}{NAMED.replace('a,b', 'c')}{NAMED}</output>",
+    f"<output>{NAMED.replace('a,b', '')}</output>",
+    '<data a="1" b="&amp;"/>',
+    '<data a="1" offset="7" />',
+    '<data a="2" offset="8"/>',
+    "<data a='3' a2=\"4\" />",
     "<output />",
     "<input></input>",
     "<input>text &amp; more<port id='1'/>\n</input>",
@@ -27,12 +35,32 @@ PIECES = [
     "ü",
     f"<body><layers><layer id='7'>{SAME}</layer></layers></body>",
 ]
-layers = st.lists(st.sampled_from(PIECES), max_size=6).map(lambda pieces: f'<layer id="1">{"".join(pieces)}</layer>\n')
+HEADS = [
+    '<layer id="1">',
+    '<layer id="1" name="a" type="T" version="v">',
+    '<layer id="2" name="ä b" type="T" version="v">',
+]
+layers = st.tuples(st.sampled_from(HEADS), st.lists(st.sampled_from(PIECES), max_size=4)).map(
+    lambda found: f"{found[0]}{''.join(found[1])}</layer>\n"
+)
 networks = st.lists(layers, max_size=6).map(lambda found: f"<net><layers>{''.join(found)}</layers></net>")
 
 
-def told(element):
-    return (element.tag, element.attributes, element.dims, element.text, element.at, list(map(told, element.children)))
+def told(element, names=()):
+    """All of an element; the names of tensors are those that its layer has, where it has any."""
+    attributes = dict(element.attributes)
+    if "names" in attributes and element.tag == "port" and names:
+        attributes["names"] = names.pop(0)
+    names = list(element.names) or names
+    return (
+        element.tag,
+        attributes,
+        element.dims,
+        element.text,
+        element.at,
+        [told(child, names) for child in element.children],
+        list(element.ends),
+    )
 
 
 def tree(text):
@@ -49,6 +77,48 @@ def plain(text):
 @given(networks)
 def test_a_network_is_the_same_as_when_every_element_is_looked_at(text):
     assert tree(text) == plain(text)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param(["c"], id="a name"),
+        pytest.param([""], id="none"),
+        pytest.param(["c", "d,e"], id="names of two ports"),
+        pytest.param(["&amp;", "d"], id="a name with an escape"),
+    ],
+)
+@pytest.mark.parametrize("front", ["", '<data a="1"/>', '<data a="{}"/>', '<data a="1" offset="{}" />'])
+def test_names_of_tensors_are_those_of_each_layer(front, others):
+    def layer(number, names):
+        ports = "".join(NAMED.replace("a,b", name) for name in names)
+        head = f'<layer id="{number}" name="n{number}" type="T" version="v">'
+        return f"{head}{front.format(number)}<input>{PORT}</input><output>{PORT}{ports}</output></layer>\n"
+
+    alike = [layer(0, ["a", "b"][: len(others)]), layer(1, others), layer(2, others[::-1]), layer(3, others)]
+    text = f"<net><layers>{''.join(alike)}{alike[0]}</layers></net>"
+    assert tree(text) == plain(text)
+
+
+def test_names_of_what_goes_in_are_those_of_each_layer():
+    layers = [
+        f'<layer id="{n}" name="a" type="T" version="v"><input>{NAMED.replace("a,b", name)}</input></layer>'
+        for n, name in enumerate("xyy")
+    ]
+    text = f"<net><layers>{''.join(layers)}</layers></net>"
+    assert tree(text) == plain(text)
+
+
+def test_layers_that_differ_in_names_of_tensors_share_what_is_in_them():
+    layers = [
+        f'<layer id="{n}" name="a" type="T" version="v"><data a="1"/><output>{NAMED.replace("a,b", f"t{n}")}</output></layer>'
+        for n in range(3)
+    ]
+    first, *others = (
+        parse(f"<net><layers>{''.join(layers)}</layers></net>", "model.xml")[0].children[0].children[0].children
+    )
+    assert all(layer.children is first.children for layer in others)
+    assert [list(layer.names) for layer in (first, *others)] == [[], ["t1"], ["t2"]]
 
 
 def test_a_file_that_begins_with_a_declaration_is_the_same_too():

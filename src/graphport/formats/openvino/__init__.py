@@ -8,7 +8,8 @@ How a file becomes a graph of the dialect `openvino`:
 
 *Attributes* are those of that list, complete: what the file leaves out has its default. They are numbers, bools, texts
 (enumerations in lower case), `DType`s (`dynamic` is `None`, types that no tensor has are texts), and tuples of these;
-`exclude-pad` is called `exclude_pad`, and `auto_broadcast` is there only if it is neither `numpy` nor `none`.
+`exclude-pad` is called `exclude_pad`, `auto_broadcast` is there only if it is not `numpy`, and its axis only if it is
+`pdpd`.
 
 *Operands and results* stand in the order of the ports. A value has its first tensor name, else the layer's name.
 
@@ -18,8 +19,27 @@ What ports declare of types and shapes are claims. Everything else (numbers of l
 elements, order) is in notes, and a graph that nobody has changed is written back byte for byte.
 """
 
-from graphport.formats.openvino.notes import MEANS, result_names
-from graphport.formats.openvino.reader import read, recognizes, versions
-from graphport.formats.openvino.writer import least_snr, write
+from __future__ import annotations
 
-__all__ = ["MEANS", "least_snr", "read", "recognizes", "result_names", "versions", "write"]
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
+from graphport.formats.openvino.notes import MEANS, result_names
+from graphport.formats.openvino.recognition import recognizes
+
+if TYPE_CHECKING:
+    from graphport.formats.openvino.reader import read, versions
+    from graphport.formats.openvino.writer import can_stay, least_snr, write
+
+__all__ = ["MEANS", "can_stay", "least_snr", "read", "recognizes", "result_names", "versions", "write"]
+
+__getattr__ = first_used(
+    __name__,
+    {
+        "can_stay": "graphport.formats.openvino.writer",
+        "least_snr": "graphport.formats.openvino.writer",
+        "read": "graphport.formats.openvino.reader",
+        "versions": "graphport.formats.openvino.reader",
+        "write": "graphport.formats.openvino.writer",
+    },
+)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 _NEEDED = ("element_type", "shape", "offset", "size")
+_NEEDED_SET = frozenset(_NEEDED)
 _NUMBER = re.compile(r"\s*\+?(\d{1,40})\s*")
 _MOST_DIMS = 1 << 16
 
@@ -28,6 +29,8 @@ class Constants:
         self._findings = findings
         self._file = file
         self.count = 0
+        self._facts: dict[TensorFact, TensorFact] = {}
+        self._shapes: dict[str, tuple[int, ...] | None] = {}
 
     def fill(self, graph: Graph, layer: Element, results: list[Value]) -> None:
         """Make the value of a Const layer a constant of `graph`."""
@@ -40,21 +43,26 @@ class Constants:
         value.storage = self._storage(layer)
         self.count += 1
         if value.storage is not None:
-            value.fact = TensorFact.of(value.storage)
+            fact = TensorFact.of(value.storage)
+            # One fact for all that are alike: whoever infers shapes looks at identities first.
+            value.fact = self._facts.setdefault(fact, fact)
         graph.adopt_constant(value)
 
     def _storage(self, layer: Element) -> Storage | None:
         data = layer.child("data")
         said = {} if data is None else data.attributes
-        missing = [name for name in _NEEDED if name not in said]
-        if missing:
+        if not said.keys() >= _NEEDED_SET:
+            missing = [name for name in _NEEDED if name not in said]
             self._findings.error("OV0202", f"Const has no {', no '.join(missing)}", layer, "a Const has all of them")
             return None
         name = said["element_type"].lower()
         if elements.held_as(name) is None:
             self._findings.error("OV0203", f"element_type: {name[:60]!r} is none of a Const", layer, "say f32, i64, …")
             return None
-        shape = _shape(said["shape"])
+        text = said["shape"]
+        if text not in self._shapes:
+            self._shapes[text] = _shape(text)
+        shape = self._shapes[text]
         start, size = _number(said["offset"]), _number(said["size"])
         for what, found in (("shape", shape), ("offset", start), ("size", size)):
             if found is None:

@@ -48,8 +48,8 @@ class Halved(Storage):
 def halved(graph: Graph) -> Graph:
     """A copy of a graph whose larger float32 constants are float16 ones that are converted back.
 
-    Leaves alone: constants that an output returns, those with numbers that float16 does not reach, and those that take
-    less already (nf4).
+    Leaves alone: constants that an output returns, those with numbers that float16 does not reach, those of which even
+    the largest number would lose bits because it is so small, and those that take less already (nf4).
     """
     result = rewrite.copy(graph)
     for inner in walk(result):
@@ -65,10 +65,11 @@ def _fits(value: Value) -> bool:
         return False
     if isinstance(storage, Coded):
         return False
-    greatest = float(np.finfo(np.float16).max)
-    # NaN compares as not greater, and stays NaN.
+    reach = np.finfo(np.float16)
+    # NaN is not finite, and stays NaN.
     chunks = (np.frombuffer(chunk, np.float32) for chunk in storage.chunks(1 << 20))
-    return not any(bool((np.abs(numbers[np.isfinite(numbers)]) > greatest).any()) for numbers in chunks)
+    greatest = max((float(np.abs(each).max(initial=0, where=np.isfinite(each))) for each in chunks), default=0.0)
+    return greatest == 0 or float(reach.tiny) <= greatest <= float(reach.max)
 
 
 def _halve(graph: Graph, value: Value) -> None:

@@ -12,8 +12,8 @@ from graphport.formats.openvino import elements, operators, subgraphs
 from graphport.formats.openvino.notes import DECOMPRESSION, KEY, NAMES, Header
 from graphport.formats.openvino.shapes import UnreadableError, read_shape, write_shape
 from graphport.formats.openvino.weights import Coded
-from graphport.formats.openvino.xml import Element
-from graphport.ir.graph import Graph, walk
+from graphport.formats.openvino.xml import PLAIN, Element, Ends
+from graphport.ir.graph import Graph, Node, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
     from graphport.formats.openvino.blobs import Piece
-    from graphport.ir.graph import Node, Value
+    from graphport.ir.graph import Value
 
     Place = Callable[[Storage], Piece]
 
@@ -57,8 +57,12 @@ class _Network:
         self._version = version
         self._bodies = bodies
         self._header = found if isinstance(found, Header) and _is_noted(graph, found) else None
+        said = found.element.attributes.get("version") if isinstance(found, Header) else None
+        self._forgets_names = version == "10" and said not in (None, "10")
         self._names: set[str] = set()
         self._ports: dict[Value, tuple[str, str]] = {}
+        self._inside: dict[tuple[Any, ...], list[Element]] = {}
+        """What is in layers that were made, by all that they say but names."""
 
     def element(self) -> Element:
         header = self._header
@@ -66,12 +70,13 @@ class _Network:
         items = sorted(self._items(), key=lambda item: item[0]) if header is not None else list(self._items())
         taken = {element.attributes["id"] for _, element, _ in items if element is not None}
         keeps_ids = header is not None and len(taken) == len(items)
-        edges: list[tuple[str, ...]] = []
+        written: list[tuple[str, Element, Any]] = []
         for position, (_, noted, item) in enumerate(items):
             number = noted.attributes["id"] if keeps_ids and noted is not None else str(position)
-            made = self._layer(number, noted, item)
-            layers.children.append(made)
-            edges += self._edges(number, made, item)
+            written.append((number, self._layer(number, noted, item), item))
+        layers.children = [made for _, made, _ in written]
+        # Files may have layers in any order: every port is known before an edge is made.
+        edges = [edge for number, made, item in written for edge in self._edges(number, made, item)]
         return self._around(header, layers, self._ordered(edges, header))
 
     def _around(self, header: Header | None, layers: Element, edges: Element) -> Element:
@@ -117,9 +122,9 @@ class _Network:
 
     def _layer(self, number: str, noted: Element | None, item: Any) -> Element:
         if isinstance(item, int):
-            return self._renumbered(noted, number) if noted is not None else self._result(number, item)
+            return self._known(noted, number, item) if noted is not None else self._result(number, item)
         if noted is not None:
-            made = self._renumbered(self._updated(noted, item), number)
+            made = self._known(self._updated(noted, item), number, item)
         elif item in self._graph.constants:
             made = self._made(number, item.name, "Const", "opset1", self._stored(item), (), [item])
         elif item in self._graph.input_set:
@@ -137,6 +142,22 @@ class _Network:
         for port, value in zip(() if output is None else output.children, values, strict=False):
             if value is not None:
                 self._ports[value] = number, port.attributes.get("id", "")
+
+    def _known(self, layer: Element, number: str, item: Any) -> Element:
+        numbered = self._renumbered(layer, number)
+        return self._nameless(numbered, item) if self._forgets_names else numbered
+
+    def _nameless(self, layer: Element, item: Any) -> Element:
+        """The layer as files of version 10 have it: tensors have no names, inputs and outputs those of their layers."""
+        attributes = {name: text for name, text in layer.attributes.items() if name != "output_names"}
+        if not isinstance(item, int):
+            value = next(iter(item.results), None) if isinstance(item, Node) else item
+            attributes["name"] = unique(attributes["name"] if value is None else value.name, self._names)
+            self._names.add(attributes["name"])
+        children = [_without_names(child) if child.tag == "output" else child for child in layer.children]
+        nameless = _with(layer, attributes=attributes, children=children)
+        nameless.names = ()
+        return nameless
 
     def _renumbered(self, layer: Element, number: str) -> Element:
         if layer.attributes["id"] == number:
@@ -174,12 +195,12 @@ class _Network:
             data = _spelled(operator, node)
         first = node.results[0].name if node.results else node.name or type
         name = node.name if node.name and self._version != "10" else first
-        layer = self._made(number, name, type, version, data, node.inputs, node.outputs)
+        bodies = {tag: self._bodies[body] for tag, body in node.attributes.items() if isinstance(body, Graph)}
+        layer = self._made(number, name, type, version, data, node.inputs, node.outputs, is_shared=not bodies)
         if node.has_notes and node.notes.get(DECOMPRESSION) and self._version != "10":
             mark = Element("rt_info")
             mark.children = [Element("attribute", {"name": "decompression", "version": "0"})]
-            layer.children.insert(1, mark)
-        bodies = {tag: self._bodies[body] for tag, body in node.attributes.items() if isinstance(body, Graph)}
+            layer.children = [*layer.children[:1], mark, *layer.children[1:]]
         if bodies:
             _place_bodies(layer, node, bodies)
         return layer
@@ -193,25 +214,49 @@ class _Network:
         data: Mapping[str, str],
         operands: Sequence[Value | None],
         results: Sequence[Value | None],
+        *,
+        is_shared: bool = True,
     ) -> Element:
         chosen = unique(name or type, self._names)
         self._names.add(chosen)
         layer = Element("layer", {"id": number, "name": chosen, "type": type, "version": version})
-        if data:
-            layer.children.append(Element("data", dict(data)))
+        says_names = type != "Const" and self._version != "10"
+        names = [_joined(value) for value in results if value is not None] if says_names else []
+        # No two constants are alike, as each stands at a place of its own.
+        if type == "Const" or not is_shared or not all(map(PLAIN.fullmatch, names)):
+            layer.children = self._contents(data, operands, results, says_names=says_names)
+            return layer
+        key = tuple(data.items()), tuple(map(_claim, operands)), tuple(map(_claim, results)), says_names
+        known = self._inside.get(key)
+        if known is None:
+            known = self._inside[key] = self._contents(data, operands, results, says_names=says_names)
+        else:
+            layer.names = names
+        layer.children = known
+        return layer
+
+    def _contents(
+        self,
+        data: Mapping[str, str],
+        operands: Sequence[Value | None],
+        results: Sequence[Value | None],
+        *,
+        says_names: bool,
+    ) -> list[Element]:
+        found = [Element("data", dict(data))] if data else []
         for tag, values, start in (("input", operands, 0), ("output", results, len(operands))):
             if values:
                 group = Element(tag)
-                says_names = tag == "output" and type != "Const"
-                group.children = [self._port(value, start + i, says_names=says_names) for i, value in enumerate(values)]
-                layer.children.append(group)
-        return layer
+                said = says_names and tag == "output"
+                group.children = [self._port(value, start + i, says_names=said) for i, value in enumerate(values)]
+                found.append(group)
+        return found
 
     def _port(self, value: Value | None, position: int, *, says_names: bool) -> Element:
         fact = TensorFact(None, None) if value is None else _fact(value)
         name = "dynamic" if value is None or fact.dtype is None else _type_name(value)
         port = Element("port", {"id": str(position), "precision": elements.precision_of(name)})
-        if says_names and value is not None and self._version != "10":
+        if says_names and value is not None:
             port.attributes["names"] = _joined(value)
         if fact.shape:
             port.dims = ["-1" if isinstance(dim, Symbolic) else str(dim) for dim in fact.shape]
@@ -236,7 +281,7 @@ class _Network:
 
     # Edges
 
-    def _edges(self, number: str, layer: Element, item: Any) -> Iterator[tuple[str, ...]]:
+    def _edges(self, number: str, layer: Element, item: Any) -> Iterator[Ends]:
         if isinstance(item, int):
             operands: Sequence[Value | None] = [self._graph.outputs[item]]
         elif item in self._graph.constants or item in self._graph.input_set:
@@ -248,15 +293,13 @@ class _Network:
             if value is not None:
                 yield *self._ports[value], number, port.attributes.get("id", "")
 
-    def _ordered(self, edges: list[tuple[str, ...]], header: Header | None) -> Element:
+    def _ordered(self, edges: list[Ends], header: Header | None) -> Element:
         if header is not None and set(edges) == set(header.edges):
-            order: Sequence[tuple[str, ...]] = header.edges
+            order: Sequence[Ends] = header.edges
         else:
             order = sorted(edges, key=lambda edge: tuple(map(int, edge)))
         result = Element("edges")
-        result.children = [
-            Element("edge", {"from-layer": a, "from-port": b, "to-layer": c, "to-port": d}) for a, b, c, d in order
-        ]
+        result.ends = order
         return result
 
 
@@ -279,6 +322,14 @@ def _fact(value: Value) -> TensorFact:
         return fact
     message = f"{value.name} is {fact}, and IR files have tensors only"
     raise DiagnosticError(Diagnostic("OV0501", message, value.origin, "choose another format"))
+
+
+def _claim(value: Value | None) -> tuple[object, object] | None:
+    """What a port says of a value but for its names."""
+    if value is None:
+        return None
+    fact = _fact(value)
+    return fact.dtype, fact.shape
 
 
 def _type_name(value: Value) -> str:
@@ -304,8 +355,17 @@ def _with(
     twin = Element(element.tag, element.attributes if attributes is None else attributes, element.at)
     twin.children = element.children if children is None else children
     twin.dims = element.dims
+    twin.names = element.names
     twin.text = element.text
     return twin
+
+
+def _without_names(group: Element) -> Element:
+    ports = [
+        _with(port, attributes={name: text for name, text in port.attributes.items() if name != "names"})
+        for port in group.children
+    ]
+    return _with(group, children=ports)
 
 
 def _with_data(layer: Element, data: dict[str, str]) -> Element:
@@ -339,8 +399,8 @@ def _changes(operator: operators.Operator, old: Mapping[str, str], node: Node) -
         value, text = node.attributes[keyword.name], old.get(keyword.spelling, keyword.text)
         try:
             before = None if text is None else operators.read(keyword, text)
-        except operators.UnreadableError:
-            before = operator.defaults.get(keyword.name)
+        except operators.UnreadableError as error:
+            before = operator.defaults.get(keyword.name) if error.taken is None else error.taken
         if before != value and not (value != value and before != before):  # noqa: PLR0124  two NaN are the same here
             found[keyword.spelling] = operators.spell(keyword, value)
     return found
@@ -352,7 +412,7 @@ def _spelled(operator: operators.Operator, node: Node) -> dict[str, str]:
     for keyword in operator.keywords:
         if keyword.name in node.attributes:
             found[keyword.spelling] = operators.spell(keyword, node.attributes[keyword.name])
-        elif keyword.text is not None:
+        elif keyword.text is not None and keyword.spelling != operators.BROADCAST_AXIS:
             found[keyword.spelling] = operators.spell(keyword, operator.defaults.get(keyword.name, keyword.text))
     return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphport.core.storage import MappedFile
-    from graphport.formats.openvino.xml import Element
+    from graphport.formats.openvino.xml import Element, Ends
     from graphport.ir.graph import Graph
 
 KEY = "openvino"
@@ -30,7 +30,7 @@ class Header:
 
     element: Element
     results: tuple[Element, ...]
-    edges: tuple[tuple[str, ...], ...]
+    edges: tuple[Ends, ...]
     weights: MappedFile | None = None
     constants: int = 0
 

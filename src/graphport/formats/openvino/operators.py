@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino import elements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from graphport.ir.graph import Attribute
 
@@ -25,8 +25,14 @@ Kind = Literal["int", "float", "bool", "enum", "text", "type", "shape", "ints", 
 
 _VERSION = re.compile(r"opset([1-9]\d{0,3})")
 _WEIGHTS = "weights@"
+BROADCAST = "auto_broadcast"
+BROADCAST_AXIS = "auto_broadcast.auto_broadcast_axis"
+"""Where the axes of other operands begin; files have it where `auto_broadcast` is `pdpd`, and no others."""
 _MOST_ITEMS = 1024  # the longest lists there are give a number for each axis, or for each of some dozens of anchors
-_INT = re.compile(r"[+-]?\d{1,40}")
+_MOST_REMEMBERED = 1 << 12  # files may name what they like
+_INT = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+_LEADING_INT = re.compile(r"-?\d{1,40}", re.ASCII)
+_LEADING_FLOAT = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:e[+-]?\d{1,9})?(?![ex])", re.ASCII)
 _RENAMED = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 """Operations of set 2 that files say are of set 1."""
 _EXTENSIONS = frozenset({"experimental", "extension"})
@@ -48,7 +54,11 @@ _ENUMS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 class UnreadableError(ValueError):
-    """A text is no value of its kind."""
+    """A text is no value of its kind; `taken` is what OpenVINO, which reads as far as it can, makes of it."""
+
+    def __init__(self, message: str, taken: Attribute = None) -> None:
+        super().__init__(message)
+        self.taken = taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +71,8 @@ class Keyword:
 
     @property
     def name(self) -> str:
-        """The name in graphs: `exclude-pad` is no name in Python."""
-        return self.spelling.replace("-", "_")
+        """The name in graphs: `exclude-pad` is no name in Python, nor is what has a dot."""
+        return self.spelling.rpartition(".")[2].replace("-", "_")
 
 
 class Weights(NamedTuple):
@@ -122,11 +132,13 @@ def _operator(line: str) -> Operator:
             message = f"there is no kind {kind!r}"
             raise ValueError(message)
         keywords.append(Keyword(spelling, kind, default if separator else None))  # pyright: ignore[reportArgumentType]
+        if spelling == BROADCAST:
+            keywords.append(Keyword(BROADCAST_AXIS, "int", "0"))
     defaults = {k.name: read(k, k.text) for k in keywords if k.text is not None and k.kind != "shape"}
     return Operator(name, int(first), int(last), tuple(keywords), MappingProxyType(defaults), weights)
 
 
-@cache
+@lru_cache(_MOST_REMEMBERED)
 def operator(type: str, version: str) -> Operator | None:
     """The operation that a layer's type (in any case) and version name, or `None` if there is none."""
     versions = table().get(type.lower(), ())
@@ -152,7 +164,7 @@ def _is_extension(type: str) -> bool:
     return type in _EXTENDED or type.startswith(_EXTENDED_FAMILY)
 
 
-@cache
+@lru_cache(_MOST_REMEMBERED)
 def by_word(word: str) -> Operator | None:
     """The operation that nodes of `word` are of."""
     version, _, type = word.partition(".")
@@ -178,9 +190,9 @@ def read(keyword: Keyword, text: str) -> Attribute:
         case "type":
             return _type(text)
         case "ints":
-            return tuple(_int(item) for item in _items(text))
+            return _numbers(text, _int)
         case "floats":
-            return tuple(_float(item) for item in _items(text))
+            return _numbers(text, _float)
         case "strs":
             return tuple(item.lower() for item in _items(text))
         case "text" | "shape":
@@ -194,11 +206,32 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
+def _numbers(text: str, number: Callable[[str], float]) -> tuple[float, ...]:
+    items = _items(text)
+    complaint = ""
+    if items and not items[-1]:
+        complaint = f"{text[:60]!r} ends with a comma"
+        items.pop()
+    found: list[float] = []
+    for item in items:
+        try:
+            found.append(number(item))
+        except UnreadableError as error:
+            if not isinstance(error.taken, int | float):
+                raise
+            complaint = str(error)
+            found.append(error.taken)
+    if complaint:
+        raise UnreadableError(complaint, tuple(found))
+    return tuple(found)
+
+
 def _int(text: str) -> int:
     stripped = text.strip()
     if _INT.fullmatch(stripped) is None:
+        leading = _LEADING_INT.match(stripped)
         message = f"{text[:60]!r} is no integer"
-        raise UnreadableError(message)
+        raise UnreadableError(message, None if leading is None else _int(leading[0]))
     number = int(stripped)
     if not -(1 << 63) <= number < 1 << 64:
         message = f"{stripped} has more than 64 bits"
@@ -207,11 +240,13 @@ def _int(text: str) -> int:
 
 
 def _float(text: str) -> float:
+    stripped = text.strip().lower()
     try:
-        return float(text.strip().lower().replace("_", "!"))
+        return float(stripped.replace("_", "!"))
     except ValueError as error:
+        leading = _LEADING_FLOAT.match(stripped)
         message = f"{text[:60]!r} is no number"
-        raise UnreadableError(message) from error
+        raise UnreadableError(message, None if leading is None else float(leading[0])) from error
 
 
 def _bool(text: str) -> bool:

@@ -14,7 +14,7 @@ from graphport.formats.openvino.build import Networks
 from graphport.formats.openvino.findings import Findings
 from graphport.formats.openvino.limits import DEFAULT, Limits
 from graphport.formats.openvino.notes import KEY, Header
-from graphport.formats.openvino.xml import parse, read_text
+from graphport.formats.openvino.parse import parse, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _VERSIONS = ("10", "11")
-_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-
-
-def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is an IR: it is XML with a `net` in it; failing that, it is called `.xml`."""
-    for mark in _MARKS:
-        head = head.removeprefix(mark)
-    text = head.replace(b"\0", b"").lstrip().lower()
-    if text.startswith(b"<net") or (text.startswith(b"<") and b"<net" in text):
-        return True
-    return path.suffix.lower() == ".xml"
 
 
 def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Diagnostic]]:
@@ -99,5 +88,6 @@ def versions(graph: Graph) -> Mapping[str, str]:
     """The version of the file, and the newest operation set that its nodes are of."""
     header = graph.notes.get(KEY)
     found = {} if not isinstance(header, Header) else {"ir": header.element.attributes.get("version", "11")}
-    sets = [int(node.word[5:].split(".")[0]) for node in graph if node.word[:5] == "opset" and node.word[5:6].isdigit()]
+    words = {node.word for node in graph}
+    sets = [int(word[5:].split(".")[0]) for word in words if word[:5] == "opset" and word[5:6].isdigit()]
     return found | ({"opset": str(max(sets))} if sets else {})

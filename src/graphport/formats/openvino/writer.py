@@ -19,7 +19,7 @@ from graphport.ir.graph import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Node
 
 _VERSIONS = (10, 11)
 _STORED: Mapping[str, Callable[[Graph], Graph]] = MappingProxyType(
@@ -49,7 +49,8 @@ def write(
 
     Raises:
         DiagnosticError: OV0501 and OV0502, see `tree`; OV0503 words of newer operation sets; OV0504 the version of the
-            file; OV0505 words of other dialects; OV0506 how weights are stored.
+            file; OV0505 words of other dialects; OV0506 how weights are stored;
+            OV0507 the name of the file is that of its weights.
     """
     if ir_version not in (None, *_VERSIONS):
         message = f"there is no version {ir_version} of IR files"
@@ -57,10 +58,12 @@ def write(
     if weights is not None and weights not in _STORED:
         message = f"weights cannot be stored as {weights}"
         raise DiagnosticError(Diagnostic("OV0506", message, None, f"choose {', '.join(_STORED)}"))
-    _check(graph, ir_opset)
-    graph = _STORED[weights or "f32"](graph)
     target = Path(path)
     blob = target.with_suffix(".bin")
+    if blob == target:
+        raise DiagnosticError(Diagnostic("OV0507", f"the weights stand in {target.name}", None, "call the model .xml"))
+    _check(graph, ir_opset)
+    graph = _STORED[weights or "f32"](graph)
     beside = [each.with_name(f".{each.name}.{os.getpid()}.part") for each in (target, blob)]
     try:
         with paused_collection():
@@ -81,6 +84,16 @@ def least_snr(**options: Any) -> float | None:
     return _LEAST_SNR.get(str(options.get("weights")))
 
 
+def can_stay(graph: Graph, *, ir_opset: int | None = None, **_: Any) -> bool:
+    """Whether no word of a graph is newer than the newest that is asked for: newer ones may be said in older ones."""
+    return not any(_is_newer(node, ir_opset) for inner in walk(graph) for node in inner)
+
+
+def _is_newer(node: Node, newest: int | None) -> bool:
+    operator = operators.by_word(node.word)
+    return newest is not None and operator is not None and operator.first > newest
+
+
 def _check(graph: Graph, newest: int | None) -> None:
     findings: dict[str, Diagnostic] = {}
     for inner in walk(graph):
@@ -89,10 +102,11 @@ def _check(graph: Graph, newest: int | None) -> None:
                 message = f"{node.op} is no word of OpenVINO"
                 findings[node.op] = Diagnostic("OV0505", message, node.origin, "lift the graph first")
                 continue
-            operator = operators.by_word(node.word)
-            if newest is not None and operator is not None and operator.first > newest:
-                message = f"{operator.type} is of operation set {operator.first}, not of {newest}"
-                findings[node.op] = Diagnostic("OV0503", message, node.origin, f"allow set {operator.first}")
+            if _is_newer(node, newest):
+                version, _, type = node.word.partition(".")
+                number = operators.set_of(version)
+                message = f"{type} is of operation set {number}, not of {newest}"
+                findings[node.op] = Diagnostic("OV0503", message, node.origin, f"allow set {number}")
     if findings:
         raise DiagnosticError(*findings.values())
 

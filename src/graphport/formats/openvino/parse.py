@@ -1,0 +1,393 @@
+"""The text of an IR file as a tree: expat without document types, within limits."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from contextlib import suppress
+from pyexpat import ErrorString, ExpatError, ParserCreate
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.formats.openvino.limits import DEFAULT, Limits
+from graphport.formats.openvino.xml import NAMED, Element
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ENCODING = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+_ENCODINGS = {"utf-8": "utf-8", "us-ascii": "utf-8", "ascii": "utf-8", "iso-8859-1": "latin-1", "latin-1": "latin-1"}
+_STRUCTURE = frozenset({"layers", "layer", "data", "input", "output", "port", "edges", "edge", "body", "port_map"})
+"""Elements that have no text of their own."""
+_ATTRIBUTE = re.compile(r"=\s*[\"']")
+_LONG = 1 << 16
+"""Characters from one `<` to the next that are worth a look at their number of attributes."""
+
+_BLANK = " \t\r\n"
+_LAYER = re.compile(
+    r'<layer id="(\d{1,18})" name="([^"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*+)" type="(\w{1,64})" version="(\w{1,64})">',
+    re.ASCII,
+)
+_LAYER_END = "</layer>"
+_SAID = re.compile(r' ([A-Za-z_][\w.-]*+)="([^"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*+)"', re.ASCII)
+_DATA = re.compile(rf"[{_BLANK}]*+<data((?:{_SAID.pattern})++) ?/>", re.ASCII)
+_PORTS = re.compile("<(input|output)>")
+_EDGE = re.compile(
+    r'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})" ?/>', re.ASCII
+)
+_EDGES = re.compile(rf"<edges>(?:[{_BLANK}]*+{_EDGE.pattern})++[{_BLANK}]*+</edges>", re.ASCII)
+_MOST_KNOWN, _LONGEST_KNOWN = 4096, 1 << 14
+"""Spellings that are remembered, and characters of one."""
+
+
+def read_text(data: bytes, name: str) -> str:
+    """The text of a file: UTF-8, UTF-16 or UTF-32 with a mark, ASCII or ISO-8859-1.
+
+    Raises:
+        DiagnosticError: OV0002, it is in no such encoding.
+    """
+    if data[:4] in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        encoding = "utf-32"
+    elif data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        encoding = "utf-16"
+    else:
+        found = _ENCODING.match(data[:400].removeprefix(codecs.BOM_UTF8).lstrip())
+        said = "utf-8" if found is None else found[1].decode("ascii").lower()
+        encoding = _ENCODINGS.get(said, "")
+        if not encoding:
+            finding = Diagnostic("OV0002", f"the encoding {said!r} is not read", Span(Source(name)), "save it as UTF-8")
+            raise DiagnosticError(finding)
+    try:
+        return data.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        place = Span(Source(name), None, None, f"byte {error.start}")
+        finding = Diagnostic("OV0002", f"the file is no {encoding.upper()}: {error.reason}", place, "save it as UTF-8")
+        raise DiagnosticError(finding) from error
+
+
+def parse(text: str, name: str, limits: Limits = DEFAULT) -> tuple[Element, Source]:
+    """The tree of a text, and the source that spans refer to.
+
+    Layers that are spelled alike share the list of their children.
+
+    Raises:
+        DiagnosticError: OV0001 it is not well-formed, OV0003 it has a document type, OV0004 it is past a limit.
+    """
+    source = Source(name, text)
+    _check_tags(text, source, limits)
+    # Without comments, sections of text and the like, a tag that stands somewhere is one.
+    if _has_tags_only(text):
+        with suppress(ExpatError, DiagnosticError):  # which are told with their places below
+            tree = _Tree(source, limits)
+            tree.feed_new()
+            return tree.root, source
+    tree = _Tree(source, limits)
+    try:
+        tree.feed(0, len(text), is_last=True)
+    except ExpatError as error:
+        reason = ErrorString(error.code) or "not well-formed"
+        place = tree.error_place
+        finding = Diagnostic(
+            "OV0001", f"the XML is broken: {reason}", Span(source, place, place + 1), "restore the file"
+        )
+        raise DiagnosticError(finding) from error
+    return tree.root, source
+
+
+def _has_tags_only(text: str) -> bool:
+    # One character is found much faster than two.
+    return ("!" not in text or "<!" not in text) and (text.count("?") < 2 or text.count("<?") < 2)
+
+
+def _check_tags(text: str, source: Source, limits: Limits) -> None:
+    """Refuse very many elements, and very many or very long attributes, on which the parser itself takes long."""
+    # All but the declaration in front; what comments hide is counted while it is parsed.
+    count = text.count("<")
+    if count > limits.elements + 1:
+        count -= text.count("</") + text.count("<!")
+    if count > limits.elements + 1:
+        _refuse(source, 0, f"there are {count} elements", limits.elements)
+    begin = text.find("<")
+    while 0 <= begin < len(text) - _LONG:
+        following = text.rfind("<", begin + 1, begin + _LONG)
+        if following < 0:
+            following = text.find("<", begin + 1)
+            _check_tag(text, begin, len(text) if following < 0 else following, source, limits)
+        begin = following
+
+
+def _check_tag(text: str, begin: int, end: int, source: Source, limits: Limits) -> None:
+    if text[begin + 1] == "!":
+        return
+    if end - begin > limits.tag:
+        _refuse(source, begin, f"a tag has {end - begin} characters", limits.tag)
+    count = sum(1 for _ in _ATTRIBUTE.finditer(text, begin, end))
+    if count > limits.attributes:
+        _refuse(source, begin, f"an element has {count} attributes", limits.attributes)
+
+
+def _refuse(source: Source, at: int, what: str, limit: int) -> None:
+    span = Span(source, at, at + 1)
+    raise DiagnosticError(Diagnostic("OV0004", f"{what}, more than {limit}", span, "a real model needs far fewer"))
+
+
+def _has_names(children: list[Element], names: list[str]) -> bool:
+    """Whether these are the attributes `names` of ports in `children`, all of them of the last element `output`."""
+    found = [
+        (group, port.attributes["names"]) for group in children for port in group.children if "names" in port.attributes
+    ]
+    outputs = [group for group in children if group.tag == "output"]
+    return names == [name for _, name in found] and all(group in outputs[-1:] for group, _ in found)
+
+
+_Known = dict[tuple[int | str, ...], tuple[list[Element], int]]
+"""The children of layers, and the number of all elements in them, by the depth and the pieces of their text."""
+
+
+class _Tree:
+    """What the parser's events make of the text of `source`."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self.root = Element("")
+        self._parser: Any = ParserCreate("utf-8")
+        self._source = source
+        self._text = source.text or ""
+        self._limits = limits
+        self._layers: list[Element] = []
+        """Those whose place is one in the bytes that the parser has seen."""
+        self._stack = [self.root]
+        self._pieces: list[str] = []
+        self._count = 0
+        self._seen = 0
+        self._stretch = 0, b""
+        self._known_ports: dict[str, tuple[Element, int]] = {}
+        self._known_layers: _Known = {}
+        self._known_unnamed: _Known = {}
+        """By the attributes of `data` and the pieces behind it between names of tensors; without `data`, too."""
+        self._parser.buffer_text = True
+        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._install()
+
+    def _doctype(self, *_: object) -> None:
+        at = self._at(self._parser.CurrentByteIndex)
+        span = Span(self._source, at, at + 1)
+        message = "the file declares a document type"
+        raise DiagnosticError(Diagnostic("OV0003", message, span, "remove the DOCTYPE: IR files have none"))
+
+    def _install(self) -> None:
+        # A model has 20 elements a layer: what is done for each is done here, in one function for each event.
+        parser, located, pieces, stack = self._parser, self._layers, self._pieces, self._stack
+        push, pop, hear = stack.append, stack.pop, pieces.append
+        most, deepest = self._limits.elements, self._limits.depth
+
+        def start(tag: str, attributes: dict[str, str]) -> None:
+            self._count = count = self._count + 1
+            if tag == "dim":
+                parser.CharacterDataHandler = hear
+                pieces.clear()
+                parent = stack[-1]
+                if parent.dims is None:
+                    parent.dims = []
+                return
+            element = Element(tag, attributes)
+            stack[-1].children.append(element)
+            push(element)
+            if tag == "layer":
+                element.at = parser.CurrentByteIndex
+                located.append(element)
+            parser.CharacterDataHandler = None if tag in _STRUCTURE else hear
+            pieces.clear()
+            if len(stack) > deepest or count > most:
+                self._refuse(len(stack), count)
+
+        def end(tag: str) -> None:
+            if tag == "dim":
+                dims = stack[-1].dims
+                if dims is not None:
+                    dims.append("".join(pieces))
+            else:
+                element = pop()
+                if not pieces:
+                    return
+                if not element.children:
+                    element.text = "".join(pieces).strip()
+            parser.CharacterDataHandler = None
+            pieces.clear()
+
+        parser.StartElementHandler = start
+        parser.EndElementHandler = end
+
+    def _refuse(self, depth: int, count: int) -> None:
+        at = self._at(self._parser.CurrentByteIndex)
+        if depth > self._limits.depth:
+            _refuse(self._source, at, f"{depth} elements are within each other", self._limits.depth)
+        _refuse(self._source, at, f"there are {count} elements", self._limits.elements)
+
+    def feed(self, begin: int, end: int, *, is_last: bool = False) -> None:
+        """Parse a stretch of the text."""
+        data = self._text[begin:end].encode("utf-8", "surrogatepass")
+        self._stretch = begin, data
+        self._parser.Parse(data, is_last)
+        self._locate(begin, data)
+        self._seen += len(data)
+
+    def _feed_whole(self, begin: int, end: int) -> None:
+        """Parse a stretch that ends between two tags, or raise `ExpatError`."""
+        self.feed(begin, end)
+        if self._parser.CurrentByteIndex != self._seen:
+            raise ExpatError
+
+    def _locate(self, begin: int, data: bytes) -> None:
+        """Turn places of layers, which expat gives in bytes, into places in the text."""
+        byte = 0
+        for layer in self._layers:
+            after = layer.at - self._seen
+            begin += len(data[byte:after].decode("utf-8", "replace"))
+            byte = after
+            layer.at = begin
+        self._layers.clear()
+
+    def _at(self, byte: int) -> int:
+        begin, data = self._stretch
+        return begin + len(data[: byte - self._seen].decode("utf-8", "replace"))
+
+    @property
+    def error_place(self) -> int:
+        """Where the parser stopped."""
+        return self._at(self._parser.ErrorByteIndex)
+
+    # What is spelled like something before
+
+    def feed_new(self) -> None:
+        """Parse the whole text, which has nothing but elements and text, but for what is spelled like something before.
+
+        Layers with the same text behind their own tag have the same children, ports the same elements, and a plain list
+        of edges is taken as it stands: the parser does not see them.
+
+        Raises:
+            ExpatError: it is not well-formed, or DiagnosticError: it is past a limit; places are not the right ones.
+        """
+        text, stack, known = self._text, self._stack, self._known_layers
+        position = 0
+        for found in _LAYER.finditer(text):
+            begin, inside = found.span()
+            if begin < position:
+                continue
+            if text[position:begin].strip(_BLANK):
+                self._feed_edges(position, begin)
+            position = begin
+            end = text.find(_LAYER_END, inside)
+            if end < 0 or stack[-1].tag != "layers":
+                continue
+            rest = text[inside:end]
+            names: Sequence[str] = ()
+            same = known.get((len(stack), rest))
+            if same is None and "<layer" not in rest and "body" not in rest:
+                same, names = self._alike(inside, end, rest)
+                if same is None:
+                    self._feed_layer(begin, inside, end)
+                    position = end + len(_LAYER_END)
+            if same is not None:
+                number, name, type, version = found.groups()
+                layer = Element("layer", {"id": number, "name": name, "type": type, "version": version}, begin)
+                layer.children = same[0]
+                layer.names = names
+                stack[-1].children.append(layer)
+                self._count += same[1]
+                position = end + len(_LAYER_END)
+        self._feed_edges(position, len(text))
+        self.feed(len(text), len(text), is_last=True)
+        if self._count > self._limits.elements:
+            self._refuse(0, self._count)
+
+    def _alike(self, inside: int, end: int, rest: str) -> tuple[tuple[list[Element], int] | None, list[str]]:
+        """The children of a layer that is spelled like one before but for `data` and names of tensors, and these."""
+        found, depth = _DATA.match(self._text, inside, end), len(self._stack)
+        said, behind = ("", rest) if found is None else (found[1], self._text[found.end() : end])
+        pieces = NAMED.split(behind)
+        names = pieces[2::3]
+        del pieces[2::3]
+        known = self._known_unnamed
+        same = known.get((depth, said, *pieces))
+        if same is not None or not said:
+            return same, names
+        tail = known.get((depth, "", *pieces))
+        attributes = [] if tail is None else _SAID.findall(said)
+        data = Element("data", dict(attributes))
+        if tail is None or len(data.attributes) < len(attributes):
+            return None, names
+        same = [data, *tail[0]], tail[1] + 1
+        # No two constants are spelled alike, as each stands at a place of its own.
+        if "offset" not in data.attributes:
+            if names:
+                self._remember(known, (depth, said, *pieces), *same, len(rest))
+            else:
+                self._remember(self._known_layers, (depth, rest), *same, len(rest))
+        return same, names
+
+    def _remember(
+        self, known: _Known, key: tuple[int | str, ...], children: list[Element], count: int, length: int
+    ) -> None:
+        if length <= _LONGEST_KNOWN and len(known) < _MOST_KNOWN:
+            known[key] = children, count
+
+    def _feed_layer(self, begin: int, inside: int, end: int) -> None:
+        """Parse a layer without layers in it, and remember it."""
+        stack, parent, before = self._stack, self._stack[-1], self._count
+        count = len(parent.children)
+        self._feed_ports(begin, end + len(_LAYER_END))
+        if stack[-1] is not parent or len(parent.children) != count + 1:
+            return
+        layer = parent.children[-1]
+        children, count = layer.children, self._count - before
+        if layer.dims is not None:
+            return
+        depth, rest, data = len(stack), self._text[inside:end], _DATA.match(self._text, inside, end)
+        self._remember(self._known_layers, (depth, rest), children, count, len(rest))
+        pieces = NAMED.split(rest if data is None else self._text[data.end() : end])
+        names = pieces[2::3]
+        if not _has_names(children, names):
+            return
+        del pieces[2::3]
+        key = depth, "", *pieces
+        if data is None:
+            self._remember(self._known_unnamed, key, children, count, len(rest))
+            return
+        self._remember(self._known_unnamed, key, children[1:], count - 1, len(rest))
+        self._remember(self._known_unnamed, (depth, data[1], *pieces), children, count, len(rest))
+
+    def _feed_ports(self, begin: int, end: int) -> None:
+        text, stack, known = self._text, self._stack, self._known_ports
+        position = begin
+        for found in _PORTS.finditer(text, begin, end):
+            start, closing = found.start(), f"</{found[1]}>"
+            stop = text.find(closing, start, end) + len(closing)
+            if start < position or stop < start:
+                continue
+            self._feed_whole(position, start)
+            position = stop
+            layer, group, before = stack[-1], text[start:stop], self._count
+            same = known.get(group) if layer.tag == "layer" else None
+            if same is not None:
+                layer.children.append(same[0])
+                self._count += same[1]
+                continue
+            children = len(layer.children)
+            self._feed_whole(start, stop)
+            is_whole = stack[-1] is layer and layer.tag == "layer" and len(layer.children) == children + 1
+            if is_whole and len(group) <= _LONGEST_KNOWN and len(known) < _MOST_KNOWN:
+                known[group] = layer.children[-1], self._count - before
+        self._feed_whole(position, end)
+
+    def _feed_edges(self, begin: int, end: int) -> None:
+        """Parse a stretch between layers, but for plain lists of edges in it."""
+        for found in _EDGES.finditer(self._text, begin, end):
+            self._feed_whole(begin, found.start())
+            begin = found.start()
+            if 1 < len(self._stack) < self._limits.depth - 1:
+                edges = Element("edges")
+                edges.ends = _EDGE.findall(self._text, *found.span())
+                self._stack[-1].children.append(edges)
+                self._count += 1 + len(edges.ends)
+                begin = found.end()
+        self._feed_whole(begin, end)
