@@ -160,14 +160,13 @@ def test_auto_prefers_in_a_fixed_order(dialects, installed, expected, monkeypatc
 
 def test_auto_hands_words_of_a_runtime_to_it(tmp_path):
     layers = [
-        parameter("y", "?,4,4,1", "u8"),
-        parameter("uv", "?,2,2,2", "u8"),
-        Layer("rgb", "opset8.NV12toRGB", {}, ["y", "uv"]),
+        parameter("x", "1,5,5", "f32"),
+        Layer("inverse", "opset14.Inverse", {"adjoint": "false"}, ["x"]),
     ]
-    loaded = gp.load(write_ir(tmp_path, layers, ["rgb"]))
-    inputs = {"y": np.full((1, 4, 4, 1), 128, np.uint8), "uv": np.full((1, 2, 2, 2), 128, np.uint8)}
-    assert [each.op for each in loaded.graph] == ["openvino.opset8.NV12toRGB"]
-    assert gp.run(loaded, inputs)["rgb"].shape == (1, 4, 4, 3)
+    loaded = gp.load(write_ir(tmp_path, layers, ["inverse"]))
+    inputs = {"x": 4 * np.eye(5, dtype=np.float32)[None]}
+    assert [each.op for each in loaded.graph] == ["openvino.opset14.Inverse"]
+    np.testing.assert_allclose(gp.run(loaded, inputs)["inverse"], np.eye(5, dtype=np.float32)[None] / 4, rtol=1e-6)
     with pytest.raises(DiagnosticError, match="RUN0003"):
         gp.run(loaded, inputs, backend="reference")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from graphport import api
+import graphport as gp
 from graphport.backends import inputs
 from graphport.backends.inputs import checked, free_sizes, made_up, made_up_otherwise
 from graphport.conversion.legalize import legalize
@@ -218,6 +218,19 @@ def test_other_axes_are_twice_the_least_length_that_is_accepted():
     assert sizes_of(proto) == {"N": 1, "H": 10, "W": 10}
 
 
+def test_lengths_that_weights_demand_are_found_one_by_one():
+    """Channels, and rows of what is flattened, of an input of which nothing is known but its rank."""
+    constants = {"w": np.ones((4, 3, 5, 5), np.float32), "v": np.ones((4, 7), np.float32)}
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("GlobalAveragePool", ["c"], ["p"]),
+        node("Flatten", ["p"], ["f"]),
+        node("MatMul", ["f", "v"], ["y"]),
+    ]
+    graph, _ = legalize(from_proto(model(nodes, [("x", ["N", "C", "H", "W"])], [("y", None)], constants)))
+    assert free_sizes(graph) == {"N": 1, "C": 3, "H": 10, "W": 10}
+
+
 def test_an_axis_that_admits_one_length_gets_it():
     constants = {"s": np.array([0, 16]), "w": np.ones((16, 2), np.float32)}
     nodes = [node("Reshape", ["x", "s"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
@@ -233,10 +246,9 @@ def test_bounds_of_symbols_are_kept():
 
 def test_an_axis_that_admits_no_length_is_told(monkeypatch):
     monkeypatch.setattr(inputs, "LONGEST", 8)
-    constants = {"w": np.ones((16, 2), np.float32)}
-    graph, _ = legalize(
-        from_proto(model([node("MatMul", ["x", "w"], ["y"])], [("x", [1, "H"])], [("y", None)], constants))
-    )
+    constants = {"v": np.ones((16, 2), np.float32), "w": np.ones((12, 2), np.float32)}
+    nodes = [node("MatMul", ["x", "v"], ["y"]), node("MatMul", ["x", "w"], ["z"])]
+    graph, _ = legalize(from_proto(model(nodes, [("x", [1, "H"])], [("y", None), ("z", None)], constants)))
     with pytest.raises(DiagnosticError) as caught:
         made_up(graph)
     (finding,) = caught.value.diagnostics
@@ -285,6 +297,6 @@ def test_sizes_that_bodies_take_come_next():
 
 
 def test_a_model_that_does_not_run_with_the_first_sizes_is_verified_with_others():
-    _, report = api.simplify(api.from_onnx(windowed()))
+    _, report = gp.simplify(gp.from_onnx(windowed()))
     assert report.skipped is None
     assert report.passed

@@ -73,3 +73,38 @@ def test_regions_between_entries(shape):
 def test_responses_are_normalized_in_any_rank(shape, axes):
     flags = {"alpha": 0.5, "beta": 0.75, "bias": 1.0, "size": 3}
     check_word("opset1.LRN", [reals(*shape), np.array(axes)], constants=(1,), tolerance=1e-4, **flags)
+
+
+def test_a_roll_along_axes_that_the_run_names():
+    check_word("opset7.Roll", [reals(3, 4, 2), np.array([2, 5, -1]), np.array([-1, 1, -1])])
+
+
+@pytest.mark.parametrize("mode", ["symmetric", "reflect", "edge"])
+def test_padding_with_fewer_entries_than_none(mode):
+    ends = np.array([-1, 0, 2]), np.array([1, -2, -1])
+    check_word("opset12.Pad", [reals(3, 4, 4), *ends], constants=(1, 2), pad_mode=mode)
+
+
+@pytest.mark.parametrize("fill_mode", ["zero", "lowest"])
+def test_rows_of_segments_that_are_not_asked_for(fill_mode):
+    operands = [reals(4, 3), np.array([0, 2, 2, 3]), np.array(3)]
+    check_word("opset16.SegmentMax", operands, constants=(1, 2), fill_mode=fill_mode)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_channels_are_shuffled_along_an_open_axis(axis):
+    check_word("opset1.ShuffleChannels", [reals(4, 6, 2)], axis=axis, group=2, symbolic=True)
+
+
+def test_a_choice_between_claims():
+    sides = [RANDOM.random((3, 4)) < 0.5 for _ in range(3)]
+    check_word("opset1.Select", sides)
+
+
+def test_attention_whose_heads_are_of_an_open_size():
+    check_word(
+        "opset13.ScaledDotProductAttention",
+        [reals(1, 2, 3, 4), reals(1, 2, 5, 4), reals(1, 2, 5, 3)],
+        symbolic=True,
+        tolerance=1e-5,
+    )

@@ -59,6 +59,11 @@ def is_installed(name: str) -> bool:
     return find_spec(BACKENDS[name].package) is not None
 
 
+def is_spoken(dialect: str) -> bool:
+    """Whether a backend that is there computes words of `dialect` that have no canonical form."""
+    return any(backend.speaks == dialect and is_installed(name) for name, backend in BACKENDS.items())
+
+
 def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session:
     """`graph` (canonical) ready to run; `auto` takes the first of `preferred` that loads it.
 

@@ -17,7 +17,7 @@ from graphport.ops.bind import bind
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
@@ -27,6 +27,12 @@ _NUMBERS = "biufcV"
 
 LONGEST = 4096
 """Longest free axis that is tried when inputs are made up."""
+
+_FEW, _LEAST_TRIES, _MOST_VISITS = 8, 256, 25_000
+"""Lengths that are tried before others are looked for, and then: so many, or more while that visits so few nodes."""
+
+_PROBE, _MOST_CANDIDATES, _MATRIX = 64, 16, 2
+"""A length that most layers take; how many lengths of weights are tried for one axis, and of which rank on."""
 
 _MOST_OPEN = 3
 _MOST_SIZES = 64
@@ -149,10 +155,11 @@ def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
     """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools; what has numbers of its own begins so.
 
     A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts, or
-    that length itself where twice as much is refused.
+    that length itself where twice as much is refused. Where none does for all, those that weights demand, of channels
+    for one, are found one by one before.
 
     Raises:
-        DiagnosticError: RUN0009 an input has unknown rank or is no tensor, or no length up to 4096 is accepted.
+        DiagnosticError: RUN0009 an input has unknown rank or is no tensor, or no length is accepted.
     """
     return _drawn(graph, free_sizes(graph), seed)
 
@@ -200,14 +207,75 @@ def free_sizes(graph: Graph) -> dict[str, int]:
     ones, free = _open(graph)
     if not free:
         return ones
-    for least in range(1, LONGEST + 1):
+    tries = min(LONGEST, max(_LEAST_TRIES, _MOST_VISITS // max(len(graph), 1)))
+    found = _least(graph, ones, free, range(1, min(_FEW, tries) + 1))
+    if found is None:
+        forced = _forced(graph, ones, free)
+        ones, free = ones | forced, {name: symbol for name, symbol in free.items() if name not in forced}
+        found = _least(graph, ones, free, range(1 if forced else _FEW + 1, tries + 1))
+    if found is not None:
+        return found
+    message = f"no length up to {tries} suits the axes {', '.join(free)}"
+    raise DiagnosticError(Diagnostic("RUN0009", message, None, "bind them with --input NAME=SHAPE"))
+
+
+def _least(
+    graph: Graph, ones: dict[str, int], free: dict[str, Symbolic], lengths: Iterable[int]
+) -> dict[str, int] | None:
+    """Twice the first of `lengths` that is accepted for all that is free, or that length where twice is not."""
+    for least in lengths:
         sizes = ones | {name: _clamped(least, symbol) for name, symbol in free.items()}
         if _is_accepted(graph, sizes):
             twice = ones | {name: _clamped(2 * least, symbol) for name, symbol in free.items()}
             # A layer that takes so many entries and no others accepts the least length alone.
             return twice if _is_accepted(graph, twice) else sizes
-    message = f"no length up to {LONGEST} suits the axes {', '.join(free)}"
-    raise DiagnosticError(Diagnostic("RUN0009", message, None, "bind them with --input NAME=SHAPE"))
+    return None
+
+
+def _forced(graph: Graph, ones: dict[str, int], free: dict[str, Symbolic]) -> dict[str, int]:
+    """Lengths of single axes that weights demand, channels for one: with them, more of the graph gets a shape."""
+    sizes = ones | {name: _clamped(_PROBE, symbol) for name, symbol in free.items()}
+    best = _reached(graph, sizes)
+    forced: dict[str, int] = {}
+    if best == _values(graph):
+        return forced
+    candidates = list(islice(_lengths_of_weights(graph), _MOST_CANDIDATES))
+    for name in islice(free, _MOST_OPEN * 2):
+        reached = {n: _reached(graph, sizes | {name: _clamped(n, free[name])}) for n in candidates}
+        length = max(reached, key=lambda n: reached[n], default=0)
+        if length and reached[length] > best:
+            best = reached[length]
+            forced[name] = sizes[name] = _clamped(length, free[name])
+    return forced
+
+
+def _values(graph: Graph) -> int:
+    return sum(len(node.results) for node in graph)
+
+
+def _reached(graph: Graph, sizes: dict[str, int]) -> int:
+    """How many results get a shape where one is refused; all, if none is."""
+    trial = rewrite.copy(graph)
+    bind(trial, dict(sizes))
+    inference = Inference()
+    inference.graph(trial)
+    if not any(finding.is_error for finding in inference.findings):
+        return _values(graph)
+    results = (value for node in trial for value in node.results)
+    return sum(isinstance(value.fact, TensorFact) and value.fact.is_static for value in results) - 1
+
+
+def _lengths_of_weights(graph: Graph) -> Iterator[int]:
+    """1, and the lengths of the axes of weights, in the order in which they are read."""
+    seen = {1}
+    yield 1
+    for node in graph:
+        for value in node.inputs:
+            shape = None if value is None or not value.is_constant or value.storage is None else value.storage.shape
+            for length in () if shape is None or len(shape) < _MATRIX else shape:
+                if length not in seen:
+                    seen.add(length)
+                    yield length
 
 
 def _open(graph: Graph) -> tuple[dict[str, int], dict[str, Symbolic]]:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.backends.blame import blamed, fault
-from graphport.conversion.dialects.openvino import STATE
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino import write
-from graphport.ir import rewrite
+from graphport.ir import rewrite, states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,8 +96,7 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
     said = rewrite.copy(graph)
     for value in said.inputs:
         # A variable that became an input is given and returned here like any other.
-        if value.has_notes:
-            value.notes.pop(STATE, None)
+        states.forget(value)
     if extra:
         made = dict.fromkeys(value for node in said for value in node.results)
         said.set_outputs([*made, *(value for value in said.outputs if value not in made)])

@@ -50,6 +50,7 @@ class Graph(Body):
         "_notes",
         "_outputs",
         "constants",
+        "may_have_bodies",
         "name",
         "opsets",
         "origin",
@@ -68,6 +69,8 @@ class Graph(Body):
         self._length = 0
         self._names = _Names(self)
         self._notes: Notes | None = None
+        # False as long as no node ever had one; walks need not look at all nodes then.
+        self.may_have_bodies = False
 
     @property
     def notes(self) -> Notes:
@@ -200,6 +203,7 @@ class Graph(Body):
 
     def share_names(self, body: Graph) -> None:
         """Make the names in `body` those of this graph, too; nodes do it with the bodies that they are given."""
+        self.may_have_bodies = True
         names, other = self._names, body._names
         if other is names:
             return
@@ -383,7 +387,8 @@ def walk(graph: Graph) -> Iterator[Graph]:
     while pending:
         current = pending.pop()
         yield current
-        pending += [body for node in current if node.has_bodies for body in node.bodies()][::-1]
+        if current.may_have_bodies:
+            pending += [body for node in current if node.has_bodies for body in node.bodies()][::-1]
 
 
 def _check_free(value: Value) -> None:

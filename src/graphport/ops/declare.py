@@ -116,6 +116,7 @@ class Page:
     domain: str = ""
     symbolic: bool = False
     moves_data: bool = False
+    moves_where: tuple[tuple[str, object], ...] = ()
     exactness: Exactness = "rounding"
     role: Role = "none"
     index_operands: tuple[str, ...] = ()
@@ -176,6 +177,7 @@ def op(
     domain: str = "",
     symbolic: bool = False,
     moves_data: bool = False,
+    moves_where: Sequence[tuple[str, object]] = (),
     exactness: Exactness = "rounding",
     role: Role = "none",
     index_operands: Sequence[str] = (),
@@ -193,6 +195,7 @@ def op(
         domain: ONNX's domain.
         symbolic: the function also computes with symbolic dims in object arrays.
         moves_data: results are operands' elements, some of them, elsewhere.
+        moves_where: defaults of attributes with all of which that is so, where it is not so with others.
         exactness: what a right implementation may differ by.
         role: how a quantizer treats it.
         index_operands: operands that are shapes, axes, positions or counts.
@@ -211,6 +214,7 @@ def op(
             domain=domain,
             symbolic=symbolic,
             moves_data=moves_data,
+            moves_where=tuple(moves_where),
             exactness=exactness,
             role=role,
             index_operands=tuple(index_operands),

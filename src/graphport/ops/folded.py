@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ _DEEPEST = 16
 class Computed(Storage):
     """Numbers of other storages after `function`, which is called when they are read."""
 
-    __slots__ = ("function", "sources")
+    __slots__ = ("depth", "function", "sources")
 
     def __init__(
         self, function: Callable[..., Any], sources: tuple[Storage, ...], dtype: DType, shape: tuple[int, ...]
@@ -29,6 +30,8 @@ class Computed(Storage):
         super().__init__(dtype, shape)
         self.function = function
         self.sources = sources
+        self.depth: int = 1 + _deepest(sources)
+        """How many such storages stand within each other."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
         found = self.function(*(source.numpy() for source in self.sources))
@@ -40,6 +43,24 @@ class Computed(Storage):
         yield from Bytes(little.view(np.uint8).data).chunks(0, self.nbytes, limit)
 
 
+class Widened(Computed):
+    """Floating numbers in a wider type than `source` stores them in, exactly; who can write that writes it instead."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Storage, dtype: DType) -> None:
+        super().__init__(partial(_as, dtype), (source,), dtype, source.shape)
+        self.source = source
+
+
+def _as(dtype: DType, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.astype(np.float32).astype(dtype.numpy)
+
+
+def _deepest(sources: Iterable[Storage]) -> int:
+    return max((source.depth for source in sources if isinstance(source, Computed)), default=0)
+
+
 def folded(value: Value, depth: int = 0) -> Storage | None:
     """The numbers of a constant, or of what is computed from constants alone; `None` of anything else."""
     if value.storage is not None and (value.is_constant or value.graph is None):
@@ -48,18 +69,22 @@ def folded(value: Value, depth: int = 0) -> Storage | None:
     if isinstance(fact, TensorFact) and fact.elements is not None and fact.dtype is not None:
         known = [n for n in fact.elements if isinstance(n, int)]
         if len(known) == len(fact.elements):
-            return storage_of(np.array(known).reshape(() if fact.shape == () else (-1,)), fact.dtype)
+            shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
+            return storage_of(np.array(known).reshape(shape if len(shape) == fact.rank else (-1,)), fact.dtype)
     if node is None or depth > _DEEPEST or node.dialect or any(True for _ in node.bodies()):
         return None
     if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.is_static:
         return None
-    if not node.inputs and node.word not in _MADE_OF_NOTHING:
+    page = registry.pages().get(node.word)
+    if page is None or page.is_random or (not node.inputs and node.word not in _MADE_OF_NOTHING):
         return None
     sources = [None if operand is None else folded(operand, depth + 1) for operand in node.inputs]
     if any(source is None and operand is not None for source, operand in zip(sources, node.inputs, strict=True)):
         return None
     shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
     present = tuple(source for source in sources if source is not None)
+    if _deepest(present) >= _DEEPEST:
+        return None
     meaning = _meaning(node, [source is not None for source in sources], value.index)
     return Computed(meaning, present, fact.dtype, shape)
 

@@ -12,50 +12,6 @@ DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
 X = np.array([[1, 2, 3, 4]], np.float32)
 
 
-def runs(model, count, **options):
-    """Outputs of as many runs, each given the state that the last one left."""
-    state, found = {}, []
-    for _ in range(count):
-        outputs = gp.run(model, {"x": X, **state}, **options)
-        found.append(next(iter(outputs.values())))
-        state = {name.removesuffix("_next"): array for name, array in outputs.items() if name.endswith("_next")}
-    return found
-
-
-@pytest.mark.parametrize("backend", ["onnxruntime", "reference", "openvino"])
-def test_variables_are_inputs_and_outputs(backend):
-    model = gp.load(DATA / "stateful.xml")
-    assert list(model.inputs) == ["x", "var1"]
-    np.testing.assert_array_equal(runs(model, 3, backend=backend), [X, 2 * X, 3 * X])
-
-
-def test_variables_come_back_as_such(tmp_path):
-    import openvino
-
-    gp.save(gp.load(DATA / "stateful.xml"), tmp_path / "model.xml")
-    request = openvino.Core().compile_model(str(tmp_path / "model.xml"), "CPU").create_infer_request()
-    found = [np.array(next(iter(request.infer([X]).values()))) for _ in range(3)]
-    np.testing.assert_array_equal(found, [X, 2 * X, 3 * X])
-    again = gp.load(tmp_path / "model.xml", raw=True)
-    assert {"opset6.ReadValue", "opset6.Assign"} <= {node.word for node in again.graph}
-
-
-def test_variable_without_start_begins_with_zeros(tmp_path):
-    said = {"variable_id": "v", "variable_type": "f32", "variable_shape": "1,4"}
-    layers = [
-        parameter("x", "1,4"),
-        Layer("s", "opset6.ReadValue", said),
-        Layer("y", "opset1.Add", {}, ["x", "s"]),
-        Layer("a", "opset6.Assign", {"variable_id": "v"}, ["y"]),
-    ]
-    path = write_ir(tmp_path, layers, ["y"])
-    text = path.read_text().replace(
-        '<port id="0" precision="UNSPECIFIED" />', '<port id="0" precision="FP32"><dim>1</dim><dim>4</dim></port>', 2
-    )
-    path.write_text(text)
-    np.testing.assert_array_equal(runs(gp.load(path), 2), [X, 2 * X])
-
-
 def compressed(folder, *, shift):
     """Weights of two groups of four, as compression writes them: integers, float16 scales, and a Convert at the end."""
     rng = np.random.default_rng(0)

@@ -7,9 +7,13 @@ import pytest
 
 from graphport.conversion.dialects.openvino_older import set_of
 from graphport.conversion.lift import lift
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
 from graphport.ops.activation import Gelu, HardSwish, LogSoftmax, Mish, Softmax, Softplus, Softsign, Swish
 from graphport.ops.arithmetic import Acosh, Asinh, Atanh, Round
+from graphport.ops.attention import Attention
 from graphport.ops.builder import Builder
 from graphport.ops.comparison import IsInf, IsNaN
 from graphport.ops.indexing import Gather, GatherND, ScatterElements, ScatterND, Slice
@@ -30,6 +34,7 @@ HALVES = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1.2], np.float32)
 ODD = np.array([1.0, np.nan, np.inf, -np.inf], np.float32)
 CHANNELS = np.array([0.5, 1.0, 2.0, 3.0], np.float32)
 INTS = np.array([0, -1], np.int64)
+HEADS = np.random.default_rng(5).normal(size=(1, 2, 4, 3)).astype(np.float32)
 
 # The page, its operands (the first is an input), its attributes, the oldest set that can say it.
 CASES = {
@@ -63,6 +68,8 @@ CASES = {
     "largest": (MaxPool, [PICTURE], {"kernel_shape": (2, 3), "strides": (2, 1)}, 1),
     "sizes": (Resize, [PICTURE, None, None, np.array([1, 4, 9, 3])], {"mode": "linear"}, 4),
     "scales": (Resize, [PICTURE, None, np.array([1, 1, 2.5, 0.5], np.float32)], {"mode": "linear"}, 4),
+    "attention": (Attention, [HEADS, HEADS * 2, HEADS - 1], {}, 1),
+    "attention of the past": (Attention, [HEADS, HEADS * 2, HEADS - 1], {"is_causal": 1}, 1),
     "batch": (BatchNormalization, [PICTURE, CHANNELS, CHANNELS, CHANNELS, CHANNELS], {}, 1),
     "groups": (GroupNormalization, [PICTURE, CHANNELS, CHANNELS], {"num_groups": 2}, 1),
     "mean and variance": (MeanVarianceNormalization, [PICTURE], {"axes": (0, 2, 3)}, 1),
@@ -120,3 +127,18 @@ def test_the_newest_words_are_used_where_they_may():
     words = [node.word for node in lifted("softmax", 8)[0]]
     assert words == ["opset8.SoftMax"]
     assert [re.sub(r"\..*", "", word) for word in (node.word for node in lifted("softmax", 7)[0])] == ["opset1"]
+
+
+@pytest.mark.parametrize("place", [2, 3])
+def test_a_resizing_of_open_extents_is_said_in_the_fourth_set(place):
+    graph = Graph("one")
+    builder = Builder(Inference(), graph)
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (1, 4, Symbol("H"), Symbol("W"))))
+    how = [None, None, builder.constant(np.array([1, 1, 2, 3], np.float32)), builder.constant([1, 4, 10, 9])]
+    operands = [operand if index in (0, place) else None for index, operand in enumerate(how)]
+    graph.add_output(builder(Resize, x, *operands[1 : place + 1], mode="linear"))
+    newest, older = (lift(graph, "openvino", newest=limit)[0] for limit in (None, 8))
+    assert "opset4.Interpolate" in {node.word for node in older}
+    picture = np.random.default_rng(6).normal(size=(1, 4, 5, 3)).astype(np.float32)
+    (expected,), (found,) = (numbers(said, {"x": picture}) for said in (newest, older))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -11,7 +11,7 @@ CODE = re.compile(r"NNEF0(?!7)\d{3}")
 
 def codes(folder: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for path in folder.glob("*.py"):
+    for path in folder.rglob("*.py"):
         if path.name != "test_codes.py":
             for code in CODE.findall(path.read_text(encoding="utf-8")):
                 found.setdefault(code, []).append(path.name)

@@ -15,7 +15,8 @@ import pytest
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.storage import FileStorage, storage_of
-from graphport.formats.nnef.container import FileLimits, Folder, Tar, Text, open_container, recognizes, write_container
+from graphport.formats.nnef.container import FileLimits, Folder, Tar, Text, open_container, write_container
+from graphport.formats.nnef.recognition import recognizes
 from graphport.formats.nnef.tensors import Payload, read_tensor, tensor_file
 
 TEXT = "version 1.0;\ngraph g(x) -> (y) { x = external(shape = [1]); y = relu(x); }\n"

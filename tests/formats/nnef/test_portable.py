@@ -20,6 +20,7 @@ CALLS = {
     "rsqrt": "y = rsqrt(exp(x))",
     "silu": "y = silu(x)",
     "gelu": "y = gelu(x)",
+    "elu": "y = elu(x, alpha = 0.7)",
     "selu": "y = selu(x, alpha = 1.5, lambda = 2.0)",
     "cast": "y = cast<scalar>(lt(x, 0.0))",
     "split": "[y, z] = split(x, axis = 1, ratios = [1, 3])",

@@ -6,7 +6,7 @@ import pytest
 
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.syntax import Edition
-from graphport.formats.nnef.validity import _RULES
+from graphport.formats.nnef.validity.table import RULES
 from tests.formats.nnef.documents import codes, evaluated, final, provisional
 
 SHAPES = {
@@ -259,13 +259,13 @@ def test_what_depends_on_open_extents_is_not_certainly_wrong():
 
 def test_rules_are_of_operations_that_exist():
     declared = {*standard(Edition.FINAL), *standard(Edition.PROVISIONAL)}
-    assert set(_RULES) <= declared
+    assert set(RULES) <= declared
 
 
 def test_rules_read_parameters_that_exist():
     for edition in Edition:
         for name, declaration in standard(edition).items():
             formals = {formal.name for formal in declaration.formals}
-            for rule in _RULES.get(name, ()):
+            for rule in RULES.get(name, ()):
                 wanted = [cell.cell_contents for cell in rule.__closure__ or () if isinstance(cell.cell_contents, str)]
                 assert {each for each in wanted if not each.startswith("NNEF")} <= formals, (edition, name)

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from graphport import api
+import graphport as gp
 from tests.models import model, node, typed
 
 ENCODER = {"keys_strings": ["a", "b"], "values_int64s": [5, 7], "default_int64": -1, "name": "encoder"}
@@ -55,8 +55,8 @@ def opaque(proto: onnx.ModelProto) -> list[tuple[str, str, dict[str, object]]]:
 def written(proto: onnx.ModelProto, tmp_path, verb: str) -> onnx.ModelProto:
     source, target = tmp_path / "source.onnx", tmp_path / "target.onnx"
     onnx.save(proto, source)
-    loaded = api.load(source, raw=verb == "raw")
-    api.save(getattr(api, verb)(loaded, verify=False)[0] if verb in ("simplify", "prepare") else loaded, target)
+    loaded = gp.load(source, raw=verb == "raw")
+    gp.save(getattr(gp, verb)(loaded, verify=False)[0] if verb in ("simplify", "prepare") else loaded, target)
     return onnx.load(target)
 
 

@@ -513,3 +513,21 @@ def test_numbers_are_little_endian_and_packed() -> None:
     found = to_proto(graph).graph.initializer[1]
     assert found.raw_data == b"\xe1\x03"
     assert numpy_helper.to_array(found).tolist() == [1, -2, 3]
+
+
+def test_nodes_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    graph = canonical()
+    add = next(iter(graph))
+    add.name = "layer"
+    value = add.output
+    for name in ("layer", "layer_1", "layer"):
+        node = Node("Neg", [value], [Value(graph.fresh("y"), value.fact)])
+        node.name = name
+        value = graph.append(node).output
+    graph.set_outputs([value])
+    write(graph, tmp_path / "net.onnx")
+    names = [node.name for node in onnx.load(tmp_path / "net.onnx").graph.node]
+    assert len(set(names)) == 4
+    assert names[0] == "layer"
+    assert names[2] == "layer_1"
+    run(tmp_path / "net.onnx", x=np.ones((1, 3), np.float32))

@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
+from graphport.conversion.lift import lift
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph
 from graphport.ops import registry
-from graphport.ops.arithmetic import Cast, CastLike, Mean, Mul, Pow, Round, Sum
+from graphport.ops.arithmetic import Abs, Cast, CastLike, Mean, Mul, Pow, Round, Sum
+from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.indexing import Gather
+from graphport.ops.infer import Inference
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
@@ -215,11 +220,6 @@ CASTS = [
 
 @pytest.mark.parametrize(("of", "to", "word"), CASTS)
 def test_saying_a_cast(of, to, word):
-    from graphport.conversion.lift import lift
-    from graphport.ir.graph import Graph
-    from graphport.ops.builder import Builder
-    from graphport.ops.infer import Inference
-
     for page in (Cast, CastLike):
         graph = Graph("one")
         x = graph.add_input("x", TensorFact(DType.of(np.dtype(of)), (2, 3)))
@@ -229,6 +229,26 @@ def test_saying_a_cast(of, to, word):
         said, findings = lift(graph, "nnef")
         assert [node.word for node in said if node.dialect] == ([] if word is None else [word])
         assert bool(findings) == (word is None)
+
+
+def test_a_narrower_integer_is_said_where_it_is_a_place_alone():
+    table, places = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([2, 0, 3])
+    graph = Graph("one")
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, table.shape))
+    at = graph.add_input("at", TensorFact(DType.INT64, places.shape))
+    b = Builder(Inference(), graph)
+    narrow = b(Cast, at, to=DType.INT32)
+    graph.add_output(b(Gather, x, narrow))
+    said, findings = lift(graph, "nnef")
+    assert not findings
+    assert [node.word for node in said] == ["copy", "gather"]
+    graph.add_output(b(Abs, narrow))
+    assert [finding.code for finding in lift(graph, "nnef")[1]] == ["LEG0002"]
+
+
+def test_remainders_cannot_be_said():
+    # By a quotient that is rounded down, 3 modulo 0.3 would be 0: single precision has 10 for 3 / 0.3.
+    assert there_and_back(PAGES["Mod"], [single(3), single(0.3)], fmod=1) is None
 
 
 def test_mean_of_one_is_itself():

@@ -173,3 +173,10 @@ def test_saying_what_has_attributes():
     bits = np.array([1, 200], np.uint8)
     for direction in ("LEFT", "RIGHT"):
         assert check_page(pages["BitShift"], [bits, np.array([1, 3], np.uint8)], direction=direction) is not None
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32", "uint8"])
+def test_shifted_bits_are_run(dtype):
+    x, by = np.array([[1, 9, 100], [77, 0, 3]], dtype), np.array([1, 3, 2], dtype)
+    for word in ("Left", "Right"):
+        check_word(f"opset15.Bitwise{word}Shift", [x, by])

@@ -51,3 +51,37 @@ def test_what_eight_bits_leave(dtype):
     scale, shift = np.array([[3.0]], np.float32), np.array([[0.5]], np.float32)
     check_word("opset13.FakeConvert", [x, scale], constants=(1,), destination_type=dtype)
     check_word("opset13.FakeConvert", [x, scale, shift], constants=(1, 2), destination_type=dtype)
+
+
+@pytest.mark.parametrize("order", ["RGB", "BGR"])
+def test_colours_become_brightness_and_chroma_and_colours_again(order):
+    # No plugin computes the word yet; what its own decoder makes of the planes are the colours that they came from.
+    colours = np.repeat(np.repeat(np.random.default_rng(3).integers(20, 230, (1, 2, 3, 3)), 2, 1), 2, 2)
+    x = colours.astype(np.float32)
+    planes = word_of_reals(f"opset17.{order}toNV12", x, 2, single_plane=False)
+    assert [plane.shape for plane in planes] == [(1, 4, 6, 1), (1, 2, 3, 2)]
+    check_word(f"opset8.NV12to{order}", planes, expected=[x], tolerance=0.02)
+    (whole,) = word_of_reals(f"opset17.{order}toNV12", x, 1)
+    np.testing.assert_array_equal(whole, np.concatenate([planes[0], planes[1].reshape(1, 2, 6, 1)], 1))
+
+
+def word_of_reals(word, x, outputs, **attributes):
+    shapes = [(1, 4, 6, 1), (1, 2, 3, 2)] if outputs == 2 else [(1, 6, 6, 1)]
+    anything = [np.zeros(shape, np.float32) for shape in shapes]
+    return check_word(word, [x], outputs=outputs, expected=anything, tolerance=1e9, **attributes)
+
+
+def test_bytes_stay_colours():
+    x = np.zeros((1, 2, 2, 3), np.uint8)
+    with pytest.raises(AssertionError, match="no document says how means of them are rounded"):
+        check_word("opset17.RGBtoNV12", [x], expected=[x])
+
+
+@pytest.mark.parametrize("word", ["I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR"])
+@pytest.mark.parametrize("is_single", [True, False])
+def test_pictures_of_open_size(word, is_single):
+    random = np.random.default_rng(4)
+    chroma = [(2, 2, 3, 1)] * 2 if word.startswith("I420") else [(2, 2, 3, 2)]
+    shapes = [(2, 6, 6, 1)] if is_single else [(2, 4, 6, 1), *chroma]
+    planes = [random.integers(0, 255, shape).astype(np.float32) for shape in shapes]
+    check_word(f"opset8.{word}", planes, symbolic=True, tolerance=1e-3)

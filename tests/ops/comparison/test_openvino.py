@@ -57,3 +57,10 @@ def test_saying_the_rest():
     assert check_page(IsNaN, [ODD]) is not None
     assert check_page(IsInf, [ODD]) is not None
     assert check_page(IsInf, [ODD], detect_negative=0) is not None
+
+
+@pytest.mark.parametrize("word", ["Less", "LessEqual", "Greater", "GreaterEqual"])
+def test_false_stands_before_true(word):
+    x, y = np.array([[False], [True]]), np.array([False, True])
+    check_word(f"opset1.{word}", [x, y])
+    check_word(f"opset1.{word}", [x, y], symbolic=True)

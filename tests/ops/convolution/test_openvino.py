@@ -5,6 +5,7 @@ import pytest
 
 import graphport as gp
 from graphport.ops.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
+from graphport.ops.reshape.columns import Col2Im
 from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.ops.openvino_oracle import check_page, check_word
 
@@ -189,3 +190,26 @@ def test_lists_have_an_entry_for_each_axis(kind, name, count, tmp_path):
 @pytest.mark.parametrize("kind", FILTERS)
 def test_an_empty_list_is_a_default(kind, tmp_path):
     assert not findings(tmp_path, kind, strides="", dilations="", pads_begin="", pads_end="")
+
+
+@pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower"])
+def test_computed_padding_of_a_window_with_gaps_at_run_time(auto_pad):
+    x, w = numbers(1, 2, 7, 8), numbers(3, 2, 2, 3)
+    flags = {"strides": (2, 1), "dilations": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "auto_pad": auto_pad}
+    check_word("opset1.Convolution", [x, w], constants=(1,), symbolic=True, tolerance=1e-4, **flags)
+
+
+def test_columns_of_sizes_that_a_run_tells():
+    x, image, block = numbers(2, 12, 9), np.array([4, 4]), np.array([2, 2])
+    plain = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
+    check_word("opset15.Col2Im", [x, image, block], **plain)
+    check_word("opset15.Col2Im", [x[0], image, block], constants=(1, 2), **plain)
+
+
+def test_columns_are_said():
+    operands = [numbers(2, 12, 9), np.array([4, 4]), np.array([2, 2])]
+    assert check_page(Col2Im, operands, constants=(1, 2)) == ["opset15.Col2Im"]
+    gaps = {"dilations": (2, 1), "pads": (1, 0, 0, 1), "strides": (1, 2)}
+    columns = numbers(1, 4, 3 * 2)
+    assert check_page(Col2Im, [columns, np.array([4, 3]), np.array([2, 2])], constants=(1, 2), **gaps)
+    assert check_page(Col2Im, [numbers(1, 4, 3), np.array([6]), np.array([4])], constants=(1, 2)) is None

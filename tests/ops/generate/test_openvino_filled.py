@@ -1,6 +1,7 @@
 """Filled tensors in OpenVINO."""
 
 import numpy as np
+import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops.generate import ConstantOfShape, EyeLike
@@ -25,3 +26,14 @@ def test_saying_filled_tensors():
     assert check_page(EyeLike, [x], k=-1, dtype=DType.INT32, symbolic=True) is not None
     assert check_page(ConstantOfShape, [whole(2, 3)], constants=(0,)) is not None
     assert check_page(ConstantOfShape, [whole(2, 3)], value=np.array([7], np.int32)) is not None
+
+
+@pytest.mark.parametrize("diagonal", [-2, 0, 3])
+def test_a_diagonal_at_run_time(diagonal):
+    operands = [np.array(3), np.array(4), np.array(diagonal), np.array([2])]
+    check_word("opset9.Eye", operands, constants=(0, 1, 3), output_type=DType.FLOAT32)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.FLOAT16], ids=str)
+def test_types_that_onnx_runtime_has_no_kernel_for(dtype):
+    check_word("opset9.Eye", [np.array(3), np.array(4), np.array(1)], constants=(0, 1, 2), output_type=dtype)

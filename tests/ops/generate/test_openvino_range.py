@@ -106,6 +106,15 @@ def test_integral_ranges_are_exact(tmp_path_factory, operands, output_type, is_c
         pytest.param(
             (2**63 - 1, -(2**63), -(2**62)), "int64", "int64", [2**63 - 1, 2**62 - 1, -1, -(2**62) - 1], id="and back"
         ),
+        pytest.param((-(2**63), 5, -1), "int64", "int64", [], id="the least number, backwards"),
+        pytest.param((5 - 2**63, -(2**63), -2), "int64", "int8", [5, 3, 1], id="down to the least number"),
+        pytest.param((0, 7, -(2**63)), "int64", "int64", [], id="the widest step, the wrong way"),
+        pytest.param((2**64 - 3, 2**64 - 1, 1), "uint64", "uint64", [2**64 - 3, 2**64 - 2], id="behind int64"),
+        pytest.param((2**64 - 3, 7, 2**40 + 1), "uint64", "int32", [], id="back from behind int64"),
+        pytest.param((7, 2**63 - 1, 2**63 + 5), "uint64", "uint64", [7], id="a step behind int64"),
+        pytest.param((5.5, -1e30, 1.0), "float64", "int32", [], id="an end before int64"),
+        pytest.param((5.5, -1e30, 1.0), "float64", "float32", [], id="an end that is far behind"),
+        pytest.param((1e30, 0.0, 0.5), "float64", "float64", [], id="a begin that is far ahead"),
     ],
 )
 def test_corners(numbers, dtype, output_type, expected, is_constant, backend, tmp_path):

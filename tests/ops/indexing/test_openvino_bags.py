@@ -70,3 +70,10 @@ def test_gather_tree():
     parents = RANDOM.integers(0, 3, (5, 2, 3)).astype(np.int32)
     operands = [steps, parents, np.array([5, 3], np.int32), np.array(4, np.int32)]
     check_word("opset1.GatherTree", operands, constants=(3,))
+
+
+@pytest.mark.parametrize("default", [-1, 2])
+def test_a_default_row_at_run_time(default):
+    table = np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32)
+    operands = [table, np.array([0, 3]), np.array([0, 0, 1]), np.array(default)]
+    check_word("opset3.EmbeddingBagOffsetsSum", operands, tolerance=1e-5)

@@ -70,3 +70,23 @@ def test_inverse(n):
 def test_matmul_of_narrow_integers():
     x, y = RANDOM.integers(-3, 4, (2, 3)).astype(np.int8), RANDOM.integers(-3, 4, (3, 2)).astype(np.int8)
     check_word("opset1.MatMul", [x, y], expected=[x @ y])
+
+
+@pytest.mark.parametrize("offsets", [[2, 5], [0, 5], [3, 3], [1, 4]])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_each_group_has_its_own_matrix(offsets, symbolic):
+    # No plugin computes the word yet; its header says what it is.
+    random = np.random.default_rng(8)
+    x, weights = random.normal(size=(5, 3)).astype(np.float32), random.normal(size=(2, 4, 3)).astype(np.float32)
+    expected = np.zeros((5, 4), np.float32)
+    for group, (start, end) in enumerate(zip([0, *offsets], offsets, strict=False)):
+        expected[start:end] = x[start:end] @ weights[group].T
+    operands = [x, weights, np.array(offsets, np.int32)]
+    constants = (1,) if symbolic else ()
+    check_word("opset17.GroupedMatMul", operands, expected=[expected], constants=constants, symbolic=symbolic)
+
+
+def test_groups_of_one_size_are_a_batch():
+    random = np.random.default_rng(9)
+    x, weights = random.normal(size=(2, 5, 3)).astype(np.float32), random.normal(size=(2, 4, 3)).astype(np.float32)
+    check_word("opset17.GroupedMatMul", [x, weights], expected=[x @ weights.transpose(0, 2, 1)])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from graphport.ops.declare import ShapeError
-from tests.ops.oracle import compare, run_word
+from graphport.ops.quantization import DequantizeLinear
+from tests.ops.oracle import compare, run_word, there_and_back
 
 
 def random(*shape, seed=0):
@@ -79,3 +80,12 @@ def test_powers_of_two_of_the_provisional_edition():
 def test_bits_are_counted():
     with pytest.raises(ShapeError, match="bits is 0"):
         run_word("nnef", "linear_quantize", [random(2), random(2), random(2)], bits=0)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_weights_in_blocks_are_the_numbers_that_they_stand_for(dtype):
+    codes = np.arange(64).reshape(4, 16).astype(dtype)
+    scales, points = np.abs(random(4, 2)) + 1, np.arange(8).reshape(4, 2).astype(dtype)
+    settings: dict[str, Any] = {"axis": 1, "block_size": 8}
+    assert there_and_back(DequantizeLinear, [codes, scales, points], constants=(0, 1, 2), **settings) == ["copy"]
+    assert there_and_back(DequantizeLinear, [codes, scales, points], constants=(1, 2), **settings) is None

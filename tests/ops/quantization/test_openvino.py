@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 
 from graphport.conversion.legalize import legalize
+from graphport.conversion.lift import lift
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.arithmetic import Cast
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.ops.matmul import MatMul
 from graphport.ops.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
+from graphport.ops.reshape import Transpose
 from tests.ops.openvino_oracle import check_page, check_word, completed
 
 FAKE = "opset1.FakeQuantize"
@@ -83,6 +89,24 @@ def test_dequantize_has_scales_for_each_block():
     x = np.arange(32, dtype=np.int8).reshape(2, 16)
     scale = np.linspace(0.1, 0.8, 8, dtype=np.float32).reshape(2, 4)
     assert check_page(DequantizeLinear, [x, scale, np.ones((2, 4), np.int8)], constants=(0, 1, 2), axis=1, block_size=4)
+
+
+def test_nothing_stands_between_stored_codes_and_their_conversion():
+    """Where a Reshape stood there, the runtime would make real numbers of the weights when it loads them."""
+    graph = Graph("one")
+    builder = Builder(Inference(), graph)
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (3, 16)))
+    codes, points = np.arange(128, dtype=np.uint8).reshape(8, 16) % 16, np.full((8, 2), 7, np.uint8)
+    stored = [builder.constant(storage_of(each, DType.UINT4)) for each in (codes, points)]
+    scale = builder(Cast, builder.constant(np.ones((8, 2), np.float16)), to=DType.FLOAT32)
+    weights = builder(DequantizeLinear, stored[0], scale, stored[1], axis=1, block_size=8)
+    graph.add_output(builder(MatMul, x, builder(Transpose, weights, perm=(1, 0))))
+    said, findings = lift(graph, "openvino")
+    assert not findings
+    converts = [node for node in said if node.word == "opset1.Convert"]
+    assert all(node.operands[0].is_constant for node in converts)
+    assert {node.operands[0].fact.shape for node in converts} == {(8, 2, 8), (8, 2, 1)}
+    assert "opset1.Reshape" in {node.word for node in said}
 
 
 def test_blocks_that_do_not_tile_are_refused():

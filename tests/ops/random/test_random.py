@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.api import Model
+from graphport import Model
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact

@@ -7,7 +7,7 @@ import pytest
 
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.reduction import ArgMax, ReduceLogSumExp, ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from graphport.ops.reduction import ArgMax, CumSum, ReduceLogSumExp, ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
@@ -102,7 +102,35 @@ def test_saying_logical_extremes():
 
 def test_axes_that_are_computed_cannot_be_said():
     assert there_and_back(ReduceSum, [X, np.array([1])]) is None
-    assert there_and_back(ReduceProd, [X, np.array([1])], constants=(1,)) is None
+    assert there_and_back(ReduceProd, [X, np.array([1])]) is None
+    assert there_and_back(CumSum, [X, np.array(1)]) is None
+
+
+@pytest.mark.parametrize("axes", [(1,), (0, -1), ()])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("length", [1, 2, 3, 7])
+def test_products_are_made_of_halves(length, axes, keepdims):
+    x = np.random.default_rng(length).normal(size=(2, length, 4)).astype(np.float32)
+    found = there_and_back(ReduceProd, [x, np.array(axes, np.int64)], constants=(1,), keepdims=keepdims, tolerance=1e-5)
+    assert found is not None
+    assert found.count("mul") <= 8
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("length", [1, 2, 5, 8])
+def test_running_sums_are_made_by_doubling(length, exclusive, reverse):
+    x = np.random.default_rng(length).normal(size=(2, length, 3)).astype(np.float32)
+    settings = {"exclusive": exclusive, "reverse": reverse, "constants": (1,), "tolerance": 1e-5}
+    assert there_and_back(CumSum, [x, np.array(1)], **settings)
+    # What follows an infinite entry is infinite, what stands before it is not.
+    x[0, length // 2, 0] = np.inf
+    assert there_and_back(CumSum, [x, np.array(-2)], **settings)
+
+
+def test_integers_have_no_products_there():
+    assert there_and_back(ReduceProd, [L.astype(np.int64), np.array([1])], constants=(1,)) is None
+    assert there_and_back(CumSum, [L.astype(np.int64), np.array(1)], constants=(1,)) is None
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])

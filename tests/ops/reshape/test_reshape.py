@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphport.core.dims import Symbol
+from graphport.core.dims import Symbol, evaluate
 from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 from graphport.ops import registry
@@ -28,6 +28,7 @@ from graphport.ops.reshape import (
     Tile,
     Transpose,
     Unsqueeze,
+    reshaped,
 )
 from tests.ops.facts import f32, fact_of, ints, refuse
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_word
@@ -90,6 +91,18 @@ def test_reshape_with_dims():
     assert fact_of(Reshape, unknown, ints(2, 3)).shape == (2, 3)
     assert fact_of(Reshape, unknown, ints(-1, 3)).shape[1] == 3
     assert fact_of(Reshape, unknown, ints(N, 0)).shape[0] == N
+
+
+def test_reshape_whose_entry_may_be_zero_says_what_is_copied_then():
+    n, height, width, other = (Symbol(name) for name in ("N", "H", "W", "K"))
+    kept = reshaped((n, 3 * other), (n, other, -1), copies_zero=True)
+    assert kept == (n, other, 3)
+    merged = reshaped((n, height, width), (n, height * width), copies_zero=True)
+    assert [evaluate(dim, {"N": 2, "H": 3, "W": 4}) for dim in merged] == [2, 12]
+    # [0, 0] copies the height: 0 * 3 elements are as many as 0 * 3 * 0.
+    assert [evaluate(dim, {"N": 0, "H": 3, "W": 0}) for dim in merged] == [0, 3]
+    assert reshaped((4, height, width), (4, height * width), copies_zero=True) == (4, height * width)
+    assert reshaped((n, height, width), (n, height * width), copies_zero=False) == (n, height * width)
 
 
 def test_reshape_of_a_vector_keeps_its_elements():

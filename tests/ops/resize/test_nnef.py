@@ -1,4 +1,4 @@
-"""Resizing by whole factors in NNEF."""
+"""Resizing in NNEF: words for whole factors, picks and products for others."""
 
 from typing import Any
 
@@ -76,15 +76,15 @@ SCALES = np.array([1, 1, 2, 3], np.float32)
         ({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, ["nearest_upsample"]),
         ({}, ["nearest_upsample"]),
         ({"coordinate_transformation_mode": "pytorch_half_pixel"}, ["nearest_upsample"]),
-        ({"nearest_mode": "floor"}, None),
-        ({"coordinate_transformation_mode": "align_corners"}, None),
+        ({"nearest_mode": "floor"}, ["gather", "gather"]),
+        ({"coordinate_transformation_mode": "align_corners"}, ["gather", "gather"]),
         ({"mode": "linear"}, ["multilinear_upsample"]),
         ({"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"}, ["multilinear_upsample"]),
         ({"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, ["multilinear_upsample"]),
         ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, ["multilinear_upsample"]),
         ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, ["multilinear_upsample"]),
-        ({"mode": "cubic"}, None),
-        ({"mode": "linear", "antialias": 1}, None),
+        ({"mode": "cubic"}, ["matmul", "matmul"]),
+        ({"mode": "linear", "antialias": 1}, ["matmul", "matmul"]),
     ],
 )
 def test_saying_a_resizing_keeps_its_meaning(attributes, words):
@@ -98,11 +98,38 @@ def test_whole_divisors_of_the_extents_are_said():
     down: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     scales = np.array([1, 1, 0.5, 0.25], np.float32)
     assert there_and_back(Resize, [random(1, 2, 4, 8), None, scales], constants=(2,), **down) == ["nearest_downsample"]
-    assert there_and_back(Resize, [random(1, 2, 5, 8), None, scales], constants=(2,), **down) is None
+    uneven = there_and_back(Resize, [random(1, 2, 5, 8), None, scales], constants=(2,), **down)
+    assert uneven == ["gather", "gather"]
 
 
-def test_other_factors_are_not_said():
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"mode": "nearest"}, id="nearest"),
+        pytest.param({"mode": "nearest", "nearest_mode": "ceil"}, id="nearest above"),
+        pytest.param({"mode": "linear"}, id="linear"),
+        pytest.param({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, id="corners"),
+        pytest.param({"mode": "linear", "antialias": 1}, id="antialias"),
+        pytest.param({"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}, id="cubic"),
+        pytest.param({"mode": "linear", "keep_aspect_ratio_policy": "not_larger"}, id="ratio kept"),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(2, 2, 7, 9), (2, 2, 3, 2), (3, 1, 5, 6)])
+def test_other_factors_are_picks_or_products_along_each_axis(settings, sizes):
+    x = random(2, 2, 5, 6)
+    words = there_and_back(Resize, [x, None, None, np.array(sizes)], constants=(3,), tolerance=1e-5, **settings)
+    assert words is not None
+    assert set(words) <= {"gather", "matmul", "transpose", "copy", "unsqueeze"}
+    scales = np.array([1, 1, 1.3, 0.6], np.float32)
+    if "keep_aspect_ratio_policy" not in settings:
+        assert there_and_back(Resize, [x, None, scales], constants=(2,), tolerance=1e-5, **settings)
+
+
+def test_what_only_a_run_tells_and_crops_are_not_said():
     x = random(1, 2, 4, 4)
-    assert there_and_back(Resize, [x, None, np.array([1, 1, 1.5, 2], np.float32)], constants=(2,)) is None
-    assert there_and_back(Resize, [x, None, np.array([1, 2, 1, 2], np.float32)], constants=(2,)) is None
     assert there_and_back(Resize, [x, None, SCALES]) is None
+    scales = np.array([1, 1, 1.5, 2], np.float32)
+    assert there_and_back(Resize, [x, None, scales], constants=(2,), symbolic=True) is None
+    crop: dict[str, Any] = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    operands = [x, np.array([0, 0, 0, 0, 1, 1, 1, 1], np.float32), scales]
+    assert there_and_back(Resize, operands, constants=(1, 2), **crop) is None

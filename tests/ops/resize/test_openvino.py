@@ -141,3 +141,12 @@ def test_saying_affine_grids(corners):
     theta = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
     said = check_page(AffineGrid, [theta, whole(2, 3, 4, 5, 2)], constants=(1,), tolerance=1e-5, align_corners=corners)
     assert said is not None
+
+
+@pytest.mark.parametrize("mode", ["bilinear_pillow", "bicubic_pillow"])
+@pytest.mark.parametrize("scales", [(2.0, 0.7), (0.5, 1.3)])
+def test_pillow_knows_sizes_whatever_scales_led_to_them(mode, scales):
+    x = np.random.default_rng(6).normal(size=(1, 2, 5, 4)).astype(np.float32)
+    flags = {"shape_calculation_mode": "scales", "coordinate_transformation_mode": "half_pixel", "mode": mode}
+    operands = [x, np.array(scales, np.float32), np.array([2, 3])]
+    check_word("opset11.Interpolate", operands, constants=(1, 2), tolerance=1e-4, **flags)

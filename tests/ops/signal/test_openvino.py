@@ -88,3 +88,28 @@ def test_saying_a_window(page, periodic):
     assert check_page(page, [np.array(10)], tolerance=1e-5, periodic=periodic) is not None
     said = check_page(page, [np.array(10)], constants=(0,), periodic=periodic, output_datatype=DType.FLOAT16)
     assert said is not None
+
+
+@pytest.mark.parametrize("word", ["opset7.DFT", "opset7.IDFT"])
+@pytest.mark.parametrize("lengths", [[5, -1], [2, 3]])
+def test_lengths_of_a_transform_at_run_time(word, lengths):
+    x = np.random.default_rng(4).normal(size=(3, 4, 2)).astype(np.float32)
+    operands = [x, np.array([0, 1]), np.array(lengths)]
+    check_word(word, operands, constants=(1,), symbolic=True, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("lengths", [[], [5], [8], [4]])
+def test_half_a_spectrum_of_any_extent(lengths):
+    x = np.random.default_rng(5).normal(size=(2, 4, 2)).astype(np.float32)
+    operands = [x, np.array([1]), *([np.array(lengths)] if lengths else [])]
+    # For a longer signal OpenVINO's plugin takes numbers of the next spectrum.
+    expected = [np.fft.irfft(x[..., 0] + 1j * x[..., 1], n=lengths[0] if lengths else None).astype(np.float32)]
+    check_word("opset9.IRDFT", operands, constants=(1, 2), symbolic=True, tolerance=1e-4, expected=expected)
+
+
+@pytest.mark.parametrize("inverse", [0, 1])
+def test_a_transform_of_numbers_of_open_parts(inverse):
+    x = np.random.default_rng(6).normal(size=(2, 4, 2)).astype(np.float32)
+    for given in (x, x[..., :1]):
+        operands = [given, None, np.array(1)]
+        check_page(DFT, operands, constants=(2,), symbolic=True, tolerance=1e-4, inverse=inverse)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphport.conversion import quantization_file
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.original import original_of
 from graphport.formats.nnef.primitives import restore
-from graphport.ir import rewrite
+from graphport.ir import rewrite, states
 from graphport.ir.graph import Node, Value
+from graphport.ops import registry
+from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
-STATE = "state"
-"""The note of an input that is a variable of the document: the `State` that it begins a run with."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a variable becomes: the output of that name, which the document returns or not."""
-
-    output: str
-    is_returned: bool
+_MOST_FOLDED = 1 << 20
+"""Entries of a constant that is computed."""
 
 
 def before(graph: Graph) -> None:
@@ -37,14 +30,37 @@ def before(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Make notes of tensors of the nodes that quantize them."""
+    """Make notes of tensors of the nodes that quantize them; compute what is known of integers."""
     quantization_file.note(graph)
+    _fold_integers(graph)
 
 
 def after_lifting(graph: Graph) -> None:
     """Make inputs that came from variables such again, which are updated; note quantizations of what was reshaped."""
     _hide_states(graph)
     quantization_file.note_moved(graph)
+
+
+def _fold_integers(graph: Graph) -> None:
+    """Make constants of integers and truths that are computed of constants alone: NNEF computes real numbers."""
+    for node in graph:
+        page = None if node.dialect else registry.pages().get(node.word)
+        if page is None or any(value.is_output for value in node.results) or all(map(_is_real, node.results)):
+            continue
+        storages = [folded(value) for value in node.results]
+        known = [storage for storage in storages if storage is not None and storage.count <= _MOST_FOLDED]
+        if len(known) < len(storages):
+            continue
+        for value, storage in zip(node.results, known, strict=True):
+            constant = graph.add_constant(graph.fresh(value.name), TensorFact.of(storage), storage, origin=value.origin)
+            rewrite.swap_names(value, constant)
+            value.replace_uses(constant)
+        graph.remove(node)
+
+
+def _is_real(value: Value) -> bool:
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return dtype is None or dtype.is_floating
 
 
 def _expose_states(graph: Graph) -> None:
@@ -64,19 +80,16 @@ def _expose_states(graph: Graph) -> None:
         copy.take_outputs(node)
         graph.remove(node)
         state = _moved(graph, variable, to_input=True)
-        state.notes[STATE] = State(result.name, result.is_output)
+        states.mark(state, states.State(result.name, state.name, result.is_output))
         if not result.is_output:
             graph.add_output(result)
 
 
 def _hide_states(graph: Graph) -> None:
-    outputs = {value.name: value for value in graph.outputs}
-    for state in graph.inputs:
-        kept = state.notes.get(STATE) if state.has_notes else None
-        result = outputs.get(kept.output) if isinstance(kept, State) else None
-        if not isinstance(kept, State) or result is None or result.producer is None:
+    for state, result, kept in states.kept(graph):
+        if result.producer is None or state.storage is None:
             continue
-        del state.notes[STATE]
+        states.forget(state)
         variable = _moved(graph, state, to_input=False)
         updated = Value(graph.fresh(result.name), result.fact)
         graph.append(Node("update", [variable, result], [updated], dialect="nnef"))

@@ -8,41 +8,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.conversion.dialects.openvino_older import rule as older
+from graphport.conversion.dialects.openvino_states import ASSIGN, expose_states, hide_states, is_word, put_first
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.formats.openvino import MEANS, result_names
+from graphport.formats.openvino.notes import DECOMPRESSION
 from graphport.ir.graph import Node, Value
+from graphport.ops.folded import Widened
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph
 
-__all__ = ["STATE", "State", "after_lifting", "before", "before_lifting", "older"]
+__all__ = ["after_lifting", "before", "before_lifting", "older"]
 
-STATE = "openvino_state"
-"""The note of an input that is a variable of the model: the `State` that it begins a run with."""
-
-_READ, _ASSIGN = ("opset3.ReadValue", "opset6.ReadValue"), ("opset3.Assign", "opset6.Assign")
 _MOST_CHANNELS = 1024
 """Scales of one tensor that are looked at."""
-_MOST_ZEROS = 1 << 24
-"""Elements of a variable that begins with zeros, which nobody has to write down."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """A variable that became an input, and the output that is its value in the next run."""
-
-    variable: str
-    output: str
 
 
 def before(graph: Graph) -> None:
     """Make variables inputs and outputs, and let every output be a value of its own."""
     _drop_dead(graph)
     _subtract_means(graph)
-    _expose_states(graph)
+    expose_states(graph)
     _name_dequantization(graph)
     _widen_decompression(graph)
     _part_outputs(graph)
@@ -56,8 +45,36 @@ def before_lifting(graph: Graph) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Make inputs that came from variables such again."""
-    _hide_states(graph)
+    """Make inputs that came from variables such again; mark weights of half precision, which readers then keep."""
+    hide_states(graph)
+    _store_narrowly(graph)
+    for node in graph:
+        if _converts(node, DType.FLOAT32) and _is_half(node.operand(0)):
+            node.notes[DECOMPRESSION] = True
+
+
+def _store_narrowly(graph: Graph) -> None:
+    """Convert what is stored in fewer bits than ONNX's runtimes take where it is read, as the file had it."""
+    for value in list(graph.constants):
+        storage = value.storage
+        if not isinstance(storage, Widened):
+            continue
+        wide = Value(graph.fresh(value.name), value.fact, origin=value.origin)
+        value.replace_uses(wide)
+        stored = graph.add_constant(f"{value.name}_stored", TensorFact.of(storage.source), storage.source)
+        type = {"destination_type": storage.dtype}
+        put_first(graph, Node("opset1.Convert", [stored], [wide], type, dialect="openvino", origin=value.origin))
+        graph.remove_constant(value)
+
+
+def _is_half(value: Value | None) -> bool:
+    storage = None if value is None or not value.is_constant else value.storage
+    return storage is not None and storage.dtype in _HALVES and storage.count >= _FEWEST
+
+
+_HALVES = frozenset((DType.FLOAT16, DType.BFLOAT16))
+_FEWEST = 16
+"""Elements of a constant whose Convert is marked; shorter ones are folded at once by every reader."""
 
 
 def _subtract_means(graph: Graph) -> None:
@@ -69,13 +86,13 @@ def _subtract_means(graph: Graph) -> None:
         centred = Value(graph.fresh(f"{value.name}_centred"), value.fact)
         value.replace_uses(centred)
         constant = graph.add_constant(f"{value.name}_mean", TensorFact.of(means), means)
-        _put_first(graph, Node("opset1.Subtract", [value, constant], [centred], dialect="openvino"))
+        put_first(graph, Node("opset1.Subtract", [value, constant], [centred], dialect="openvino"))
 
 
 def _drop_dead(graph: Graph) -> None:
     """Remove layers that no output and no variable needs: the runtime does not even look at them."""
     for node in reversed(graph):
-        if not any(value.uses or value.is_output for value in node.results) and not _is(node, _ASSIGN):
+        if not any(value.uses or value.is_output for value in node.results) and not is_word(node, ASSIGN):
             graph.remove(node)
 
 
@@ -93,96 +110,6 @@ def _part_outputs(graph: Graph) -> None:
             graph.append(Node("Identity", [value], [copy]))
             graph.set_output(index, copy)
         seen.add(value)
-
-
-def _expose_states(graph: Graph) -> None:
-    """Let every run be given the variables that it updates, and return what they are in the next one.
-
-    Before  s = ReadValue(start, variable_id='v');  t = f(s, x);  Assign(t, variable_id='v')
-    After   v is an input, by default the numbers of `start`;  t = f(v, x);  v_next = Identity(t);  v_next is an output
-
-    A variable without start, or whose start is computed, begins with zeros where its shape is known.
-    """
-    updates = {str(node.attributes.get("variable_id")): node for node in graph if _is(node, _ASSIGN)}
-    for node in [node for node in graph if _is(node, _READ)]:
-        variable = str(node.attributes.get("variable_id"))
-        update = updates.pop(variable, None)
-        source = None if update is None else update.operand(0)
-        if update is None or source is None or not node.outputs:
-            continue
-        state = graph.adopt_input(Value(graph.fresh(variable), _declared(node), origin=node.origin))
-        state.storage = _start(node, state)
-        result = Value(graph.fresh(f"{variable}_next"), source.fact)
-        graph.insert_before(update, Node("Identity", [source], [result], origin=update.origin))
-        state.notes[STATE] = State(variable, result.name)
-        node.output.replace_uses(state)
-        for old in update.results:
-            old.replace_uses(source)
-        graph.remove(update)
-        graph.remove(node)
-        graph.add_output(result)
-
-
-def _is(node: Node, words: tuple[str, ...]) -> bool:
-    return node.dialect == "openvino" and node.word in words
-
-
-def _declared(node: Node) -> TensorFact:
-    fact = node.output.fact
-    start = node.operand(0)
-    if start is not None and isinstance(start.fact, TensorFact) and start.fact.shape is not None:
-        fact = start.fact
-    return TensorFact(fact.dtype, fact.shape) if isinstance(fact, TensorFact) else TensorFact(None, None)
-
-
-def _start(node: Node, state: Value) -> Storage | None:
-    """The numbers that the variable begins with, as far as they are known before a run."""
-    start, fact = node.operand(0), state.fact
-    if start is not None:
-        return start.storage if start.is_constant else None
-    if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.is_static:
-        return None
-    shape = tuple(dim for dim in fact.shape or () if isinstance(dim, int))
-    if int(np.prod(shape, dtype=object)) > _MOST_ZEROS:
-        return None
-    return ArrayStorage(np.zeros(shape, fact.dtype.numpy), fact.dtype)
-
-
-def _hide_states(graph: Graph) -> None:
-    """Read variables where they were inputs, and assign what was returned for the next run."""
-    outputs = {value.name: value for value in graph.outputs}
-    for state in graph.inputs:
-        kept = state.notes.get(STATE) if state.has_notes else None
-        result = outputs.get(kept.output) if isinstance(kept, State) else None
-        if not isinstance(kept, State) or result is None:
-            continue
-        fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
-        attributes = {"variable_id": kept.variable, "variable_type": fact.dtype, "variable_shape": _shape(fact)}
-        read = Value(graph.fresh(state.name), TensorFact(fact.dtype, fact.shape))
-        start: list[Value] = []
-        if state.storage is not None:
-            start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(state.storage), state.storage)]
-        node = Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin)
-        _put_first(graph, node)
-        state.replace_uses(read)
-        graph.remove_input(state)
-        assigned = Value(graph.fresh(result.name), result.fact)
-        update = Node("opset6.Assign", [result], [assigned], {"variable_id": kept.variable}, dialect="openvino")
-        graph.append(update)
-        graph.set_outputs([value for value in graph.outputs if value is not result])
-
-
-def _put_first(graph: Graph, node: Node) -> None:
-    if graph.first is None:
-        graph.append(node)
-    else:
-        graph.insert_before(graph.first, node)
-
-
-def _shape(fact: TensorFact) -> str:
-    if fact.shape is None:
-        return "..."
-    return ",".join(str(dim) if isinstance(dim, int) else "?" for dim in fact.shape)
 
 
 _DECOMPRESSION = frozenset({"opset1.Subtract", "opset1.Multiply", "opset1.Reshape", "opset1.Transpose"})
@@ -205,7 +132,7 @@ def _widen_decompression(graph: Graph) -> None:
             continue
         for inner in chain[:-1]:
             _widen(graph, inner)
-        if all(_is(user, ("opset1.MatMul",)) for user in node.output.users):
+        if all(is_word(user, ("opset1.MatMul",)) for user in node.output.users):
             _widen(graph, chain[-1])
         else:
             _widen_behind(graph, chain[-1])
@@ -232,7 +159,7 @@ def _name_dequantization(graph: Graph) -> None:
     Leaves alone: scales that do not lie along one axis or in blocks of the last one, zero points of other types.
     """
     for node in list(graph):
-        if _is(node, ("opset1.Multiply",)) and node.graph is graph:
+        if is_word(node, ("opset1.Multiply",)) and node.graph is graph:
             found = _Compressed.of(node)
             if found is not None:
                 found.replace(graph)
@@ -256,7 +183,7 @@ class _Compressed:
             return None
         zero = None
         maker = steps.producer
-        if maker is not None and _is(maker, ("opset1.Subtract",)) and _is_lone(steps):
+        if maker is not None and is_word(maker, ("opset1.Subtract",)) and _is_lone(steps):
             zero = _converted(maker.operand(1))
             steps = maker.operand(0)
             if zero is None:
@@ -269,7 +196,7 @@ class _Compressed:
             return None
         last, shape = multiply, None
         following = _only_user(multiply)
-        if following is not None and _is(following, ("opset1.Reshape",)):
+        if following is not None and is_word(following, ("opset1.Reshape",)):
             shape = _static_shape(following)
             last = following if shape is not None else multiply
         following = _only_user(last)
@@ -322,7 +249,7 @@ class _Compressed:
 def _converted(value: Value | None) -> Value | None:
     """The constant that a value is, or is converted from."""
     maker = None if value is None else value.producer
-    if maker is not None and _is(maker, ("opset1.Convert",)):
+    if maker is not None and is_word(maker, ("opset1.Convert",)):
         value = maker.operand(0)
     return value if value is not None and value.is_constant and value.storage is not None else None
 
@@ -364,7 +291,7 @@ def _wide(graph: Graph, scale: Value, before_: Node) -> Value:
 
 
 def _converts(node: Node, dtype: DType) -> bool:
-    return _is(node, ("opset1.Convert",)) and node.attributes.get("destination_type") is dtype
+    return is_word(node, ("opset1.Convert",)) and node.attributes.get("destination_type") is dtype
 
 
 def _chain(node: Node) -> list[Node]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.ops.attention.openvino import attended
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.inner import say, says
 from graphport.ops.operands import dtype_of, integers, reals, sizes, vector
@@ -118,22 +119,27 @@ def _top(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _resized(b: Builder, node: Node) -> tuple[Value, ...]:
-    x, operand, axes = _x(node), _x(node, 1), integers(node.operand(2))
-    _only(axes is not None, "axes of a resizing that are not constant")
-    dims = sizes([b.dims(x)[axis] for axis in axes or ()], "an extent that is resampled")
+    """With lengths and scales, of which one is not looked at: that stands there as far as it is known."""
+    x, operand, axes = _x(node), _x(node, 1), node.operand(2)
+    (count,) = sizes(b.dims(operand), "how many axes are resampled")
+    chosen = integers(axes)
+    extents = [] if chosen is None else [b.dims(x)[axis] for axis in chosen]
+    dims = [n for n in extents if isinstance(n, int)]
+    given = integers(operand) if _said(node).get("shape_calculation_mode") != "scales" else reals(operand)
+    is_known = given is not None and len(dims) == count
     if _said(node).get("shape_calculation_mode") == "scales":
-        factors = reals(operand)
-        _only(factors is not None, "scales of a resizing that are not constant")
-        lengths = [
-            int(np.floor(np.float32(n) * np.float32(s) + 1e-5)) for n, s in zip(dims, factors or (), strict=True)
-        ]
-        operands = (vector(b, lengths), operand)
+        lengths = [int(np.floor(np.float32(n) * np.float32(s) + 1e-5)) for n, s in zip(dims, given or (), strict=False)]
+        operands = (vector(b, lengths if is_known else [1] * count), operand)
     else:
-        lengths = integers(operand)
-        _only(lengths is not None, "lengths of a resizing that are not constant")
-        scales = [out / n if n else 1.0 for n, out in zip(dims, lengths or (), strict=True)]
-        operands = (operand, b.constant(np.array(scales, np.float32)))
-    return (say(b, "opset4.Interpolate", x, *operands, node.operand(2), **_said(node)),)
+        scales = [out / n if n else 1.0 for n, out in zip(dims, given or (), strict=False)]
+        operands = (operand, b.constant(np.array(scales if is_known else [1.0] * count, np.float32)))
+    return (say(b, "opset4.Interpolate", x, *operands, axes, **_said(node)),)
+
+
+def _attended(b: Builder, node: Node) -> tuple[Value, ...]:
+    q, k, v, mask, scale = (_x(node, place) for place in range(5))
+    _only(b.dims(mask) == (), "an attention with a mask")
+    return (attended(b, (q, k, v), scale, causal=bool(_said(node).get("causal"))),)
 
 
 def _gather(b: Builder, node: Node) -> tuple[Value, ...]:
@@ -325,6 +331,7 @@ _RULES: Mapping[str, Older] = MappingProxyType(
         "opset15.Squeeze": _called("opset1.Squeeze", allow_axis_skip=False),
         "opset14.AvgPool": _rounded_pool("opset1.AvgPool"),
         "opset14.MaxPool": _rounded_pool("opset8.MaxPool"),
+        "opset13.ScaledDotProductAttention": _attended,
         "opset12.ScatterElementsUpdate": _called("opset3.ScatterElementsUpdate", "use_init_val", reduction="none"),
         "opset12.Pad": _pad,
         "opset12.GroupNormalization": _group_norm,

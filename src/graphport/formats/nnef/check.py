@@ -9,8 +9,9 @@ from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.declare import Operations, declaration_of, standard
 from graphport.formats.nnef.findings import Findings
-from graphport.formats.nnef.inference import Inference, Scope
+from graphport.formats.nnef.inference import Inference
 from graphport.formats.nnef.limits import DEFAULT
+from graphport.formats.nnef.scope import Scope
 from graphport.formats.nnef.syntax import (
     Array,
     Binary,
@@ -117,7 +118,7 @@ class _Checker:
             self._graph(document.graph)
         self._deprecated()
         found = self._findings.ordered()
-        return Checked(document, operations, self._symbols, found, self._inference.has_misfits)
+        return Checked(document, operations, self._symbols, found, self._inference.fitting.has_misfits)
 
     def _error(self, code: str, message: str, node: Node, help: str | None = None) -> None:
         self._findings.error(code, message, node, help)
@@ -201,7 +202,7 @@ class _Checker:
             if parameter.default is not None:
                 given = self._inference.type_of(parameter.default, nothing)
                 what = f"parameter '{formal.name}'"
-                self._inference.fit(parameter.default, given, formal.type, what, "NNEF0410")
+                self._inference.fitting.fit(parameter.default, given, formal.type, what, "NNEF0410")
 
     def _final_rules(self, fragment: Fragment, declaration: Declaration) -> None:
         has_attribute = uses_generic = False
@@ -260,7 +261,7 @@ class _Checker:
                 wanted = results.get(name.text)
                 if wanted is not None:
                     what = f"result '{name.text}'"
-                    self._inference.fit(statement.value, part, wanted, what, "NNEF0411")
+                    self._inference.fitting.fit(statement.value, part, wanted, what, "NNEF0411")
                 self._define(name, wanted if wanted is not None else part, scope)
         for result in fragment.results:
             if result.name.text not in scope.places:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.replacing import replacing
 from graphport.core.storage import CHUNK, MappedFile
+from graphport.formats.nnef.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
 from graphport.formats.nnef.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header
 from graphport.formats.nnef.tensors import Payload, Region
 from graphport.formats.nnef.unpacked import UnpackedFile
@@ -29,15 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
-GRAPH = "graph.nnef"
 QUANTIZATION = "graph.quant"
 QUANTIZATION_SUFFIX = ".quant"
 """What the quantization of a text alone is called behind the text's own name."""
 DATA = ".dat"
-_TAR = (".tar",)
-_GZIPPED = (".tgz", ".tar.gz")
-_TEXT = (".nnef",)
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,49 +223,11 @@ def open_container(path: Path | str, limits: FileLimits = FILES) -> Container:
             raise _fault("NNEF0730", message, str(path))
         with path.open("rb") as file:
             head = file.read(BLOCK)
-        if head.startswith(_GZIP):
+        if head.startswith(GZIP):
             return Tar(path, _unpacked(path, limits), limits)
         return Tar(path, MappedFile(path), limits) if is_tar(head) else Text(path, limits)
     except OSError as error:
         raise _fault("NNEF0731", f"it cannot be read: {error.strerror or error}", str(path)) from error
-
-
-def recognizes(path: Path | str, head: bytes) -> bool:
-    """Whether this is an NNEF model: by what is in the folder or at the beginning of the file, then by its name."""
-    path = Path(path)
-    if path.is_dir():
-        return (path / GRAPH).is_file()
-    name = path.name.lower()
-    if head.startswith(_GZIP):
-        begin = _unpacked_head(head)
-        return is_tar(begin) and (_is_member(begin) or name.endswith(_GZIPPED))
-    if is_tar(head):
-        return _is_member(head) or name.endswith(_TAR)
-    return _VERSION.match(head) is not None or (name.endswith(_TEXT) and b"\0" not in head)
-
-
-_VERSION = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|#[^\n\r\f]*[\n\r\f])*version\s+[0-9]+\.[0-9]+\b")
-_MEMBER = re.compile(rb"(?:\./|[^/\0]+/)?(?:graph\.nnef|graph\.quant)\0|[^\0]+\.dat\0")
-
-
-_AHEAD = re.compile(rb"[0-7 \0]{12}")
-_EXTENSIONS = (b"x", b"g", b"L", b"K")
-"""Types of entries that say more about the next one, as Python's own `tarfile` writes them for times with fractions."""
-
-
-def _is_member(head: bytes) -> bool:
-    """Whether the first file of an archive that begins with `head` belongs to a model."""
-    while head[156:157] in _EXTENSIONS and _AHEAD.fullmatch(head, 124, 136):
-        size = int(head[124:136].strip(b" \0") or b"0", 8)
-        head = head[BLOCK + -(-size // BLOCK) * BLOCK :]
-    return _MEMBER.match(head[:100] + b"\0") is not None
-
-
-def _unpacked_head(head: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, 8 * BLOCK)
-    except zlib.error:
-        return b""
 
 
 def _whole(file: MappedFile, name: str) -> Region:
@@ -320,12 +278,12 @@ def write_container(path: Path | str, files: Mapping[str, Payload]) -> None:
     order = sorted(files, key=lambda file: (file != GRAPH, file != QUANTIZATION, file))
     ordered = {file: files[file] for file in order}
     try:
-        if name.endswith(_TAR):
+        if name.endswith(TAR):
             with replacing(path) as target:
                 _write_tar(target, ordered)
-        elif name.endswith(_GZIPPED):
+        elif name.endswith(GZIPPED):
             _write_gzipped(path, ordered)
-        elif name.endswith(_TEXT) and files.keys() <= {GRAPH, QUANTIZATION} and not path.is_dir():
+        elif name.endswith(TEXT) and files.keys() <= {GRAPH, QUANTIZATION} and not path.is_dir():
             _write_text(path, ordered)
         else:
             _write_folder(path.parent if path.name == GRAPH else path, ordered)

@@ -11,7 +11,7 @@ from graphport.formats.nnef.frame import Abandoned, Frame, Reporter, open_dims
 from graphport.formats.nnef.operation import Attribute, Operand, Operation, Tensor, tensors
 from graphport.formats.nnef.syntax import Array, Call, Edition, Expression, Name, Tuple
 from graphport.formats.nnef.types import GENERIC, SCALAR, ArrayOf, Primitive, TensorOf, TupleOf, Type, casts
-from graphport.formats.nnef.validity import faults
+from graphport.formats.nnef.validity.table import faults
 from graphport.formats.nnef.variables import Variables
 
 if TYPE_CHECKING:

@@ -14,13 +14,14 @@ from graphport.formats.nnef import evaluate
 from graphport.formats.nnef.bind import Binder, similar
 from graphport.formats.nnef.budget import Budget
 from graphport.formats.nnef.collection import paused_collection
+from graphport.formats.nnef.deduce import deduced, fitted
 from graphport.formats.nnef.emit import Emitter, as_type, literal
 from graphport.formats.nnef.evaluate import EvaluationFault, OpenExtent
 from graphport.formats.nnef.findings import Findings
 from graphport.formats.nnef.frame import Abandoned, Exhausted, Frame, Reporter
-from graphport.formats.nnef.inference import COPIES, OPERATIONS, PREFIXES
 from graphport.formats.nnef.limits import DEFAULT
 from graphport.formats.nnef.operation import Tensor
+from graphport.formats.nnef.operators import COPIES, OPERATIONS, PREFIXES
 from graphport.formats.nnef.syntax import (
     Array,
     Binary,
@@ -38,8 +39,8 @@ from graphport.formats.nnef.syntax import (
     Subscript,
     Tuple,
     Unary,
+    is_literal,
 )
-from graphport.formats.nnef.types import GENERIC, SCALAR, ArrayOf, Primitive, TensorOf, TupleOf, Type
 from graphport.formats.nnef.walk import Steps, run
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ class _Expander:
         if declaration is None:
             raise Abandoned
         bound = {each.name: as_type(value, each.type) for each, value in zip(declaration.formals, values, strict=True)}
-        return self._emitter.call(declaration, bound, self._deduced(declaration, bound), node, frame)
+        return self._emitter.call(declaration, bound, deduced(declaration, bound), node, frame)
 
     def _select(self, node: Select, frame: Frame, target: Expression | None) -> Steps[Value]:
         self._budget.step(node, frame)
@@ -436,18 +437,9 @@ class _Expander:
         return bound
 
     def _fitted(self, formal: Formal, value: Value, node: Call, frame: Frame) -> Value:
-        """An integer as the array that `formal` is, a tensor or an array of one number as that number."""
-        if isinstance(formal.type, ArrayOf):
-            return cast("Value", value if isinstance(value, list) else [value])
-        if formal.type is not SCALAR:
-            return value
-        if isinstance(value, Tensor):
-            value = [value.literal] if value.literal is not None else _constant_values(value)
-        if not isinstance(value, list):
-            return value
-        numbers = cast("list[Value]", value)
-        if len(numbers) == 1:
-            return as_type(numbers[0], SCALAR)
+        found = fitted(formal, value)
+        if found is not None:
+            return found
         message = f"'{formal.name}' of '{node.name}' is a tensor that is not one number of the text"
         raise self._reporter.error("NNEF0401", message, node, frame, f"write the number: {formal.name} = 0.001")
 
@@ -471,13 +463,7 @@ class _Expander:
             return frame.generic if node.generic == "?" else node.generic
         if declaration.generic_default is not None:
             return declaration.generic_default.name
-        return self._deduced(declaration, bound)
-
-    def _deduced(self, declaration: Declaration, bound: dict[str, Value]) -> str | None:
-        if not declaration.is_generic:
-            return None
-        found = (_data(formal.type, bound[formal.name]) for formal in declaration.formals)
-        return next((data for data in found if data), "scalar")
+        return deduced(declaration, bound)
 
     def _fragment(self, node: Call, declaration: Declaration, bound: dict[str, Value], frame: Frame) -> Steps[Value]:
         self._budget.depth(frame.depth + 1, node, frame)
@@ -510,32 +496,3 @@ def _abandon(target: Expression, frame: Frame) -> None:
             frame.values[node.text] = _FAULTY
         elif isinstance(node, Array | Tuple):
             waiting += node.items
-
-
-def _constant_values(tensor: Tensor) -> list[Value]:
-    """The numbers of a tensor that `constant` makes; none of any other."""
-    made = tensor.producer
-    values = made.attributes["value"] if made is not None and made.name == "constant" else ()
-    return list(values) if isinstance(values, tuple) else []
-
-
-def is_literal(items: tuple[Expression, ...]) -> bool:
-    """Whether no name stands in the flat `items` of an array."""
-    return not any(isinstance(item, Name) or (isinstance(item, Tuple) and not is_literal(item.items)) for item in items)
-
-
-def _data(kind: Type, value: Value) -> str | None:
-    """What `?` in `kind` is for `value`; no deeper than types are."""
-    match kind:
-        case TensorOf() if kind.item is GENERIC:
-            return (value if isinstance(value, Tensor) else literal(value)).data
-        case Primitive() if kind is GENERIC:
-            return "string" if isinstance(value, str) else literal(value).data
-        case ArrayOf(Primitive() | TensorOf() | ArrayOf() | TupleOf() as item):
-            return next((data for each in value if (data := _data(item, each))), None)
-        case TupleOf():
-            return next(
-                (data for inner, each in zip(kind.items, value, strict=True) if (data := _data(inner, each))), None
-            )
-        case _:
-            return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from graphport.formats.nnef.bind import Binder, called_name, suggestion
+from graphport.formats.nnef.bind import called_name, suggestion
+from graphport.formats.nnef.calls import NO_INPUT, Calls, Deprecated
+from graphport.formats.nnef.fitting import Fitting
+from graphport.formats.nnef.operators import COPIES, OPERATIONS, PREFIXES
 from graphport.formats.nnef.syntax import (
     Array,
     Binary,
@@ -45,7 +47,6 @@ from graphport.formats.nnef.types import (
     array_of,
     castable,
     common,
-    generic_choices,
     holds_tensors,
     spelled,
     tuple_of,
@@ -56,66 +57,15 @@ from graphport.formats.nnef.walk import Steps, run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.formats.nnef.bind import Plan
-    from graphport.formats.nnef.declare import Declaration, Operations
+    from graphport.formats.nnef.declare import Operations
     from graphport.formats.nnef.findings import Findings
     from graphport.formats.nnef.limits import Limits
-    from graphport.formats.nnef.syntax import Argument, Assignment
+    from graphport.formats.nnef.scope import Scope
 
-OPERATIONS = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "div",
-    "^": "pow",
-    "<": "lt",
-    "<=": "le",
-    ">": "gt",
-    ">=": "ge",
-    "==": "eq",
-    "!=": "ne",
-    "&&": "and",
-    "||": "or",
-}
-"""The operation that a binary operator stands for where a tensor is involved."""
-PREFIXES = {"-": "neg", "!": "not"}
-COPIES = {Edition.FINAL: "copy", Edition.PROVISIONAL: "idn"}
-"""The operation that a plain assignment and the unary plus stand for."""
 _ARITHMETIC = frozenset("+-*/^")
 _ORDER = frozenset(("<", "<=", ">", ">="))
 _EQUALITY = frozenset(("==", "!="))
 _NUMBERS = frozenset((INTEGER, SCALAR, GENERIC))
-_SOURCES = frozenset(("external", "variable", "update"))
-
-
-@dataclass(slots=True)
-class Scope:
-    """The names of one body, as far as its statements have been read."""
-
-    body: tuple[Assignment, ...]
-    is_graph: bool
-    is_generic: bool = False
-    types: dict[str, Type] = field(default_factory=dict[str, Type])
-    places: dict[str, Name] = field(default_factory=dict[str, Name])
-    variables: set[str] = field(default_factory=set[str])
-    updated: dict[str, Call] = field(default_factory=dict[str, Call])
-    _assigned: dict[str, Name] | None = None
-
-    def assigned(self, name: str) -> Name | None:
-        """Where the body assigns `name` first, before or after the statements read so far."""
-        if self._assigned is None:
-            self._assigned = {}
-            for statement in reversed(self.body):
-                self._assigned.update(_targets(statement))
-        return self._assigned.get(name)
-
-
-@dataclass(slots=True)
-class Deprecated:
-    """Uses of forms that still work: the first place of each, and how many there are."""
-
-    shape_of: list[Builtin] = field(default_factory=list[Builtin])
-    named_tensors: list[Argument] = field(default_factory=list["Argument"])
 
 
 class Inference:
@@ -131,40 +81,21 @@ class Inference:
         tolerant: bool = False,
     ) -> None:
         self.deprecated = Deprecated()
-        self.has_misfits = False
-        """Whether a tolerant reader let an argument pass whose value must yet be brought into its parameter's form."""
-        self._tolerant = tolerant
+        self.fitting = Fitting(edition, findings, tolerant=tolerant)
         self._edition = edition
         self._is_final = edition is Edition.FINAL
         self._operations = operations
         self._findings = findings
         self._limits = limits
-        self._binder = Binder(edition, findings)
+        self._calls = Calls(edition, operations, findings, self.fitting, self.deprecated)
         self._arrays: dict[int, Type] = {}
-        self._accepted: dict[tuple[object, ...], Type] = {}
 
     def type_of(self, node: Expression, scope: Scope) -> Type:
         """The type of `node`, which may be a call with several results."""
         if isinstance(node, Call):
             types = [self._operand_type(argument.value, scope) for argument in node.arguments]
-            return self._called(node, types, scope)
+            return self._calls.called(node, types, scope)
         return self._operand_type(node, scope, is_operand=False)
-
-    def fit(self, node: Expression, given: Type, wanted: Type, what: str, code: str) -> bool:
-        """Whether a value `given` may stand for `what`, which is declared as `wanted`; a finding if not."""
-        if castable(given, wanted):
-            return True
-        if _is_integers_for_scalars(node, given, wanted):
-            message = f"{what} is {self._spelled(wanted)}, and {_shown(node)} is {self._spelled(given)}"
-            remedy = f"write '{_as_scalar(node)}'" if isinstance(node, Number | Unary) else "write 2.0 instead of 2"
-            if self._is_final:
-                self._findings.error("NNEF0402", message, node, remedy)
-            else:
-                self._findings.warn("NNEF0402", message, node, remedy)
-            return not self._is_final
-        message = f"{what} is {self._spelled(wanted)}, not {self._spelled(given)}"
-        self._findings.error(code, message, node, _remedy(node, given, wanted))
-        return False
 
     # ── leaves, and flat expressions of them ──
 
@@ -302,8 +233,8 @@ class Inference:
         for argument in node.arguments:
             types += [(yield self._of(argument.value, scope))]
         if node.name == "external" and is_operand and scope.is_graph:
-            self._findings.error("NNEF0308", "the result of 'external' is no graph parameter", node, _EXTERNAL)
-        result = self._called(node, types, scope)
+            self._findings.error("NNEF0308", "the result of 'external' is no graph parameter", node, NO_INPUT)
+        result = self._calls.called(node, types, scope)
         if is_operand and self._is_final and isinstance(result, TupleOf):
             message = f"'{node.name}' has {len(result.items)} results and stands where one value is wanted"
             self._findings.error("NNEF0413", message, called_name(node), f"assign them first: a, b = {node.name}(…)")
@@ -417,7 +348,7 @@ class Inference:
         chosen = next((each.item for each in types if isinstance(each, TensorOf)), None) or ANY
         for formal, operand, given in zip(declaration.formals, operands, types, strict=True):
             wanted = with_generic(formal.type, chosen)
-            if not self.fit(operand, given, wanted, f"'{formal.name}' of '{operation}'", "NNEF0401"):
+            if not self.fitting.fit(operand, given, wanted, f"'{formal.name}' of '{operation}'", "NNEF0401"):
                 return UNKNOWN
         return with_generic(declaration.result_type, chosen)
 
@@ -513,139 +444,8 @@ class Inference:
                 scope.types[name] = kind
         return UNKNOWN if body is UNKNOWN else self._bounded(array_of(body), node)
 
-    # ── calls ──
-
-    def _called(self, node: Call, types: Sequence[Type], scope: Scope) -> Type:
-        """The type of a call whose arguments have `types`."""
-        if node.name in _SOURCES:
-            self._check_source(node, scope)
-        key = (node.name, node.generic, tuple([each.name for each in node.arguments]), *types)
-        accepted = self._accepted.get(key)
-        if accepted is not None:
-            return accepted
-        declaration = self._operations.find(node.name)
-        if declaration is None:
-            if not self._operations.is_opaque(node.name):
-                message = f"operation '{node.name}' is not declared"
-                remedy = None if self._findings.is_full else suggestion(node.name, self._operations.names())
-                self._findings.error("NNEF0322", message, called_name(node), remedy)
-            return UNKNOWN
-        plan = self._binder.plan(declaration, node)
-        chosen = self._generic(node, declaration, plan, types, scope)
-        result = declaration.result_type if chosen is None else with_generic(declaration.result_type, chosen)
-        if plan is None or (declaration.is_generic and chosen is None):
-            return UNKNOWN if chosen is None and declaration.is_generic else result
-        if self._arguments_fit(node, declaration, plan, types, chosen):
-            self._accepted[key] = result
-        return result
-
-    def _arguments_fit(
-        self, node: Call, declaration: Declaration, plan: Plan, types: Sequence[Type], chosen: Primitive | None
-    ) -> bool:
-        """Whether every argument has its parameter's type; whether calls like this one need no second look."""
-        is_plain = plan.positional_attribute is None
-        for argument, index, given in zip(node.arguments, plan.formals, types, strict=True):
-            formal = declaration.formals[index]
-            wanted = formal.type if chosen is None else with_generic(formal.type, chosen)
-            if given is not wanted and not castable(given, wanted):
-                what = f"'{formal.name}' of '{node.name}'"
-                if self._tolerant and _is_misfit(argument.value, given, wanted):
-                    self._misfit(argument.value, given, wanted, what)
-                else:
-                    self.fit(argument.value, given, wanted, what, "NNEF0401")
-                is_plain = False
-            if argument.name is not None and formal.takes_tensors and self._is_final:
-                self.deprecated.named_tensors.append(argument)
-                is_plain = False
-        return is_plain
-
-    def _misfit(self, node: Expression, given: Type, wanted: Type, what: str) -> None:
-        """Let an argument pass that other tools are known to write so."""
-        self.has_misfits = True
-        message = f"{what} is {self._spelled(wanted)}, not {self._spelled(given)}"
-        self._findings.warn("NNEF0401", message, node, _remedy(node, given, wanted))
-
-    def _generic(
-        self, node: Call, declaration: Declaration, plan: Plan | None, types: Sequence[Type], scope: Scope
-    ) -> Primitive | None:
-        """What `?` is in this call; `None` where there is none, or after a finding."""
-        if not declaration.is_generic:
-            if node.generic is not None:
-                message = f"'{node.name}' is not generic and takes no <{node.generic}>"
-                self._findings.error("NNEF0331", message, called_name(node), f"write {node.name}(…)")
-            return None
-        if node.generic is not None:
-            if node.generic == "?" and not scope.is_generic:
-                message = "<?> is used outside of a generic fragment"
-                self._findings.error("NNEF0332", message, called_name(node), "name the type: <scalar>")
-                return None
-            return PRIMITIVES[node.generic]
-        if declaration.generic_default is not None or plan is None:
-            return declaration.generic_default
-        choices = {
-            choice
-            for index, given in zip(plan.formals, types, strict=True)
-            for choice in generic_choices(declaration.formals[index].type, given)
-        }
-        if len(choices) > 1:
-            choices.discard(ANY)
-        if not choices and self._misshapen(node, declaration, plan, types):
-            return None
-        return self._only_choice(node, choices, types)
-
-    def _misshapen(self, node: Call, declaration: Declaration, plan: Plan, types: Sequence[Type]) -> bool:
-        """Whether some argument fails its generic parameter whatever `?` may be, as an array for a tensor does."""
-        is_wrong = False
-        for argument, index, given in zip(node.arguments, plan.formals, types, strict=True):
-            formal = declaration.formals[index]
-            if not any(castable(given, with_generic(formal.type, each)) for each in (SCALAR, INTEGER, LOGICAL)):
-                is_wrong = True
-                self.fit(argument.value, given, formal.type, f"'{formal.name}' of '{node.name}'", "NNEF0401")
-        return is_wrong
-
-    def _only_choice(self, node: Call, choices: set[Primitive], types: Sequence[Type]) -> Primitive | None:
-        if len(choices) == 1:
-            return next(iter(choices))
-        if choices:
-            named = " and ".join(sorted(f"'{self._spelled(each)}'" for each in choices))
-            message = f"the arguments of '{node.name}' ask for {named} at once"
-            self._findings.error("NNEF0333", message, node, "tensors of different data-types do not mix")
-        elif not any(each is UNKNOWN for each in types):
-            message = f"the generic type of '{node.name}' does not follow from its arguments"
-            self._findings.error("NNEF0330", message, called_name(node), f"name it: {node.name}<scalar>(…)")
-        return None
-
-    def _check_source(self, node: Call, scope: Scope) -> None:
-        if node.name in self._operations.own:
-            return
-        if not scope.is_graph and node.name == "external":
-            self._findings.error("NNEF0308", "'external' is used inside a fragment", called_name(node), _EXTERNAL)
-        elif not scope.is_graph and self._is_final:
-            message = f"'{node.name}' is used inside a fragment"
-            remedy = "since 1.0.1 it belongs in the graph; pass its result as an argument"
-            self._findings.error("NNEF0310", message, called_name(node), remedy)
-        elif node.name == "update" and scope.is_graph:
-            self._check_update(node, scope)
-
-    def _check_update(self, node: Call, scope: Scope) -> None:
-        target = node.arguments[0].value
-        if not isinstance(target, Name) or scope.types.get(target.text) is UNKNOWN:
-            return
-        if target.text not in scope.variables:
-            message = f"'{target.text}' is updated and no variable"
-            self._findings.error("NNEF0311", message, target, "the first argument is the result of 'variable'")
-        elif target.text in scope.updated:
-            line = self._findings.source.position(scope.updated[target.text].start)[0]
-            message = f"variable '{target.text}' is updated twice"
-            self._findings.error("NNEF0312", message, target, f"the first time in line {line}; once a cycle is allowed")
-        else:
-            scope.updated[target.text] = node
-
     def _spelled(self, of: Type) -> str:
         return spelled(of, self._edition)
-
-
-_EXTERNAL = "inputs are made in the graph: x = external(…), x being one of its parameters"
 
 
 def _known(kind: Type) -> Steps[Type]:
@@ -672,80 +472,3 @@ def _depth(of: Type) -> int:
             return 1 + max(map(_depth, of.items))
         case _:
             return 0
-
-
-def _targets(statement: Assignment) -> dict[str, Name]:
-    """The names on the left side of `statement`."""
-    names: dict[str, Name] = {}
-    waiting: list[Expression] = [statement.target]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Name):
-            names[node.text] = node
-        elif isinstance(node, Array | Tuple):
-            waiting += node.items
-    return names
-
-
-def _is_integers_for_scalars(node: Expression, given: Type, wanted: Type) -> bool:
-    """Whether `node` is made of integer literals where scalars are wanted; no deeper than types are."""
-    match given, wanted:
-        case Primitive(), Primitive() if wanted is SCALAR and given is INTEGER:
-            return isinstance(node, Number) or (isinstance(node, Unary) and isinstance(node.operand, Number))
-        case ArrayOf(Primitive() | ArrayOf() | TupleOf() as item), ArrayOf(Primitive() | ArrayOf() | TupleOf() as into):
-            return isinstance(node, Array) and all(
-                castable(item, into) or _is_integers_for_scalars(each, item, into) for each in node.items
-            )
-        case TupleOf(), TupleOf() if len(given.items) == len(wanted.items):
-            return isinstance(node, Tuple) and all(
-                castable(one, other) or _is_integers_for_scalars(each, one, other)
-                for each, one, other in zip(node.items, given.items, wanted.items, strict=True)
-            )
-        case _:
-            return False
-
-
-def _is_misfit(node: Expression, given: Type, wanted: Type) -> bool:
-    """Whether one integer stands for an array of them, or a tensor or an array of one number for a scalar."""
-    match given, wanted:
-        case Primitive(), ArrayOf(Primitive() as item):
-            return given is INTEGER and item is INTEGER
-        case TensorOf(), Primitive():
-            return wanted is SCALAR and given.item in (SCALAR, ANY)
-        case ArrayOf(Primitive() as item), Primitive():
-            return wanted is SCALAR and item is SCALAR and isinstance(node, Array) and len(node.items) == 1
-        case _:
-            return False
-
-
-def _shown(node: Expression) -> str:
-    match node:
-        case Number():
-            return f"'{node.text}'"
-        case Unary(operand=Number() as number):
-            return f"'{node.operator}{number.text}'"
-        case _:
-            return "this"
-
-
-def _as_scalar(node: Number | Unary) -> str:
-    if isinstance(node, Unary):
-        return f"{node.operator}{node.operand.text}.0" if isinstance(node.operand, Number) else ""
-    return f"{node.text}.0"
-
-
-def _remedy(node: Expression, given: Type, wanted: Type) -> str | None:
-    """What to do about a `given` type where another is `wanted`."""
-    match given, wanted:
-        case Primitive(), TensorOf() if given is INTEGER and wanted.item in (SCALAR, ANY):
-            return f"write '{_as_scalar(node)}'" if isinstance(node, Number) else "write scalar(…)"
-        case Primitive(), ArrayOf() if castable(given, wanted.item or UNKNOWN):
-            return "write it as an array: […]"
-        case TensorOf(), Primitive():
-            return "an attribute is known at compile time, a tensor only at run time"
-        case TensorOf(), TensorOf() if given.item is LOGICAL and wanted.item is SCALAR:
-            return "select(condition, 1.0, 0.0) makes numbers of truth values"
-        case ArrayOf(), Primitive() | TensorOf():
-            return "take one of its items"
-        case _:
-            return None

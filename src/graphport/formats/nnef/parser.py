@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Source, Span, raise_errors
 from graphport.formats.nnef.collection import paused_collection
+from graphport.formats.nnef.declared import read_type
 from graphport.formats.nnef.expressions import PRIMITIVES, Expressions
 from graphport.formats.nnef.findings import Findings
 from graphport.formats.nnef.flat import FlatStatements
@@ -18,7 +19,6 @@ from graphport.formats.nnef.lexer import COMMENT, IDENTIFIER, SPACE
 from graphport.formats.nnef.limits import DEFAULT, Limits
 from graphport.formats.nnef.syntax import (
     Array,
-    ArrayType,
     Assignment,
     Document,
     Edition,
@@ -34,11 +34,7 @@ from graphport.formats.nnef.syntax import (
     Parameter,
     Result,
     String,
-    TensorType,
     Tuple,
-    TupleType,
-    TypeExpression,
-    TypeName,
     Unary,
     Version,
 )
@@ -304,7 +300,7 @@ class _Parser:
         start = words.start
         name = words.name("a parameter's name")
         words.expect(":", "':' and the parameter's type", "parameters of a fragment are typed")
-        declared = self._type(0)
+        declared = read_type(words)
         default = self._default() if words.take("=") else None
         return Parameter(name, declared, default, start, words.last)
 
@@ -313,7 +309,7 @@ class _Parser:
         start = words.start
         name = words.name("a result's name")
         words.expect(":", "':' and the result's type", "results of a fragment are typed")
-        return Result(name, self._type(0), start, words.last)
+        return Result(name, read_type(words), start, words.last)
 
     def _graph_definition(self) -> None:
         words = self._words
@@ -335,64 +331,7 @@ class _Parser:
             self._graph = Graph(name, parameters, results, body, start, words.last)
         self._has_graph = True
 
-    # ── types and defaults ──
-
-    def _type(self, depth: int) -> TypeExpression:
-        words = self._words
-        start = words.start
-        if depth > words.limits.type_nesting:
-            message = f"the type is nested deeper than {words.limits.type_nesting} levels"
-            raise Fault(Diagnostic("NNEF0207", message, words.here(), "the limit is the setting 'type_nesting'"))
-        declared = self._tuple_type(depth) if words.word == "(" else self._simple_type()
-        while words.word == "[" and words.peek() == "]":
-            words.advance()
-            words.advance()
-            depth += 1
-            declared = ArrayType(declared, start, words.last)
-            if depth > words.limits.type_nesting:
-                return self._type(depth)
-        return declared
-
-    def _tuple_type(self, depth: int) -> TypeExpression:
-        words = self._words
-        start = words.start
-        words.advance()
-        items = [self._type(depth + 1)]
-        while words.take(","):
-            items.append(self._type(depth + 1))
-        if len(items) < 2:
-            raise words.fault("','", "a tuple has at least two items")
-        words.expect(")", "',' or ')'")
-        return TupleType(tuple(items), start, words.last)
-
-    def _simple_type(self) -> TypeExpression:
-        words = self._words
-        start, word = words.start, words.word
-        if word == "tensor" and words.is_final:
-            return self._tensor_type()
-        if word in PRIMITIVES[words.edition] or word == ("?" if words.is_final else "tensor"):
-            words.advance()
-            return TypeName(word, start, words.last)
-        if words.is_final and word == "extent":
-            message = "'extent' is a type of the provisional edition"
-            raise Fault(Diagnostic("NNEF0213", message, words.here(), "the final edition calls it 'integer'"))
-        if not words.is_final and word == "integer":
-            message = "'integer' is a type of the final edition"
-            raise Fault(Diagnostic("NNEF0213", message, words.here(), "the provisional edition calls it 'extent'"))
-        kinds = "tensor<…>, integer" if words.is_final else "tensor, extent"
-        raise words.fault("a type", f"a type is {kinds}, scalar, logical, string, an array or a tuple of these")
-
-    def _tensor_type(self) -> TypeExpression:
-        words = self._words
-        start = words.start
-        words.advance()
-        words.expect("<", help="the final edition says what a tensor holds: tensor<scalar>")
-        item = None
-        if words.word in PRIMITIVES[words.edition] or words.word == "?":
-            item = words.advance()
-        if not words.take_greater():
-            raise words.fault("'>'")
-        return TensorType(item, start, words.last)
+    # ── defaults ──
 
     def _default(self) -> Expression:
         words = self._words

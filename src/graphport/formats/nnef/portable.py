@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Rule: TypeAlias = Callable[["_Maker"], "Sequence[Value] | None"]
 
 _MOST_PIECES = 1024
+_MOST_RANGES = 64
 _GELU = 1.702
 """The slope in the formula that stands for the standard's own `gelu`."""
 
@@ -130,10 +131,19 @@ def _gelu(m: _Maker) -> Sequence[Value]:
 
 
 def _selu(m: _Maker) -> Sequence[Value]:
+    return [m.say("mul", _elu_of(m), m.number("lambda"))]
+
+
+def _elu(m: _Maker) -> Sequence[Value] | None:
+    """Of another slope than 1, which tract takes for it."""
+    return None if m.number("alpha") == 1 else [_elu_of(m)]
+
+
+def _elu_of(m: _Maker) -> Value:
     below = m.say("mul", m.say("sub", m.say("exp", m.x), 1.0), m.number("alpha"))
     fact = m.node.results[0].fact
     is_below = m.say("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
-    return [m.say("mul", m.say("select", is_below, below, m.x), m.number("lambda"))]
+    return m.say("select", is_below, below, m.x)
 
 
 def _cast(m: _Maker) -> Sequence[Value] | None:
@@ -191,6 +201,31 @@ def _places(extent: int, begin: int, end: int, step: int) -> range:
     if step < 0:
         return range(min(first, extent - 1), max(last, -1), step)
     return range(first, min(last, extent) or extent, step)
+
+
+def _gather(m: _Maker) -> Sequence[Value] | None:
+    """Entries at places that are known: ranges one behind the other."""
+    axis, shape, indices = int(m.number("axis")), m.shape(), m.node.operands[1]
+    storage = indices.storage if indices.is_constant else None
+    extent = None if shape is None else shape[axis]
+    if (
+        storage is None
+        or len(storage.shape) > 1
+        or not 0 < storage.count <= _MOST_PIECES
+        or not isinstance(extent, int)
+    ):
+        return None
+    places = storage.numpy().reshape(-1).astype(np.int64)
+    ranges = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
+    if places.min() < 0 or places.max() >= extent or len(ranges) > _MOST_RANGES:
+        return None
+    free = TensorFact(m.dtype(), None)
+    bounds = [(int(places[0]), int(places[-1]) + 1) for places in ranges]
+    parts = [
+        m.say("slice", m.x, fact=free, axes=(axis,), begin=(first,), end=(last,), stride=()) for first, last in bounds
+    ]
+    y = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+    return [y if storage.shape else m.say("squeeze", y, axes=(axis,))]
 
 
 def _unstack(m: _Maker) -> Sequence[Value] | None:
@@ -260,8 +295,10 @@ _RULES: dict[str, Rule] = {
     "rsqrt": _rsqrt,
     "silu": _silu,
     "gelu": _gelu,
+    "elu": _elu,
     "selu": _selu,
     "cast": _cast,
+    "gather": _gather,
     "split": _split,
     "unstack": _unstack,
     "copy_n": _copy_n,

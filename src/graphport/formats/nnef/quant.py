@@ -11,13 +11,14 @@ from graphport.core.dims import Dim, Symbolic, decide_equal
 from graphport.formats.nnef.bind import Binder, called_name, suggestion
 from graphport.formats.nnef.expressions import Expressions
 from graphport.formats.nnef.findings import Findings
-from graphport.formats.nnef.inference import Inference, Scope
+from graphport.formats.nnef.inference import Inference
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.limits import DEFAULT, Limits
 from graphport.formats.nnef.parser import first_not_literal
+from graphport.formats.nnef.scope import Scope
 from graphport.formats.nnef.syntax import Array, Call, Edition, Expression, Logical, Number, String, Unary
 from graphport.formats.nnef.types import SCALAR, UNKNOWN, ArrayOf, TensorOf, Type, castable, spelled
-from graphport.formats.nnef.validity import shape_of, shown
+from graphport.formats.nnef.validity.case import shape_of, shown
 from graphport.formats.nnef.words import Fault, Words
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ class _Checker:
             remedy = "numbers, or nested arrays of them" + (": 1.0 instead of 1" if kind.item is SCALAR else "")
             self._findings.error("NNEF0807", message, node, remedy)
             return False
-        return self._inference.fit(node, given, kind, what, "NNEF0807")
+        return self._inference.fitting.fit(node, given, kind, what, "NNEF0807")
 
     def _has_shape(self, node: Expression, value: Attribute, tensor: Tensor | None, what: str) -> bool:
         """Whether a per-channel parameter is a box of numbers that goes with the tensor's shape."""

@@ -22,7 +22,11 @@ _DATA = {"f": "scalar", "i": "integer", "u": "integer", "b": "logical"}
 
 
 class Unspellable(Exception):  # noqa: N818  becomes a finding with a place
-    """A value has no literal; the text says why."""
+    """A value has no literal; the text says why, `remedy` what may be done about it."""
+
+    def __init__(self, reason: str, remedy: str | None = None) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
 
 
 def data_of(dtype: DType | None) -> str | None:

@@ -466,3 +466,8 @@ class Document(Node):
     def span(self, node: Node) -> Span | None:
         """Where `node` stands in the text; `None` for a tree that was not read."""
         return None if self.source is None else Span(self.source, node.start, node.stop)
+
+
+def is_literal(items: tuple[Expression, ...]) -> bool:
+    """Whether no name stands in the flat `items` of an array."""
+    return not any(isinstance(item, Name) or (isinstance(item, Tuple) and not is_literal(item.items)) for item in items)

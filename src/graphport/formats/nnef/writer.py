@@ -6,26 +6,27 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.dims import Symbolic, symbols
+from graphport.core.dims import Symbolic, example, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.names import unique
 from graphport.core.storage import ArrayStorage
-from graphport.formats.nnef.build import CONSTANT, DIALECT, DTYPE, GENERIC, QUANTIZED, call_form
+from graphport.formats.nnef.build import CONSTANT, DIALECT, DTYPE, GENERIC, call_form
 from graphport.formats.nnef.collection import paused_collection
-from graphport.formats.nnef.container import DATA, GRAPH, QUANTIZATION, write_container
+from graphport.formats.nnef.container import write_container
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.editions import provisional_words
-from graphport.formats.nnef.inference import COPIES
+from graphport.formats.nnef.files import Files, Verbatim
 from graphport.formats.nnef.items import Filled
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
+from graphport.formats.nnef.operators import COPIES
 from graphport.formats.nnef.original import original_of
 from graphport.formats.nnef.portable import portable
 from graphport.formats.nnef.primitives import EXTENSION, Primitives
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.quant import quantization_text
-from graphport.formats.nnef.quantized import Decoded, quantization_of
+from graphport.formats.nnef.quantized import quantization_of
 from graphport.formats.nnef.spelling import (
     Unspellable,
     attribute_text,
@@ -36,7 +37,6 @@ from graphport.formats.nnef.spelling import (
     literal_text,
 )
 from graphport.formats.nnef.syntax import Edition
-from graphport.formats.nnef.tensors import Payload, tensor_file
 from graphport.formats.nnef.types import ArrayOf, TensorOf
 from graphport.ir.graph import Value
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.declare import Declaration, Formal
     from graphport.formats.nnef.original import Original
     from graphport.formats.nnef.syntax import Fragment
+    from graphport.formats.nnef.tensors import Payload
     from graphport.formats.nnef.types import Type
     from graphport.ir.graph import Attribute, Graph, Node
 
@@ -97,7 +98,7 @@ def write(
     if original is not None and is_still and not flatten:
         document = original.checked.document
         if wanted in (None, document.edition) and document.source is not None:
-            writer = _Verbatim(graph, original, document.source, path)
+            writer = Verbatim(graph, original, document.source, path)
             write_container(path, writer.files())
             return {}
     with paused_collection():
@@ -110,73 +111,7 @@ def write(
     return writer.bent
 
 
-class _Files:
-    """The files of a model, and what is wrong with them."""
-
-    def __init__(self, graph: Graph, path: Path, edition: Edition) -> None:
-        self.graph = graph
-        self.edition = edition
-        self.found: list[Diagnostic] = []
-        self.data: dict[str, Payload] = {}
-        self._path = path
-        self._absent: list[str] = []
-
-    def error(self, code: str, message: str, span: Span | None, help: str | None = None) -> None:
-        self.found.append(Diagnostic(code, message, span or Span(Source(str(self._path))), help))
-
-    def add(self, value: Value, label: str, *, is_plain: bool) -> None:
-        """Write the numbers of a variable under `label`."""
-        if value.storage is None:
-            self._absent.append(value.name)
-            return
-        name = label + DATA
-        if name in self.data:
-            return
-        storage = value.storage
-        quantized = isinstance(storage, Decoded) or bool(value.has_notes and value.notes.get(QUANTIZED))
-        if isinstance(storage, Decoded):
-            storage, is_plain = storage.codes, False
-        try:
-            self.data[name] = tensor_file(
-                storage, name, edition=self.edition, is_plain=is_plain, is_quantized=quantized
-            )
-        except DiagnosticError as error:
-            self.found += error.diagnostics
-
-    def complete(self, text: str, quantization: str | None) -> dict[str, Payload]:
-        """All files; raises `DiagnosticError` where something is wrong."""
-        is_text = self._path.suffix == ".nnef" and not self.data
-        if self._absent and not is_text:
-            message = f"the numbers of {len(self._absent)} variables are not at hand, of '{self._absent[0]}' for one"
-            self.error("NNEF0769", message, None, "read the model with its numbers; a text alone ends in .nnef")
-        if self.found:
-            raise DiagnosticError(*self.found)
-        files = {GRAPH: _payload(text), **self.data}
-        return files if quantization is None else {**files, QUANTIZATION: _payload(quantization)}
-
-
-def _payload(text: str) -> Payload:
-    content = text.encode("utf-8")
-    return Payload(len(content), lambda: iter([content]))
-
-
-class _Verbatim(_Files):
-    """A graph that nobody changed: its text as it was read."""
-
-    def __init__(self, graph: Graph, original: Original, source: Source, path: Path) -> None:
-        super().__init__(graph, path, original.checked.document.edition)
-        self._source = source
-        self._quantization = original.quantization
-
-    def files(self) -> dict[str, Payload]:
-        for value in self.graph.constants:
-            label = value.notes.get(LABEL) if value.has_notes else None
-            if isinstance(label, str):
-                self.add(value, label, is_plain=False)
-        return self.complete(self._source.text or "", self._quantization and self._quantization.text)
-
-
-class _Flat(_Files):
+class _Flat(Files):
     """A graph as a flat text."""
 
     def __init__(
@@ -218,7 +153,8 @@ class _Flat(_Files):
             self._operation(node)
         results = self._results()
         parameters = ", ".join(self._names[value] for value in graph.inputs)
-        name = self._names.spelled(graph.name)
+        # Readers take a graph that is called after an operation for that.
+        name = unique(self._names.spelled(graph.name), standard(Edition.FINAL), reserved=standard(Edition.PROVISIONAL))
         header = f"graph {name}( {parameters} ) -> ( {', '.join(results)} )\n{{\n"
         body = "".join(f"    {line}\n" for line in self._lines)
         return self.complete(f"{self._preamble()}\n{header}{body}}}\n", self._quantization())
@@ -265,11 +201,12 @@ class _Flat(_Files):
             message = f"the rank of the input '{value.name}' is not known"
             self.error("NNEF0761", message, value.origin, "bind its shape")
             return
-        extents = [self._extent(value, axis, dim) for axis, dim in enumerate(shape)]
+        extents = [self._extent(value, axis, shape) for axis in range(len(shape))]
         generic = self._generic(value)
         self._add_line(f"{self._names[value]} = external{generic}(shape = [{', '.join(extents)}])", [value])
 
-    def _extent(self, value: Value, axis: int, dim: Dim) -> str:
+    def _extent(self, value: Value, axis: int, shape: tuple[Dim, ...]) -> str:
+        dim = shape[axis]
         if isinstance(dim, int):
             if dim > 0 or not self._is_final:
                 return str(dim)
@@ -285,7 +222,9 @@ class _Flat(_Files):
                 self._symbols[name] = None
             return name
         message = f"axis {axis} of the input '{value.name}' is {dim}, and NNEF's extents are numbers"
-        self.error("NNEF0762", message, value.origin, f"say the extents, for instance --input {value.name}=1x3x224x224")
+        self.error(
+            "NNEF0762", message, value.origin, f"say the extents, for instance --input {value.name}={example(shape)}"
+        )
         return "1"
 
     def _generic(self, value: Value) -> str:
@@ -317,7 +256,7 @@ class _Flat(_Files):
         if shape is None or any(isinstance(dim, Symbolic) for dim in shape):
             self.error("NNEF0761", f"the shape of '{value.name}' is not known", value.origin)
             return
-        extents = ", ".join(self._extent(value, axis, dim) for axis, dim in enumerate(shape))
+        extents = ", ".join(self._extent(value, axis, shape) for axis in range(len(shape)))
         generic = self._generic(value)
         numbers = self._numbers(value)
         if numbers is not None:
@@ -359,7 +298,7 @@ class _Flat(_Files):
         try:
             call = self._call(node, word, attributes, declaration)
         except Unspellable as reason:
-            self.error("NNEF0766", f"{node.word}: {reason}", node.origin)
+            self.error("NNEF0766", f"{node.word}: {reason}", node.origin, reason.remedy)
             return
         self._defined.update(node.results)
         self._add_line(f"{self._targets(node, declaration)} = {call}", node.outputs)
@@ -430,7 +369,8 @@ class _Flat(_Files):
         wanted = _item_of(formal.type)
         given = data_of(operand.fact.dtype) if isinstance(operand.fact, TensorFact) else None
         if wanted in _DATA and given in _DATA and wanted != given:
-            raise Unspellable(f"'{formal.name}' is a tensor of {wanted} numbers, and '{operand.name}' is {given}")
+            message = f"'{formal.name}' is a tensor of {wanted} numbers, and '{operand.name}' is {given}"
+            raise Unspellable(message, "NNEF computes with real numbers only: cast before, or choose another format")
         return self._text(operand)
 
     def _attributes(self, attributes: Mapping[str, Attribute], declaration: Declaration) -> list[str]:

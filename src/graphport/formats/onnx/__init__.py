@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.core.lazy import first_used
 from graphport.formats.onnx.domains import keeps, versions
 from graphport.formats.onnx.recognition import recognizes
 
@@ -30,21 +31,15 @@ __all__ = [
     "write",
 ]
 
-_HOMES = {
-    "from_ir": "exchange",
-    "from_proto": "reader",
-    "inline_functions": "functions",
-    "read": "reader",
-    "to_ir": "exchange",
-    "to_proto": "writer",
-    "write": "writer",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = first_used(
+    __name__,
+    {
+        "from_ir": "graphport.formats.onnx.exchange",
+        "from_proto": "graphport.formats.onnx.reader",
+        "inline_functions": "graphport.formats.onnx.functions",
+        "read": "graphport.formats.onnx.reader",
+        "to_ir": "graphport.formats.onnx.exchange",
+        "to_proto": "graphport.formats.onnx.writer",
+        "write": "graphport.formats.onnx.writer",
+    },
+)

@@ -167,7 +167,7 @@ def text(value: str | bytes) -> str:
 
 def properties(entries: Iterable[StringStringEntryProto]) -> Properties:
     """Entries of `metadata_props` and its like."""
-    return tuple((text(entry.key), text(entry.value)) for entry in entries)
+    return tuple([(text(entry.key), text(entry.value)) for entry in entries])
 
 
 def tensor_notes(proto: TensorProto) -> TensorNotes | None:

@@ -9,10 +9,10 @@ from graphport.core.facts import UNKNOWN, TensorFact, named
 from graphport.formats.onnx import types
 from graphport.formats.onnx.attributes import properties, tensor_notes, text
 from graphport.formats.onnx.findings import listed
-from graphport.formats.onnx.notes import KEY, AttributeNotes, Declaration, GraphNotes
+from graphport.formats.onnx.notes import KEY, STATE, AttributeNotes, Declaration, GraphNotes
 from graphport.formats.onnx.statements import NodeNames, NodePlaces
 from graphport.formats.onnx.types import UnknownTypeError
-from graphport.ir import rewrite
+from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ MOST_DEPTH = 32
 
 _MOST_TYPES, _LONGEST_TYPE = 4096, 1024
 """Declared types that are remembered, and bytes of one."""
+
+_SHORT = 128
+"""From here on, the length of a text takes two bytes."""
 
 _NOTHING: tuple[Mapping[str, Attribute], Mapping[str, AttributeNotes]] = (MappingProxyType({}), MappingProxyType({}))
 
@@ -71,6 +74,8 @@ class GraphBuilder:
         self._tensors = tensors
         self._statements = statements
         self._types: dict[bytes, tuple[Fact, bool]] = {}
+        # Of declarations that say nothing but a type: what stands behind the name, as it is written.
+        self._known: dict[bytes | None, Fact] = {}
 
     def fill(self, proto: GraphProto, scope: Scope) -> None:
         """Put everything of `proto` into the graph of `scope`."""
@@ -137,12 +142,16 @@ class GraphBuilder:
             place = f"{scope.place}.input[{index}]"
             name = text(declared.name)
             names.append(name)
-            if name in constants:
+            notes = properties(declared.metadata_props)
+            state = states.told({key.removeprefix(STATE): said for key, said in notes}) if notes else None
+            if name in constants and state is None:
                 defaults[name] = self._declaration(declared, name, "input", place, declarations)
                 continue
             value = self._new(name, scope, place)
             value.fact = self._declaration(declared, value.name, "input", place, declarations)
             scope.graph.adopt_input(value)
+            if state is not None:
+                states.mark(value, state)
         self._constants(proto, scope, defaults)
         return tuple(names) if defaults else ()
 
@@ -162,15 +171,22 @@ class GraphBuilder:
     def _constant(
         self, name: str, storage: Storage | None, scope: Scope, place: str, defaults: Mapping[str, Fact]
     ) -> Value:
+        begun = scope.names.get(name)
+        if begun is not None and begun.storage is None and states.state_of(begun) is not None:
+            begun.storage = storage
+            self._fit(name, begun.fact, storage, place)
+            return begun
         value = self._new(name, scope, place)
         value.storage = storage
         if storage is not None:
             value.fact = TensorFact.of(storage)
-            declared = defaults.get(name, UNKNOWN)
-            if isinstance(declared, TensorFact) and not _may_be(declared, storage):
-                message = f"{name} is declared as {declared}, its numbers are {storage.dtype}{list(storage.shape)}"
-                self._findings.error("ONNX0308", message, place)
+            self._fit(name, defaults.get(name, UNKNOWN), storage, place)
         return scope.graph.adopt_constant(value)
+
+    def _fit(self, name: str, declared: Fact, storage: Storage | None, place: str) -> None:
+        if storage is not None and isinstance(declared, TensorFact) and not _may_be(declared, storage):
+            message = f"{name} is declared as {declared}, its numbers are {storage.dtype}{list(storage.shape)}"
+            self._findings.error("ONNX0308", message, place)
 
     def _new(self, name: str, scope: Scope, place: str) -> Value:
         """A new input or constant called `name`; in a body it may hide a name from around it."""
@@ -201,7 +217,7 @@ class GraphBuilder:
         # Names first: a node may read what a later one computes, which is set right afterwards.
         results = self._results(names, scope)
         for index, key in enumerate(names.keys(protos)):
-            statement = known.get(key) or statements.read(protos[index], key, bodies, places.text(index))
+            statement = known.get(key) or statements.read(protos[index], key, bodies, places, index)
             operator, attributes, notes = statement
             inputs: list[Value | None] = list(map(find, names.inputs[index]))
             for value in inputs:
@@ -281,18 +297,30 @@ class GraphBuilder:
     def _declared(
         self, protos: Sequence[ValueInfoProto], scope: Scope, declarations: dict[tuple[str, str], Declaration]
     ) -> tuple[str, ...]:
+        # As many as there are nodes: what is declared like another one before is not read again.
         found: dict[str, None] = {}
+        find, known = scope.names.get, self._known
         for index, declared in enumerate(protos):
             name = text(declared.name)
-            value = scope.names.get(name)
-            if value is None or value.is_input:
+            value = find(name)
+            if value is None or (value.producer is None and value.is_input):
                 continue
-            place = f'{scope.place}.value_info[{index}] "{name}"'
-            fact = self._declaration(declared, value.name, "value_info", place, declarations)
+            said = declared.SerializeToString()[len(name) + 2 :] if len(name) < _SHORT and name.isascii() else None
+            fact = known.get(said)
+            if fact is None:
+                place = f'{scope.place}.value_info[{index}] "{name}"'
+                fact = self._declaration(declared, value.name, "value_info", place, declarations)
+                if said is not None and self._is_plain(declared) and len(known) < _MOST_TYPES:
+                    known[said] = fact
             if value.producer is not None:
                 value.fact = fact
             found[value.name] = None
         return tuple(found)
+
+    def _is_plain(self, proto: ValueInfoProto) -> bool:
+        """Whether it says an element type and a closed shape and nothing else, so that others may be the same."""
+        known = self._types.get(proto.type.SerializeToString())
+        return known is not None and known[1] and not proto.doc_string and not proto.metadata_props
 
     def _outputs(
         self, protos: Iterable[ValueInfoProto], scope: Scope, declarations: dict[tuple[str, str], Declaration]

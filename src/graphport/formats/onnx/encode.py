@@ -24,10 +24,11 @@ from graphport.formats.onnx import attributes as kinds
 from graphport.formats.onnx import domains, schema, types
 from graphport.formats.onnx.build import MOST_DEPTH
 from graphport.formats.onnx.encoded import Encoded
-from graphport.formats.onnx.notes import AttributeNotes, GraphNotes, NodeNotes, TensorNotes, noted
+from graphport.formats.onnx.notes import STATE, AttributeNotes, GraphNotes, NodeNotes, TensorNotes, noted
 from graphport.formats.onnx.sparse import SparseStorage
 from graphport.formats.onnx.values import AttributeMismatchError, items, kind_of, set_value, to_bytes
 from graphport.ir.graph import Graph
+from graphport.ir.states import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,6 +59,7 @@ class Encoder:
         with_defaults: bool,
         with_sparse: bool,
         taken: Iterable[str] = (),
+        keeps_names: bool = True,
     ) -> None:
         self._findings = findings
         self._placement = placement
@@ -65,6 +67,7 @@ class Encoder:
         self._with_defaults = with_defaults
         self._with_sparse = with_sparse
         self._taken = set(taken)
+        self._keeps_names = keeps_names
 
     # Graphs
 
@@ -81,6 +84,9 @@ class Encoder:
             encoded.add_field(1, copy.SerializeToString())
         encoded.add(GraphProto(name=graph.name or "graph").SerializeToString())
         sparse: list[Value] = []
+        for value in graph.inputs if depth == 0 else ():
+            if value.storage is not None:
+                self._constant(encoded, value, place)
         for value in graph.constants:
             if self._with_sparse and isinstance(value.storage, SparseStorage):
                 sparse.append(value)
@@ -140,7 +146,7 @@ class Encoder:
         if graph.parent is None:
             for value in values.values():
                 self._check_type(value, f"{place}.input")
-        return [_value_info_of(value, "input", notes) for value in values.values()]
+        return [_noted(_value_info_of(value, "input", notes), value) for value in values.values()]
 
     def _returned(self, graph: Graph, depth: int) -> tuple[list[ValueInfoProto], list[NodeProto]]:
         """Outputs, and copies of what a body returns of the graphs around it: runtimes refuse the value itself."""
@@ -213,18 +219,21 @@ class Encoder:
     # Nodes
 
     def _nodes(self, encoded: Encoded, field: int, graph: Graph, place: str, depth: int) -> None:
-        for index, node in enumerate(graph):
-            encoded.add_field(field, self._node(node, f"{place}.node[{index}]", depth))
+        names = [node.name for node in graph]
+        if not self._keeps_names:
+            names = _apart(names)
+        for index, (node, name) in enumerate(zip(graph, names, strict=True)):
+            encoded.add_field(field, self._node(node, name, f"{place}.node[{index}]", depth))
 
-    def _node(self, node: Node, place: str, depth: int) -> bytes | Encoded:
+    def _node(self, node: Node, name: str, place: str, depth: int) -> bytes | Encoded:
         notes = noted(node, NodeNotes) or _NO_NOTES
         first = NodeProto(
             input=["" if value is None else value.name for value in node.inputs],
             output=["" if value is None else value.name for value in node.outputs],
             op_type=node.word,
         )
-        if node.name:
-            first.name = node.name
+        if name:
+            first.name = name
         said = self._said_attributes(node, notes, place, depth)
         is_small = all(isinstance(each, AttributeProto) for each in said)
         if is_small:
@@ -324,6 +333,21 @@ class Encoder:
         raise AttributeMismatchError(f"{type(value).__name__} is none of what the operator takes")
 
 
+def _apart(names: list[str]) -> list[str]:
+    """The names of the nodes of a graph, each once: ONNX Runtime refuses two nodes of one name."""
+    reserved = set(names)
+    if len(reserved) == len(names):
+        return names
+    taken: set[str] = set()
+    counters: dict[str, int] = {}
+    found: list[str] = []
+    for name in names:
+        chosen = name if not name or name not in taken else unique(name, taken, counters, reserved)
+        taken.add(chosen)
+        found.append(chosen)
+    return found
+
+
 def entries(properties: Properties) -> list[StringStringEntryProto]:
     """`metadata_props` and its like."""
     return [StringStringEntryProto(key=key, value=value) for key, value in properties]
@@ -356,6 +380,17 @@ def _value_info(graph: Graph, notes: GraphNotes) -> list[ValueInfoProto]:
     values.update((value.name, value) for node in graph for value in node.results)
     found = [values[name] for name in notes.value_info if name in values]
     return [_value_info_of(value, "value_info", notes) for value in found]
+
+
+def _noted(proto: ValueInfoProto, value: Value) -> ValueInfoProto:
+    """The declaration of an input that says, too, what it is in the next run."""
+    state = state_of(value)
+    if state is not None:
+        kept = {entry.key: entry.value for entry in proto.metadata_props}
+        kept |= {f"{STATE}{name}": text for name, text in state.notes().items()}
+        del proto.metadata_props[:]
+        proto.metadata_props.extend(entries(tuple(kept.items())))
+    return proto
 
 
 def _value_info_of(value: Value, section: str, notes: GraphNotes) -> ValueInfoProto:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 KEY = "onnx"
 MODEL = "onnx.model"
+STATE = "graphport."
+"""What stands before the notes of a state, where they are metadata of a declared input."""
 
 Properties = tuple[tuple[str, str], ...]
 """Entries of `metadata_props` and its like, in order."""

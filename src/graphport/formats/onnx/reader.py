@@ -37,7 +37,8 @@ def read(
     """The raw graph of an ONNX model: nodes in its own words (`onnx.Conv`), places as origins, weights in the file.
 
     `graph.opsets` says the version of every domain, the default one as `onnx`. An initializer that is an input, too, is
-    a constant: its numbers are a default that no run of ours replaces; `write` makes it an input again. Results carry
+    a constant: its numbers are a default that no run of ours replaces; `write` makes it an input again. But where its
+    metadata say that it is kept from run to run, it is an input that begins with them. Results carry
     the facts that the file declares, which are claims. Nodes out of order are sorted, with a warning.
 
     Args:

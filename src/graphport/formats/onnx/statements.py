@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,11 +17,12 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from onnx import NodeProto
+    from onnx import NodeProto, StringStringEntryProto
 
     from graphport.core.diagnostics import Source
     from graphport.formats.onnx.attributes import Attributes, Bodies
     from graphport.formats.onnx.findings import Findings
+    from graphport.formats.onnx.notes import Properties
     from graphport.formats.onnx.schema import Operator
     from graphport.ir.nodes import Attribute
 
@@ -36,6 +38,9 @@ _LONGEST = 1024
 _SHORT = 128
 """From here on, the length of a text takes two bytes."""
 
+_METADATA = 9
+"""The field of a node's metadata; but for that of its devices, none is behind it."""
+
 _NO_NOTES: Mapping[str, AttributeNotes] = MappingProxyType({})
 _IMMUTABLE = PLAIN | {DType}
 
@@ -46,6 +51,15 @@ class Statement(NamedTuple):
     operator: Operator
     attributes: Mapping[str, Attribute]
     notes: NodeNotes | None
+
+    def noting(self, metadata: Properties) -> Statement:
+        """The same with `metadata`, which hardly two nodes have in common."""
+        if not metadata:
+            return self
+        if self.notes is None:
+            return Statement(self.operator, self.attributes, NodeNotes(metadata=metadata, attributes=_NO_NOTES))
+        notes = replace(self.notes, metadata=metadata)
+        return Statement(self.operator, self.attributes, notes)
 
 
 class NodePlaces:
@@ -132,9 +146,15 @@ class Statements:
         self.known: dict[Key | None, Statement] = {}
         """Statements without findings; who has their key need not read them again."""
 
-    def read(self, proto: NodeProto, key: Key | None, bodies: Bodies, place: str) -> Statement:
-        """What `proto`, which stands at `place`, says; remembered under `key`."""
-        findings = self._findings
+    def read(self, proto: NodeProto, key: Key | None, bodies: Bodies, places: NodePlaces, index: int) -> Statement:
+        """What `proto`, node `index` of its graph, says; remembered under `key`, or what that is without metadata."""
+        metadata = proto.metadata_props[:]
+        if metadata and key is not None:
+            key = None if proto.device_configurations else _without(metadata, key)
+            known = self.known.get(key)
+            if known is not None:
+                return known.noting(properties(metadata))
+        findings, place = self._findings, places.text(index)
         before = len(findings.diagnostics) + findings.left_out
         operator = self._operator(proto, place)
         _, operands, results = key or (b"", len(proto.input), len(proto.output))
@@ -142,15 +162,15 @@ class Statements:
             self._miscounted(operator, operands, results, place)
         attributes, noted = self._read_attributes(proto, operator, bodies, place)
         notes = None
-        if noted or proto.doc_string or proto.metadata_props or proto.overload or proto.device_configurations:
+        if noted or proto.doc_string or proto.overload or proto.device_configurations:
             notes = _node_notes(proto, noted)
         if not all(map(_is_plain, attributes.values())):
-            return Statement(operator, attributes, notes)
+            return Statement(operator, attributes, notes).noting(properties(metadata))
         statement = Statement(operator, PlainAttributes(attributes), notes)
         is_clean = before == len(findings.diagnostics) + findings.left_out
         if is_clean and key is not None and len(self.known) < _MOST_KNOWN:
             self.known[key] = statement
-        return statement
+        return statement.noting(properties(metadata))
 
     def _operator(self, proto: NodeProto, place: str) -> Operator:
         domain, name = text(proto.domain), text(proto.op_type)
@@ -223,10 +243,18 @@ def _is_plain(attribute: Attribute) -> bool:
     return type(attribute) in _IMMUTABLE
 
 
+def _without(metadata: Sequence[StringStringEntryProto], key: Key) -> Key:
+    """What `key` would be without the metadata, with which it ends."""
+    said, operands, results = key
+    sizes = [entry.ByteSize() for entry in metadata]
+    # A short one has a head of two bytes.
+    heads = sum([2 if size < _SHORT else len(wire.head(_METADATA, size)) for size in sizes])
+    return said[: len(said) - sum(sizes) - heads], operands, results
+
+
 def _node_notes(proto: NodeProto, attributes: Mapping[str, AttributeNotes]) -> NodeNotes:
     return NodeNotes(
         doc_string=text(proto.doc_string),
-        metadata=properties(proto.metadata_props),
         overload=text(proto.overload),
         devices=tuple(each.SerializeToString() for each in proto.device_configurations),
         attributes=attributes,

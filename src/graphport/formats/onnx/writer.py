@@ -135,7 +135,15 @@ def _encoded(
     imports = opsets.imports(graph, opsets.words(graphs), version, collected)
     collected.raise_errors()
     taken = {value.name for each in graphs for value in each.values()}
-    encoder = Encoder(collected, placement, imports, with_defaults=is_raw, with_sparse=with_sparse, taken=taken)
+    encoder = Encoder(
+        collected,
+        placement,
+        imports,
+        with_defaults=is_raw,
+        with_sparse=with_sparse,
+        taken=taken,
+        keeps_names=is_raw,
+    )
     body = encoder.graph(graph, "graph")
     encoded = Encoded()
     encoded.add(_head(notes, _ir_version(graphs, notes, version, is_raw=is_raw)).SerializeToString())

@@ -21,7 +21,7 @@ the line) may stand between any two words and signs.
 
     graph      = "graph" name "(" [input {"," input}] ")" ["opsets" "{" [opset {"," opset}] "}"]
                  "{" {constant} {node} "return" [value {"," value}] "}"
-    input      = value [":" fact]
+    input      = value [":" fact] ["=" tensor]
     opset      = name "=" integer
     constant   = ("constant" | "literal") value [":" fact] ["=" tensor]
     node       = results "=" op "(" [operand {"," operand}] ")" ["{" [entry {"," entry}] "}"] ["name" string]
@@ -59,6 +59,7 @@ the line) may stand between any two words and signs.
   symbol stands for an expression that was too large.
 - Elements come in row-major order, those of complex numbers as real and imaginary part. A float is the nearest of its
   type to what is written; `nan` is the usual one, another is written with all its bits: `nan:0xffc00001`.
+- The numbers of an input are those that a run begins with which is given none.
 - `(...)` stands for numbers that were left out and cannot be read back; `@w0` for those that a table beside the text
   has under this name.
 """

@@ -83,7 +83,7 @@ class _Reader(Scanner):
         self.entered.append([])
         graph = Graph(self.name("the name of the graph"))
         self.demand("(")
-        for value, span in self.listed(")", self.declared):
+        for value, span in self.listed(")", self.input):
             self.enter(graph.adopt_input(value), span)
         if self.word("opsets"):
             graph.opsets = self.entries(self.integer)
@@ -126,6 +126,12 @@ class _Reader(Scanner):
         name = self.value(expected)
         span = self.span(start)
         return Value(name, self.fact() if self.sign(":") else UNKNOWN), span
+
+    def input(self, expected: str = "a value") -> tuple[Value, Span]:
+        value, span = self.declared(expected)
+        if self.sign("="):
+            value.storage = self.tensor(self.dtype(), self.shape())
+        return value, span
 
     def constant(self) -> tuple[Value, Span]:
         start = self.at

@@ -68,7 +68,7 @@ class _Writer:
         self.dims: dict[Symbolic, tuple[str, dict[str, _Bound]]] = {}
 
     def graph(self, graph: Graph, margin: str) -> Iterator[_Piece]:
-        inputs = ", ".join(map(self.declared, graph.inputs))
+        inputs = ", ".join(map(self.input, graph.inputs))
         opsets = ", ".join(f"{name_text(domain)} = {version}" for domain, version in graph.opsets.items())
         yield f"graph {name_text(graph.name)}({inputs}) {f'opsets {{{opsets}}} ' if opsets else ''}{{\n"
         inside = margin + "  "
@@ -80,6 +80,10 @@ class _Writer:
             yield "\n"
         outputs = ", ".join(value_text(value.name) for value in graph.outputs)
         yield f"{inside}return {outputs}".rstrip(" ") + f"\n{margin}}}"
+
+    def input(self, value: Value) -> str:
+        numbers = "" if value.storage is None else f" = {self.tensor(value.storage)}"
+        return self.declared(value) + numbers
 
     def constant(self, value: Value) -> str:
         text = f"{'literal' if value.is_literal else 'constant'} "

@@ -31,7 +31,7 @@ from graphport.ops.arithmetic import Add, Max, Min, Mul
 from graphport.ops.arithmetic.openvino_reals import of_reals
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.inner import itself, said_reshape, say, says
-from graphport.ops.operands import dtype_of, integers, real, reshaped, scalar
+from graphport.ops.operands import cast, dtype_of, integers, real, reshaped, scalar
 from graphport.ops.reshape import Identity
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ for _page, _word in (
 def relu(b: Builder, x: Value) -> Value:
     """`x` where positive, 0 elsewhere; numbers without a sign stay."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    if dtype in (DType.INT16, DType.INT64):
+        # ONNX Runtime has no such kernel.
+        wide = cast(b, x, DType.INT64)
+        return cast(b, b(Max, wide, b.constant(np.array(0))), dtype)
     return b(Identity, x) if dtype is not None and dtype.kind == "u" else b(Relu, x)
 
 

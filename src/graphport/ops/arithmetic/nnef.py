@@ -8,6 +8,8 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node
+from graphport.ops import registry
 from graphport.ops.arithmetic import (
     Add,
     Cast,
@@ -29,6 +31,7 @@ from graphport.ops.arithmetic import (
 )
 from graphport.ops.comparison import GreaterOrEqual
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.folded import folded
 from graphport.ops.formula import term
 from graphport.ops.leading import chained, said, spelled, trailed
 from graphport.ops.pattern import constant_numbers
@@ -36,6 +39,7 @@ from graphport.ops.pattern import constant_numbers
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
 
 for _page, _word in ((Add, "add"), (Sub, "sub"), (Mul, "mul"), (Div, "div"), (Min, "min"), (Max, "max")):
     spelled(_page, _word)
@@ -178,12 +182,33 @@ def lift_cast(
     """NNEF has reals, integers and logical values; their width is a matter of storage."""
     del round_mode, saturate
     dtype = input.fact.dtype if isinstance(input.fact, TensorFact) else None
-    if dtype is None or to not in _DATA or dtype.kind not in "fiub":
+    if dtype is None:
+        return None
+    numbers = None if b.before is None else folded(b.before.output)
+    if numbers is not None:
+        return (b.constant(numbers, name=b.stem),)
+    if to not in _DATA or dtype.kind not in "fiub":
         return None
     if dtype.kind not in _DATA[to]:
         return b.word("cast", input, dtype=to)
     is_wider = to.kind == "f" or dtype.bits < to.bits or dtype is to
-    return b.word("copy", input) if is_wider else None
+    return b.word("copy", input) if is_wider or _is_place(b) else None
+
+
+def _is_place(b: Builder) -> bool:
+    """Whether all that reads the result takes it for places, counts or axes, which are small in any width."""
+    if b.before is None or b.before.output.is_output:
+        return False
+    return all(isinstance(user, Node) and _counts(user, index) for user, index in b.before.output.uses)
+
+
+def _counts(user: Node, index: int) -> bool:
+    page = None if user.dialect else registry.pages().get(user.word)
+    return page is not None and index < len(page.signature.operands) and _name(page, index) in page.index_operands
+
+
+def _name(page: Page, index: int) -> str:
+    return page.signature.operands[index].name
 
 
 @CastLike.lift("nnef")

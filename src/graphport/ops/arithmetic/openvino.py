@@ -35,6 +35,7 @@ from graphport.ops.arithmetic import openvino_rare as openvino_rare  # noqa: PLC
 from graphport.ops.arithmetic import openvino_reals as openvino_reals  # noqa: PLC0414  registers its rules
 from graphport.ops.comparison import And, Equal, Less, Not, Or, Where, Xor
 from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.folded import Widened
 from graphport.ops.inner import itself, say
 from graphport.ops.operands import cast, dtype_of
 from graphport.ops.reshape import Identity
@@ -201,8 +202,13 @@ def convert(b: Builder, x: Value, *, destination_type: DType | str | None = None
         message = f"there is no element type {destination_type or 'dynamic'}"
         raise UnsupportedError(message)
     own = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    if own in _UNCONVERTED and x.storage is not None:
+        return b.constant(Widened(x.storage, destination_type))
     return b(Identity, x) if own is destination_type else b(Cast, x, to=destination_type)
 
+
+_UNCONVERTED = frozenset({DType.FLOAT4E2M1, DType.FLOAT8E8M0})
+"""Element types of compressed weights that no runtime of ONNX converts."""
 
 _FOREIGN = frozenset(
     {
@@ -212,7 +218,6 @@ _FOREIGN = frozenset(
         DType.FLOAT8E4M3FNUZ,
         DType.FLOAT8E5M2FNUZ,
         DType.INT2,
-        DType.FLOAT8E8M0,
     }
 )
 """Element types that OpenVINO has not, or does not convert."""
@@ -339,7 +344,8 @@ _bitwise(BitwiseNot, "opset13.BitwiseNot", Not)
 
 
 def _unsigned(dtype: DType) -> DType:
-    return DType.of(f"uint{dtype.bits}")
+    """The type without a sign that holds the bits; ONNX Runtime shifts none of sixteen."""
+    return DType.of("uint32" if dtype.bits == 16 else f"uint{dtype.bits}")
 
 
 @lower("openvino", "opset15.BitwiseLeftShift")
@@ -355,8 +361,8 @@ def right_shift(b: Builder, x: Value, y: Value) -> Value:
     """The bits of `x` moved down; of a negative number, ones follow."""
     dtype = dtype_of(x)
     wide = _unsigned(dtype)
-    if dtype is wide:
-        return b(BitShift, x, y, direction="RIGHT")
+    if dtype.kind == "u":
+        return cast(b, b(BitShift, cast(b, x, wide), cast(b, y, wide), direction="RIGHT"), dtype)
     is_negative = b(Less, x, b.like(x, 0))
     bits = b(Where, is_negative, b(BitwiseNot, x), x)
     moved = cast(b, b(BitShift, cast(b, bits, wide), cast(b, y, wide), direction="RIGHT"), dtype)

@@ -12,8 +12,10 @@ from graphport.ops.arithmetic import Add, Div, Log, Mul, Round, Sqrt, Sub
 from graphport.ops.comparison import Equal, Less, Where
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.indexing import Gather, Slice
-from graphport.ops.operands import cast, dtype_of, reshaped, scalar, sizes, vector
-from graphport.ops.reshape import Concat, Expand, Unsqueeze
+from graphport.ops.operands import cast, dtype_of, scalar, vector
+from graphport.ops.reduction import ReduceMean, ReduceSum
+from graphport.ops.reshape import Concat, Tile
+from graphport.ops.reshape.openvino_spaces import Length, lengths, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,15 +94,23 @@ def i420_to_bgr(b: Builder, y: Value, u: Value | None = None, v: Value | None = 
     return _coloured(b, *_i420(b, y, u, v), (_BLUE, _GREEN, _RED))
 
 
-def _rows(b: Builder, x: Value, start: int, stop: int) -> Value:
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [1]))
+def _rows(b: Builder, x: Value, start: Length, stop: Length) -> Value:
+    ends = (vector(b, [end]) if isinstance(end, int) else end for end in (start, stop))
+    return b(Slice, x, *ends, vector(b, [1]))
 
 
-def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[int, int, int]:
+def _times(b: Builder, length: Length, factor: int, part: int = 1) -> Length:
+    """A length, `factor` times, parted in `part`."""
+    if isinstance(length, int):
+        return length * factor // part
+    return b(Div, b(Mul, length, vector(b, [factor])), vector(b, [part]))
+
+
+def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[Length, Length, Length]:
     """Batch, height and width of the picture whose planes stand one below the other."""
-    n, rows, width, _ = sizes(b.dims(y), "the size of a picture")
-    height = rows * 2 // 3 if is_single else rows
-    if height % 2 or width % 2:
+    n, rows, width, *_ = lengths(b, y)
+    height = _times(b, rows, 2, 3) if is_single else rows
+    if any(isinstance(side, int) and side % 2 for side in (height, width)):
         message = f"a picture of {height} by {width} places"
         raise UnsupportedError(message)
     return n, height, width
@@ -108,9 +118,9 @@ def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[int, int, int]:
 
 def _nv12(b: Builder, y: Value, uv: Value | None) -> tuple[Value, Value, Value]:
     n, height, width = _picture(b, y, is_single=uv is None)
-    pairs = _rows(b, y, height, height * 3 // 2) if uv is None else uv
+    pairs = _rows(b, y, height, _times(b, height, 3, 2)) if uv is None else uv
     bright = _rows(b, y, 0, height) if uv is None else y
-    pairs = reshaped(b, pairs, [n, height // 2, width // 2, 2])
+    pairs = shaped(b, pairs, [n, _times(b, height, 1, 2), _times(b, width, 1, 2), 2])
     u, v = (b(Gather, pairs, b.constant(np.array([place], np.int64)), axis=3) for place in (0, 1))
     return bright, u, v
 
@@ -119,15 +129,11 @@ def _i420(b: Builder, y: Value, u: Value | None, v: Value | None) -> tuple[Value
     if u is not None and v is not None:
         return y, u, v
     n, height, width = _picture(b, y, is_single=True)
-    shape = [n, height // 2, width // 2, 1]
-    whole = reshaped(b, y, [n, height * 3 // 2 * width])
-    count = height // 2 * (width // 2)
-    first = height * width
-    planes = [
-        reshaped(b, b(Slice, whole, vector(b, [at]), vector(b, [at + count]), vector(b, [1])), shape)
-        for at in (first, first + count)
-    ]
-    return _rows(b, y, 0, height), planes[0], planes[1]
+    quarter = _times(b, height, 1, 2), _times(b, width, 1, 2)
+    # Behind the brightness stand both chroma, each a quarter of its places.
+    both = shaped(b, _rows(b, y, height, _times(b, height, 3, 2)), [n, 2, *quarter, 1])
+    u, v = (b(Gather, both, b.constant(np.array(place, np.int64)), axis=1) for place in (0, 1))
+    return _rows(b, y, 0, height), u, v
 
 
 def _coloured(b: Builder, y: Value, u: Value, v: Value, colours: Sequence[tuple[float, float]]) -> Value:
@@ -148,6 +154,45 @@ def _coloured(b: Builder, y: Value, u: Value, v: Value, colours: Sequence[tuple[
 
 def _doubled(b: Builder, x: Value) -> Value:
     """Each place [N, h, w, 1] four times: [N, 2h, 2w, 1]."""
-    n, h, w, _ = sizes(b.dims(x), "the size of a plane")
-    spread = b(Expand, b(Unsqueeze, x, vector(b, [2, 4])), vector(b, [n, h, 2, w, 2, 1]))
-    return reshaped(b, spread, [n, 2 * h, 2 * w, 1])
+    n, h, w, *_ = lengths(b, x)
+    wide = shaped(b, x, [n, h, 1, w, 1, 1])
+    spread = b(Tile, wide, vector(b, [1, 1, 2, 1, 2, 1]))
+    return shaped(b, spread, [n, _times(b, h, 2), _times(b, w, 2), 1])
+
+
+_BRIGHTNESS = (0.257, 0.504, 0.098)
+_CHROMA = ((-0.148, -0.291, 0.439), (0.439, -0.368, -0.071))
+"""Shares of red, green and blue in Y, before 16 is added, and in U and V, before 128 is."""
+
+
+@lower("openvino", "opset17.RGBtoNV12")
+def rgb_to_nv12(b: Builder, x: Value, *, single_plane: bool = True) -> tuple[Value, ...]:
+    """Brightness of red, green and blue [N, H, W, 3], and both chroma, of which four places share one."""
+    return _planes(b, x, (0, 1, 2), single_plane=single_plane)
+
+
+@lower("openvino", "opset17.BGRtoNV12")
+def bgr_to_nv12(b: Builder, x: Value, *, single_plane: bool = True) -> tuple[Value, ...]:
+    """The same of blue, green and red."""
+    return _planes(b, x, (2, 1, 0), single_plane=single_plane)
+
+
+def _planes(b: Builder, x: Value, order: Sequence[int], *, single_plane: bool) -> tuple[Value, ...]:
+    dtype = dtype_of(x)
+    if not dtype.is_floating:
+        message = f"colours of {dtype}: no document says how means of them are rounded"
+        raise UnsupportedError(message)
+    n, height, width, *_ = lengths(b, x)
+    half = _times(b, height, 1, 2), _times(b, width, 1, 2)
+    bright = _mixed(b, x, [_BRIGHTNESS[place] for place in order], 16)
+    sides = [_mixed(b, x, [shares[place] for place in order], 128) for shares in _CHROMA]
+    apart = shaped(b, b(Concat, *sides, axis=3), [n, half[0], 2, half[1], 2, 2])
+    pairs = b(ReduceMean, apart, vector(b, [2, 4]), keepdims=0)
+    if not single_plane:
+        return bright, pairs
+    return (b(Concat, bright, shaped(b, pairs, [n, half[0], width, 1]), axis=1),)
+
+
+def _mixed(b: Builder, x: Value, shares: Sequence[float], shift: float) -> Value:
+    total = b(ReduceSum, b(Mul, x, b.like(x, shares)), vector(b, [3]), keepdims=1)
+    return b(Clip, b(Add, total, b.like(x, shift)), b.like(x, 0), b.like(x, 255))

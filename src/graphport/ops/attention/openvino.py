@@ -12,7 +12,7 @@ from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.activation import Softmax
-from graphport.ops.arithmetic import Add, Mul
+from graphport.ops.arithmetic import Add, Mul, Reciprocal, Sqrt
 from graphport.ops.arithmetic.openvino import said_cast
 from graphport.ops.attention import Attention, RotaryEmbedding, TensorScatter
 from graphport.ops.comparison import LessOrEqual, Where
@@ -21,7 +21,7 @@ from graphport.ops.generate import Range
 from graphport.ops.indexing import Gather
 from graphport.ops.inner import said_reshape, said_transpose, say
 from graphport.ops.matmul import MatMul
-from graphport.ops.operands import dtype_of, real, scalar, sizes, transposed, vector
+from graphport.ops.operands import cast, dtype_of, real, scalar, sizes, transposed, vector
 from graphport.ops.reshape import Concat, Expand, Shape, Unsqueeze
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
     if causal or (mask is not None and not b.dims(mask) and dtype_of(mask).is_floating):
         # One number added to all scores changes no share.
         mask = None
-    factor = _factor(b, q, scale)
+    factor = _factor(b, q, k, scale)
     if _is_plain(b, q, k, v) and _covers(b, mask, k) and factor is not None and factor > 0:
         own = None if scale is None else factor
         rows = None if mask is None else _rowed(b, mask, q)
@@ -56,11 +56,11 @@ def scaled_dot_product_attention(
     return _decomposed(b, q, k, v, mask, scale, causal=causal)
 
 
-def _factor(b: Builder, q: Value, scale: Value | None) -> float | None:
+def _factor(b: Builder, q: Value, k: Value, scale: Value | None) -> float | None:
     if scale is not None:
         return real(scale)
-    size = b.dims(q)[-1]
-    return 1 / sqrt(size) if isinstance(size, int) and size else None
+    known = [dim for dim in (b.dims(q)[-1], b.dims(k)[-1]) if isinstance(dim, int)]
+    return 1 / sqrt(known[0]) if known and known[0] else None
 
 
 def _is_plain(b: Builder, q: Value, k: Value, v: Value) -> bool:
@@ -94,8 +94,8 @@ def _decomposed(
     rank, dtype = len(b.dims(k)), dtype_of(q)
     turned = transposed(b, k, [*range(rank - 2), rank - 1, rank - 2])
     if scale is None:
-        (size,) = sizes(b.dims(q)[-1:], "the size of a head")
-        scale = scalar(b, 1 / sqrt(size), dtype)
+        factor = _factor(b, q, k, None)
+        scale = _root(b, q) if factor is None else scalar(b, factor, dtype)
     scores = b(MatMul, b(Mul, q, scale), turned)
     hidden = scalar(b, -np.inf, dtype)
     if causal:
@@ -106,6 +106,12 @@ def _decomposed(
     elif mask is not None:
         scores = b(Add, scores, mask)
     return b(MatMul, b(Softmax, scores, axis=-1), v)
+
+
+def _root(b: Builder, q: Value) -> Value:
+    """One over the root of the size of a head, which only the run tells."""
+    size = b(Gather, b(Shape, q), b.constant(np.array(-1, np.int64)))
+    return b(Reciprocal, b(Sqrt, cast(b, size, dtype_of(q))))
 
 
 def _counted(b: Builder, x: Value, axis: int) -> Value:
@@ -179,6 +185,18 @@ def lift_attention(
 
 _SDPA = "opset13.ScaledDotProductAttention"
 _PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.BFLOAT16}
+
+
+def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, causal: bool) -> Value:
+    """Values averaged by shares, in the words that OpenVINO has besides the one for all of it.
+
+    Shapes: queries [B, N, L, H], keys [B, N, S, H], values [B, N, S, W], factor [] → [B, N, L, W].
+    """
+    q, k, v = heads
+    scores = say(b, "opset1.MatMul", say(b, "opset1.Multiply", q, factor), k, transpose_b=True)
+    seen = _seen(b, scores, None, None, (-1, 0)) if causal else None
+    biased, hides = _biased(b, scores, None, seen)
+    return say(b, "opset1.MatMul", _shares(b, biased, None, hides=hides), v)
 
 
 def _parted(b: Builder, q: Value, k: Value, v: Value, queries: int | None, keys: int | None) -> _Heads:

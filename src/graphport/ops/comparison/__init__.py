@@ -54,7 +54,6 @@ def Greater(a: Ordered, b: Ordered) -> T1:
     shape=broadcasting(DType.BOOL),
     since=12,
     outputs=("c",),
-    openvino="opset1.LessEqual(a, b)",
     symbolic=True,
     exactness="exact",
 )
@@ -67,7 +66,6 @@ def LessOrEqual(a: Ordered, b: Ordered) -> T1:
     shape=broadcasting(DType.BOOL),
     since=12,
     outputs=("c",),
-    openvino="opset1.GreaterEqual(a, b)",
     symbolic=True,
     exactness="exact",
 )
@@ -125,7 +123,6 @@ def _where_shape(condition: TensorFact, x: TensorFact, y: TensorFact) -> TensorF
     shape=_where_shape,
     since=9,
     outputs=("output",),
-    openvino="opset1.Select(condition, x, y)",
     symbolic=True,
     moves_data=True,
     exactness="exact",

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from graphport.core.dtypes import DType
 from graphport.ops.convolution import ConvTranspose
-from graphport.ops.convolution.openvino_windows import (
-    biased,
-    check_entries,
-    check_space,
-    columns_kernel,
-    joined_groups,
-)
+from graphport.ops.convolution.openvino_windows import biased, check_entries, check_space, joined_groups
 from graphport.ops.convolution.transposed import transposed_window
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.inner import said_reshape, say
-from graphport.ops.operands import dtype_of, integers, reshaped, sizes, vector
+from graphport.ops.operands import as_int64, cast, dtype_of, integers, sizes, vector
 from graphport.ops.padding import Pad
+from graphport.ops.reshape import Squeeze, Unsqueeze
+from graphport.ops.reshape.columns import Col2Im
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,33 +234,31 @@ def col2im(
     pads_begin: tuple[int, ...] = (),
     pads_end: tuple[int, ...] = (),
 ) -> Value:
-    """Columns of windows added up to an image."""
-    size, kernel = integers(output_size), integers(kernel_size)
-    if size is None or kernel is None:
-        message = "the sizes of image and window must be constant"
-        raise UnsupportedError(message)
-    ones, zeros = (1, 1), (0, 0)
-    steps, gaps, begins, ends = strides or ones, dilations or ones, pads_begin or zeros, pads_end or zeros
-    places = [
-        (n + p + q - (k - 1) * d - 1) // s + 1
-        for n, k, s, d, p, q in zip(size, kernel, steps, gaps, begins, ends, strict=True)
-    ]
-    dims = b.dims(x)
-    rows, count = sizes(dims[-2:], "the columns")
-    if rows % prod(kernel) or count != prod(places):
-        message = f"columns {rows} by {count} are not windows of {kernel} at {places}"
-        raise ShapeError(message)
-    channels, dtype = rows // prod(kernel), dtype_of(x)
-    batch = dims[0] if len(dims) == 3 else 1
-    image = reshaped(b, x, [batch if isinstance(batch, int) else -1, rows, *places])
-    painted = b(
-        ConvTranspose,
-        image,
-        b.constant(columns_kernel(channels, kernel, dtype), dtype),
-        group=channels,
-        **_steps(steps, gaps),
-    )
-    full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(places, steps, kernel, gaps, strict=True)]
-    edges = [out + begin - n for out, begin, n in zip(size, begins, full, strict=True)]
-    whole = b(Pad, painted, vector(b, [0, 0, *(-n for n in begins), 0, 0, *edges]))
-    return whole if len(dims) == 3 else reshaped(b, whole, [channels, *size])
+    """Columns of windows added up to an image; without a batch they have two axes."""
+    dtype, is_single = dtype_of(x), len(b.dims(x)) == 2
+    wide = dtype if dtype.is_floating and dtype.bits >= 32 else DType.FLOAT32
+    columns = cast(b, b(Unsqueeze, x, vector(b, [0])) if is_single else x, wide)
+    pads = (*(pads_begin or (0, 0)), *(pads_end or (0, 0)))
+    said: dict[str, Any] = _steps(strides or (1, 1), dilations or (1, 1)) | {"pads": pads if any(pads) else None}
+    image = cast(b, b(Col2Im, columns, as_int64(b, output_size), as_int64(b, kernel_size), **said), dtype)
+    return b(Squeeze, image, vector(b, [0])) if is_single else image
+
+
+@Col2Im.lift("openvino")
+def lift_col2im(
+    b: Builder,
+    input: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    """OpenVINO has images of two axes; its plugin computes them in float32 alone."""
+    if b.dims(image_shape) != (2,):
+        return None
+    edges = pads or (0, 0, 0, 0)
+    words: dict[str, Any] = {"strides": strides or (1, 1), "dilations": dilations or (1, 1)}
+    words |= {"pads_begin": tuple(edges[:2]), "pads_end": tuple(edges[2:])}
+    return b.word("opset15.Col2Im", input, image_shape, block_shape, **words)

@@ -11,12 +11,14 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.arithmetic.openvino import said_cast
 from graphport.ops.convolution import Conv, ConvInteger, QLinearConv
+from graphport.ops.convolution.openvino_extents import Vectors, same_padding, spatial
 from graphport.ops.convolution.window import window
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.inner import said_reshape, say
 from graphport.ops.matmul.openvino import requantized, shifted
 from graphport.ops.operands import dtype_of, reshaped, sizes, vector
 from graphport.ops.padding import Pad
+from graphport.ops.reshape import Concat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +81,8 @@ def convolved(b: Builder, x: Value, w: Value, group: int, said: dict[str, Any]) 
     known = kernel if len(kernel) == len(b.dims(w)) - 2 else None
     if said.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER") and said["dilations"]:
         said = _explicit(b, x, b.dims(w)[2:], said)
+        if said["auto_pad"] and known is not None:
+            x, said = _padded(b, x, known, said), said | {"auto_pad": None}
     pads = said.get("pads")
     if pads and min(pads) < 0:
         x, said = cropped(b, x, pads), said | {"pads": None}
@@ -92,6 +96,16 @@ def _explicit(b: Builder, x: Value, kernel: Sequence[Dim], said: dict[str, Any])
     if not all(isinstance(pad, int) for pad in pads):
         return said
     return said | {"auto_pad": None, "pads": tuple(pads)}
+
+
+def _padded(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any]) -> Value:
+    """`x` with the padding around it that only a run can tell."""
+    rank = len(kernel)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, said["dilations"], strict=True)]
+    strides, is_upper = said["strides"] or (1,) * rank, said["auto_pad"] == "SAME_UPPER"
+    sides = same_padding(b, spatial(b, x), reach, strides, is_upper=is_upper)
+    none, values = vector(b, [0, 0]), [Vectors(b).value(side) for side in sides]
+    return b(Pad, x, b(Concat, none, values[0], none, values[1], axis=0))
 
 
 def cropped(b: Builder, x: Value, pads: Sequence[int]) -> Value:

@@ -17,6 +17,7 @@ from graphport.ops.detection import openvino_proposals as openvino_proposals  # 
 from graphport.ops.detection import openvino_pyramid as openvino_pyramid  # noqa: PLC0414  registers its rules
 from graphport.ops.detection import openvino_rotated as openvino_rotated  # noqa: PLC0414  registers its rules
 from graphport.ops.detection import openvino_ssd as openvino_ssd  # noqa: PLC0414  registers its rules
+from graphport.ops.detection import openvino_tilted as openvino_tilted  # noqa: PLC0414  registers its rules
 from graphport.ops.detection import openvino_yolo as openvino_yolo  # noqa: PLC0414  registers its rules
 from graphport.ops.detection.openvino_boxes import told
 from graphport.ops.detection.openvino_soft import softly

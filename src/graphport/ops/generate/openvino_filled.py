@@ -8,11 +8,13 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
+from graphport.ops.arithmetic import Add
+from graphport.ops.comparison import Equal
 from graphport.ops.declare import lower
-from graphport.ops.generate import ConstantOfShape, EyeLike
+from graphport.ops.generate import ConstantOfShape, EyeLike, Range
 from graphport.ops.inner import say
-from graphport.ops.operands import as_vector, dtype_of, needed, vector
-from graphport.ops.reshape import Concat, Expand
+from graphport.ops.operands import as_int64, as_scalar, as_vector, cast, dtype_of, integers, vector
+from graphport.ops.reshape import Concat, Expand, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+_EYES = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT64})
+"""Types that ONNX Runtime has a kernel of EyeLike for."""
 
 
 @lower("openvino", "opset9.Eye")
@@ -34,12 +39,24 @@ def eye(
 ) -> Value:
     """Ones on a diagonal, zeros elsewhere, for each of a batch."""
     shape = b(Concat, as_vector(b, rows), as_vector(b, columns), axis=0)
-    (k,) = needed(diagonal, "the diagonal")
-    zeros = b(ConstantOfShape, shape, value=storage_of(np.zeros(1, output_type.numpy), output_type))
-    matrix = b(EyeLike, zeros, k=k)
+    known = integers(diagonal)
+    if known is None:
+        matrix = _diagonal(b, rows, columns, diagonal, output_type)
+    else:
+        wide = output_type if output_type in _EYES else DType.INT32
+        zeros = b(ConstantOfShape, shape, value=storage_of(np.zeros(1, wide.numpy), wide))
+        matrix = cast(b, b(EyeLike, zeros, k=known[0]), output_type)
     if batch is None or b.dims(batch) == (0,):
         return matrix
     return b(Expand, matrix, b(Concat, as_vector(b, batch), vector(b, [1, 1]), axis=0))
+
+
+def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: DType) -> Value:
+    """Ones where a column is as far from its row as a run tells."""
+    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
+    down, across = (b(Range, zero, as_scalar(b, as_int64(b, side)), one) for side in (rows, columns))
+    wanted = b(Unsqueeze, b(Add, down, as_vector(b, diagonal)), vector(b, [1]))
+    return cast(b, b(Equal, across, wanted), dtype)
 
 
 @EyeLike.lift("openvino")

@@ -7,6 +7,7 @@ same in ONNX operators.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -204,13 +205,70 @@ def _integral(
         return _as(say, say("Range", start, stop, step), dtype)
     bad: list[Value] = []
     start, stop, step = (_truncated(b, say, operand, bad) for operand in operands)
+    bad.append(say("Equal", _as(say, _as(say, step.number, dtype), DType.INT64), 0))
     # A step of -2^63 has no absolute value in int64.
-    bad += [say("Equal", _as(say, _as(say, step, dtype), DType.INT64), 0), say("Less", step, 1 - _LONGEST)]
+    step = _Whole(step.number, _steepest(say, step))
     is_bad = _any(say, bad)
-    pace = say("Where", is_bad, 1, step)
-    length, is_past = _length(say, start, stop, pace)
+    pace = say("Where", say("Or", is_bad, say("Not", say("Equal", step.side, 0))), 1, step.number)
+    length, is_past = _length(say, start.number, stop.number, pace)
+    length, is_past = _far(say, (start, stop, step), length, is_past)
     steps = _steps(say, length, say("Or", is_bad, is_past))
-    return _as(say, say("Add", start, say("Mul", steps, pace)), dtype)
+    return _as(say, say("Add", start.number, say("Mul", steps, step.number)), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """An integer of any size: what it is in int64, and on which side of int64 it lies, -1, 0 or 1.
+
+    One that came from uint64 wraps around in int64, one that was real and lies outside is 0 there.
+    """
+
+    number: Value
+    side: Value | None = None
+    is_real: bool = False
+
+
+def _steepest(say: Speaker, step: _Whole) -> Value:
+    least = say("Where", say("Less", step.number, 1 - _LONGEST), -1, 0)
+    if step.side is None:
+        return least
+    # What came from uint64 is above int64, though it looks as if it were negative.
+    return say("Where", say("Equal", step.side, 0), least, step.side)
+
+
+def _far(say: Speaker, operands: tuple[_Whole, _Whole, _Whole], length: Value, is_past: Value) -> tuple[Value, Value]:
+    """How many numbers there are, also where an operand is not in int64; and whether that cannot be told.
+
+    Nothing lies before an end on the wrong side, and one number at most within a step that is wider than int64.
+    """
+    start, stop, step = operands
+    if step.side is None:
+        return length, is_past
+    is_wide = say("Not", say("Equal", step.side, 0))
+    further, nearer = say("Greater", stop.number, start.number), say("Less", stop.number, start.number)
+    way = say("Sub", _as(say, further, DType.INT64), _as(say, nearer, DType.INT64))
+    lost, unknown = say("And", is_wide, _overflows(say, start.number, stop.number)), None
+    is_past = say("And", is_past, say("Not", is_wide))
+    if start.side is not None or stop.side is not None:
+        low, high = (0 if each.side is None else each.side for each in (start, stop))
+        apart = say("Sub", high, low)
+        is_apart = say("Not", say("Equal", apart, 0))
+        way = say("Where", is_apart, say("Sign", apart), way)
+        lost = say("Or", lost, is_apart)
+        if start.side is not None and stop.side is not None and (start.is_real or stop.is_real):
+            unknown = say("And", say("Not", say("Equal", start.side, 0)), say("Not", is_apart))
+    turn = say("Where", is_wide, step.side, say("Sign", step.number))
+    is_there = say("Greater", say("Mul", way, turn), 0)
+    length = say("Where", is_there, say("Where", is_wide, 1, length), 0)
+    lost = say("And", is_there, say("Or", is_past, lost))
+    return length, lost if unknown is None else say("Or", lost, unknown)
+
+
+def _overflows(say: Speaker, start: Value, stop: Value) -> Value:
+    """Whether the way from `start` to `stop` is longer than int64 counts."""
+    way = say("Sub", stop, start)
+    turned = say("Greater", stop, start), say("Less", way, 0), say("Less", stop, start), say("Greater", way, 0)
+    return say("Or", say("And", *turned[:2]), say("And", *turned[2:]))
 
 
 def _is_gentle(operands: tuple[Value, Value, Value], given: list[Number | Symbolic | None]) -> bool:
@@ -229,19 +287,22 @@ def _as(say: Speaker, value: Value, dtype: DType) -> Value:
     return value if is_it else say("Cast", value, to=dtype)
 
 
-def _truncated(b: Builder, say: Speaker, operand: Value, bad: list[Value]) -> Value:
-    """An operand as int64; what has no such value is told in `bad`."""
+def _truncated(b: Builder, say: Speaker, operand: Value, bad: list[Value]) -> _Whole:
+    """An operand as an integer; what is none is told in `bad`."""
     dtype = operand.fact.dtype if isinstance(operand.fact, TensorFact) else None
     if dtype is DType.UINT64:
         found = _as(say, operand, DType.INT64)
-        bad.append(say("Less", found, 0))
-        return found
+        return _Whole(found, say("Where", say("Less", found, 0), 1, 0))
     if dtype is not None and dtype.is_integer:
-        return _as(say, operand, DType.INT64)
-    number = _as(say, operand, DType.FLOAT64)
-    fits = say("Less", say("Abs", number), b.constant(np.float64(_LONGEST)))
-    bad.append(say("Not", fits))
-    return say("Cast", say("Where", fits, number, b.constant(np.float64(0))), to=DType.INT64)
+        return _Whole(_as(say, operand, DType.INT64))
+    number, zero = _as(say, operand, DType.FLOAT64), b.constant(np.float64(0))
+    bad.append(say("Not", say("Equal", say("Sub", number, number), zero)))
+    above = say("GreaterOrEqual", number, b.constant(np.float64(_LONGEST)))
+    below = say("Less", number, b.constant(np.float64(-_LONGEST)))
+    side = say("Sub", _as(say, above, DType.INT64), _as(say, below, DType.INT64))
+    fits = say("Equal", say("Sub", number, number), zero)
+    inside = say("And", fits, say("Not", say("Or", above, below)))
+    return _Whole(say("Cast", say("Where", inside, number, zero), to=DType.INT64), side, is_real=True)
 
 
 def _any(say: Speaker, claims: list[Value]) -> Value:
@@ -257,6 +318,10 @@ def _length(say: Speaker, start: Value, stop: Value, step: Value) -> tuple[Value
     With a = start, b = stop divided by step, each towards zero, and rests p, q of the sign of their dividends: b - a,
     and what the rests add, which is 0, 1 or 2.
     """
+    # -2^63 divided by -1 is not in int64, and ends the process: backwards by one is forwards with both ends exchanged.
+    is_back = say("Equal", step, -1)
+    start, stop = say("Where", is_back, stop, start), say("Where", is_back, start, stop)
+    step = say("Where", is_back, 1, step)
     first, last = say("Div", start, step), say("Div", stop, step)
     p, q = say("Sub", start, say("Mul", first, step)), say("Sub", stop, say("Mul", last, step))
     # Divided by a negative step, the order of the rests turns round.
@@ -282,12 +347,12 @@ def _floating(b: Builder, operands: tuple[Value, Value, Value], dtype: DType) ->
     start, stop, step = (_as(say, operand, DType.FLOAT64) for operand in operands)
     is_zero = say("Equal", _as(say, _rounded(say, step, dtype), DType.FLOAT64), zero)
     quotient = say("Div", say("Sub", stop, start), say("Where", is_zero, one, step))
-    fits = say("Less", say("Abs", quotient), b.constant(np.float64(_LONGEST)))
+    fits = say("Less", quotient, b.constant(np.float64(_LONGEST)))
     # An infinite operand is refused, also where it ends an empty range: infinity minus itself is no number.
-    finite = [say("Equal", say("Sub", number, number), zero) for number in (start, stop, step)]
+    finite = [say("Equal", say("Sub", number, number), zero) for number in (start, stop, step, quotient)]
     is_bad = _any(say, [is_zero, *(say("Not", claim) for claim in (fits, *finite))])
-    whole = say("Where", is_bad, zero, say("Ceil", quotient))
-    length = say("Max", say("Cast", whole, to=DType.INT64), 0)
+    whole = say("Max", say("Where", is_bad, zero, say("Ceil", quotient)), zero)
+    length = say("Cast", whole, to=DType.INT64)
     steps = say("Cast", _steps(say, length, is_bad), to=DType.FLOAT64)
     return _rounded(say, say("Add", start, say("Mul", steps, step)), dtype)
 

@@ -8,29 +8,29 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.arithmetic import Div, Mod, Neg, Sub
+from graphport.ops.arithmetic import Div, Max, Mod, Neg, Sub
 from graphport.ops.arithmetic.openvino import said_cast
 from graphport.ops.comparison import Greater, GreaterOrEqual, Less, Where
-from graphport.ops.declare import lower
+from graphport.ops.declare import ShapeError, lower
 from graphport.ops.generate import Range
 from graphport.ops.indexing import (
     Compress,
     Gather,
     GatherElements,
     GatherND,
-    NonZero,
     OneHot,
     ReverseSequence,
     ScatterElements,
     ScatterND,
     Slice,
     Trilu,
-    Unique,
 )
 from graphport.ops.indexing import openvino_bags as openvino_bags  # noqa: PLC0414  registers its rules
 from graphport.ops.indexing import openvino_brackets as openvino_brackets  # noqa: PLC0414  registers its rules
 from graphport.ops.indexing import openvino_decoders as openvino_decoders  # noqa: PLC0414  registers its rules
-from graphport.ops.inner import said_reshape, say, says
+from graphport.ops.indexing import openvino_found as openvino_found  # noqa: PLC0414  registers its rules
+from graphport.ops.indexing import openvino_sparse as openvino_sparse  # noqa: PLC0414  registers its rules
+from graphport.ops.inner import said_reshape, say
 from graphport.ops.operands import (
     as_index,
     as_int64,
@@ -68,6 +68,9 @@ def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: 
     (place,) = needed(axis, "the axis of a gathering")
     at = axis_index(place, rank)
     batch = batch_dims + len(b.dims(indices)) if batch_dims < 0 else batch_dims
+    if not 0 <= batch <= min(at, len(b.dims(indices))):
+        message = f"{batch} axes of batches in front of axis {at}, and {len(b.dims(indices))} of places"
+        raise ShapeError(message)
     if not batch:
         return b(Gather, data, as_index(b, indices), axis=at)
     order = [*range(batch), at, *(axis for axis in range(batch, rank) if axis != at)]
@@ -300,19 +303,6 @@ def reverse(b: Builder, x: Value, axes: Value, *, mode: str = "index") -> Value:
     return b(Slice, x, starts, stops, vector(b, places), vector(b, [-1] * len(places)))
 
 
-@lower("openvino", "opset3.NonZero")
-def non_zero(b: Builder, x: Value, *, output_type: DType = DType.INT64) -> Value:
-    """Places of what is not zero, one column each."""
-    return cast(b, b(NonZero, x), output_type)
-
-
-@NonZero.lift("openvino")
-def lift_non_zero(b: Builder, x: Value) -> Lifted:
-    if not b.dims(x):
-        x = said_reshape(b, x, (1,))
-    return b.word("opset3.NonZero", x)
-
-
 def _hot_in(dtype: DType) -> DType:
     """A type that holds every number of `dtype`, in which runtimes know `OneHot`."""
     if dtype in (DType.FLOAT16, DType.BFLOAT16):
@@ -366,35 +356,14 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     return b.word("opset1.OneHot", places, count, on, off, axis=axis)
 
 
-@lower("openvino", "opset10.Unique")
-def unique(
-    b: Builder,
-    x: Value,
-    axis: Value | None = None,
-    *,
-    sorted: bool = True,
-    index_element_type: DType = DType.INT64,
-    count_element_type: DType = DType.INT64,
-) -> tuple[Value, ...]:
-    """Each number, or each slice, once; where it stood first; which one stands where; and how many there are."""
-    place = None if axis is None else needed(axis, "the axis of what is unique")[0]
-    values, first, inverse, counts = b.results(Unique, 4, x, axis=place, sorted=int(sorted))
-    index = index_element_type
-    return values, cast(b, first, index), cast(b, inverse, index), cast(b, counts, count_element_type)
-
-
-@Unique.lift("openvino")
-def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
-    place = [] if axis is None else [b.constant(np.array(axis, np.int64))]
-    return says(b, "opset10.Unique", 4, x, *place, sorted=bool(sorted))
-
-
 @lower("openvino", "opset7.Roll")
 def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
     """Entries moved along axes, and in again at the other end."""
     dims = b.dims(x)
-    places = [axis_index(axis, len(dims)) for axis in needed(axes, "the axes to roll along")]
-    shifts = integers(shift)
+    known, shifts = integers(axes), integers(shift)
+    if known is None:
+        shift, known, shifts = _shift_of_each(b, len(dims), shift, axes), tuple(range(len(dims))), None
+    places = [axis_index(axis, len(dims)) for axis in known]
     for number, axis in enumerate(places):
         length = dims[axis]
         if shifts is not None and isinstance(length, int):
@@ -402,12 +371,21 @@ def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
             x = _rolled(b, x, axis, by)
             continue
         count = b(Shape, x, start=axis, end=axis + 1)
-        ahead = as_vector(b, shift)
+        ahead = as_vector(b, as_int64(b, shift))
         if b.dims(ahead) != (1,):
             ahead = b(Gather, ahead, vector(b, [number]))
         steps = b(Range, b.constant(np.array(0)), as_scalar(b, count), b.constant(np.array(1)))
-        x = b(Gather, x, b(Mod, b(Sub, steps, ahead), count), axis=axis)
+        # Nothing is left of a division by 0, also where there is nothing to divide.
+        x = b(Gather, x, b(Mod, b(Sub, steps, ahead), b(Max, count, vector(b, [1]))), axis=axis)
     return x if places else b(Identity, x)
+
+
+def _shift_of_each(b: Builder, rank: int, shift: Value, axes: Value) -> Value:
+    """How far entries move along each axis, where the run says which axes: shifts of the same one add up."""
+    places = as_vector(b, as_int64(b, axes))
+    places = b(Mod, places, vector(b, [rank]))
+    by = b(Expand, as_vector(b, as_int64(b, shift)), b(Shape, places))
+    return b(ScatterElements, vector(b, [0] * rank), places, by, axis=0, reduction="add")
 
 
 def _rolled(b: Builder, x: Value, axis: int, by: int) -> Value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.arithmetic import Add, Div, Max, Mul
+from graphport.ops.arithmetic import Add, Div, Max, Min, Mul
 from graphport.ops.comparison import And, Equal, GreaterOrEqual, Less, Where
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.generate import Range
@@ -84,10 +84,13 @@ def _bags(
     sizes = b(ReduceSum, shares, vector(b, [1]))
     if reduction == "mean":
         found = b(Div, found, b(Max, sizes, b.like(sizes, 1)))
-    if default is not None and (integers(default) or (0,))[0] >= 0:
-        own = b(Reshape, b(Gather, table, as_index(b, as_vector(b, default))), vector(b, [1, -1]))
-        is_empty = b(Equal, sizes, b.like(sizes, 0))
-        found = b(Where, is_empty, own, found)
+    known = integers(default)
+    if default is not None and (known is None or known[0] >= 0):
+        place, zero = as_index(b, as_vector(b, default)), b.like(sizes, 0)
+        own = b(Reshape, b(Gather, table, b(Max, place, b.like(place, 0))), vector(b, [1, -1]))
+        # A place below 0 asks for zeros, and may come at run time.
+        own = b(Where, b(Less, place, b.like(place, 0)), zero, own) if known is None else own
+        found = b(Where, b(Equal, sizes, zero), own, found)
     bags = b(Shape, held, start=0, end=1)
     return b(Reshape, found, b(Concat, bags, b(Shape, table, start=1), axis=0))
 
@@ -118,9 +121,13 @@ def segment_max(
     dtype = dtype_of(data)
     lowest = float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
     start = lowest if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
-    shape = b(Concat, b(Reshape, total, vector(b, [1])), b(Shape, data, start=1), axis=0)
-    places = b(Unsqueeze, owners, vector(b, [1]))
-    found = b(ScatterND, b(Expand, b.like(data, start), shape), places, data, reduction="max")
+    # ONNX Runtime finds no maximum of float16 there; rows of segments that are not asked for go behind the last one.
+    rows = cast(b, data, DType.FLOAT32) if dtype is DType.FLOAT16 else data
+    shape = b(Concat, b(Reshape, b(Add, total, _number(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
+    places = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))
+    found = b(ScatterND, b(Expand, b.like(rows, start), shape), places, rows, reduction="max")
+    asked = b(Reshape, total, vector(b, [1]))
+    found = cast(b, b(Slice, found, vector(b, [0]), asked, vector(b, [0])), dtype)
     if fill_mode != "zero":
         return found
     every = b(Range, _number(b, 0), total, _number(b, 1))

@@ -11,11 +11,11 @@ from graphport.core.facts import TensorFact
 from graphport.ops.arithmetic import Add, Div, Mul, Neg, Sub
 from graphport.ops.arithmetic.openvino import said_cast
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.indexing import Slice
+from graphport.ops.indexing import Gather, Slice
 from graphport.ops.inner import said_reshape, say
 from graphport.ops.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
-from graphport.ops.operands import cast, dtype_of, sizes, transposed, vector
-from graphport.ops.reshape import Concat
+from graphport.ops.operands import as_int64, cast, dtype_of, sizes, transposed, vector
+from graphport.ops.reshape import Concat, Expand, Shape, Transpose
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -171,6 +171,32 @@ def _expanded(b: Builder, entries: list[list[Value]], row: int, columns: tuple[i
         part = say(b, "opset1.Multiply", entries[row][column], rest)
         total = part if total is None else say(b, "opset1.Subtract" if number % 2 else "opset1.Add", total, part)
     return entries[row][columns[0]] if total is None else total
+
+
+@lower("openvino", "opset17.GroupedMatMul")
+def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None = None) -> Value:
+    """Each group's product with its own matrix, which stands turned.
+
+    Shapes: x [G, M, K], weights [G, N, K] → [G, M, N]; with offsets [G], x [T, K] → [T, N]: the rows of group g end
+    where offset g is, and those behind the last offset are zeros.
+
+    Source: OpenVINO GroupedMatMul-17.
+    """
+    turned = b(Transpose, weights, perm=(0, 2, 1))
+    if offsets is None:
+        return b(MatMul, x, turned)
+    (groups,) = sizes(b.dims(weights)[:1], "the number of groups")
+    ends = as_int64(b, offsets)
+    start, axis = vector(b, [0]), vector(b, [0])
+    parts: list[Value] = []
+    for group in range(groups):
+        end = b(Slice, ends, vector(b, [group]), vector(b, [group + 1]), axis)
+        own = b(Gather, turned, b.constant(np.array(group, np.int64)), axis=0)
+        parts.append(b(MatMul, b(Slice, x, start, end, axis), own))
+        start = end
+    left = b(Sub, b(Shape, x, start=0, end=1), start)
+    parts.append(b(Expand, b.like(x, 0), b(Concat, left, b(Shape, weights, start=1, end=2), axis=0)))
+    return b(Concat, *parts, axis=0)
 
 
 @lower("openvino", "opset14.Inverse")

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
 from graphport.ops.arithmetic.openvino import said_cast
-from graphport.ops.declare import lower
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.indexing import Slice
 from graphport.ops.inner import itself, said_reshape, say
 from graphport.ops.normalization import (
@@ -228,13 +228,23 @@ def lift_mean_variance_normalization(b: Builder, x: Value, *, axes: tuple[int, .
     return (_mvn(b, x, axes, 1e-9, "outside_sqrt"),)
 
 
+_WIDEST = 1024
+"""Entries of a window of which each is a node of its own."""
+
+
 @lower("openvino", "opset1.LRN")
 def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: float, size: int) -> Value:
     """`x` over a power of the squares around it, along the given axes together."""
+    if size < 1:
+        message = f"a window of {size} entries"
+        raise ShapeError(message)
     rank = len(b.dims(x))
     places = sorted(axis_indices(needed(axes, "the axes of a normalization"), rank))
     if places == [1] and size % 2 and rank == 4:
         return b(LRN, x, alpha=alpha, beta=beta, bias=bias, size=size)
+    if size > _WIDEST:
+        message = f"a window of more than {_WIDEST} entries"
+        raise UnsupportedError(message)
     mean = _windowed_mean(b, b(Mul, x, x), places, size)
     scale = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
     return b(Div, x, b(Pow, scale, b.like(x, beta)))

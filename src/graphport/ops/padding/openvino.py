@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import lower
 from graphport.ops.indexing import Slice
 from graphport.ops.inner import said_reshape, say
 from graphport.ops.operands import as_scalar, as_vector, integers, needed, real, sizes, vector
@@ -45,16 +45,16 @@ def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int])
     """A mirror that shows the edge, too: pieces of each axis turned around, before and behind it."""
     last = int(np.iinfo(np.int64).min)
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        if begin < 0 or end < 0:
-            message = "a mirror of fewer entries than none"
-            raise UnsupportedError(message)
         at, back = vector(b, [axis]), vector(b, [-1])
         parts = [x]
-        if begin:
+        if begin > 0:
             parts.insert(0, b(Slice, x, vector(b, [begin - 1]), vector(b, [last]), at, back))
-        if end:
+        if end > 0:
             parts.append(b(Slice, x, back, vector(b, [-end - 1]), at, back))
         x = b(Concat, *parts, axis=axis) if len(parts) > 1 else x
+        if begin < 0 or end < 0:
+            stop = end if end < 0 else int(np.iinfo(np.int64).max)
+            x = b(Slice, x, vector(b, [max(-begin, 0)]), vector(b, [stop]), at)
     return x if any((*begins, *ends)) else b(Identity, x)
 
 

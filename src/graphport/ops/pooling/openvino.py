@@ -10,9 +10,8 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
-from graphport.ops.arithmetic import Add, Div, Mod, Mul, Sub
+from graphport.ops.arithmetic import Add, Div, Mul, Sub
 from graphport.ops.comparison import And, GreaterOrEqual, Less
-from graphport.ops.convolution.openvino_windows import borders
 from graphport.ops.convolution.window import Window, window
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.generate import Range
@@ -30,11 +29,12 @@ from graphport.ops.pooling import (
     MaxRoiPool,
     MaxUnpool,
 )
+from graphport.ops.pooling import openvino_deformable as openvino_deformable  # noqa: PLC0414  registers its rules
+from graphport.ops.pooling import openvino_pools as openvino_pools  # noqa: PLC0414  registers its rules
 from graphport.ops.pooling import openvino_regions as openvino_regions  # noqa: PLC0414  registers its rules
 from graphport.ops.pooling.openvino_between import pooled_between
 from graphport.ops.reduction import ArgMax, ReduceMax, ReduceMean
 from graphport.ops.reshape import Expand, Shape, Unsqueeze
-from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,149 +44,6 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-
-
-def _rounded(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any], rounding: str) -> dict[str, Any]:
-    """The attributes with those that round the number of places up, if it is.
-
-    A last window that begins behind the data counts in OpenVINO's plain way, and neither in Torch's nor in ONNX's.
-
-    Raises:
-        UnsupportedError: whether there is one depends on an extent that is not known.
-    """
-    if rounding == "floor":
-        return said
-    rank = len(kernel)
-    strides, reach = said["strides"] or (1,) * rank, _reach(kernel, said)
-    if said.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
-        if rounding == "ceil" and any(s > r for s, r in zip(strides, reach, strict=True)):
-            message = "a last window over nothing but padding"
-            raise UnsupportedError(message)
-        return said
-    # Windows that stand on data alone are rounded up as those with padding of 0 are.
-    said = {"strides": said["strides"], "dilations": said["dilations"], "pads": said.get("pads")}
-    if rounding == "ceil_torch":
-        return said | {"ceil_mode": 1}
-    ends: tuple[int, ...] = (said["pads"] or (0,) * (2 * rank))[rank:]
-    if all(q + s <= r for q, s, r in zip(ends, strides, reach, strict=True)):
-        return said | {"ceil_mode": 1}
-    return _hung_over(b, x, kernel, said, rounding)
-
-
-def _reach(kernel: Sequence[int], said: dict[str, Any]) -> list[int]:
-    return [(k - 1) * d + 1 for k, d in zip(kernel, said["dilations"] or (1,) * len(kernel), strict=True)]
-
-
-def _hung_over(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any], rounding: str) -> dict[str, Any]:
-    """The attributes with padding for what the last windows hang over."""
-    rank, reach = len(kernel), _reach(kernel, said)
-    strides: tuple[int, ...] = said["strides"] or (1,) * rank
-    pads: tuple[int, ...] = said["pads"] or (0,) * (2 * rank)
-    dims = sizes(b.dims(x)[2:], "an extent that decides about the last window")
-    ends = list(pads[rank:])
-    for axis, n in enumerate(dims):
-        places = -(-(n + pads[axis] + ends[axis] - reach[axis]) // strides[axis]) + 1
-        if rounding == "ceil_torch" and (places - 1) * strides[axis] >= n + pads[axis]:
-            places -= 1
-        ends[axis] = max((places - 1) * strides[axis] + reach[axis] - n - pads[axis], 0)
-        if ends[axis] >= reach[axis]:
-            message = "a last window over nothing but padding"
-            raise UnsupportedError(message)
-    return said | {"pads": (*pads[:rank], *ends)}
-
-
-def _pooled(b: Builder, x: Value, said: dict[str, Any], kernel: tuple[int, ...], count: int) -> tuple[Value, ...]:
-    """The largest entries, of integers that ONNX does not pool as of reals that hold them."""
-    dtype = dtype_of(x)
-    wide = dtype if dtype.is_floating or dtype.bits == 8 else DType.FLOAT64
-    results = b.results(MaxPool, count, cast(b, x, wide), kernel_shape=kernel, **said)
-    return (cast(b, results[0], dtype), *results[1:])
-
-
-@lower("openvino", "opset1.MaxPool")
-def max_pool_1(
-    b: Builder,
-    x: Value,
-    *,
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    kernel: tuple[int, ...],
-    rounding_type: str = "floor",
-    auto_pad: str = "explicit",
-) -> Value:
-    """The largest entry under a window."""
-    said = borders(len(kernel), strides, pads_begin, pads_end, (), auto_pad)
-    return _pooled(b, x, _rounded(b, x, kernel, said, rounding_type), kernel, 1)[0]
-
-
-@lower("openvino", "opset8.MaxPool")
-@lower("openvino", "opset14.MaxPool")
-def max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...] = (),
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    kernel: tuple[int, ...],
-    rounding_type: str = "floor",
-    auto_pad: str = "explicit",
-    index_element_type: DType = DType.INT64,
-    axis: int = 0,
-) -> tuple[Value, ...]:
-    """The largest entry under a window, and its place, counted from an axis on."""
-    said = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
-    said = _rounded(b, x, kernel, said, rounding_type)
-    if b.count == 1:
-        return _pooled(b, x, said, kernel, 1)
-    if said.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
-        said = _numbered(b, x, kernel, said)
-    y, places = _pooled(b, x, said, kernel, 2)
-    first = axis_index(axis, len(b.dims(x)))
-    if first:
-        places = b(Mod, places, b.constant(np.array(prod(sizes(b.dims(x)[first:])), np.int64)))
-    return y, cast(b, places, index_element_type)
-
-
-def _numbered(b: Builder, x: Value, kernel: Sequence[int], said: dict[str, Any]) -> dict[str, Any]:
-    slid = window(b.dims(x)[2:], kernel, **said)
-    begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
-    return said | {"auto_pad": None, "pads": (*begins, *ends)}
-
-
-@lower("openvino", "opset1.AvgPool")
-@lower("openvino", "opset14.AvgPool")
-@lower("openvino", "opset16.AvgPool")
-def avg_pool(
-    b: Builder,
-    x: Value,
-    *,
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    pads_begin: tuple[int, ...],
-    pads_end: tuple[int, ...],
-    exclude_pad: bool,
-    auto_pad: str = "explicit",
-    rounding_type: str = "floor",
-    dilations: tuple[int, ...] = (),
-) -> Value:
-    """The mean under a window, of what is no padding, or of all.
-
-    What the last windows hang over counts as padding, as soon as there is any.
-    """
-    said = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
-    if not exclude_pad and rounding_type != "floor" and said.get("pads"):
-        said = _hung_over(b, x, kernel, said, rounding_type)
-    else:
-        is_same = said.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER")
-        exclude_pad = exclude_pad or (rounding_type != "floor" and not is_same)
-        said = _rounded(b, x, kernel, said, rounding_type)
-    dtype = dtype_of(x)
-    wide = dtype if dtype.is_floating else DType.FLOAT32
-    y = b(AveragePool, cast(b, x, wide), kernel_shape=kernel, count_include_pad=int(not exclude_pad), **said)
-    return cast(b, y, dtype)
 
 
 def _words(b: Builder, x: Value, said: dict[str, Any], ceil_mode: int) -> tuple[dict[str, Any], Window]:

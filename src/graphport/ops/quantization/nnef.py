@@ -10,9 +10,12 @@ from graphport.ops.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, P
 from graphport.ops.arithmetic.cast import CastLike
 from graphport.ops.comparison import Less
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.folded import folded
 from graphport.ops.leading import trailed
+from graphport.ops.quantization import DequantizeLinear
 
 if TYPE_CHECKING:
+    from graphport.core.dtypes import DType
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -98,3 +101,20 @@ def _next_exponent(b: Builder, x: Value) -> Value:
     # Quotients of logarithms are not exact: that of 8192 is above 13.
     nearest = _rounded(b, _log_2(b, x))
     return b(Add, nearest, b(CastLike, b(Less, _power_of_2(b, nearest), x), x))
+
+
+@DequantizeLinear.lift("nnef")
+def lift_dequantize(
+    b: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: DType | None = None,
+) -> tuple[Value, ...] | None:
+    """Weights that no note of their quantization stands for, as in blocks, are the real numbers that they stand for."""
+    del x, x_scale, x_zero_point, axis, block_size, output_dtype  # they are found in the node
+    numbers = None if b.before is None else folded(b.before.output)
+    return None if numbers is None else (b.constant(numbers, name=b.stem),)

@@ -126,12 +126,17 @@ def lift_dequantize(
     form = _Form(b, x, axis, block_size)
     if form.is_ragged:
         return (_reals(b, x, x_scale, x_zero_point, axis=axis, block_size=block_size),)
-    steps = say(b, "opset1.Convert", x, destination_type=dtype)
-    steps = form.cut(steps)
+    # The runtime keeps weights compressed where nothing stands between a constant and its Convert.
+    is_stored = x.storage is not None and x.is_constant
+    codes = form.cut(x) if is_stored else x
+    steps = say(b, "opset1.Convert", codes, destination_type=dtype)
+    steps = steps if is_stored else form.cut(steps)
     if x_zero_point is not None:
-        zero = say(b, "opset1.Convert", x_zero_point, destination_type=dtype)
-        steps = say(b, "opset1.Subtract", steps, form.parameter(zero, x_zero_point))
-    real = form.joined(say(b, "opset1.Multiply", steps, form.parameter(x_scale, x_scale)))
+        is_stored = x_zero_point.storage is not None and x_zero_point.is_constant
+        point = form.parameter(x_zero_point, x_zero_point) if is_stored else x_zero_point
+        zero = say(b, "opset1.Convert", point, destination_type=dtype)
+        steps = say(b, "opset1.Subtract", steps, zero if is_stored else form.parameter(zero, x_zero_point))
+    real = form.joined(say(b, "opset1.Multiply", steps, form.scale(x_scale)))
     if output_dtype not in (None, dtype):
         real = say(b, "opset1.Convert", real, destination_type=output_dtype)
     return (real,)
@@ -217,6 +222,14 @@ class _Form:
         if len(shape) == 1 and shape != (1,):
             return said_reshape(self._b, value, [-1, *(1 for _ in self._dims[self._axis + 1 :])])
         return value
+
+    def scale(self, value: Value) -> Value:
+        """A scale as `parameter`; of one that a Convert makes of a constant, the constant is what gets the shape."""
+        node = value.producer
+        if node is None or node.word != "opset1.Convert" or node.operands[0].storage is None:
+            return self.parameter(value, value)
+        stored = node.operands[0]
+        return say(self._b, node.word, self.parameter(stored, stored), **node.attributes)
 
     def cut(self, x: Value) -> Value:
         """The tensor with its blocks on an axis of their own."""

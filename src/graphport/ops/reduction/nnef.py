@@ -8,13 +8,16 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.arithmetic import Mul, Sub
+from graphport.ops.arithmetic import Add, Mul, Sub
 from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.formula import term
+from graphport.ops.indexing import Slice
+from graphport.ops.operands import dtype_of, integers, sizes, vector
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.reduction import (
     ArgMax,
     ArgMin,
+    CumSum,
     ReduceL1,
     ReduceL2,
     ReduceLogSum,
@@ -22,10 +25,11 @@ from graphport.ops.reduction import (
     ReduceMax,
     ReduceMean,
     ReduceMin,
+    ReduceProd,
     ReduceSum,
     ReduceSumSquare,
 )
-from graphport.ops.reshape import Reshape, Transpose, Unsqueeze
+from graphport.ops.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
@@ -127,6 +131,61 @@ def lift_log_sum_exp(
     total = term(b, "sum_reduce", powers, fact=kept, axes=chosen, normalize=False)
     y = term(b, "add", term(b, "log", total), top)
     return (y,) if keepdims or not chosen else b.word("squeeze", y, axes=chosen)
+
+
+@ReduceProd.lift("nnef")
+def lift_product(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    """The first half times the second one, until one entry is left."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    if chosen is None or not dtype_of(data).is_floating:
+        return None
+    y = data
+    for axis in chosen:
+        (n,) = sizes(b.dims(data)[axis : axis + 1], "the entries that are multiplied")
+        if n == 0:
+            return None
+        while n > 1:
+            half = n // 2
+            halves = b(Mul, _ranged(b, y, axis, 0, half), _ranged(b, y, axis, half, 2 * half))
+            y = b(Concat, halves, _ranged(b, y, axis, n - 1, n), axis=axis) if n % 2 else halves
+            n = half + n % 2
+    y = b(Identity, y) if y is data else y
+    return (y,) if keepdims or not chosen else (b(Squeeze, y, vector(b, chosen)),)
+
+
+@CumSum.lift("nnef")
+def lift_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """Each entry and that before it, then that two before it, and so on by doubling distances."""
+    found = integers(axis)
+    if found is None or not dtype_of(x).is_floating:
+        return None
+    dims = sizes(b.dims(x), "the entries that are added")
+    place = found[0] % len(dims)
+    if not dims[place]:
+        return None
+    y = _shifted(b, x, place, 1, reverse) if exclusive else x
+    distance = 1
+    while distance < dims[place]:
+        y = b(Add, y, _shifted(b, y, place, distance, reverse))
+        distance *= 2
+    return (b(Identity, y) if y is x else y,)
+
+
+def _ranged(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+
+
+def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int) -> Value:
+    """`x` moved along an axis, zeros where nothing moves to."""
+    dims = sizes(b.dims(x))
+    n = dims[axis]
+    zeros = b.like(x, np.zeros([min(distance, n) if place == axis else dim for place, dim in enumerate(dims)]))
+    if distance >= n:
+        return zeros
+    rest = _ranged(b, x, axis, *((distance, n) if reverse else (0, n - distance)))
+    return b(Concat, *((rest, zeros) if reverse else (zeros, rest)), axis=axis)
 
 
 def _spelled_arg(page: Page, word: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from graphport.core.dims import Dim, Symbolic, decide_equal, decide_less, product
+from graphport.core.dims import Dim, Symbolic, decide_equal, decide_less, maximum, product, substitute, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, Fact, TensorFact, Unknown, number
 from graphport.ops.declare import ShapeError, op
@@ -100,7 +100,10 @@ def reshaped(source: tuple[Dim, ...] | None, target: tuple[Dim, ...], *, copies_
         # A dim that may be 0 may stand for the one that it copies.
         least = 1 if copies_zero else 0
         return tuple(dim if decide_less(dim, least) is False else OPEN for dim in target)
-    dims = [_copied(source, i, dim) if copies_zero and dim == 0 else dim for i, dim in enumerate(target)]
+    dims = list(target)
+    if copies_zero:
+        dims = [_copied(source, i, dim) if dim == 0 else dim for i, dim in enumerate(target)]
+        dims = settled(source, dims)
     if -1 not in dims:
         if decide_equal(product(source), product(dims)) is False:
             message = f"{product(source)} elements do not fill the shape {list(map(str, dims))}"
@@ -110,6 +113,33 @@ def reshaped(source: tuple[Dim, ...] | None, target: tuple[Dim, ...], *, copies_
     rest = [dim for i, dim in enumerate(dims) if i != place]
     dims[place] = _remaining(source, rest, target)
     return tuple(dims)
+
+
+def settled(source: tuple[Dim, ...], dims: list[Dim]) -> list[Dim]:
+    """The dims of a target, of which those that are 0 in a run copy the dim of `source` at their place.
+
+    An entry stays as it is where all others are positive and the counts agree: a copy would then be an error.
+    """
+    is_told = -1 not in dims and decide_equal(product(source), product(dims)) is True
+    doubtful = [i for i, dim in enumerate(dims) if dim != -1 and decide_less(dim, 1) is not False]
+    if is_told and len(doubtful) == 1:
+        return dims
+    return [taken(dim, source[i]) if i in doubtful and i < len(source) else dim for i, dim in enumerate(dims)]
+
+
+def taken(asked: Dim, copied: Dim) -> Dim:
+    """The dim that an entry stands for: `asked`, and where that is 0 in a run, `copied`."""
+    if isinstance(asked, int) or decide_less(asked, 1) is False or _vanishes_with(copied, asked):
+        return asked
+    return asked + copied * maximum(1 - asked, 0)
+
+
+def _vanishes_with(dim: Dim, other: Dim) -> bool:
+    """Whether `dim` is certainly 0 where `other` is."""
+    if other * (dim // other) == dim:
+        return True
+    (name, *rest) = symbols(other)
+    return not rest and other == symbols(other)[name] and substitute(dim, {name: 0}) == 0
 
 
 def _copied(source: tuple[Dim, ...], index: int, dim: Dim) -> Dim:

@@ -26,18 +26,15 @@ from graphport.ops.operands import (
     transposed,
     vector,
 )
-from graphport.ops.padding import Pad
 from graphport.ops.reduction import ReduceSum
 from graphport.ops.reshape import (
     Concat,
-    DepthToSpace,
     Expand,
     Flatten,
     Identity,
     Reshape,
     Shape,
     Size,
-    SpaceToDepth,
     Split,
     Squeeze,
     Tile,
@@ -278,49 +275,6 @@ def _spread(dims: Sequence[Dim]) -> list[int]:
     return [dim if isinstance(dim, int) else 0 for dim in dims]
 
 
-@lower("openvino", "opset1.DepthToSpace")
-def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> Value:
-    """Channels spread over blocks of places; blocks come first among the channels, or last."""
-    dims = b.dims(x)
-    if len(dims) == 4:
-        return b(DepthToSpace, x, blocksize=block_size, mode="DCR" if mode == "blocks_first" else "CRD")
-    n, c, *places = sizes(dims, "the shape of a space of another rank than 2")
-    k, r = block_size, len(dims) - 2
-    depth = c // k**r
-    if mode == "blocks_first":
-        parts, first, depth_at = [n, *[k] * r, depth, *places], 1, r + 1
-    else:
-        parts, first, depth_at = [n, depth, *[k] * r, *places], 2, 1
-    pairs = [axis for i in range(r) for axis in (r + 2 + i, first + i)]
-    moved = transposed(b, reshaped(b, x, parts), [0, depth_at, *pairs])
-    return reshaped(b, moved, [n, depth, *(p * k for p in places)])
-
-
-@DepthToSpace.lift("openvino")
-def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
-    said = "blocks_first" if mode == "DCR" else "depth_first"
-    return b.word("opset1.DepthToSpace", input, block_size=blocksize, mode=said)
-
-
-@lower("openvino", "opset1.SpaceToDepth")
-def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> Value:
-    """Blocks of places gathered into channels; blocks come first among them, or last."""
-    dims = b.dims(x)
-    if len(dims) == 4 and mode == "blocks_first":
-        return b(SpaceToDepth, x, blocksize=block_size)
-    n, c, *places = sizes(dims, "the shape of a space")
-    k, r = block_size, len(dims) - 2
-    apart = reshaped(b, x, [n, c, *(part for p in places for part in (p // k, k))])
-    blocks, rest = [3 + 2 * i for i in range(r)], [2 + 2 * i for i in range(r)]
-    order = [0, *blocks, 1, *rest] if mode == "blocks_first" else [0, 1, *blocks, *rest]
-    return reshaped(b, transposed(b, apart, order), [n, c * k**r, *(p // k for p in places)])
-
-
-@SpaceToDepth.lift("openvino")
-def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
-    return b.word("opset1.SpaceToDepth", input, block_size=blocksize, mode="blocks_first")
-
-
 @lower("openvino", "opset1.ShuffleChannels")
 def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> Value:
     """Groups of an axis dealt out one after another."""
@@ -330,12 +284,12 @@ def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> 
     if isinstance(length, int) and (group < 1 or length % group):
         message = f"{length} entries are not {group} groups"
         raise ShapeError(message)
-    (count,) = sizes([length], "the length of the axis that is shuffled")
-    # With the rest joined to one axis before and one behind, nothing but the shuffled axis needs to be known.
     before, behind = dims[:axis], dims[axis + 1 :]
-    apart = _reshaped_around(b, x, before, [group, count // group], behind)
+    each = length // group if isinstance(length, int) else -1
+    apart = _reshaped_around(b, x, before, [group, each], behind)
     order = [*range(axis), axis + 1, axis, *range(axis + 2, len(dims) + 1)]
-    return _reshaped_around(b, b(Transpose, apart, perm=tuple(order)), before, [count], behind)
+    whole = [length if isinstance(length, int) else -1]
+    return _reshaped_around(b, b(Transpose, apart, perm=tuple(order)), before, whole, behind)
 
 
 def _reshaped_around(
@@ -347,47 +301,6 @@ def _reshaped_around(
         return reshaped(b, x, shape)
     parts = [b(Shape, x, end=len(before)), vector(b, middle), b(Shape, x, start=len(b.dims(x)) - len(behind))]
     return b(Reshape, x, b(Concat, *parts, axis=0))
-
-
-@lower("openvino", "opset2.SpaceToBatch")
-def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_end: Value) -> Value:
-    """Blocks of places gathered into the batch, after padding with zeros."""
-    k = needed(block, "the block")
-    pads = (*needed(pads_begin, "padding"), *needed(pads_end, "padding"))
-    if any(pads):
-        x = b(Pad, x, vector(b, pads))
-    n, *dims = sizes(b.dims(x), "the shape of a space")
-    rank = len(dims)
-    apart = reshaped(b, x, [n, *(part for d, s in zip(dims, k[1:], strict=True) for part in (d // s, s))])
-    order = [*(2 + 2 * i for i in range(rank)), 0, *(1 + 2 * i for i in range(rank))]
-    return reshaped(b, transposed(b, apart, order), [n * prod(k), *(d // s for d, s in zip(dims, k[1:], strict=True))])
-
-
-@lower("openvino", "opset2.BatchToSpace")
-def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops_end: Value) -> Value:
-    """The batch spread over blocks of places, then cropped."""
-    k = needed(block, "the block")
-    begins, ends = needed(crops_begin, "crops"), needed(crops_end, "crops")
-    n, *dims = sizes(b.dims(x), "the shape of a space")
-    rank = len(dims)
-    apart = reshaped(b, x, [*k[1:], n // prod(k), *dims])
-    order = [rank, *(axis for i in range(rank) for axis in (rank + 1 + i, i))]
-    whole = reshaped(b, transposed(b, apart, order), [n // prod(k), *(d * s for d, s in zip(dims, k[1:], strict=True))])
-    if not any((*begins, *ends)):
-        return whole
-    stops = [length - end for length, end in zip(sizes(b.dims(whole)), ends, strict=True)]
-    return b(Slice, whole, vector(b, begins), vector(b, stops), vector(b, range(rank + 1)))
-
-
-@lower("openvino", "opset2.ReorgYolo")
-def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
-    """Darknet's rearrangement, which reads the channels as a space that it gathers blocks of, and keeps its order."""
-    n, c, h, w = sizes(b.dims(x), "the shape")
-    k = stride[0]
-    # Counted as [C/k², H, k, W, k], a place of the source is [k, k, C/k², H, W] of the result.
-    apart = reshaped(b, x, [n, c // k**2, h, k, w, k])
-    moved = transposed(b, apart, [0, 3, 5, 1, 2, 4])
-    return reshaped(b, moved, [n, c * k**2, h // k, w // k])
 
 
 @Flatten.lift("openvino")

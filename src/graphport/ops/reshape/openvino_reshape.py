@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphport.core.dims import Dim, decide_equal, decide_less, product
+from graphport.core.dims import Dim, decide_equal, decide_less, maximum, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.reshape import Reshape
+from graphport.ops.reshape import Reshape, settled
 from graphport.ops.spoken import Speaker
 
 _NO_DIM = -2
@@ -47,17 +47,19 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
         raise ShapeError(message, "entries are -1, 0 and positive numbers")
     copied = frozenset(place for place, entry in enumerate(pattern) if special_zero and entry == 0)
     if source is None:
-        dims = tuple(OPEN if place in copied or entry == -1 else entry for place, entry in enumerate(pattern))
-        return Target(dims, copied, None)
+        least = 1 if special_zero else 0
+        return Target(tuple(entry if decide_less(entry, least) is False else OPEN for entry in pattern), copied, None)
     beyond = max(copied, default=-1)
     if beyond >= len(source):
         message = f"entry {beyond} of the shape {said} copies a dim of an operand of rank {len(source)}"
         raise ShapeError(message, "a 0 stands for the dim at its place")
     dims = [source[place] if place in copied else entry for place, entry in enumerate(pattern)]
+    if special_zero:
+        dims = settled(source, dims)
     if -1 not in dims:
         _check_count(source, dims)
         return Target(tuple(dims), copied, None)
-    rest = _rest(source, pattern, copied)
+    rest = _rest(source, pattern, copied, _doubtful(source, pattern) if special_zero else frozenset())
     return Target(tuple(rest if dim == -1 else dim for dim in dims), copied, rest)
 
 
@@ -67,9 +69,25 @@ def _check_count(source: tuple[Dim, ...], dims: list[Dim]) -> None:
         raise ShapeError(message, "the number of elements must not change")
 
 
-def _rest(source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[int]) -> Dim:
-    shared = product(dim for place, dim in enumerate(source) if place not in copied)
-    fixed = product(entry for place, entry in enumerate(pattern) if place not in copied and entry != -1)
+def _doubtful(source: tuple[Dim, ...], pattern: tuple[Dim, ...]) -> frozenset[int]:
+    """The places of entries that are no numbers yet, and that copy a dim if they turn out to be 0."""
+    found = zip(range(len(source)), pattern, strict=False)
+    return frozenset(place for place, entry in found if not isinstance(entry, int) and not _is_positive(entry))
+
+
+def _rest(source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[int], doubtful: frozenset[int]) -> Dim:
+    """What -1 is; at a place in doubt, neither dim nor entry counts where the entry is 0."""
+    places = [place for place in range(max(len(source), len(pattern))) if place not in copied]
+    dims, entries = list(source), [1 if entry == -1 else entry for entry in pattern]
+    for place in doubtful:
+        if entries[place] == dims[place]:
+            places.remove(place)
+        else:
+            is_zero = maximum(1 - entries[place], 0)
+            dims[place] = dims[place] + (1 - dims[place]) * is_zero
+            entries[place] = entries[place] + is_zero
+    shared = product(dims[place] for place in places if place < len(dims))
+    fixed = product(entries[place] for place in places if place < len(entries))
     if isinstance(fixed, int) and fixed == 0:
         message = f"-1 in the shape {list(map(str, pattern))} has no meaning beside a dim that is 0"
         raise ShapeError(message)
@@ -110,7 +128,14 @@ def _known(
         return _plain(b, data, dims, allowzero=0 in dims)
     source = data.fact.shape if isinstance(data.fact, TensorFact) else None
     if not all(isinstance(entry, int) for entry in pattern):
-        if found.rest is not None and source is not None and not all(_is_positive(source[i]) for i in found.copied):
+        if special_zero and source is not None:
+            # What asks for the dim at its place copies it, be that 0 or not.
+            places = [not isinstance(entry, int) and (entry,) == source[i : i + 1] for i, entry in enumerate(pattern)]
+            copies = tuple(0 if copies else entry for entry, copies in zip(pattern, places, strict=True))
+            if copies != pattern:
+                return _known(b, data, shape, copies, target(source, copies, special_zero=True), special_zero=True)
+        copied = found.copied | (_doubtful(source or (), pattern) if special_zero else frozenset())
+        if found.rest is not None and source is not None and not all(_is_positive(source[i]) for i in copied):
             # ONNX would divide by a copied dim that is 0.
             return _computed(b, data, shape, special_zero=special_zero)
         return b(Reshape, data, _int64(b, shape), allowzero=int(not special_zero))

@@ -133,6 +133,7 @@ def _kept_ratio(pairs: list[tuple[int, int]], policy: str) -> float:
 @op(
     shape=_resize_shape,
     since=13,
+    moves_where=(("mode", "nearest"), ("extrapolation_value", 0.0)),
     exactness="accumulation",
     role="passive",
     index_operands=("roi", "scales", "sizes"),
@@ -172,7 +173,7 @@ def Resize(
         edges = [float(edge) for edge in roi.reshape(-1)]
         region = list(zip(edges[: len(chosen)], edges[len(chosen) :], strict=True))
     lengths = [x.shape[axis] for axis in chosen]
-    wanted, ratios = _target(lengths, scales, sizes, keep_aspect_ratio_policy)
+    wanted, ratios = target(lengths, scales, sizes, keep_aspect_ratio_policy)
     plans = [
         Axis(axis, n, out, ratio, start, end)
         for axis, n, out, ratio, (start, end) in zip(chosen, lengths, wanted, ratios, region, strict=True)
@@ -190,10 +191,10 @@ def Resize(
     )
 
 
-def _target(
+def target(
     lengths: list[int], scales: Tensor | None, sizes: Tensor | None, policy: str
 ) -> tuple[list[int], list[float]]:
-    """New lengths, and how many new entries stand for one old one."""
+    """New lengths of axes, and how many new entries of each stand for one old one; the arguments are `Resize`'s."""
     if scales is not None and scales.size:
         ratios = [float(scale) for scale in scales.reshape(-1)]
         wanted = [scaled_length(n, ratio) for n, ratio in zip(lengths, ratios, strict=True)]

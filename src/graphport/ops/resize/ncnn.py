@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import floor
 from typing import Any
 
@@ -19,6 +20,10 @@ from graphport.ops.reshape import Transpose
 from graphport.ops.resize import GridSample, Resize
 
 _MODES = {1: "nearest", 2: "linear", 3: "cubic"}
+_BLOCKS = frozenset(
+    product(("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), ("round_prefer_floor", "round_prefer_ceil"))
+)
+"""Ways to place points, and to round them, with which lengths that are multiplied by an integer repeat each pixel."""
 
 
 @layer("Interp")
@@ -78,7 +83,9 @@ def lift_resize(
     height, width = target[1:]
     if mode == "nearest":
         whole = height % lengths[1] == 0 and width % lengths[2] == 0
-        if (way, rounding) != ("asymmetric", "floor") and not (whole and way != "align_corners"):
+        # Where each pixel becomes a block, points between two pixels' middles never stand half-way.
+        is_block = whole and (way, rounding) in _BLOCKS
+        if (way, rounding) != ("asymmetric", "floor") and not is_block:
             return None
         return said(b, "Interp", x, p0=1, p3=height, p4=width)
     if way not in ("half_pixel", "pytorch_half_pixel", "align_corners") or min(height, width) < 2:

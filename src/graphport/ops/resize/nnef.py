@@ -1,26 +1,35 @@
-"""Resizing by whole factors in NNEF."""
+"""Resizing in NNEF, which has words for whole factors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.ops.convolution.borders import fact_of
-from graphport.ops.declare import ShapeError, lower
-from graphport.ops.indexing import Slice
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.folded import folded
+from graphport.ops.indexing import Gather, Slice
+from graphport.ops.matmul import MatMul
+from graphport.ops.operands import dtype_of, transposed, vector
+from graphport.ops.operands import sizes as known
 from graphport.ops.padding import Pad
 from graphport.ops.padding.borders import padded
 from graphport.ops.pooling import AveragePool
-from graphport.ops.resize import Resize
+from graphport.ops.reshape import Identity
+from graphport.ops.resize import Resize, target
+from graphport.ops.resize.sampling import Axis, resampled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 Factors = tuple[int, ...]
+Sampled: TypeAlias = "Callable[[Any, Axis], Any]"
 
 _METHODS = {"symmetric": "half_pixel", "asymmetric": "asymmetric", "aligned": "align_corners"}
 
@@ -113,11 +122,44 @@ def lift_resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> tuple[Value, ...] | None:
-    """Whole factors of the spatial axes; for the nearest entry, also whole divisors."""
-    del roi, cubic_coeff_a, extrapolation_value  # they have no say in these modes
+    """By the words for whole factors where they say it, else an axis at a time."""
+    del roi
     coordinates = coordinate_transformation_mode
-    if antialias or exclude_outside or keep_aspect_ratio_policy != "stretch" or mode == "cubic":
-        return None
+    if coordinates == "tf_crop_and_resize":
+        message = "crops have no words there"
+        raise UnsupportedError(message)
+    if not (antialias or exclude_outside or keep_aspect_ratio_policy != "stretch" or mode == "cubic"):
+        said = _by_factors(b, x, scales, sizes, axes, mode, coordinates, nearest_mode)
+        if said is not None:
+            return said
+
+    def sampled(entries: Any, axis: Axis) -> Any:
+        return resampled(
+            entries,
+            [axis],
+            mode=mode,
+            coordinates=coordinates,
+            nearest=nearest_mode,
+            a=cubic_coeff_a,
+            excludes_outside=bool(exclude_outside),
+            antialiases=bool(antialias),
+            extrapolation=extrapolation_value,
+        )
+
+    return _by_axes(b, x, scales, sizes, axes, keep_aspect_ratio_policy, sampled, picks=mode == "nearest")
+
+
+def _by_factors(
+    b: Builder,
+    x: Value,
+    scales: Value | None,
+    sizes: Value | None,
+    axes: tuple[int, ...] | None,
+    mode: str,
+    coordinates: str,
+    nearest_mode: str,
+) -> tuple[Value, ...] | None:
+    """Whole factors of the spatial axes; for the nearest entry, also whole divisors."""
     ratios = _ratios(b, x, scales, sizes, axes)
     if ratios is None or ratios[:2] != [1, 1]:
         return None
@@ -181,3 +223,53 @@ def _method(coordinates: str, factor: Factors) -> str | None:
     if coordinates == "pytorch_half_pixel" and all(f > 1 for f in factor):
         return "symmetric"
     return {"asymmetric": "asymmetric", "align_corners": "aligned"}.get(coordinates)
+
+
+def _by_axes(
+    b: Builder,
+    x: Value,
+    scales: Value | None,
+    sizes: Value | None,
+    axes: tuple[int, ...] | None,
+    policy: str,
+    sampled: Sampled,
+    *,
+    picks: bool,
+) -> tuple[Value, ...]:
+    """Any resizing, an axis at a time: entries that are picked, or sums of entries, which are products.
+
+    `sampled` gives a new axis for an old one that an array has in front.
+    """
+    if not picks and not dtype_of(x).is_floating:
+        message = "means of integers have no words there"
+        raise UnsupportedError(message)
+    lengths = known(b.dims(x), "the shape of what is resized")
+    given = [None if operand is None else folded(operand) for operand in (scales, sizes)]
+    numbers = [None if storage is None else storage.numpy() for storage in given]
+    if all(found is None or not found.size for found in numbers):
+        message = "the new shape must be known"
+        raise UnsupportedError(message)
+    chosen = tuple(range(len(lengths))) if axes is None else tuple(axis % len(lengths) for axis in axes)
+    wanted, ratios = target([lengths[axis] for axis in chosen], numbers[0], numbers[1], policy)
+
+    y = x
+    for axis, out, ratio in zip(chosen, wanted, ratios, strict=True):
+        n = lengths[axis]
+        if n == out and ratio == 1:
+            continue
+        plan = Axis(0, n, out, ratio)
+        if picks:
+            y = b(Gather, y, vector(b, sampled(np.arange(n), plan)), axis=axis)
+        else:
+            y = _mixed(b, y, axis, sampled(np.eye(n), plan))
+    return (b(Identity, y) if y is x else y,)
+
+
+def _mixed(b: Builder, x: Value, axis: int, weights: Any) -> Value:
+    """Sums of the entries of an axis, weighted by the rows of a matrix."""
+    rank = len(b.dims(x))
+    if axis == rank - 2:
+        return b(MatMul, b.like(x, weights), x)
+    order = [place for place in range(rank) if place != axis] + [axis]
+    mixed = b(MatMul, transposed(b, x, order), b.like(x, weights.T))
+    return transposed(b, mixed, [order.index(place) for place in range(rank)])

@@ -168,6 +168,9 @@ def _resized(
         raise UnsupportedError(message)
     if coordinates == "tf_half_pixel_for_nn" or antialiases:
         plans = _plans(b, x, axes, wanted, scales)
+        if pillow:
+            # Pillow knows sizes alone, whatever scale has led to them.
+            plans = [replace(plan, ratio=plan.out / plan.length) for plan in plans]
         return _mixed(b, x, plans, coordinates, said, antialiases=antialiases)
     return _said_resize(
         b,

@@ -9,15 +9,17 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Mul
 from graphport.ops.arithmetic.openvino import said_cast
+from graphport.ops.comparison import Equal, Where
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.indexing import Gather, Slice
-from graphport.ops.inner import say
+from graphport.ops.inner import said_reshape, say
 from graphport.ops.operands import as_int64, as_scalar, dtype_of, integers, needed, sizes, transposed, vector
 from graphport.ops.padding import Pad
-from graphport.ops.reshape import Concat, Squeeze, Unsqueeze
+from graphport.ops.reshape import Concat, Shape, Squeeze, Unsqueeze
 from graphport.ops.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
 
 if TYPE_CHECKING:
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
@@ -25,15 +27,28 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-def _plan(axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | None]]:
+def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
     """Axes, counted from the front over `rank` of them, each with the length it is brought to, or `None`."""
     places = [axis % rank for axis in needed(axes, "the axes of a transform")]
-    wanted = [-1] * len(places) if lengths is None else list(needed(lengths, "the lengths of a transform"))
-    return [(axis, None if n == -1 else n) for axis, n in zip(places, wanted, strict=True)]
+    if lengths is None:
+        return [(axis, None) for axis in places]
+    known = integers(lengths)
+    if known is None:
+        return [(axis, _length(b, x, axis, lengths, number)) for number, axis in enumerate(places)]
+    return [(axis, None if n == -1 else n) for axis, n in zip(places, known, strict=True)]
 
 
-def _transformed(b: Builder, x: Value, axis: int, length: int | None, *, inverse: int, onesided: int = 0) -> Value:
-    count = None if length is None else b.constant(np.array(length, np.int64))
+def _length(b: Builder, x: Value, axis: int, lengths: Value, number: int) -> Value:
+    """A length that comes at run time; -1 is that of the axis."""
+    wanted = b(Gather, as_int64(b, lengths), b.constant(np.array(number, np.int64)))
+    own = as_scalar(b, b(Shape, x, start=axis, end=axis + 1))
+    return b(Where, b(Equal, wanted, b.constant(np.array(-1, np.int64))), own, wanted)
+
+
+def _transformed(
+    b: Builder, x: Value, axis: int, length: int | Value | None, *, inverse: int, onesided: int = 0
+) -> Value:
+    count = b.constant(np.array(length, np.int64)) if isinstance(length, int) else length
     place = b.constant(np.array(axis, np.int64))
     return b(DFT, x, count, place, inverse=inverse, onesided=onesided)
 
@@ -41,7 +56,7 @@ def _transformed(b: Builder, x: Value, axis: int, length: int | None, *, inverse
 @lower("openvino", "opset7.DFT")
 def dft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """Complex numbers transformed along some axes."""
-    for axis, length in _plan(axes, lengths, len(b.dims(x)) - 1):
+    for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
         x = _transformed(b, x, axis, length, inverse=0)
     return x
 
@@ -49,7 +64,7 @@ def dft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Valu
 @lower("openvino", "opset7.IDFT")
 def idft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """Complex numbers transformed back along some axes."""
-    for axis, length in _plan(axes, lengths, len(b.dims(x)) - 1):
+    for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
         x = _transformed(b, x, axis, length, inverse=1)
     return x
 
@@ -57,7 +72,7 @@ def idft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Val
 @lower("openvino", "opset9.RDFT")
 def rdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """Real numbers transformed: half the spectrum of the last axis that is named, and whole ones of the others."""
-    *others, last = _plan(axes, lengths, len(b.dims(x)))
+    *others, last = _plan(b, x, axes, lengths, len(b.dims(x)))
     found = _transformed(b, b(Unsqueeze, x, vector(b, [-1])), *last, inverse=0, onesided=1)
     for axis, length in others:
         found = _transformed(b, found, axis, length, inverse=0)
@@ -67,25 +82,32 @@ def rdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Val
 @lower("openvino", "opset9.IRDFT")
 def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """Half a spectrum transformed back to real numbers: the other half mirrors it."""
-    *others, (axis, length) = _plan(axes, lengths, len(b.dims(x)) - 1)
+    *others, (axis, length) = _plan(b, x, axes, lengths, len(b.dims(x)) - 1)
     for other, wanted in others:
         x = _transformed(b, x, other, wanted, inverse=1)
-    (given,) = sizes([b.dims(x)[axis]], "half a spectrum")
-    whole = 2 * (given - 1) if length is None else length
-    half = whole // 2 + 1
-    if given != half:
-        x = _fitted(b, x, axis, given, half)
-    mirrored = _conjugated(b, _range(b, x, axis, (whole + 1) // 2 - 1, 0, -1))
-    full = b(Concat, x, mirrored, axis=axis) if whole > 2 else x
+    if length is not None and not isinstance(length, int):
+        message = "the length of a signal must be constant"
+        raise UnsupportedError(message)
+    given = b.dims(x)[axis]
+    whole = 2 * (given - 1) if length is None and isinstance(given, int) else length
+    if whole is not None:
+        x = _fitted(b, x, axis, given, whole // 2 + 1)
+    # Without a length every entry between the first and the last has its mirror image.
+    first = -2 if whole is None else (whole + 1) // 2 - 1
+    mirrored = _conjugated(b, _range(b, x, axis, first, 0, -1))
+    full = b(Concat, x, mirrored, axis=axis) if whole is None or whole > 2 else x
     numbers = _transformed(b, full, axis, whole, inverse=1)
     return b(Gather, numbers, b.constant(np.array(0, np.int64)), axis=-1)
 
 
-def _fitted(b: Builder, x: Value, axis: int, given: int, wanted: int) -> Value:
+def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
     """An axis cut off, or filled with zeros."""
+    if given == wanted:
+        return x
     edges = [0] * (2 * len(b.dims(x)))
-    edges[len(b.dims(x)) + axis] = wanted - given
-    return b(Pad, x, vector(b, edges))
+    edges[len(b.dims(x)) + axis] = wanted - given if isinstance(given, int) else wanted
+    padded = b(Pad, x, vector(b, edges))
+    return padded if isinstance(given, int) else _range(b, padded, axis, 0, wanted, 1)
 
 
 def _range(b: Builder, x: Value, axis: int, start: int, stop: int, step: int) -> Value:
@@ -132,15 +154,13 @@ def lift_dft(
     rank = len(b.dims(input))
     place = (-2,) if axis is None else integers(axis)
     parts = b.dims(input)[-1]
-    if place is None or not isinstance(parts, int):
+    if place is None or (onesided and not isinstance(parts, int)):
         return None
     at = place[0] % rank
     more: list[Value] = []
     if dft_length is not None:
         length = integers(dft_length)
-        if length is None:
-            return None
-        more = [vector(b, length)]
+        more = [said_reshape(b, dft_length, (1,)) if length is None else vector(b, length)]
     axes = vector(b, [at])
     if onesided and not inverse:
         x = say(b, "opset1.Squeeze", input, vector(b, [-1])) if parts == 1 else None
@@ -150,9 +170,13 @@ def lift_dft(
             return None
         found = say(b, "opset9.IRDFT", input, axes, *more)
         return b.word("opset1.Unsqueeze", found, vector(b, [-1]))
-    if parts == 1:
+    if parts != 2:
+        # Of one part or two, the first two, the second of which may be zeros.
         zeros = say(b, "opset1.Multiply", input, 0.0)
         input = say(b, "opset1.Concat", input, zeros, axis=rank - 1)
+    if not isinstance(parts, int):
+        ends = (vector(b, [n]) for n in (0, 2, 1, rank - 1))
+        input = say(b, "opset8.Slice", input, *ends)
     return b.word("opset7.IDFT" if inverse else "opset7.DFT", input, axes, *more)
 
 

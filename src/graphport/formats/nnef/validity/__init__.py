@@ -1,0 +1,1 @@
+"""Which arguments an operation takes beyond their types."""

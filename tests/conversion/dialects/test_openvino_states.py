@@ -1,0 +1,150 @@
+"""Variables of OpenVINO's models as inputs and outputs, and as variables again, whatever was in between."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.ir.states import State, state_of
+from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
+
+DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
+X = np.array([[1, 2, 3, 4]], np.float32)
+VARIABLE = {"variable_id": "v", "variable_type": "f32", "variable_shape": "1,4"}
+
+
+def runs(model, count, **options):
+    """Outputs of as many runs, each given the state that the last one left."""
+    state, found = {}, []
+    for _ in range(count):
+        outputs = gp.run(model, {"x": X, **state}, **options)
+        found.append(next(iter(outputs.values())))
+        state = {name.removesuffix("_next"): array for name, array in outputs.items() if name.endswith("_next")}
+    return found
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "reference", "openvino"])
+def test_variables_are_inputs_and_outputs(backend):
+    model = gp.load(DATA / "stateful.xml")
+    assert list(model.inputs) == ["x", "var1"]
+    np.testing.assert_array_equal(runs(model, 3, backend=backend), [X, 2 * X, 3 * X])
+
+
+def test_variables_come_back_as_such(tmp_path):
+    import openvino
+
+    gp.save(gp.load(DATA / "stateful.xml"), tmp_path / "model.xml")
+    request = openvino.Core().compile_model(str(tmp_path / "model.xml"), "CPU").create_infer_request()
+    found = [np.array(next(iter(request.infer([X]).values()))) for _ in range(3)]
+    np.testing.assert_array_equal(found, [X, 2 * X, 3 * X])
+    again = gp.load(tmp_path / "model.xml", raw=True)
+    assert {"opset6.ReadValue", "opset6.Assign"} <= {node.word for node in again.graph}
+
+
+def test_variable_without_start_begins_with_zeros(tmp_path):
+    said = {"variable_id": "v", "variable_type": "f32", "variable_shape": "1,4"}
+    layers = [
+        parameter("x", "1,4"),
+        Layer("s", "opset6.ReadValue", said),
+        Layer("y", "opset1.Add", {}, ["x", "s"]),
+        Layer("a", "opset6.Assign", {"variable_id": "v"}, ["y"]),
+    ]
+    path = write_ir(tmp_path, layers, ["y"])
+    text = path.read_text().replace(
+        '<port id="0" precision="UNSPECIFIED" />', '<port id="0" precision="FP32"><dim>1</dim><dim>4</dim></port>', 2
+    )
+    path.write_text(text)
+    np.testing.assert_array_equal(runs(gp.load(path), 2), [X, 2 * X])
+
+
+def counting(folder, start):
+    """y = x + v, and v is y in the next run; `start` are layers, of which the last one is what v begins with."""
+    layers = [
+        parameter("x", "1,4"),
+        *start,
+        Layer("s", "opset6.ReadValue", VARIABLE, [start[-1].name]),
+        Layer("y", "opset1.Add", {}, ["x", "s"]),
+        Layer("a", "opset6.Assign", {"variable_id": "v"}, ["y"]),
+    ]
+    return write_ir(folder, layers, ["y"])
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        [constant("c", X, "float16"), Layer("h", "opset1.Convert", {"destination_type": "f32"}, ["c"])],
+        [
+            constant("c", [1, 2, 3, 4], "float32"),
+            constant("shape", [1, 4], "int64"),
+            Layer("b", "opset3.Broadcast", {"mode": "numpy"}, ["c", "shape"]),
+            constant("one", 1, "float32"),
+            Layer("m", "opset1.Multiply", {}, ["b", "one"]),
+        ],
+    ],
+    ids=["widened", "made of several"],
+)
+def test_a_start_that_is_made_of_constants_is_computed(tmp_path, start):
+    model = gp.load(counting(tmp_path, start))
+    np.testing.assert_array_equal(model.inputs["v"].storage.numpy(), X)
+    np.testing.assert_array_equal(runs(model, 2), [2 * X, 3 * X])
+
+
+def test_a_start_that_depends_on_the_run_has_to_be_given(tmp_path):
+    start = [Layer("t", "opset1.Tanh", {}, ["x"])]
+    model = gp.load(counting(tmp_path, start))
+    assert state_of(model.inputs["v"]) is None
+    with pytest.raises(gp.DiagnosticError, match="'v' is missing"):
+        gp.run(model, {"x": X})
+
+
+@pytest.mark.parametrize("between", ["model.onnx", "model.graphport"])
+def test_another_file_keeps_what_a_variable_begins_with(tmp_path, between):
+    model = gp.load(counting(tmp_path, [constant("c", X, "float32")]))
+    gp.save(model, tmp_path / between)
+    again = gp.load(tmp_path / between)
+    assert state_of(again.inputs["v"]) == State("v_next", "v")
+    np.testing.assert_array_equal(runs(again, 2), [2 * X, 3 * X])
+    gp.save(again, tmp_path / "again.xml")
+    words = [node.word for node in gp.load(tmp_path / "again.xml", raw=True).graph]
+    assert {"opset6.ReadValue", "opset6.Assign"} <= set(words)
+    np.testing.assert_array_equal(runs(gp.load(tmp_path / "again.xml"), 2), [2 * X, 3 * X])
+
+
+def test_another_runtime_needs_not_be_given_the_variable(tmp_path):
+    import onnx
+    import onnxruntime
+
+    gp.save(gp.load(counting(tmp_path, [constant("c", X, "float32")])), tmp_path / "model.onnx")
+    onnx.checker.check_model(tmp_path / "model.onnx", full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", options, providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], 2 * X)
+    np.testing.assert_array_equal(session.run(["y"], {"x": X, "v": 5 * X})[0], 6 * X)
+
+
+def test_the_raw_graph_of_such_a_file_is_written_as_it_was(tmp_path):
+    gp.save(gp.load(counting(tmp_path, [constant("c", X, "float32")])), tmp_path / "model.onnx")
+    gp.save(gp.load(tmp_path / "model.onnx", raw=True), tmp_path / "again.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes()
+
+
+def test_numbers_of_a_variable_must_have_its_shape(tmp_path):
+    import onnx
+
+    gp.save(gp.load(counting(tmp_path, [constant("c", X, "float32")])), tmp_path / "model.onnx")
+    proto = onnx.load(tmp_path / "model.onnx")
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(X[:, :3], "v"))
+    with pytest.raises(gp.DiagnosticError, match="ONNX0308"):
+        gp.from_onnx(proto)
+
+
+@pytest.mark.parametrize("rewritten", [gp.simplify, gp.prepare])
+@pytest.mark.parametrize("name", ["made.xml", "made.onnx"])
+def test_variables_stay_when_the_model_is_rewritten(tmp_path, rewritten, name):
+    model, _ = rewritten(gp.load(DATA / "stateful.xml", raw=True))
+    gp.save(model, tmp_path / name)
+    made = gp.load(tmp_path / name)
+    assert list(made.inputs) == ["x", "var1"]
+    np.testing.assert_array_equal(runs(made, 3), [X, 2 * X, 3 * X])
