@@ -183,3 +183,20 @@ def test_the_moving_average_leaves_a_single_outlier_out():
     x = np.ones((50, 10), np.float32)
     x[10, 3] = 100
     assert calibrate(_state(x), DType.UINT8, "moving-average").high < 10
+
+
+def test_the_least_error_cuts_each_end_by_itself():
+    """A few numbers far below zero are cut off, and the many above it keep their end."""
+    x = np.random.default_rng(0).uniform(0, 10, size=(20, 500)).astype(np.float32)
+    x[3, :2] = -5
+    grid = calibrate(_state(x), DType.UINT4, "mse")
+    assert grid.high > 9.5
+    assert grid.low > -2
+
+    def error(low, high):
+        return float(
+            np.sum((between(low, high, DType.UINT4, is_symmetric=False).nearest(x) - x).astype(np.float64) ** 2)
+        )
+
+    common = min(error(-5 * part, 10 * part) for part in np.linspace(0.2, 1, 81))
+    assert float(np.sum((grid.nearest(x) - x).astype(np.float64) ** 2)) < common

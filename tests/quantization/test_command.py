@@ -55,6 +55,14 @@ def test_results_stay_real_or_not_as_asked(place, option, expected):
     assert ("ConvInteger" in words) is expected
 
 
+@pytest.mark.parametrize(("option", "expected"), [("--cheap-layers", True), ("--no-cheap-layers", False)])
+def test_cheap_layers_stay_real_or_not_as_asked(place, option, expected):
+    result = _run(place, "--json", "--no-latency", option)
+    document = json.loads(result.stdout)
+    assert document["settings"]["cheap_layers"] is expected
+    assert expected or not any("few products" in json.dumps(layer) for layer in document["floating"])
+
+
 def test_every_runtime_that_runs_both_models_is_timed(place):
     result = _run(place, "--preset", "fast")
     assert "a run of one sample on onnxruntime: " in result.stdout
@@ -86,6 +94,14 @@ def test_settings_come_from_a_file_and_options_on_top(place):
     assert (settings["preset"], settings["method"]) == ("fast", "min-max")
 
 
+def test_what_is_wrong_in_a_file_of_settings_has_its_place(place):
+    (place / "settings.json").write_text('{"presett": "fast", "batchh": 2}')
+    findings = json.loads(_run(place, "--json", "--settings", place / "settings.json").stdout)["diagnostics"]
+    assert [(finding["code"], finding["file"]) for finding in findings] == [
+        ("QUANT0004", str(place / "settings.json"))
+    ] * 2
+
+
 def test_a_layer_is_explained(place):
     document = json.loads(_run(place, "--json", "--no-latency", "--explain", "second").stdout)
     assert document["explained"]["name"] == "second"
@@ -95,7 +111,9 @@ def test_a_layer_that_is_not_there_is_told(place):
     result = _run(place, "--json", "--no-latency", "--preset", "fast", "--explain", "nobody")
     assert result.exit_code == 1
     assert gp.load(place / "out.onnx")
-    assert json.loads(result.stdout)["diagnostics"][0]["code"] == "QUANT0010"
+    document = json.loads(result.stdout)
+    assert document["diagnostics"][0]["code"] == "QUANT0010"
+    assert {"snr_db", "layers", "bytes"} <= {*document}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +152,7 @@ def untouched(place, monkeypatch):
     def fail(*_, **__):
         pytest.fail("work was begun")
 
-    monkeypatch.setattr(gp.api, "quantize", fail)
+    monkeypatch.setattr(gp, "quantize", fail)
     return place
 
 
@@ -143,6 +161,7 @@ def untouched(place, monkeypatch):
     pytest.param("out", [], "NNEF0762", id="a name without ending"),
     pytest.param("out.xyz", [], "IO0003", id="an ending that nobody has"),
     pytest.param("nowhere/out.onnx", [], "QUANT0013", id="no such folder"),
+    pytest.param(".", ["--to", "onnx"], "QUANT0013", id="a folder"),
     pytest.param("out.prototxt", [], "QUANT0014", id="a format without grids"),
     pytest.param("out.pnnx.param", ["--target", "ncnn"], "QUANT0014", id="another without grids"),
     pytest.param("out.param", [], "QUANT0014", id="a format with other grids"),
@@ -155,6 +174,46 @@ def test_where_nothing_can_be_written_is_told_before_work(untouched, destination
     assert finding["help"]
 
 
+def test_a_remedy_shows_a_shape_that_the_input_can_have(untouched):
+    words = ["quantize", "net.onnx", "out.nnef", "--calibration", "samples.npz", "--target", "nnef", "--json"]
+    result = CliRunner().invoke(cli, [str(untouched / word) if "." in word else word for word in words])
+    assert "--input x=1x3x8x8" in json.loads(result.stdout)["diagnostics"][0]["help"]
+
+
+@pytest.mark.parametrize("name", ["nowhere/seen.npz", "."])
+def test_where_no_statistics_can_be_kept_is_told_before_work(untouched, name):
+    result = _run(untouched, "--json", "--resume", untouched / name)
+    assert (result.exit_code, json.loads(result.stdout)["diagnostics"][0]["code"]) == (1, "QUANT0016")
+
+
+def test_an_interruption_says_what_is_kept(place, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("graphport.quantization.follow.Follower.run", interrupted)
+    result = _run(place, "--no-latency", "--resume", place / "seen.npz")
+    assert result.exit_code != 0
+    assert "seen.npz: the same command goes on from there" in result.stderr
+
+
+def test_statistics_of_other_samples_are_refused(place):
+    assert _run(place, "--no-latency", "--preset", "fast", "--resume", place / "seen.npz").exit_code == 0
+    with np.load(place / "samples.npz") as data:
+        np.savez(place / "samples.npz", **{name: 8 * x for name, x in data.items()})
+    (place / "out.onnx").unlink()
+    result = _run(place, "--json", "--preset", "fast", "--resume", place / "seen.npz")
+    finding = json.loads(result.stdout)["diagnostics"][0]
+    assert (result.exit_code, finding["code"]) == (1, "QUANT0009")
+    assert "the samples" in finding["message"]
+    assert "delete it" in finding["help"]
+    assert not (place / "out.onnx").exists()
+
+
+def test_a_node_cannot_stay_floating_and_be_quantized(place):
+    result = _run(place, "--json", "--float", "first", "--quantize", "first")
+    assert (result.exit_code, json.loads(result.stdout)["diagnostics"][0]["code"]) == (1, "QUANT0004")
+
+
 def test_the_target_of_a_settings_file_decides_where_to_write(untouched):
     (untouched / "settings.json").write_text('{"target": "ncnn"}')
     words = ["quantize", "net.onnx", "out.pnnx.param", "--calibration", "samples.npz", "--settings", "settings.json"]
@@ -162,5 +221,12 @@ def test_the_target_of_a_settings_file_decides_where_to_write(untouched):
     assert "ncnn" in json.loads(result.stdout)["diagnostics"][0]["message"]
 
 
-def test_a_preset_that_measures_no_layer_says_so(place):
-    assert "noise by layer: not measured with the preset fast" in _run(place, "--no-latency", "--preset", "fast").stdout
+def test_every_preset_tells_the_noise_of_layers(place):
+    document = json.loads(_run(place, "--json", "--no-latency", "--preset", "fast").stdout)
+    assert document["worst"]
+    assert all(layer["own_db"] > 0 and layer["accumulated_db"] > 0 for layer in document["layers"])
+
+
+def test_a_model_whose_layers_all_stay_real_has_no_noise_to_tell(place):
+    result = _run(place, "--no-latency", "--preset", "fast", "--min-snr", "300")
+    assert "noise by layer: no layer computes on integers" in result.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphport import api
+import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.quantization.dispatch import Method, Place, as_text, counts, dispatch, remains
 from tests.passes.cases import Case, graph, info, model, node, some
@@ -31,7 +31,7 @@ def network():
     ]
     y = info("y", ["N", None])
     proto = model(nodes, [info("x", ["N", 4, 5, 6])], [y], WEIGHTS, domains={"com.example": 1})
-    return api.from_onnx(proto).graph
+    return gp.from_onnx(proto).graph
 
 
 def places(method: Method | str, **options) -> dict[str, Place]:
@@ -85,7 +85,7 @@ def test_arithmetic_that_ends_in_a_shape_is_index_arithmetic():
     constants = {"two": np.float32(2), "k": np.array([1]), "k0": np.array([0])}
     inputs = [info("x", [4, 4]), info("lengths", [1], 7)]
     proto = model(nodes, inputs, [info(n, None) for n in ("v", "z", "q")], constants)
-    decisions = dispatch(api.from_onnx(proto).graph, "all-in")
+    decisions = dispatch(gp.from_onnx(proto).graph, "all-in")
     index = [each.op for each, decision in decisions.items() if decision.place is Place.INDEX]
     assert index == ["Cast", "Mul", "Cast", "Unsqueeze"]
 
@@ -93,13 +93,13 @@ def test_arithmetic_that_ends_in_a_shape_is_index_arithmetic():
 def test_what_has_weights_is_no_index_arithmetic_whoever_reads_it():
     nodes = [node("MatMul", "x w", "h"), node("Cast", "h", "t", to=7), node("Gather", "x t", "y")]
     proto = model(nodes, [info("x", [4, 4])], [info("y", None)], {"w": some(4, 4), "u": np.array(0)})
-    found = {each.op: d.place for each, d in dispatch(api.from_onnx(proto).graph).items()}
+    found = {each.op: d.place for each, d in dispatch(gp.from_onnx(proto).graph).items()}
     assert found == {"MatMul": Place.QUANTIZED, "Cast": Place.INDEX, "Gather": Place.FLOATING}
 
 
 def test_a_single_layer_is_quantized():
     proto = model([node("Conv", "x w", "y")], [info("x", [1, 4, 5, 5])], [info("y", None)], {"w": some(4, 4, 1, 1)})
-    (decision,) = dispatch(api.from_onnx(proto).graph).values()
+    (decision,) = dispatch(gp.from_onnx(proto).graph).values()
     assert (decision.place, decision.reason) == (Place.QUANTIZED, "it has weights")
 
 
@@ -108,7 +108,7 @@ def test_bodies_and_those_who_hold_them_stay_floating():
     other = graph([node("Neg", "x", "b")], [], [info("b", None)])
     nodes = [node("If", "c", "y", then_branch=body, else_branch=other, name="choice")]
     proto = model(nodes, [info("x", [1, 4, 5, 5]), info("c", [], 9)], [info("y", None)], {"w": some(4, 4, 1, 1)})
-    graph_ = api.from_onnx(proto).graph
+    graph_ = gp.from_onnx(proto).graph
     for method in Method:
         assert {each.op: d.reason for each, d in dispatch(graph_, method).items()} == {
             "If": "it has bodies",
@@ -180,7 +180,7 @@ def test_decisions_are_counted_printed_and_the_same_every_time():
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
-    prepared, report = api.prepare(api.from_onnx(case.model), verify=False)
+    prepared, report = gp.prepare(gp.from_onnx(case.model), verify=False)
     for method in Method:
         decisions = dispatch(prepared.graph, method)
         assert len(decisions) == report.nodes_after

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from graphport import api
+import graphport as gp
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node
 from graphport.ops import registry
@@ -81,7 +81,7 @@ class Rules:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_method_quantizes_what_its_rule_says(case: Case):
-    graph = api.prepare(api.from_onnx(case.model), verify=False)[0].graph
+    graph = gp.prepare(gp.from_onnx(case.model), verify=False)[0].graph
     rules = Rules(graph)
     for method in Method:
         decisions = dispatch(graph, method)
@@ -91,7 +91,7 @@ def test_a_method_quantizes_what_its_rule_says(case: Case):
 
 def test_whatever_the_method_shapes_and_bodies_stay():
     for case in CASES:
-        graph = api.prepare(api.from_onnx(case.model), verify=False)[0].graph
+        graph = gp.prepare(gp.from_onnx(case.model), verify=False)[0].graph
         places = [{node: decision.place for node, decision in dispatch(graph, method).items()} for method in Method]
         index = [{node for node, place in each.items() if place is Place.INDEX} for each in places]
         assert all(each == index[0] for each in index)

@@ -71,10 +71,15 @@ def _on_the_command_line(found, data, place):
 
 
 def test_shards_are_the_same_however_they_are_taken():
-    runs = [({"x": np.full((2, 3), number, np.float32)}, 2) for number in range(2 * shards.RUNS + 1)]
+    runs = [({"x": np.full((2, 3), number, np.float32)}, 2) for number in range(shards.SAMPLES + 1)]
     taken = [[inputs["x"][0, 0] for inputs, _ in shard] for shard in shards.sharded(runs)]
-    assert [len(shard) for shard in taken] == [shards.RUNS, shards.RUNS, 1]
-    assert [number for shard in taken for number in shard] == list(range(2 * shards.RUNS + 1))
+    assert [len(shard) for shard in taken] == [shards.SAMPLES // 2, shards.SAMPLES // 2, 1]
+    assert [number for shard in taken for number in shard] == list(range(shards.SAMPLES + 1))
+
+
+def test_shards_of_large_samples_are_small():
+    x = np.zeros((1, 3 << 20), np.float32)
+    assert [len(list(shard)) for shard in shards.sharded([({"x": x}, 1)] * 5)] == [2, 2, 1]
 
 
 def test_no_samples_give_empty_statistics():

@@ -26,7 +26,7 @@ def _seen(found, inputs):
 
 def _equalized(found, strength, count=24):
     inputs = nets.samples(found, count)
-    twin = gp.api.Model(rewrite.copy(found.graph))
+    twin = gp.Model(rewrite.copy(found.graph))
     number = equalize(twin.graph, _seen(found, inputs), strength)
     return twin, number, inputs
 
@@ -153,3 +153,21 @@ def test_a_channel_that_was_never_seen_is_left_alone():
     (first, *_) = regions(found.graph)
     s = scales(first, {value: states[value.name] for value in first.values}, 1.0)
     assert s[3] == 1.0
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.3, 0.5, 1.0])
+def test_scales_behind_a_normalization_are_those_of_the_formula(strength):
+    """SmoothQuant: `a / p ** (1 - strength)`, with the part `p` that a channel has in a row of weights times `a`."""
+    found = nets.products()
+    states = _seen(found, nets.samples(found, 24))
+    by_value = {value: states[value.name] for value in found.graph.values() if value.name in states}
+    region = next(one for one in regions(found.graph) if any(value.name == "n" for value in one.values))
+    given = scales(region, by_value, strength)
+    seen = np.abs(gp.run(found, nets.samples(found, 24), every_value=True)["n"]).max(axis=(0, 1)).astype(np.float64)
+    a = seen / seen.max()
+    rows = np.concatenate(
+        [np.abs(layer.numbers().T if layer.out_axis else layer.numbers()) for layer in region.readers]
+    )
+    part = (rows * a / (rows * a).max(axis=1, keepdims=True)).max(axis=0)
+    expected = a / part ** (1 - strength)
+    assert np.allclose(given / given[0], expected / expected[0], rtol=1e-4)

@@ -82,6 +82,7 @@ def test_narrow_floats_use_their_whole_range(dtype, most):
     grid = symmetric(10.0, dtype)
     codes = grid.codes(np.asarray([10.0, 1000.0], np.float32)).astype(np.float32)
     assert codes.tolist() == [most, most]
+    assert (grid.low, grid.high) == pytest.approx((-10.0, 10.0))
 
 
 def test_a_tensor_of_zeros_has_a_grid():

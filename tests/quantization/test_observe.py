@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.core.diagnostics import DiagnosticError
-from graphport.quantization.observe import BINS, Histogram, Statistics, remember, remembered
+from graphport.quantization.observe import BINS, Histogram, Statistics
 from graphport.quantization.tails import KEPT, Tails
 
 arrays = st.lists(
@@ -127,47 +126,6 @@ def test_memory_does_not_grow_with_samples():
         sizes.append(state.histogram.counts.nbytes + state.lows.nbytes + state.highs.nbytes)
     assert len(set(sizes)) == 1
     assert state.tails.least.size <= KEPT
-
-
-def test_statistics_are_remembered(tmp_path):
-    states = {"a": _state(_batches(), 1), "b.c/d": _state(_batches(3))}
-    remember(tmp_path / "s.npz", states)
-    found = remembered(tmp_path / "s.npz", ["b.c/d", "a"])
-    for name, state in states.items():
-        assert found[name].axis == state.axis
-        assert np.array_equal(found[name].histogram.counts, state.histogram.counts)
-        assert found[name].histogram.exponent == state.histogram.exponent
-        assert found[name].moving == state.moving
-        assert found[name].squares == state.squares
-        assert np.array_equal(found[name].tails.least, state.tails.least)
-        assert np.array_equal(found[name].tails.largest, state.tails.largest)
-
-
-def test_statistics_of_another_model_are_refused(tmp_path):
-    remember(tmp_path / "s.npz", {"a": _state(_batches())})
-    with pytest.raises(DiagnosticError, match="QUANT0009"):
-        remembered(tmp_path / "s.npz", ["b"])
-
-
-@pytest.mark.parametrize(("name", "content"), [
-    ("0.least", np.zeros(3, np.float32)), ("0.largest", np.zeros((2, 2), np.float32)), ("0.largest", None),
-    ("0.histogram", np.zeros(5, np.int64)),
-])  # fmt: skip
-def test_statistics_with_a_part_that_cannot_be_are_refused(tmp_path, name, content):
-    remember(tmp_path / "s.npz", {"a": _state(_batches())})
-    with np.load(tmp_path / "s.npz") as file:
-        arrays = dict(file)
-    arrays[name] = content
-    np.savez(tmp_path / "s.npz", **{key: x for key, x in arrays.items() if x is not None})
-    with pytest.raises(DiagnosticError, match="QUANT0009"):
-        remembered(tmp_path / "s.npz", ["a"])
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 nothing", b"\x93NUMPY"])
-def test_a_damaged_file_of_statistics_is_refused(tmp_path, content):
-    (tmp_path / "s.npz").write_bytes(content)
-    with pytest.raises(DiagnosticError, match="QUANT0009"):
-        remembered(tmp_path / "s.npz", [])
 
 
 def test_an_empty_batch_changes_nothing():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import zipfile
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization.columns import parts_of
 from graphport.quantization.samples import gather, spread
+from graphport.quantization.survey import survey
 from tests.models import model, node, typed
 
 R = np.random.default_rng(0)
@@ -130,6 +133,10 @@ def test_samples_are_taken_and_left_out():
     pytest.param({"x": np.zeros((7, 3, 4), bool)}, "QUANT0002", id="truths for real numbers"),
     pytest.param({"x": np.zeros((7, 3, 4), np.complex64)}, "QUANT0002", id="complex for real numbers"),
     pytest.param({"x": np.full((7, 3, 4), "a")}, "QUANT0002", id="words for real numbers"),
+    pytest.param({"x": np.zeros((7, 3, 4), [("a", "<f4")])}, "QUANT0002", id="records for real numbers"),
+    pytest.param({"x": [[1.0, 2.0], [3.0]]}, "QUANT0001", id="rows of several lengths"),
+    pytest.param(lambda: None, "QUANT0001", id="a function that gives nothing"),
+    pytest.param([(X, X)], "QUANT0002", id="more arrays than inputs"),
     pytest.param(3, "QUANT0001", id="a number"),
     pytest.param("nowhere.npz", "QUANT0001", id="no file"),
 ])  # fmt: skip
@@ -153,13 +160,87 @@ def test_inputs_must_have_as_many_samples():
 def test_numbers_that_are_none_are_refused(number):
     x = X.copy()
     x[4, 0, 0] = number
-    with pytest.raises(DiagnosticError, match="QUANT0003"):
-        _all(gather(_graph(), {"x": x}))
+    with pytest.raises(DiagnosticError, match=r"QUANT0003.*1 of 7 samples, the first is number 4"):
+        survey(gather(_graph(), {"x": x}))
 
 
-def test_numbers_that_do_not_fit_the_type_are_refused():
-    with pytest.raises(DiagnosticError, match="RUN0007"):
-        _all(gather(_graph(), {"x": X.astype(np.float64) + 1e-12}))
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
+def test_real_numbers_are_converted_to_the_type_that_the_model_takes(dtype):
+    x = (X + 1 / 3).astype(dtype)
+    (run, _), *_ = gather(_graph(), {"x": x}).runs(7)
+    assert run["x"].dtype == np.float32
+    assert np.array_equal(run["x"], x.astype(np.float32))
+
+
+def test_a_folder_may_have_files_without_the_axis_of_samples(tmp_path):
+    for index in range(3):
+        np.save(tmp_path / f"{index}.npy", X[index])
+    assert np.array_equal(_stacked(gather(_graph(), tmp_path)), X[:3])
+
+
+def test_a_file_that_does_not_fit_is_named(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "b.npy", X[:, :2])
+    with pytest.raises(DiagnosticError, match=r"'x' in b.npy have the shape \[7, 2, 4\]"):
+        gather(_graph(), tmp_path)
+
+
+def test_samples_of_another_shape_get_the_one_that_they_should_have():
+    with pytest.raises(DiagnosticError, match=r"give samples of the shape \[3, 4\], stacked"):
+        gather(_graph(), {"x": X[:, :2]})
+
+
+@pytest.mark.parametrize("length", [30, 200, -5])
+def test_an_archive_that_is_cut_off_is_told(tmp_path, length):
+    np.savez(tmp_path / "x.npz", x=X)
+    (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes()[:length])
+    with pytest.raises(DiagnosticError, match=r"QUANT0001.*the archive is cut off"):
+        gather(_graph(), tmp_path / "x.npz")
+
+
+def test_a_compressed_archive_with_a_wrong_byte_is_told(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", x=X)
+    content = bytearray((tmp_path / "x.npz").read_bytes())
+    content[60] ^= 0xFF
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(DiagnosticError, match="QUANT0001"):
+        survey(gather(_graph(), tmp_path / "x.npz"))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "compressed"])
+def test_columns_that_lie_apart_are_read_one_after_another(tmp_path, save):
+    save(tmp_path / "x.npz", x=np.asfortranarray(X))
+    column = gather(_graph(), tmp_path / "x.npz").columns["x"]
+    assert np.array_equal(np.stack(list(column.rows())), X)
+    assert next(column.rows()).base is None
+
+
+def test_one_sample_without_its_axis_gets_the_remedy():
+    with pytest.raises(DiagnosticError, match=r"x\[None\] is a stack of one, of the shape \[1, 3, 4\]"):
+        gather(_graph(), {"x": X[0]})
+
+
+def test_an_array_is_the_data_of_the_only_input():
+    assert np.array_equal(_stacked(gather(_graph(), X)), X)
+
+
+def test_samples_that_use_one_memory_are_all_kept():
+    def given():
+        x = np.zeros((1, 3, 4), np.float32)
+        for index in range(4):
+            x[:] = index
+            yield {"x": x}
+
+    assert _stacked(gather(_graph(), given))[:, 0, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_many_samples_that_come_once_go_to_a_file(monkeypatch):
+    monkeypatch.setattr("graphport.quantization.samples._HELD", 100)
+    samples = gather(_graph(), ({"x": x[None]} for x in X))
+    kinds = [type(part).__name__ for _, part in parts_of(samples.columns["x"])]
+    assert kinds == ["ArrayColumn"] * 2 + ["SpilledColumn"] * 5
+    assert np.array_equal(_stacked(samples), X)
+    assert np.array_equal(_stacked(samples), X)
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x09\x00"])
@@ -195,7 +276,7 @@ def test_names_do_not_lead_out_of_the_folder(tmp_path):
     graph = gp.from_onnx(model([node("Relu", ["../x"], ["y"])], [("../x", ["N", 2])], [("y", ["N", 2])])).graph
     (tmp_path / "inside").mkdir()
     np.save(tmp_path / "x.npy", np.ones((2, 2), np.float32))
-    with pytest.raises(DiagnosticError, match="QUANT0002"):
+    with pytest.raises(DiagnosticError, match="QUANT0001"):
         gather(graph, tmp_path / "inside")
 
 

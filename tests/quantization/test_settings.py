@@ -25,7 +25,7 @@ def test_every_setting_survives_json_with_a_value_of_its_own():
     types = {"activation_type": "int8", "weight_type": "float8_e5m2"}
     lists = {"float_nodes": ("a", "b/c"), "quantize_nodes": ("ü",)}
     flags = ("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search", "refine",
-             "real_results", "weights_only")  # fmt: skip
+             "real_results", "cheap_layers", "weights_only")  # fmt: skip
     settings = Settings().updated(**names, **numbers, **types, **lists, prepare=False, **dict.fromkeys(flags, True))
     assert all(getattr(settings, field.name) != field.default for field in fields(Settings))
     document = json.dumps(settings.as_json())
@@ -48,6 +48,7 @@ def test_what_is_left_out_is_as_by_default():
     ("min_snr", float("inf")), ("max_float_layers", -1),
     ("batch", 0), ("memory", 0), ("threads", -1), ("prepare", 1), ("per_channel", "yes"), ("float_nodes", "a"),
     ("float_nodes", (1,)), ("batch", True),
+    ("weight_bits", 8.0), ("activation_bits", True), ("round", 1), ("activation_type", 3), ("weight_type", ("int8",)),
     ("target", 3), ("target", ("ncnn",)), ("dispatch", "everywhere"), ("dispatch", 3),
 ])  # fmt: skip
 def test_a_value_that_a_setting_cannot_have_is_refused(name, value):
@@ -65,6 +66,11 @@ def test_all_wrong_settings_are_told_at_once():
     with pytest.raises(DiagnosticError) as error:
         Settings().updated(batch=0, weight_bits=5, preset="x")
     assert len(error.value.diagnostics) == 3
+
+
+def test_a_node_cannot_stay_floating_and_be_quantized():
+    with pytest.raises(DiagnosticError, match=r"QUANT0004.*at once: a"):
+        Settings().updated(float_nodes=("a", "b"), quantize_nodes=("c", "a"))
 
 
 def test_there_is_no_other_target():

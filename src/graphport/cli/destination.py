@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import obstacle
 
 if TYPE_CHECKING:
     from graphport.formats import Format
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _ANY_GRID = ("openvino", "nnef")
 """Formats with words for grids of any kind, whoever computes with them."""
+_FOLDERS = ("nnef",)
+"""Formats that may be written to a folder."""
 
 
 def refuse_destination(graph: Graph, path: Path, format: str | None, target: str) -> None:
@@ -27,8 +30,8 @@ def refuse_destination(graph: Graph, path: Path, format: str | None, target: str
         target: what is to run it.
 
     Raises:
-        DiagnosticError: IO0003 the format is not known, QUANT0013 there is no such folder, QUANT0014 the format has no
-            words for what the target computes; what the format's writer says of the inputs, such as of free extents.
+        DiagnosticError: IO0003 the format is not known, QUANT0013 no file can be made there, QUANT0014 the format has
+            no words for what the target computes; what the format's writer says of the inputs, such as of free extents.
     """
     from graphport import formats
 
@@ -37,6 +40,12 @@ def refuse_destination(graph: Graph, path: Path, format: str | None, target: str
     if not path.absolute().parent.is_dir():
         message = f"there is no folder {path.parent} to write {path.name} to"
         raise DiagnosticError(Diagnostic("QUANT0013", message, span, "make it, or write to another one"))
+    if path.exists() and not path.is_file() and not (path.is_dir() and kind.name in _FOLDERS):
+        message = f"{path} is {'a folder' if path.is_dir() else 'no file'}, and {kind.title} is written to a file"
+        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "name a file, in that folder for instance"))
+    if why := obstacle(path.absolute().parent):
+        message = f"nothing can be written to the folder {path.parent}: {why}"
+        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "write to another one"))
     remedy = _remedy(kind, target)
     if remedy:
         message = f"what is quantized for {target} cannot be written as {kind.title}"
@@ -61,7 +70,7 @@ def _remedy(kind: Format, target: str) -> str:
 
 def _rehearse(graph: Graph, kind: Format, path: Path) -> None:
     """Write a model of the same inputs that does nothing: what is said of it would be said of the whole."""
-    from graphport import api
+    import graphport
     from graphport.ir import Graph, Node, Value
 
     trial = Graph(graph.name, opsets=graph.opsets)
@@ -72,7 +81,7 @@ def _rehearse(graph: Graph, kind: Format, path: Path) -> None:
         trial.add_output(same)
     with tempfile.TemporaryDirectory(prefix="graphport-") as folder:
         try:
-            api.save(api.Model(trial), Path(folder) / f"model{kind.endings[0]}", format=kind.name)
+            graphport.save(graphport.Model(trial), Path(folder) / f"model{kind.endings[0]}", format=kind.name)
         except DiagnosticError as error:
             raise DiagnosticError(*(_moved(finding, folder, path) for finding in error.diagnostics)) from error
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from graphport.api import Model, QuantizedModel
+    from graphport.api.model import Model, QuantizedModel
+    from graphport.core.diagnostics import Diagnostic
     from graphport.quantization.report import LayerReport, QuantizationReport
     from graphport.quantization.samples import Progress
 
@@ -36,6 +37,8 @@ _PRESETS = ("fast", "balanced", "best")
 _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
 _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
+_EITHER = ("real_results", "cheap_layers")
+"""Options of which a `no` is said, too."""
 
 
 @click.command(name="quantize")
@@ -58,6 +61,11 @@ _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convo
     "--real-results/--no-real-results",
     default=None,
     help="Leave results real that only real nodes read: less noise, slower (default: by the preset).",
+)
+@click.option(
+    "--cheap-layers/--no-cheap-layers",
+    default=None,
+    help="Leave layers with few products real where that lowers the noise (default: by preset and target).",
 )
 @click.option("--no-prepare", is_flag=True, help="Take the model as it is.")
 @click.option("--settings", "settings_file", type=MODEL, help="A JSON file of settings; options come on top.")
@@ -96,31 +104,38 @@ def verb(
       graphport quantize net.onnx net.int8.onnx --calibration samples/ --preset best --min-snr 30
       graphport quantize net.onnx net.int4.onnx --calibration samples.npz --weight-bits 4 --block 32
     """
-    from graphport import api
+    import graphport
     from graphport.cli.destination import refuse_destination
+    from graphport.quantization.statistics_file import refuse_place
 
     settings = {} if settings_file is None else _settings(settings_file)
-    model = api.load(src, shapes=bound(shapes), edition=edition)
+    if resume is not None:
+        refuse_place(resume)
+    model = graphport.load(src, shapes=bound(shapes), edition=edition)
     refuse_destination(model.graph, dst, format, options["target"] or settings.get("target", _TARGETS[0]))
     source_bytes = _size(src)
-    with _progress(is_shown=not as_json_ and sys.stderr.isatty()) as told:
-        result = api.quantize(model, calibration, settings=settings, told=told, statistics=resume, **_given(options))
+    with _kept(resume), _progress(is_shown=not as_json_ and sys.stderr.isatty()) as told:
+        result = graphport.quantize(
+            model, calibration, settings=settings, told=told, statistics=resume, **_given(options)
+        )
     report = result.report
     if report is None:
         message = "a quantized model came without its report"
         raise RuntimeError(message)
-    api.save(result, dst, format=format)
-    layer = None if explain is None else _explained(report, explain)
+    graphport.save(result, dst, format=format)
+    layer = None if explain is None else report.explain(explain)
+    unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
+    findings = [*unknown, *model.findings, *report.findings]
     times = _times(model, result) if latency else None
     sizes = {"source": source_bytes, "target": _size(dst)}
     if as_json_:
         document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}
         document |= {} if layer is None else {"explained": layer.as_json()}
-        print_json({**document, "diagnostics": [as_json(f) for f in [*model.findings, *report.findings]]})
+        print_json({**document, "diagnostics": [as_json(f) for f in findings]})
     else:
-        print_findings([*model.findings, *report.findings], color)
+        print_findings(findings, color)
         _tell(report, dst, sizes, times, layer)
-    raise click.exceptions.Exit(0 if report.passed else 1)
+    raise click.exceptions.Exit(0 if report.passed and not unknown else 1)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +143,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     whole = {"bits": "activation_bits", "weight_bits": "weight_bits"}
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if value is None or value == () or (value is False and name != "real_results"):
+        if value is None or value == () or (value is False and name not in _EITHER):
             continue
         match name:
             case "bits" | "weight_bits":
@@ -143,19 +158,34 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _settings(path: Path) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from graphport.core.diagnostics import DiagnosticError, Source, Span
     from graphport.quantization.settings import Settings
 
-    return Settings.from_json(path.read_text("utf-8")).as_json()
+    try:
+        return Settings.from_json(path.read_text("utf-8")).as_json()
+    except DiagnosticError as error:
+        span = Span(Source(str(path)))
+        raise DiagnosticError(*(replace(finding, span=span) for finding in error.diagnostics)) from error
 
 
-def _explained(report: QuantizationReport, name: str) -> LayerReport:
-    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+def _no_layer(report: QuantizationReport, name: str) -> Diagnostic:
+    from graphport.core.diagnostics import Diagnostic
 
-    layer = report.explain(name)
-    if layer is None:
-        names = ", ".join(layer.name for layer in report.layers[:10])
-        raise DiagnosticError(Diagnostic("QUANT0010", f"there is no layer {name!r}", None, f"layers: {names}, …"))
-    return layer
+    names = ", ".join(layer.name for layer in report.layers[:10])
+    return Diagnostic("QUANT0010", f"there is no layer {name!r}", None, f"layers: {names}, …")
+
+
+@contextmanager
+def _kept(path: Path | None) -> Generator[None]:
+    """Say what is left of the work if Ctrl-C ends it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if path is not None and path.exists():
+            click.echo(f"what was seen of the samples is kept in {path}: the same command goes on from there", err=True)
+        raise
 
 
 @contextmanager
@@ -170,9 +200,15 @@ def _progress(*, is_shown: bool) -> Generator[Progress | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("start", total=None)
+        shown, before = "", 0
 
         def tell(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=stage, completed=done, total=total)
+            nonlocal shown, before
+            if stage != shown or done < before:
+                # How fast the last stage was says nothing of this one, which may be the same again.
+                bar.reset(task, description=stage, total=total)
+            shown, before = stage, done
+            bar.update(task, completed=done, total=total)
 
         yield tell
 
@@ -205,12 +241,12 @@ def _times(model: Model, result: QuantizedModel) -> dict[str, Any] | None:
 
 
 def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str, Any]) -> dict[str, float] | None:
-    from graphport import api
+    import graphport
     from graphport.backends.latency import latencies
     from graphport.core.diagnostics import DiagnosticError
 
     try:
-        before, after = latencies([api.session(made, name) for made in (model, result)], inputs, seconds=0.5)
+        before, after = latencies([graphport.session(made, name) for made in (model, result)], inputs, seconds=0.5)
     except DiagnosticError:
         return None
     speed_up = round(before.median / after.median, 2)
@@ -236,7 +272,7 @@ def _tell(
     if rows:
         print_table(("layer", "operator", "own", "accumulated", "reasons"), rows, title="the noisiest layers:")
     else:
-        click.echo(f"noise by layer: not measured with the preset {report.settings.preset}")
+        click.echo("noise by layer: no layer computes on integers whose noise is measured")
     if report.floating:
         rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
         print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")

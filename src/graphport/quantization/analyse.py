@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
     from graphport.quantization.express import Quantization
     from graphport.quantization.follow import LayerNoise
+    from graphport.quantization.grid import Grid
     from graphport.quantization.observe import Statistics
 
 _OUTLYING = 16.0
@@ -49,7 +50,7 @@ def layer_reports(
                 own_db=None if known is None else decibels(known.own),
                 accumulated_db=None if chosen is None else decibels(chosen),
                 means="" if known is None else known.means,
-                reasons=() if state is None or grid is None else reasons(state, grid.low, grid.high),
+                reasons=() if state is None or grid is None else reasons(state, grid),
                 input_range=None if grid is None else (grid.low, grid.high),
                 input_seen=None if state is None else (state.low, state.high),
                 weight_bytes=0 if weight is None else weight.grid.dtype.size(weight.codes.size),
@@ -62,9 +63,10 @@ def layer_reports(
     return tuple(found)
 
 
-def reasons(state: Statistics, low: float, high: float) -> tuple[str, ...]:
+def reasons(state: Statistics, grid: Grid) -> tuple[str, ...]:
     """What makes rounding a value noisy, in words."""
     found: list[str] = []
+    low, high = grid.low, grid.high
     largest = max(high, -low, 1e-30)
     effective = (state.squares / max(state.elements, 1)) ** 0.5
     if largest > _OUTLYING * max(effective, 1e-30):
@@ -77,7 +79,9 @@ def reasons(state: Statistics, low: float, high: float) -> tuple[str, ...]:
                 f"channels are unlike: the largest is {magnitudes.max() / max(middle, 1e-30):.0f} times the middle one"
             )
     histogram = state.histogram
-    outside = (histogram.centers < low - histogram.width) | (histogram.centers > high + histogram.width)
+    # What lies less than half a step beyond the range is rounded like any other number.
+    reach = max(histogram.width, float(grid.scale) / 2)
+    outside = (histogram.centers < low - reach) | (histogram.centers > high + reach)
     clipped = float(histogram.counts[outside].sum()) / max(float(histogram.counts.sum()), 1.0)
     if clipped > _CLIPPED:
         found.append(f"saturated: {100 * clipped:.2f} % of the numbers are beyond the range")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -238,7 +239,12 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
             if name:
                 names.setdefault(name, []).append(node)
     findings = [
-        Diagnostic("QUANT0101", f"no node, and no first result of one, is called {name!r}", None, "see dispatch")
+        Diagnostic(
+            "QUANT0101",
+            f"no node of the prepared model, and no first result of one, is called {name!r}",
+            None,
+            _like(name, names),
+        )
         for name in [*floating, *quantized]
         if name not in names
     ]
@@ -253,6 +259,13 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
             decisions[node] = Decision(Place.FLOATING, "it was asked to stay so")
     if findings:
         raise DiagnosticError(*findings)
+
+
+def _like(name: str, known: Collection[str]) -> str:
+    """What may have been meant; preparing lets nodes disappear in those before them."""
+    near = get_close_matches(name, known, n=3) or [*known][:3]
+    said = f"its nodes are called {', '.join(map(repr, near))}{', …' if len(known) > len(near) else ''}" if near else ""
+    return f"{said or 'it has no nodes'}; what was fused is called as what it was fused into"
 
 
 def _is_inside(node: Node) -> bool:

@@ -14,7 +14,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.passes.substitution import add_constant
 from graphport.quantization.grid import Grid, between, limits
-from graphport.quantization.place import data_operands
+from graphport.quantization.place import data_operands, moves
 from graphport.quantization.sums import say_sums
 
 if TYPE_CHECKING:
@@ -83,10 +83,12 @@ def express(graph: Graph, quantization: Quantization) -> Graph:
     pointwise = quantization.placement.pointwise
     for node, other in nodes.items():
         weight = quantization.weights.get(node)
-        is_real = weight is None and node.op in quantization.guarded and node not in pointwise
+        is_real = weight is None and node.op in quantization.guarded and node not in pointwise and not moves(node)
         is_narrow = weight is not None and bool(quantization.guarded) and weight.grid.dtype.is_floating
         if (is_real or is_narrow) and _reads_rounded(other):
             _cut(twin, other, None)
+    if quantization.guarded:
+        _hold_signed(twin)
     rewrite.remove_dead(twin)
     return twin
 
@@ -94,6 +96,27 @@ def express(graph: Graph, quantization: Quantization) -> Graph:
 def _reads_rounded(node: Node) -> bool:
     value = node.operand(0)
     return value is not None and value.producer is not None and value.producer.op == "DequantizeLinear"
+
+
+def _hold_signed(graph: Graph) -> None:
+    """Keep signed bytes from being handed on behind nodes that only move them, for somebody who reads reals.
+
+    ONNX Runtime 1.31 does it with words of opset 21, and then takes them for unsigned ones and does not load the model.
+    """
+    for node in list(graph):
+        if not moves(node) or not _reads_rounded(node):
+            continue
+        codes = _rounding(node)
+        readers = [user for value in node.results for user in value.users]
+        if codes is DType.INT8 and not any(user.op == "QuantizeLinear" for user in readers):
+            _cut(graph, node, None)
+
+
+def _rounding(node: Node) -> DType | None:
+    """The type of the integers that the first operand was."""
+    maker = node.operands[0].producer
+    fact = None if maker is None else maker.operands[0].fact
+    return fact.dtype if isinstance(fact, TensorFact) else None
 
 
 def _values(graph: Graph) -> list[Value]:
@@ -181,7 +204,8 @@ def _say_layer(
 
 def least_scales(layer: Layer, source: Grid | None) -> Array | None:
     """For each result of `layer` the least scale of its weight with which 32 bits hold its bias."""
-    if layer.bias is None or layer.adds is not None or source is None or source.dtype.is_floating:
+    is_real = layer.kind == "transposed" or layer.adds is not None
+    if layer.bias is None or is_real or source is None or source.dtype.is_floating:
         return None
     return np.abs(layer.offsets().astype(np.float64)) / (float(source.scale) * _LONGEST / 2)
 

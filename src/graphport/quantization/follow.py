@@ -18,6 +18,7 @@ from graphport.quantization import round as rounding
 from graphport.quantization.engine import Piece
 from graphport.quantization.express import Weight
 from graphport.quantization.place import is_real
+from graphport.quantization.power import power
 from graphport.quantization.refine import refined
 from graphport.quantization.weights import has_pairs
 
@@ -236,9 +237,8 @@ def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
     """Noise to signal."""
     noise = signal = 0.0
     for x, y in zip(real, rounded, strict=True):
-        gap = (y - x).reshape(-1)
-        noise += float(np.dot(gap, gap))
-        signal += float(np.dot(x.reshape(-1), x.reshape(-1)))
+        noise += power(y - x)
+        signal += power(x)
     return noise / max(signal, 1e-30)
 
 

@@ -39,11 +39,15 @@ class Grid:
     @property
     def low(self) -> float:
         """The least number on the grid of a whole tensor."""
+        if self.dtype.is_floating:
+            return -self.high
         return (self.least - float(self.zero_point)) * float(self.scale)
 
     @property
     def high(self) -> float:
         """The largest number on the grid of a whole tensor."""
+        if self.dtype.is_floating:
+            return _LARGEST[self.dtype] * float(self.scale)
         return (self.most - float(self.zero_point)) * float(self.scale)
 
     def codes(self, x: Array) -> Array:
@@ -53,7 +57,7 @@ class Grid:
             most = _LARGEST[self.dtype]
             return np.clip(x / scale, -most, most).astype(self.dtype.numpy)
         # Codes of 32 bits have more digits than float32.
-        found = np.rint((x.astype(np.float64) if self.dtype.bits > 16 else x) / scale)
+        found = np.asarray(np.rint((x.astype(np.float64) if self.dtype.bits > 16 else x) / scale))
         found += zero_point
         return np.clip(found, self.least, self.most, out=found).astype(self.dtype.numpy)
 

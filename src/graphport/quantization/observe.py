@@ -6,19 +6,13 @@ counts are integers, and widths of bins are powers of two.
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.replacing import replacing
-from graphport.quantization.tails import KEPT, Tails
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+from graphport.quantization.power import power
+from graphport.quantization.tails import Tails
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -161,7 +155,7 @@ class Statistics:
         self.samples += samples
         self.elements += x.size
         flat = x.reshape(-1)
-        self.squares += float(np.dot(flat, flat))
+        self.squares += power(flat)
         self.tails.add(flat)
         self.histogram.add(flat, max(float(highs.max(initial=0.0)), -float(lows.min(initial=0.0))))
 
@@ -198,58 +192,3 @@ class Statistics:
     def _widen(self, lows: Array, highs: Array) -> None:
         self.lows = np.minimum(self.lows, lows) if self.lows.size else lows.astype(np.float32)
         self.highs = np.maximum(self.highs, highs) if self.highs.size else highs.astype(np.float32)
-
-
-def remember(path: Path, states: Mapping[str, Statistics]) -> None:
-    """Write the states of values, by name, to a `.npz`."""
-    arrays: dict[str, Array] = {"names": np.asarray(list(states), str)}
-    for index, state in enumerate(states.values()):
-        axis = -1 if state.axis is None else state.axis
-        numbers = [axis, state.samples, state.elements, state.histogram.exponent]
-        arrays[f"{index}.numbers"] = np.asarray(numbers, np.int64)
-        arrays[f"{index}.lows"], arrays[f"{index}.highs"] = state.lows, state.highs
-        arrays[f"{index}.sums"] = np.asarray([state.squares, *state.average])
-        arrays[f"{index}.histogram"] = state.histogram.counts
-        arrays[f"{index}.least"], arrays[f"{index}.largest"] = state.tails.least, state.tails.largest
-    with replacing(path) as file:
-        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
-
-
-def remembered(path: Path, names: Iterable[str]) -> dict[str, Statistics]:
-    """The states of the values `names` that `remember` wrote.
-
-    Raises:
-        DiagnosticError: QUANT0009 the file holds others, or something else.
-    """
-    try:
-        # NumPy itself leaves a damaged file open.
-        with path.open("rb") as file, zipfile.ZipFile(file):
-            arrays = np.load(file, allow_pickle=False)
-            found = dict(_state(arrays, index, str(name)) for index, name in enumerate(arrays["names"]))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise _unfit(path, f"{path} holds no statistics: {error}") from error
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise _unfit(path, f"the statistics in {path} are of another model: {missing[0]} is not among them")
-    return found
-
-
-def _unfit(path: Path, message: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic("QUANT0009", message, Span(Source(str(path))), "delete it to collect them anew"))
-
-
-def _state(arrays: Mapping[str, Array], index: int, name: str) -> tuple[str, Statistics]:
-    axis, samples, elements, exponent = (int(x) for x in arrays[f"{index}.numbers"])
-    squares, low, high, left = (float(x) for x in arrays[f"{index}.sums"])
-    counts = np.asarray(arrays[f"{index}.histogram"], np.int64)
-    if counts.shape != (2 * BINS,):
-        message = f"the histogram of {name} has {counts.size} bins"
-        raise ValueError(message)
-    lows, highs = arrays[f"{index}.lows"], arrays[f"{index}.highs"]
-    at = None if axis < 0 else axis
-    histogram = Histogram(exponent, counts)
-    tails = Tails(*(np.asarray(arrays[f"{index}.{end}"], np.float32) for end in ("least", "largest")))
-    if any(end.shape != (min(KEPT, elements),) for end in (tails.least, tails.largest)):
-        message = f"the least and largest numbers of {name} have the wrong shapes"
-        raise ValueError(message)
-    return name, Statistics(at, samples, elements, lows, highs, squares, (low, high, left), histogram, tails)

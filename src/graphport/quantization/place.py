@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.registry import pages
@@ -90,16 +92,28 @@ def _leave_alone(placement: Placement, target: Target, forced: Collection[Node])
 
 
 def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None:
-    """Why a convolution in groups stays real."""
+    """Why what has a kernel stays real."""
+    if layer.node.word in target.real_biased and _has_constant_added(layer):
+        return f"{target.name} adds a constant to sums of {layer.node.word} before it scales them"
     if layer.kind != "convolution" or layer.groups == 1:
         return None
     results = layer.shape[0] // layer.groups
     if results == layer.shape[1] == 1:
         is_real = target.real_depthwise and not is_forced
         return f"{target.name} convolves each channel sooner, and more exactly, on real numbers" if is_real else None
+    axes = len(layer.shape) - 2
+    if target.grouped_axes and axes > target.grouped_axes:
+        return f"{target.name} has no sound integer kernel for groups over {axes} axes"
     if target.real_groups and results % target.real_groups == 0:
         return f"{target.name} has no sound integer kernel for groups of {results} results"
     return None
+
+
+def _has_constant_added(layer: Layer) -> bool:
+    if layer.bias is not None and np.any(layer.offsets()):
+        return True
+    adders = [user for user in layer.node.output.users if user.op in ("Add", "Sub")]
+    return any(value.is_constant for user in adders for value in user.operands)
 
 
 def _find_layers(
@@ -111,7 +125,7 @@ def _find_layers(
             continue
         reason = _reason(node, target, candidates, floating)
         layer = layer_of(node) if reason is None else None
-        if layer is not None and is_real(layer.input):
+        if layer is not None and is_real(layer.input) and 0 not in layer.shape:
             placement.layers[node] = _paired(layer, target)
         else:
             placement.floating[node] = reason or _unfit(node)
@@ -143,9 +157,22 @@ def _axes(node: Node) -> int:
 
 
 def _unfit(node: Node) -> str:
-    weight = node.operand(1)
-    if weight is not None and not weight.is_constant:
-        return "both of its operands are computed"
+    """Why what has a kernel is no layer."""
+    weight, bias = node.operand(1), node.operand(2)
+    if weight is None or not weight.is_constant:
+        return "both of its operands are computed" if weight is not None else "it has no weight"
+    shape = weight.storage.shape if weight.storage is not None else ()
+    if 0 in shape:
+        return "its weight is empty"
+    if not is_real(weight) or weight.storage is None:
+        return "its weight is not a plain constant of float32"
+    if node.word == "MatMul" and len(shape) != 2:
+        return f"its weight has {len(shape)} axes, where a matrix has 2"
+    if bias is not None and not bias.is_constant:
+        return "its bias is computed"
+    fact = node.operands[0].fact
+    if not isinstance(fact, TensorFact) or fact.shape is None:
+        return "nothing is known of the shape of what it reads"
     return "its weight is not a plain constant of float32"
 
 
@@ -200,7 +227,7 @@ class _Walk:
     def _computes_on_integers(self, node: Node) -> bool:
         if node.dialect or node.word not in self.target.pointwise or node not in self.candidates:
             return False
-        if self.target.inputs_only:
+        if self.target.inputs_only or any(op == node.word and _has(node, names) for op, names in self.target.unknown):
             return False
         given = data_operands(node)
         moving = [value for value in given if not value.is_constant]
@@ -246,11 +273,11 @@ class _Walk:
         """Let layers whose integers nobody wants give their sums, the cheapest first, where the target can."""
         read = {root for value, root in self.carried.items() if value in wanted}
         able = {
-            node: _products(layer)
+            node: products(layer)
             for node, layer in self.placement.layers.items()
             if node.word in self.target.summing and layer.groups == 1 and self.ends.get(node) not in {None, *read}
         }
-        left = self.summed * sum(_products(layer) for layer in self.placement.layers.values())
+        left = self.summed * sum(products(layer) for layer in self.placement.layers.values())
         for node in sorted(able, key=able.__getitem__):
             left -= able[node]
             if left < 0:
@@ -288,7 +315,16 @@ class _Walk:
                 points[value] = roots[0]
 
 
-def _products(layer: Layer) -> int:
+def _has(node: Node, names: Collection[str]) -> bool:
+    """Whether all attributes of these names say something else than their defaults, which are zeros and ones."""
+    return all(node.attributes.get(name, 0) not in (0, (), (1,) * _many(node.attributes.get(name))) for name in names)
+
+
+def _many(x: object) -> int:
+    return len(x) if isinstance(x, tuple) else 0  # pyright: ignore[reportUnknownArgumentType]
+
+
+def products(layer: Layer) -> int:
     """How many products a layer computes; free axes count as 1."""
     fact = layer.node.output.fact
     shape = fact.shape if isinstance(fact, TensorFact) and fact.shape is not None else ()
@@ -308,7 +344,12 @@ def is_number(value: Value) -> bool:
 def moves(node: Node) -> bool:
     """Whether the results are elements of the first operand, and zeros at most, elsewhere."""
     page = None if node.dialect else pages().get(node.word)
-    if page is None or page.role != "passive" or not page.moves_data or not node.operands:
+    if page is None or page.role != "passive" or not node.operands:
+        return False
+    is_so = page.moves_data or (
+        bool(page.moves_where) and all(node.attributes.get(name, x) == x for name, x in page.moves_where)
+    )
+    if not is_so:
         return False
     data = [value for value in data_operands(node) if is_real(value)]
     return len(data) == 1 and data[0] is node.operands[0]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING
 
 from graphport.quantization.report import Step
-from graphport.quantization.work import Candidate, root_with_grid
+from graphport.quantization.spare import floated
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Node, Value
-    from graphport.quantization.grid import Grid
+    from graphport.ir.graph import Node
+    from graphport.quantization.candidate import Candidate
     from graphport.quantization.work import Work
 
+_REASON = "it makes so much noise that the goal asks for it"
 _MOST_ALONE = 96
 """Layers up to which each is measured alone; beyond, the noise that layers make themselves ranks them."""
+_MOST_SETS = 120
+"""Smaller sets of layers up to which all are measured."""
+_FIRST = 12
+"""Of more, so many of the noisiest layers are tried each time that one is added."""
 
 
 def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) -> Candidate:
@@ -22,7 +28,8 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
 
     Layers are ranked by the noise that each makes at the outputs if it alone is quantized. Noises of layers add up, so
     the first `k` of that order are nearly the best `k`; the least `k` is found by halving, and then each layer is tried
-    without, beginning with the least noisy.
+    without, beginning with the least noisy. As values between two real layers need no rounding, neighbours may be worth
+    more together: so smaller sets are measured, all of them where they are few.
     """
     noise = best.noise or work.measure(best)
     layers = list(best.quantization.placement.layers)
@@ -46,9 +53,36 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
         trial = _with_floating(work, best, [other for other in kept if other is not node])
         if trial.noise is not None and trial.noise.snr >= goal:
             kept, found = [other for other in kept if other is not node], trial
+    kept, found = _fewer(work, best, goal, order, len(kept)) or (kept, found)
     if found.noise is not None:
         work.steps.append(Step(f"{len(kept)} layers floating", found.noise.snr, is_kept=True))
     return found
+
+
+def _fewer(
+    work: Work, best: Candidate, goal: float, order: list[Node], size: int
+) -> tuple[list[Node], Candidate] | None:
+    """Fewer than `size` of the layers `order` with which the goal is met, if such are come across."""
+    if sum(comb(len(order), count) for count in range(1, size)) <= _MOST_SETS:
+        steps = ([[*nodes] for nodes in combinations(order, count)] for count in range(1, size))
+        for sets in steps:
+            nodes, trial = _best_of(work, best, sets)
+            if trial.noise is not None and trial.noise.snr >= goal:
+                return nodes, trial
+        return None
+    nodes: list[Node] = []
+    while len(nodes) < size - 1:
+        left = [node for node in order if node not in nodes]
+        nodes, trial = _best_of(work, best, [[*nodes, node] for node in left[:_FIRST]])
+        if trial.noise is not None and trial.noise.snr >= goal:
+            return nodes, trial
+    return None
+
+
+def _best_of(work: Work, best: Candidate, sets: list[list[Node]]) -> tuple[list[Node], Candidate]:
+    """The set of layers that are best left in floating point."""
+    tried = [(nodes, _with_floating(work, best, nodes)) for nodes in sets]
+    return min(tried, key=lambda pair: 0.0 if pair[1].noise is None else pair[1].noise.ratio)
 
 
 def _sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
@@ -67,19 +101,7 @@ def _sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
 
 
 def _with_floating(work: Work, best: Candidate, floating: list[Node]) -> Candidate:
-    """`best` with some layers in floating point, measured; what was decided of the others stays."""
-    names = [node.output.name for node in floating]
-    placement = work.place(best.graph, names)
-    for node in floating:
-        if node in placement.floating:
-            placement.floating[node] = "it makes so much noise that the goal asks for it"
-    grids: dict[Value, Grid] = {}
-    for value in placement.roots:
-        root = root_with_grid(value, best.quantization.grids)
-        if root is not None:
-            grids[value] = best.quantization.grids[root]
-    weights = {node: weight for node, weight in best.quantization.weights.items() if node in placement.layers}
-    quantization = replace(best.quantization, placement=placement, grids=grids, weights=weights)
-    trial = Candidate(best.graph, quantization, best.states, None, best.follower)
+    """`best` with some layers in floating point, measured."""
+    trial = floated(work, best, [node.output.name for node in floating], _REASON)
     work.measure(trial)
     return trial

@@ -5,33 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
-from graphport.ir.graph import walk
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
 from graphport.quantization.distributed import observer as find_observer
+from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
 from graphport.quantization.express import express
 from graphport.quantization.follow import bytes_per_sample
+from graphport.quantization.plain import plain
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.report import QuantizationReport
 from graphport.quantization.samples import gather, spread
 from graphport.quantization.shards import here
+from graphport.quantization.statistics_file import refuse_place
+from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
-from graphport.quantization.work import Candidate, Choices, Work, fitting_batch
+from graphport.quantization.work import Choices, Work, fitting_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from graphport.formats.ncnn import Scales
     from graphport.ir.graph import Graph
+    from graphport.quantization.candidate import Candidate
     from graphport.quantization.samples import Progress, Samples
     from graphport.quantization.settings import Preset, Settings
 
 _HELD_BACK = {"fast": 8, "balanced": 4, "best": 4}
 """One sample in so many is held back, if there are so many."""
 _MOST_HELD_BACK = {"fast": 32, "balanced": 64, "best": 64}
-_FOLLOWED = {"fast": 0, "balanced": 48, "best": 96}
-"""Samples that are followed through the graph to adjust layers."""
+_FOLLOWED = {"fast": 8, "balanced": 48, "best": 96}
+"""Samples that are followed through the graph to adjust layers, or to tell their noise at least."""
 _QUANTIZED = frozenset(
     {
         "QuantizeLinear",
@@ -61,44 +65,54 @@ def quantize(
         data: see `samples.gather`.
         settings: what is decided already.
         told: hears how far the work is.
-        statistics: a file that keeps what was seen of the samples, and is read instead of them if it is there.
+        statistics: a file that keeps what was seen of the samples; if it is there and is of the same model, samples
+            and settings, they are not run again.
         distributed: `ray` to observe samples on the machines of a Ray cluster.
 
     Raises:
         DiagnosticError: QUANT0001 to QUANT0003 the data are at fault, QUANT0004 and QUANT0005 settings are, QUANT0006
             the model is quantized already, QUANT0007 there is nothing to quantize, QUANT0009 the statistics are of
-            another model, QUANT0011 and QUANT0012 they cannot be observed on other machines, QUANT0015 the model
-            has, or computes, NaN or infinity.
+            another model, other samples or settings, QUANT0011 and QUANT0012 they cannot be observed on other machines,
+            QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 statistics cannot be kept there.
     """
     choices = Choices.of(settings)
+    if statistics is not None:
+        refuse_place(statistics)
     observer = here if distributed is None else find_observer(distributed)
     _refuse_quantized(graph)
     samples = gather(graph, data)
+    graph = plain(graph)
     work = _begun(graph, choices, samples, told, statistics)
     work.observer = observer
     best = work.run(graph)
     if settings.min_snr is not None:
-        best = work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers)
+        best = work.followed_again(
+            work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers), best
+        )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
-    return express(best.graph, best.quantization), _report(work, best, _notes(graph)), beside
+    return express(best.graph, best.quantization), _report(work, best, [*work.findings, *_notes(graph)]), beside
 
 
 def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | None, statistics: Path | None) -> Work:
-    """Samples are shared out: some are held back to judge with, some of the others are followed through the graph."""
+    """Samples are looked through, and shared out: some are held back, some of the others followed through the graph."""
     settings = choices.settings
     held_back = _held_back(samples.count, settings.preset)
     kept = sorted(set(range(samples.count)) - held_back) or list(range(samples.count))
     wanted = _followed(graph, choices, len(kept))
     followed = frozenset(kept[place] for place in spread(len(kept), wanted)) if wanted else frozenset[int]()
+    judging = held_back or spread(samples.count, _MOST_HELD_BACK[settings.preset])
+    seen = survey(samples, judging | followed, told)
+    batch = fitting_batch(settings, bytes_per_sample(graph))
     judge = Judge.of(
         graph,
-        samples.take(held_back or spread(samples.count, _MOST_HELD_BACK[settings.preset])),
-        fitting_batch(settings, bytes_per_sample(graph)),
+        samples.made_of([seen.taken[number] for number in sorted(judging)]),
+        batch,
         threads=settings.threads,
         optimize=not choices.target.is_simulated,
     )
-    runs = list(samples.take(followed).runs(max(wanted, 1))) if followed else []
-    return Work(choices, samples, judge, held_back, runs, told, statistics)
+    chosen = samples.made_of([seen.taken[number] for number in sorted(followed)])
+    runs = list(chosen.runs(batch)) if followed else []
+    return Work(choices, samples, judge, held_back, runs, told, statistics, findings=list(seen.findings))
 
 
 def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> QuantizationReport:
@@ -126,7 +140,7 @@ def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> Quantiza
 
 def _held_back(count: int, preset: Preset) -> frozenset[int]:
     """Samples that no algorithm sees; none where there are too few to do without them."""
-    return spread(count, min(count // _HELD_BACK[preset], _MOST_HELD_BACK[preset])) if count >= 8 else frozenset()
+    return spread(count, min(count // _HELD_BACK[preset], _MOST_HELD_BACK[preset])) if count >= FEWEST else frozenset()
 
 
 def _followed(graph: Graph, choices: Choices, count: int) -> int:
@@ -150,9 +164,7 @@ def _refuse_quantized(graph: Graph) -> None:
 
 
 def _notes(graph: Graph) -> list[Diagnostic]:
-    inside = sum(
-        1 for body in walk(graph) if body is not graph for node in body if node.word in ("Conv", "Gemm", "MatMul")
-    )
+    inside = inner_layers(graph)
     if not inside:
         return []
     message = f"{inside} layers in the bodies of If, Loop or Scan stay floating"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.quantization.power import power
 from graphport.quantization.weights import PAIR
 
 if TYPE_CHECKING:
@@ -200,7 +201,9 @@ def descend(codes: Codes, weight: Array, second: Array, steps: int) -> Codes:
     groups, rows = np.ogrid[: weight.shape[0], : weight.shape[1]]
     for _ in range(steps):
         sign = -np.sign(slope)
-        gain = 2 * codes.scale * np.abs(slope) - codes.scale**2 * diagonal
+        # A step of a huge scale overflows, and helps nowhere.
+        with np.errstate(over="ignore"):
+            gain = codes.scale * (2 * np.abs(slope) - codes.scale * diagonal)
         moved = numbers + sign
         gain[(moved < codes.least) | (moved > codes.most)] = 0
         if codes.has_pairs:
@@ -263,9 +266,4 @@ def error(expected: Array, bias: Array, real: Array, new_bias: Array, quantized:
     gap = quantized @ real.swapaxes(1, 2)
     gap -= expected
     gap += (new_bias - bias).reshape(groups, 1, results)
-    return float(_power(gap) / max(_power(expected), 1e-30))
-
-
-def _power(x: Array) -> float:
-    flat = x.reshape(-1)
-    return float(np.dot(flat, flat))
+    return power(gap) / max(power(expected), 1e-30)

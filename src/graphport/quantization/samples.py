@@ -1,7 +1,6 @@
-"""Calibration data: where they lie, whether they fit, and runs of them one after another.
+"""Calibration data: whether they fit a model, and runs of them one after another.
 
-Data of an input are stacked along axis 0. They are read in blocks, forwards, as often as somebody asks: a file with
-many samples takes no more memory than one with few.
+Data of an input are stacked along axis 0. They are read entry by entry, forwards, as often as somebody asks.
 """
 
 from __future__ import annotations
@@ -11,14 +10,27 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from math import prod
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
 from graphport.backends.inputs import checked
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.spill import UnnamedFile
+from graphport.quantization.columns import (
+    ArrayColumn,
+    Column,
+    FileColumn,
+    SpilledColumn,
+    WholeColumn,
+    damaged,
+    entries_of,
+    joined,
+    parts_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,99 +40,11 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Run: TypeAlias = "tuple[dict[str, Array], int]"
 """Inputs of one run, and how many samples they hold."""
+Sample: TypeAlias = "dict[str, Array]"
+"""Inputs of a run of one sample, but those that are the same in every run."""
 
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_REAL = "fV"
-"""Kinds of element types that hold real numbers; those that NumPy has no type of its own for are void."""
-_DAMAGED = (ValueError, EOFError, KeyError, OSError, RuntimeError, zipfile.BadZipFile)
-_MOST = 1 << 34
-"""Bytes that an entry of an archive may have."""
-
-
-class Column(Protocol):
-    """The data of one input: `count` entries along axis 0."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The whole shape."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The element type."""
-        ...
-
-    def rows(self) -> Iterator[Array]:
-        """The entries in order."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrayColumn:
-    """Data in memory."""
-
-    array: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
-    def rows(self) -> Iterator[Array]:
-        return iter(self.array)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FileColumn:
-    """Data in a `.npy` file or in an entry of a `.npz`, read entry by entry."""
-
-    path: Path
-    entry: str | None
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    is_fortran: bool
-
-    def rows(self) -> Iterator[Array]:
-        try:
-            yield from self._rows()
-        except _DAMAGED as error:
-            raise _damaged(self.path, error) from error
-
-    def _rows(self) -> Iterator[Array]:
-        with _opened(self.path, self.entry) as file:
-            if self.is_fortran or not self.shape:
-                yield from np.atleast_1d(np.lib.format.read_array(file, allow_pickle=False))
-                return
-            _header(file)
-            size = prod(self.shape[1:]) * self.dtype.itemsize
-            for _ in range(self.shape[0]):
-                data = file.read(size)
-                if len(data) < size:
-                    message = "it ends before its last entry"
-                    raise ValueError(message)
-                yield np.frombuffer(data, self.dtype).reshape(self.shape[1:])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """Several columns one after another."""
-
-    parts: tuple[Column, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (sum(part.shape[0] for part in self.parts), *self.parts[0].shape[1:])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.parts[0].dtype
-
-    def rows(self) -> Iterator[Array]:
-        for part in self.parts:
-            yield from part.rows()
+_HELD = 1 << 25
+"""Bytes of samples that came once and are kept in memory; more go to a temporary file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,110 +71,164 @@ class Samples:
         """Inputs of runs of up to `batch` samples each, all but the samples in `leave_out`.
 
         Raises:
-            DiagnosticError: QUANT0003 data are not numbers, or do not fit the inputs.
+            DiagnosticError: RUN0007 and RUN0008 data do not fit the inputs; see `survey`, which tells it beforehand.
         """
         size = batch if self.is_batched else 1
-        wanted = (sample for index, sample in enumerate(self._each()) if index not in leave_out)
+        wanted = (sample for index, sample in enumerate(self.each()) if index not in leave_out)
         for group in _alike(wanted, size):
-            yield self._run(group), len(group)
+            yield self.run(group), len(group)
 
     def take(self, places: frozenset[int]) -> Samples:
         """The samples at `places`, in memory."""
-        found = [sample for index, sample in enumerate(self._each()) if index in places]
-        columns = {name: _joined([ArrayColumn(sample[name]) for sample in found]) for name in self.columns}
-        return Samples(self.graph, columns, self.steps, self.fixed, len(found))
+        return self.made_of([sample for index, sample in enumerate(self.each()) if index in places])
 
-    def _each(self) -> Iterator[dict[str, Array]]:
+    def made_of(self, samples: Sequence[Sample]) -> Samples:
+        """Nothing but `samples`, which are some of these."""
+        columns = {name: joined([ArrayColumn(sample[name]) for sample in samples]) for name in self.columns}
+        return Samples(self.graph, columns, self.steps, self.fixed, len(samples))
+
+    def each(self) -> Iterator[Sample]:
+        """The samples in order; real numbers are of the type that the input takes."""
         rows = {name: column.rows() for name, column in self.columns.items()}
         for _ in range(self.count if rows else 1):
-            yield {name: np.stack(list(islice(given, self.steps[name] or 1))) for name, given in rows.items()}
+            yield {name: _stacked(list(islice(given, self.steps[name] or 1))) for name, given in rows.items()}
 
-    def _run(self, group: list[dict[str, Array]]) -> dict[str, Array]:
+    def run(self, group: Sequence[Sample]) -> dict[str, Array]:
+        """The inputs of one run of some samples of the same shapes.
+
+        Raises:
+            DiagnosticError: RUN0007 and RUN0008 data do not fit the inputs.
+        """
         inputs: dict[str, Array] = dict(self.fixed)
         for name, step in self.steps.items():
             parts = [sample[name] for sample in group]
             inputs[name] = parts[0][0] if not step else parts[0] if len(parts) == 1 else np.concatenate(parts)
-        found = checked(self.graph, inputs)
-        broken = [
-            name for name, x in found.items() if getattr(x, "dtype", np.dtype(bool)).kind == "f" and not _finite(x)
-        ]
-        if broken:
-            message = f"the calibration data of {', '.join(broken)} hold NaN or infinity"
-            raise DiagnosticError(Diagnostic("QUANT0003", message, None, "leave such samples out"))
+        return checked(self.graph, {**inputs, **self._narrowed(inputs)})
+
+    def _narrowed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Those of `inputs` that hold real numbers of another type than declared, in the declared one."""
+        found: dict[str, Array] = {}
+        for value in self.graph.inputs:
+            known, given = real_type(value), inputs.get(value.name)
+            if known is not None and given is not None and given.dtype != known.numpy and _is_real(given.dtype):
+                # What is too large becomes infinite, and is found to be.
+                with np.errstate(over="ignore"):
+                    found[value.name] = given.astype(known.numpy)
         return found
 
 
-def _alike(samples: Iterable[dict[str, Array]], size: int) -> Iterator[list[dict[str, Array]]]:
+def real_type(value: Value) -> DType | None:
+    """The element type of an input of real numbers."""
+    known = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return known if known is not None and known.is_floating else None
+
+
+def _stacked(entries: list[Array]) -> Array:
+    return entries[0][None] if len(entries) == 1 else np.stack(entries)
+
+
+def _alike(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
     """Samples in groups of up to `size` that follow one another and have the same shapes."""
     for _, alike in groupby(samples, lambda sample: [x.shape for x in sample.values()]):
         while group := list(islice(alike, size)):
             yield group
 
 
-def _finite(x: Array) -> bool:
-    return bool(np.isfinite(x).all())
-
-
 def gather(graph: Graph, data: object) -> Samples:
     """Samples for `graph` from a path, a mapping of arrays, or an iterable (or a function that gives one) of mappings.
+
+    For a graph of one input an array does, too. What an iterable gives is read once; a list is taken as it is.
 
     Raises:
         DiagnosticError: QUANT0001 no data, or of a kind that is not known; QUANT0002 they do not fit the inputs, all
             that is wrong at once.
     """
+    columns: dict[str, Column]
     if isinstance(data, str | Path):
         columns = _of_path(graph, Path(data))
+    elif _is_array(data) and len(graph.inputs) == 1:
+        columns = {graph.inputs[0].name: ArrayColumn(data)}
     elif _is_mapping(data):
         given = dict(cast("Mapping[str, Any]", data))
-        columns = {name: ArrayColumn(np.asarray(x)) for name, x in given.items()}
+        columns = {str(name): ArrayColumn(_array(str(name), x)) for name, x in given.items()}
     elif callable(data) or hasattr(data, "__iter__"):
-        columns = _of_iterable(graph, cast("Iterable[object]", data() if callable(data) else data))
+        items = data() if callable(data) else data
+        if not hasattr(items, "__iter__"):
+            message = f"the function that gives calibration data returns {type(items).__name__}"
+            raise DiagnosticError(Diagnostic("QUANT0001", message, None, "return or yield such as {'x': array}"))
+        columns = _of_iterable(graph, cast("Iterable[object]", items))
     else:
         message = f"calibration data are a path, a mapping or an iterable, not {type(data).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, "such as {'x': array}"))
     return _fitted(graph, columns)
 
 
+def _is_array(x: object) -> TypeGuard[Array]:
+    """Whether it is an array of NumPy's."""
+    return isinstance(x, np.ndarray)
+
+
 def _is_mapping(data: object) -> bool:
     return hasattr(data, "keys") and hasattr(data, "__getitem__")
 
 
+def _array(name: str, given: object) -> Array:
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError, RuntimeError) as error:
+        message = f"the calibration data of {name!r} are no array: {error}"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "give numbers in rows of one length")) from error
+
+
 def _of_iterable(graph: Graph, items: Iterable[object]) -> dict[str, Column]:
     """Each item is a run; where axis 0 of every input is free, runs are stacked along it."""
-    names = [value.name for value in graph.inputs]
     is_stacked = all(_is_free(value) for value in graph.inputs)
     parts: dict[str, list[Column]] = {}
-    for item in items:
-        given = (
-            dict(cast("Mapping[str, Any]", item))
-            if _is_mapping(item)
-            else dict(zip(names, _tupled(item), strict=False))
-        )
-        for name, x in given.items():
-            parts.setdefault(str(name), []).append(ArrayColumn(np.asarray(x) if is_stacked else np.asarray(x)[None]))
-    return {name: _joined(found) for name, found in parts.items()}
+    keep = _keeping(is_kept=isinstance(items, list | tuple))
+    for number, item in enumerate(items):
+        for name, x in _named(graph, item, number).items():
+            array = _array(name, x)
+            parts.setdefault(name, []).append(keep(array if is_stacked else array[None]))
+    return {name: joined(found, [f"item {number}" for number in range(len(found))]) for name, found in parts.items()}
 
 
-def _tupled(item: object) -> Sequence[object]:
-    return cast("Sequence[object]", item) if isinstance(item, list | tuple) else (item,)
+def _named(graph: Graph, item: object, number: int) -> dict[str, object]:
+    """An item by names of inputs, which it may leave out if it has an array for each in order."""
+    if _is_mapping(item):
+        return {str(name): x for name, x in dict(cast("Mapping[Any, object]", item)).items()}
+    given = cast("Sequence[object]", item) if isinstance(item, list | tuple) else (item,)
+    names = [value.name for value in graph.inputs]
+    if len(given) > len(names):
+        message = f"item {number} of the calibration data has {len(given)} arrays, the model {len(names)} inputs"
+        raise DiagnosticError(Diagnostic("QUANT0002", message, None, f"inputs: {', '.join(names)}"))
+    return dict(zip(names, given, strict=False))
 
 
-def _joined(parts: list[Column]) -> Column:
-    return parts[0] if len(parts) == 1 else Columns(tuple(parts))
+def _keeping(*, is_kept: bool) -> Callable[[Array], Column]:
+    """Makes columns of arrays: as they are if somebody keeps them, else copies, in a file where they are many."""
+    file, held = UnnamedFile(), 0
+
+    def keep(array: Array) -> Column:
+        nonlocal held
+        held += array.nbytes
+        if is_kept:
+            return ArrayColumn(array)
+        # Whoever makes arrays one after another may use the same memory for all.
+        return ArrayColumn(array.copy()) if held <= _HELD or array.dtype.hasobject else SpilledColumn.of(array, file)
+
+    return keep
 
 
 def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
-    try:
-        if path.is_dir():
-            return _of_folder(graph, path)
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                names = [entry.filename for entry in archive.infolist() if entry.filename.endswith(".npy")]
-            return {name.removesuffix(".npy"): _column(path, name) for name in names}
-        if path.exists():
-            return {graph.inputs[0].name if graph.inputs else "": _column(path, None)}
-    except _DAMAGED as error:
-        raise _damaged(path, error) from error
+    if path.is_dir():
+        return _of_folder(graph, path)
+    if path.exists() and zipfile.is_zipfile(path):
+        return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in entries_of(path)}
+    if path.exists():
+        with path.open("rb") as file:
+            if file.read(2) == b"PK":
+                raise damaged(path, ValueError("the archive is cut off"))
+        return {graph.inputs[0].name if graph.inputs else "": FileColumn.of(path)}
     message = f"there are no calibration data at {path}"
     raise DiagnosticError(
         Diagnostic("QUANT0001", message, Span(Source(str(path))), "a .npz, or a folder of .npy files")
@@ -259,59 +237,37 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
 
 def _of_folder(graph: Graph, path: Path) -> dict[str, Column]:
     """Files `INPUT.npy`, folders `INPUT` of files, or for a graph of one input files of any name."""
-    names = [value.name for value in graph.inputs]
     found: dict[str, Column] = {}
-    for name in names:
+    for value in graph.inputs:
+        name = value.name
         inside = path / name
         if not inside.resolve().is_relative_to(path.resolve()):
             continue
         if (path / f"{name}.npy").is_file():
-            found[name] = _column(path / f"{name}.npy", None)
-        elif inside.is_dir():
-            found[name] = _joined([_column(file, None) for file in sorted(inside.glob("*.npy"))])
-    if not found and len(names) == 1:
-        files = sorted(path.glob("*.npy"))
-        found = {names[0]: _joined([_column(file, None) for file in files])} if files else {}
+            found[name] = FileColumn.of(path / f"{name}.npy")
+        elif inside.is_dir() and (files := sorted(inside.glob("*.npy"))):
+            found[name] = _of_files(value, files)
+    files = sorted(path.glob("*.npy"))
+    if not found and len(graph.inputs) == 1 and files:
+        found = {graph.inputs[0].name: _of_files(graph.inputs[0], files)}
+    if not found and not files:
+        names = ", ".join(value.name for value in graph.inputs)
+        message = f"there are no calibration data in {path}: no .npy file"
+        remedy = f"a file or a folder of files for each input: {names}"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
     return found
 
 
-def _opened(path: Path, entry: str | None) -> IO[bytes]:
-    if entry is None:
-        return path.open("rb")
-    archive = zipfile.ZipFile(path)
-    try:
-        return archive.open(entry)
-    finally:
-        # The open entry keeps the file; the archive itself is not needed any more.
-        archive.close()
+def _of_files(value: Value, files: Sequence[Path]) -> Column:
+    columns = [FileColumn.of(file) for file in files]
+    return joined([_batched(value, column) for column in columns], [file.name for file in files])
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    if version not in _HEADERS:
-        message = f"version {version[0]}.{version[1]} of .npy is not known"
-        raise ValueError(message)
-    shape, is_fortran, dtype = _HEADERS[version](file)
-    if dtype.hasobject:
-        message = "it holds objects, not numbers"
-        raise ValueError(message)
-    if prod(shape) * dtype.itemsize > _MOST:
-        message = f"it says that it has {prod(shape) * dtype.itemsize} bytes of numbers"
-        raise ValueError(message)
-    return shape, is_fortran, dtype
-
-
-def _column(path: Path, entry: str | None) -> FileColumn:
-    with _opened(path, entry) as file:
-        shape, is_fortran, dtype = _header(file)
-    return FileColumn(path, entry, shape, dtype, is_fortran)
-
-
-def _damaged(path: Path, error: Exception) -> DiagnosticError:
-    message = f"the calibration data in {path} cannot be read: {error}"
-    return DiagnosticError(
-        Diagnostic("QUANT0001", message, Span(Source(str(path))), "write them by np.savez(path, x=array)")
-    )
+def _batched(value: Value, column: Column) -> Column:
+    """`column`, or a column of it as one sample where nothing but the axis of samples is missing."""
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    is_sample = bool(shape) and len(column.shape) == len(shape) - 1 and _agree(shape[1:], column.shape)
+    return WholeColumn(column) if is_sample and shape and (shape[0] == 1 or _is_free(value)) else column
 
 
 def _fitted(graph: Graph, columns: Mapping[str, Column]) -> Samples:
@@ -326,7 +282,7 @@ def _fitted(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     for name, value in inputs.items():
         if name in columns:
             steps[name] = _step(value, columns[name], findings)
-            _refuse_kind(value, columns[name].dtype, findings)
+            _refuse_kind(value, columns[name], findings)
         elif value.storage is None:
             findings.append(
                 Diagnostic("QUANT0002", f"there are no calibration data for {name!r}", None, f"it is {value.fact}")
@@ -363,33 +319,73 @@ def _is_free(value: Value) -> bool:
 
 def _step(value: Value, column: Column, findings: list[Diagnostic]) -> int:
     """How many entries of `column` are one sample of `value`; 0 where an entry is all of it."""
-    fact, shape = value.fact, column.shape
+    fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return 1
-    rank = len(fact.shape)
+    found: dict[int, str] = {}
+    for name, part in parts_of(column):
+        where = f" in {name}" if name else ""
+        step = _entries(fact.shape, part.shape)
+        if step is None:
+            message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}"
+            findings.append(Diagnostic("QUANT0002", f"{message}, the model takes {fact}", None, _stacking(value, part)))
+            return 1
+        if part.shape[:1] != (0,) and not prod(part.shape):
+            message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}: no numbers"
+            findings.append(Diagnostic("QUANT0002", message, None, "give samples that have elements"))
+            return 1
+        found.setdefault(step, name)
+    if len(found) > 1:
+        names = " and ".join(found.values())
+        message = f"the calibration data of {value.name!r} have the axis of samples in one of {names}, not in the other"
+        findings.append(Diagnostic("QUANT0002", message, None, "save all of them in one way"))
+    return next(iter(found), 1)
+
+
+def _entries(dims: Sequence[object], shape: Sequence[int]) -> int | None:
+    """How many entries along axis 0 of data make an input of `dims`; 0 if one is all of it, `None` if none does."""
+    rank = len(dims)
     if len(shape) == rank + 1:
-        if _agree(fact.shape, shape[1:]):
-            return 0
-    elif len(shape) == rank and rank:
-        first = fact.shape[0]
-        step = 1 if isinstance(first, Symbolic) else first
-        if step and shape[0] % step == 0 and _agree(fact.shape[1:], shape[1:]):
-            return step
-    elif not shape and not rank:
+        return 0 if _agree(dims, shape[1:]) else None
+    if len(shape) != rank:
+        return None
+    if not rank:
         return 0
-    message = f"the calibration data of {value.name!r} have the shape {list(shape)}, the model takes {fact}"
-    findings.append(Diagnostic("QUANT0002", message, None, "stack samples along axis 0"))
-    return 1
+    step = 1 if isinstance(dims[0], Symbolic) else cast("int", dims[0])
+    return step if step and shape[0] % step == 0 and _agree(dims[1:], shape[1:]) else None
 
 
-def _refuse_kind(value: Value, dtype: np.dtype[Any], findings: list[Diagnostic]) -> None:
+def _stacking(value: Value, column: Column) -> str:
+    """What to do about data that do not fit."""
+    if _batched(value, column) is not column:
+        return f"stack samples along axis 0: x[None] is a stack of one, of the shape {[1, *column.shape]}"
+    shape = (value.fact.shape if isinstance(value.fact, TensorFact) else None) or ()
+    each = f"[{', '.join(map(str, shape[1:]))}]"
+    return f"give samples of the shape {each}, stacked along axis 0" if len(shape) > 1 else "stack samples along axis 0"
+
+
+def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> None:
     """Numbers of another kind can be converted, but are hardly meant: bytes of a picture for its scaled pixels, say."""
-    known = value.fact.dtype if isinstance(value.fact, TensorFact) else None
-    if known is None or not known.is_floating or dtype.kind in _REAL:
+    known = real_type(value)
+    if known is None:
         return
-    message = f"the calibration data of {value.name!r} are {dtype}, the model takes {known}"
-    remedy = f"prepare them as the model expects them, and convert them to {known}"
-    findings.append(Diagnostic("QUANT0002", message, None, remedy))
+    for name, part in parts_of(column):
+        if not _is_real(part.dtype):
+            where = f" in {name}" if name else ""
+            message = f"the calibration data of {value.name!r}{where} are {part.dtype}, the model takes {known}"
+            remedy = f"prepare them as the model expects them, and convert them to {known}"
+            findings.append(Diagnostic("QUANT0002", message, None, remedy))
+            return
+
+
+def _is_real(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of this type are real numbers, NumPy's own or those that it has no type of its own for."""
+    if dtype.kind == "f":
+        return True
+    try:
+        return dtype.kind == "V" and DType.of(dtype).is_floating
+    except ValueError:
+        return False
 
 
 def _agree(dims: Sequence[object], shape: Sequence[int]) -> bool:

@@ -49,6 +49,7 @@ class Settings:
         search: choose ranges by the noise of what reads the value.
         refine: search for the codes of weights along several ways at once, where they are rounded.
         real_results: where only real nodes read the result of a convolution it is not rounded, and they stay real.
+        cheap_layers: layers with few products stay real where that lowers the noise.
         float_nodes: names of nodes (or of their results) that stay floating.
         quantize_nodes: names of nodes that are quantized whatever dispatch says.
         min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.
@@ -81,6 +82,7 @@ class Settings:
     search: bool | None = None
     refine: bool | None = None
     real_results: bool | None = None
+    cheap_layers: bool | None = None
     float_nodes: tuple[str, ...] = ()
     quantize_nodes: tuple[str, ...] = ()
     min_snr: float | None = None
@@ -133,9 +135,19 @@ class Settings:
             raise DiagnosticError(*unknown)
         found = replace(self, **values)
         findings = [_wrong(name, f"is {getattr(found, name)!r}", remedy) for name, remedy in _broken(found)]
+        if not findings:
+            findings = _contradictions(found)
         if findings:
             raise DiagnosticError(*findings)
         return found
+
+
+def _contradictions(settings: Settings) -> list[Diagnostic]:
+    both = [name for name in dict.fromkeys(settings.float_nodes) if name in settings.quantize_nodes]
+    if not both:
+        return []
+    message = f"nodes are to stay floating and to be quantized at once: {', '.join(both)}"
+    return [Diagnostic("QUANT0004", message, None, "take them out of 'float_nodes' or out of 'quantize_nodes'")]
 
 
 def _plain(x: object) -> object:
@@ -165,24 +177,25 @@ def _wrong(name: str, said: str, remedy: str) -> Diagnostic:
 def _broken(settings: Settings) -> list[tuple[str, str]]:
     optional = (
         *("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search"),
-        *("refine", "real_results"),
+        *("refine", "real_results", "cheap_layers"),
     )
-    whole = ("batch", "memory")
+    whole, types = ("batch", "memory"), ("activation_type", "weight_type")
     rules = [
         ("target", _is_name(settings.target), "the name of a runtime, such as onnxruntime"),
         ("dispatch", settings.dispatch in (None, *map(str, Method)), ", ".join(Method)),
         ("preset", settings.preset in PRESETS, ", ".join(PRESETS)),
         ("method", settings.method in (None, *METHODS), ", ".join(METHODS)),
         ("percentile", _is_number(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
-        ("activation_bits", settings.activation_bits in (8, 16), "8 or 16"),
-        ("weight_bits", settings.weight_bits in (4, 8), "4 or 8"),
+        ("activation_bits", _is_one_of(settings.activation_bits, (8, 16)), "8 or 16"),
+        ("weight_bits", _is_one_of(settings.weight_bits, (4, 8)), "4 or 8"),
         ("weight_block", _is_count(settings.weight_block, 0), "0, or entries that share a scale"),
         ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
         ("min_snr", settings.min_snr is None or _is_number(settings.min_snr), "a number of dB"),
         ("max_float_layers", settings.max_float_layers is None or _is_count(settings.max_float_layers, 0), "0 or more"),
         ("threads", _is_count(settings.threads, 0), "0 or more"),
         *((name, _is_count(getattr(settings, name), 1), "1 or more") for name in whole),
-        *((name, getattr(settings, name) in (None, True, False), "true, false or null") for name in optional),
+        *((name, _is_flag(getattr(settings, name)), "true, false or null") for name in optional),
+        *((name, _is_type(getattr(settings, name)), "the name of an element type, such as int8") for name in types),
         *((name, isinstance(getattr(settings, name), bool), "true or false") for name in ("prepare", "weights_only")),
         *((name, _are_names(getattr(settings, name)), "a list of names") for name in ("float_nodes", "quantize_nodes")),
     ]
@@ -191,6 +204,18 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
 
 def _is_number(x: object) -> bool:
     return isinstance(x, int | float) and not isinstance(x, bool) and (isinstance(x, int) or isfinite(x))
+
+
+def _is_one_of(x: object, choices: tuple[int, ...]) -> bool:
+    return isinstance(x, int) and x in choices
+
+
+def _is_flag(x: object) -> bool:
+    return x is None or isinstance(x, bool)
+
+
+def _is_type(x: object) -> bool:
+    return x is None or isinstance(x, str)
 
 
 def _is_name(x: object) -> bool:

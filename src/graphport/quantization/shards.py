@@ -7,7 +7,7 @@ within a shard, and then over shards in order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
     from graphport.quantization.samples import Run
 
-RUNS = 4
-"""Runs of one shard."""
+SAMPLES = 64
+"""Samples of one shard, or a few more."""
+_BYTES = 1 << 24
+"""Bytes of inputs after which a shard ends before it has so many: machines hold whole shards."""
 
 States: TypeAlias = "dict[str, Statistics]"
 """What was seen of values, by name."""
@@ -49,7 +51,18 @@ def sharded(runs: Iterable[Run]) -> Iterator[Iterator[Run]]:
     """`runs` in shards; each is read before the next one begins."""
     given = iter(runs)
     for first in given:
-        yield chain([first], islice(given, RUNS - 1))
+        yield _shard(first, given)
+
+
+def _shard(first: Run, others: Iterator[Run]) -> Iterator[Run]:
+    """`first` and as many of the `others` as still fit."""
+    seen = size = 0
+    for inputs, count in chain([first], others):
+        yield inputs, count
+        seen += count
+        size += sum(getattr(x, "nbytes", 0) for x in inputs.values())
+        if seen >= SAMPLES or size >= _BYTES:
+            return
 
 
 def observed(

@@ -48,8 +48,10 @@ def weight_grid(
     Raises:
         DiagnosticError: QUANT0015 its numbers are none.
     """
-    if not np.isfinite(weight).all():
-        message = f"the weight of {layer.node.name or layer.node.output.name!r} holds NaN or infinity"
+    for name, numbers in (("weight", weight), ("bias", layer.offsets())):
+        if np.isfinite(numbers).all():
+            continue
+        message = f"the {name} of {layer.node.name or layer.node.output.name!r} holds NaN or infinity"
         raise DiagnosticError(Diagnostic("QUANT0015", message, layer.node.origin, "mend the model, or train it again"))
     if block:
         return _blocked(layer, weight, dtype, block)

@@ -11,20 +11,25 @@ from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.quantization import processor
 from graphport.quantization.calibrate import calibrate, grids_of
+from graphport.quantization.candidate import Candidate
+from graphport.quantization.clipping import clipping
 from graphport.quantization.dispatch import Method, Place, dispatch
+from graphport.quantization.emptiness import refuse_empty
 from graphport.quantization.equalize import channel_axes, equalize
 from graphport.quantization.express import Quantization, Weight, express, least_scales
+from graphport.quantization.fingerprint import Fingerprint, kinds, model_digests
 from graphport.quantization.follow import Follower, bytes_of
-from graphport.quantization.observe import remember, remembered
-from graphport.quantization.place import moves, place
+from graphport.quantization.place import place
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, sharded
+from graphport.quantization.spare import REASON, floated, spared, with_real_curves, with_real_weights
+from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.targets import target as find_target
 from graphport.quantization.weights import by_group, nearest, weight_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from graphport.ir.graph import Graph, Node, Value
@@ -46,8 +51,14 @@ _ALL_STRENGTHS = (0.1, 0.3, 0.5, 0.75)
 """How strongly channels are balanced, as far as it helps; the preset `best` tries them all."""
 _SUMMED = {"fast": 0.1, "balanced": 0.1, "best": 1.0}
 """The part of products whose sums may stay unrounded: kernels for that take up to twice the time."""
-_LEAST_GAIN = 0.05
-"""dB that a change of the graph must gain to be worth it."""
+_RUN, _LEAST_RUN = 1 << 20, 8
+"""Bytes of values of one run, which caches of processors hold, and samples that it has even if these take more."""
+_LEAST_GAIN, _LEAST_CURVES = 0.3, 1.0
+"""dB that a change of the graph must gain to be worth it, and all nodes without weights that stay real."""
+_CLEAR_LOSS, _GLANCED = 0.5, 3
+"""dB that a change must lose to be given up at a glance, and of how many samples that sees one at most."""
+_LEAST_SPARED = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
+"""dB that layers must gain that stay real: they cost time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +126,20 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
     ]
     if settings.weight_block and not target.has_blocks:
         said.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
+    elif settings.weight_block and _is_byte(activation) and not settings.weights_only and _misread(target, weight):
+        message = f"{target.name} has no scales for blocks of {weight} beside activations of {activation}"
+        remedy = "take weights of 4 bits, activations of 16, or leave activations floating (weights_only)"
+        said.append((message, remedy))
     if said:
         raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in said))
+
+
+def _misread(target: Target, weight: DType) -> bool:
+    return bool(target.block_weights) and weight not in target.block_weights
+
+
+def _is_byte(dtype: DType) -> bool:
+    return dtype.is_integer and dtype.bits <= 8
 
 
 def _summed(settings: Settings) -> float:
@@ -137,17 +160,6 @@ def _dtype(name: str | None, default: DType, bits: int, setting: str) -> DType:
 
 
 @dataclass(slots=True, eq=False)
-class Candidate:
-    """One way to quantize: the real graph that it begins with, what was decided, and what it is worth."""
-
-    graph: Graph
-    quantization: Quantization
-    states: dict[Value, Statistics]
-    noise: Noise | None = None
-    follower: Follower | None = None
-
-
-@dataclass(slots=True, eq=False)
 class Work:
     """The state of one quantization."""
 
@@ -161,12 +173,16 @@ class Work:
     observer: Observer = here
     steps: list[Step] = field(default_factory=list[Step])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     # One candidate
 
     def candidate(self, graph: Graph, states: Mapping[str, Statistics], floating: Collection[str] = ()) -> Candidate:
         """Place, calibrate and round `graph` to the nearest codes."""
         placement = self.place(graph, floating)
+        for node in placement.floating:
+            if node.output.name in floating:
+                placement.floating[node] = REASON
         by_value = {value: states[value.name] for value in placement.roots if value.name in states}
         target = self.choices.target
         quantization = Quantization(
@@ -192,7 +208,7 @@ class Work:
             quantization.weights[node] = Weight(grid, codes, None if layer.bias is None else layer.offsets())
         if self.choices.settings.weights_only:
             quantization.grids.clear()
-        return Candidate(graph, quantization, by_value)
+        return Candidate(graph, quantization, by_value, floating=tuple(floating))
 
     def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Where `graph` is quantized; `floating` names layers that are not."""
@@ -209,13 +225,13 @@ class Work:
         forced = {node for node in chosen if decisions[node].reason == "it was asked to be"}
         return place(graph, self.choices.target, chosen | asked, asked, forced=forced, summed=self.choices.summed)
 
-    def grid(self, state: Statistics) -> Grid:
-        """The grid of a value."""
+    def grid(self, state: Statistics, method: Calibration | None = None) -> Grid:
+        """The grid of a value, by the method that was chosen if no other is given."""
         choices = self.choices
         return calibrate(
             state,
             choices.activation,
-            choices.calibration,
+            method or choices.calibration,
             is_symmetric=choices.is_symmetric,
             percentile=choices.settings.percentile,
             power_of_two=choices.power_of_two,
@@ -225,36 +241,35 @@ class Work:
         settings = self.choices.settings
         return node.op in self.choices.target.per_channel if settings.per_channel is None else settings.per_channel
 
-    def observe(self, graph: Graph, runs: Iterable[Run] | None = None) -> dict[str, Statistics]:
-        """What is seen of the values of `graph` that decide grids: on all samples, or on `runs`."""
-        if self.choices.settings.weights_only:
+    def observe(
+        self, graph: Graph, statistics: Path | None = None, runs: Sequence[Run] | None = None
+    ) -> dict[str, Statistics]:
+        """What is seen of the values of `graph` that decide grids, on all samples or on `runs`.
+
+        With `statistics`, what that file knows of it.
+        """
+        settings = self.choices.settings
+        if settings.weights_only:
             return {}
         values = [value for value in self.place(graph).roots if value.producer is not None or value.is_input]
-        axes = channel_axes(graph, values)
-        plan = Plan.of(graph, axes, values, self.choices.settings.threads)
-        size = fitting_batch(self.choices.settings, sum(bytes_of(value) for value in values))
-        given = self.samples.runs(size, leave_out=self.held_back) if runs is None else runs
+        plan = Plan.of(graph, channel_axes(graph, values), values, settings.threads)
+        size = fitting_batch(settings, sum(bytes_of(value) for value in values))
+        if runs is not None:
+            return merged(plan.axes, here(plan, sharded(runs), lambda _: None))
+        shards = sharded(self.samples.runs(size, leave_out=self.held_back))
         total = max(self.samples.count - len(self.held_back), 1)
         seen = 0
 
         def heard(count: int) -> None:
             nonlocal seen
             seen += count
-            if runs is None:
-                self._tell("observe", seen, total)
+            self._tell("observe", seen, total)
 
-        # Few runs are observed sooner here than elsewhere.
-        observer = self.observer if runs is None else here
-        return merged(plan.axes, observer(plan, sharded(given), heard))
-
-    def _remembered(self, graph: Graph) -> dict[str, Statistics]:
-        """What is seen of `graph`, or was seen of it and kept in a file."""
-        if self.statistics is not None and self.statistics.exists():
-            return remembered(self.statistics, [value.name for value in self.place(graph).roots])
-        states = self.observe(graph)
-        if self.statistics is not None:
-            remember(self.statistics, states)
-        return states
+        if statistics is None:
+            return merged(plan.axes, self.observer(plan, shards, heard))
+        way = {"samples in a run": size, "samples held back": len(self.held_back)}
+        fingerprint = Fingerprint(*model_digests(graph), kinds(self.samples), plan.axes, way, settings.as_json())
+        return observed_with(statistics, fingerprint, plan, shards, self.observer, heard)
 
     def follow(self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False) -> None:
         """Follow samples through a candidate and adjust its layers."""
@@ -334,9 +349,13 @@ class Work:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
     def _calibrated(self, graph: Graph) -> Candidate:
-        states = self.timed("observe", self._remembered, graph)
+        states = self.timed("observe", self.observe, graph, self.statistics)
         start = self.timed("calibrate", self.candidate, graph, states)
-        _refuse_empty(start.quantization.placement, self.choices.target)
+        refuse_empty(graph, start.quantization.placement, self.choices.target)
+        method = self.choices.calibration
+        if method not in ("auto", "min-max"):
+            grids = start.quantization.grids
+            self.findings += clipping(method, grids, start.states, lambda state: self.grid(state, "min-max"))
         self.steps.append(Step("calibrate", self.measure(start).snr, is_kept=True))
         return start
 
@@ -345,6 +364,8 @@ class Work:
 
         Where it does not help, `plain` is tried, too: which of two gets better need not be the one that was better.
         """
+        if best.follower is None and self.followed:
+            best = self._cheaper(best)
         if best.follower is None and self.followed and (self.choices.rounds or self.choices.corrects):
             before = best
             best = self.timed("round", self._adjusted, best, "round")
@@ -364,71 +385,113 @@ class Work:
         twin = rewrite.copy(start.graph)
         if not equalize(twin, {value.name: state for value, state in start.states.items()}, _STRENGTH):
             return start
+        if self._is_hopeless(twin, start):
+            return start
         new = self.timed("equalize", self.candidate, twin, self.timed("observe", self.observe, twin))
         return self.better("equalize", start, new, _LEAST_GAIN)
+
+    def _is_hopeless(self, twin: Graph, start: Candidate) -> bool:
+        """Whether `twin` is clearly worse already by what the samples in memory, a small part of all, show of it."""
+        if _GLANCED * sum(count for _, count in self.followed) > self.samples.count:
+            return False
+        states = self.timed("observe", self.observe, twin, None, self.followed)
+        glimpse = self.timed("equalize", self.candidate, twin, states)
+        before = start.noise or self.measure(start)
+        if self.measure(glimpse).snr > before.snr - _CLEAR_LOSS:
+            return False
+        return self.better("equalize", start, glimpse, _LEAST_GAIN) is start
+
+    def _cheaper(self, best: Candidate) -> Candidate:
+        """`best`, or what leaves cheap layers real where that helps.
+
+        Where weights are rounded anew after it they are judged real: what rounding to the nearest does to them hides
+        what the rounding of values does, and goes.
+        """
+        is_last = not (self.choices.rounds or self.choices.corrects)
+        judged = best if is_last else with_real_weights(best)
+        for new in self.timed("spare", spared, self, best):
+            other = new if is_last else with_real_weights(new)
+            name = _spared(new) if is_last else f"{_spared(new)}, weights real"
+            if self.better(name, judged, other, _LEAST_SPARED[self.choices.settings.preset]) is other:
+                best, judged = new, other
+        new = with_real_curves(self, best)
+        if new is not None:
+            other = new if is_last else with_real_weights(new)
+            best = new if self.better("nodes without weights real", judged, other, _LEAST_CURVES) is other else best
+        return best
 
     def _best_of_all(self, graph: Graph) -> Candidate:
         """The best of all strengths of balance, each calibrated on all samples and adjusted."""
         best = start = self._calibrated(graph)
         states = {value.name: state for value, state in start.states.items()}
-        if self.choices.rounds or self.choices.corrects:
-            best = self.timed("round", self._adjusted, best, "round")
+        best = self._rounded(best, "round")
+        for new in self.timed("spare", spared, self, start):
+            name = _spared(new)
+            best = self.better(
+                name, best, self._rounded(new, f"{name}, round itself"), _LEAST_SPARED[self.choices.settings.preset]
+            )
         for strength in _ALL_STRENGTHS:
             twin = rewrite.copy(graph)
             if equalize(twin, states, strength):
                 new = self.candidate(twin, self.timed("observe", self.observe, twin))
-                if self.choices.rounds or self.choices.corrects:
-                    new = self.timed("round", self._adjusted, new, f"equalize {strength:g}, round itself")
+                new = floated(self, new, best.floating, REASON) if best.floating else new
+                new = self._rounded(new, f"equalize {strength:g}, round itself")
                 best = self.better(f"equalize {strength:g}", best, new, _LEAST_GAIN)
         return best
 
+    def _rounded(self, best: Candidate, name: str) -> Candidate:
+        """`best`, adjusted if layers are to be."""
+        return self.timed("round", self._adjusted, best, name) if self.choices.rounds or self.choices.corrects else best
+
     def _adjusted(self, best: Candidate, name: str) -> Candidate:
-        new = Candidate(best.graph, _copy(best.quantization), best.states)
+        new = Candidate(best.graph, _copy(best.quantization), best.states, floating=best.floating)
         self.follow(new, adjusts=True)
         return self.better(name, best, new)
 
     def _searched(self, best: Candidate) -> Candidate:
         """`best` with ranges chosen by the noise that readers get, and its layers adjusted to them."""
-        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()})
+        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
         self.follow(start, adjusts=True, searches=True)
         return self.better("search", best, start)
 
     def _refined(self, best: Candidate) -> Candidate:
         """`best` with its grids, and the codes of its weights searched for anew."""
-        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()})
+        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
         start.quantization.grids = dict(best.quantization.grids)
         self.follow(start, adjusts=True, refines=True)
         return self.better("refine", best, start)
 
+    def followed_again(self, best: Candidate, before: Candidate) -> Candidate:
+        """`best`, with the noise that its layers have now that more of them are real than in `before`."""
+        known = before.follower
+        if best is before or known is None:
+            return best
+        self.timed("analyse", self._analysed, best)
+        if best.follower is not None:
+            # Weights are as they were rounded before.
+            found = best.follower.noise.items()
+            best.follower.noise = {node: replace(noise, means=known.noise[node].means) for node, noise in found}
+        return best
+
     def _analysed(self, best: Candidate) -> None:
         """Measure the noise of layers without changing any."""
-        twin = Candidate(best.graph, _copy(best.quantization), best.states)
+        twin = Candidate(best.graph, _copy(best.quantization), best.states, floating=best.floating)
         self.follow(twin, adjusts=False)
         best.follower = twin.follower
 
 
 def fitting_batch(settings: Settings, each: int) -> int:
-    """How many samples make a run, if each takes `each` bytes: a quarter of the memory is for them."""
-    return min(settings.batch, max(settings.memory // 4 // max(each, 1), 1))
+    """How many samples make a run, if each takes `each` bytes.
+
+    Larger runs are hardly faster, and memory would grow with the number of samples up to the size of one.
+    """
+    each = max(each, 1)
+    return max(min(settings.batch, settings.memory // 4 // each, max(_RUN // each, _LEAST_RUN)), 1)
+
+
+def _spared(new: Candidate) -> str:
+    return f"{len(new.floating)} cheap layers floating"
 
 
 def _copy(quantization: Quantization) -> Quantization:
     return replace(quantization, grids=dict(quantization.grids), weights=dict(quantization.weights))
-
-
-def _refuse_empty(placement: Placement, target: Target) -> None:
-    if placement.layers:
-        return
-    reasons = dict.fromkeys(f"{node.op}: {reason}" for node, reason in placement.floating.items())
-    said = "; ".join(list(reasons)[:5]) or "there is no node with weights"
-    message = f"there is nothing that {target.name} could compute on integers: {said}"
-    raise DiagnosticError(Diagnostic("QUANT0007", message, None, "choose another target or dispatch"))
-
-
-def root_with_grid(value: Value, grids: Mapping[Value, object]) -> Value | None:
-    """The value, above `value` over nodes that only move numbers, that has a grid."""
-    while value not in grids:
-        if value.producer is None or not moves(value.producer):
-            return None
-        value = value.producer.operands[0]
-    return value

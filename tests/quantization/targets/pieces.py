@@ -53,7 +53,7 @@ class Piece:
         """How many steps what `run` computes is from the pages, for each element."""
         inputs = self.inputs(seed, batch)
         (expected,) = reference.prepare(self.graph).run(inputs).values()
-        (found,) = run(gp.Model(self.graph), inputs).values()
+        found = run(gp.Model(self.graph), inputs)[self.graph.outputs[0].name]
         step = self.step or max(float(np.ptp(expected)), 1e-6) / 255
         return np.abs(np.asarray(expected, np.float64) - np.asarray(found).reshape(expected.shape)) / step
 
@@ -79,7 +79,12 @@ def check(quantized, run, *, seed=0, batch=2, most=MOST, rounds_results=True):
 
 
 def _reads_rounded(n):
-    return any(_is(v.producer, "DequantizeLinear") and not v.producer.operands[0].is_constant for v in n.operands)
+    return any(_is_rounded(v.producer) for v in n.operands)
+
+
+def _is_rounded(maker):
+    """Whether it gives the numbers of computed codes; sums of products are no codes."""
+    return _is(maker, "DequantizeLinear") and not maker.operands[0].is_constant and len(maker.operands) == 3
 
 
 def _is(n, op):
@@ -119,7 +124,7 @@ def _give(graph, twins, codes, value):
         twins[value] = graph.add_constant(value.name, value.fact, value.storage)
         return
     maker = value.producer
-    if not _is(maker, "DequantizeLinear"):
+    if not _is(maker, "DequantizeLinear") or len(maker.operands) < 3:
         twins[value] = graph.add_input(value.name, value.fact)
         return
     for operand in maker.operands[1:]:
@@ -149,7 +154,7 @@ def weight(*shape, seed=3):
     return (np.random.default_rng(seed).normal(size=shape) * np.sqrt(2 / fan)).astype(np.float32)
 
 
-def between(*nodes, channels=8, inputs=3, last=True, **constants):
+def between(*nodes, channels=8, inputs=3, last=True, opset=17, **constants):
     """`h` and `h2` are results of convolutions, `m` is read by one."""
     random = np.random.default_rng(0)
     known = {
@@ -165,7 +170,7 @@ def between(*nodes, channels=8, inputs=3, last=True, **constants):
         made.append(node("Conv", ["m", "w9"], ["y"]))
     read = {name for n in made for name in n.input}
     constants = {name: array for name, array in known.items() if name in read}
-    return gp.from_onnx(model(made, [("x", ["N", inputs, 10, 10])], [("y", None)], constants))
+    return gp.from_onnx(model(made, [("x", ["N", inputs, 10, 10])], [("y", None)], constants, opset=opset))
 
 
 def quantized(found, target, **settings):
@@ -192,6 +197,12 @@ OPERATORS = {
     "Conv, depthwise": lambda: between(node("Conv", ["h", "a"], ["m"], group=8), a=weight(8, 1, 3, 3)),
     "Conv, grouped": lambda: between(node("Conv", ["h", "a"], ["m"], group=2), a=weight(8, 4, 3, 3)),
     "ConvTranspose": lambda: between(node("ConvTranspose", ["h", "a"], ["m"], strides=[2, 2]), a=weight(8, 8, 2, 2)),
+    "ConvTranspose, grouped": lambda: between(
+        node("ConvTranspose", ["h", "a", "b"], ["m"], strides=[2, 2], group=4), a=weight(8, 2, 2, 2), b=weight(8)
+    ),
+    "ConvTranspose, depthwise": lambda: between(
+        node("ConvTranspose", ["h", "a", "b"], ["m"], strides=[2, 2], group=8), a=weight(8, 1, 2, 2), b=weight(8)
+    ),
     "Relu": lambda: between(node("Relu", ["h"], ["m"])),
     "ReLU6": lambda: between(
         node("Clip", ["h", "low", "high"], ["m"]), low=np.float32(0), high=np.float32(1.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import nnef
 import numpy as np
 import pytest
 
@@ -56,6 +57,29 @@ def test_every_weight_and_every_rounded_value_is_in_the_file(name, tmp_path):
     assert len(named) == len(weights) + len(points)
     text = (tmp_path / "model" / "graph.nnef").read_text()
     assert all(re.search(rf"\b{re.escape(word)}\b", text) for word in named)
+
+
+@pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
+def test_the_parser_of_nnef_reads_the_same_grids(name, tmp_path):
+    made, again = _written(_fixed(getattr(nets, name)()), tmp_path)
+    read = [tensor.quantization for tensor in nnef.load_graph(str(tmp_path / "model")).tensors.values()]
+    theirs = sorted(_grid(said["scale"], said["zero_point"]) for said in read if said)
+    assert {said["op-name"] for said in read if said} == {"zero_point_linear_quantize"}
+    for graph in (made.graph, again.graph):
+        pairs = {item.inputs[1:] for item in graph if item.op == "QuantizeLinear"} | {
+            item.inputs[1:] for item in graph if item.op == "DequantizeLinear" and item.operands[0].is_constant
+        }
+        ours = sorted(_grid(*(value.storage.numpy() for value in pair)) for pair in pairs)
+        assert len(ours) == len(theirs)
+        assert all(
+            np.allclose(a, b, rtol=1e-6)
+            for one, other in zip(ours, theirs, strict=True)
+            for a, b in zip(one, other, strict=True)
+        )
+
+
+def _grid(scale, zero_point):
+    return tuple(np.ravel(scale).tolist()), tuple(np.ravel(zero_point).astype(float).tolist())
 
 
 def test_weights_are_stored_as_integers(tmp_path):

@@ -15,7 +15,7 @@ from graphport.quantization.settings import Settings
 from graphport.quantization.work import Choices
 from tests.models import model, node
 from tests.quantization import nets
-from tests.quantization.targets.pieces import OPERATORS, check, operator, pieces, quantized, weight
+from tests.quantization.targets.pieces import OPERATORS, between, check, operator, pieces, quantized, weight
 
 KERNELS = {
     "Conv": "QLinearConv", "Conv, depthwise": "QLinearConv", "Conv, grouped": "QLinearConv", "Add": "QLinearAdd",
@@ -137,3 +137,54 @@ def test_whole_models_compute_what_is_said(name):
     expected = gp.run(found, x)["y"]
     said, computed = session(made.graph, optimize=False).run(x)["y"], _run(made, x)["y"]
     assert nets.snr(said, computed) > nets.snr(expected, said) + 10
+
+
+POOLS = {
+    "dilations": {"kernel_shape": [2, 2], "dilations": [2, 2]},
+    "windows that hang over what is padded": {
+        "kernel_shape": [3, 3], "pads": [1] * 4, "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1,
+    },
+    "windows that hang over": {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+    "padding that counts": {"kernel_shape": [3, 3], "pads": [1] * 4, "count_include_pad": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(POOLS))
+def test_averages_that_the_integer_kernel_does_not_know_stay_real(name, tmp_path):
+    """With dilations it does not load, and it divides by the size of what lies beyond the padding."""
+    found = between(node("AveragePool", ["h"], ["m"], **POOLS[name]), opset=19)
+    made = quantized(found, "onnxruntime")
+    check(made, _run)
+    x = nets.samples(found, 2, seed=4)
+    said, computed = session(made.graph, optimize=False).run(x)["y"], _run(made, x)["y"]
+    assert nets.snr(said, computed) > 60
+    is_known = name in ("windows that hang over", "padding that counts")
+    assert ("QLinearAveragePool" in _operators(made, tmp_path)) == is_known
+
+
+@pytest.mark.parametrize("moved", [
+    node("Transpose", ["h2"], ["k"], perm=[0, 1, 3, 2]),
+    node("Reshape", ["h2", "shape"], ["k"]),
+    node("MaxPool", ["h2"], ["k"], kernel_shape=[1, 1]),
+], ids=lambda item: item.op_type)  # fmt: skip
+def test_signed_bytes_that_are_moved_for_a_real_reader_load(moved):
+    """The runtime hands signed bytes on behind the move, and takes them for unsigned ones."""
+    found = between(moved, node("MatMul", ["h", "k"], ["m"]), shape=np.asarray([0, 8, 10, 10]), w9=weight(6, 8, 1, 1))
+    made = quantized(found, "onnxruntime", symmetric=True, activation_type="int8")
+    x = nets.samples(found, 2, seed=4)
+    said, computed = session(made.graph, optimize=False).run(x)["y"], _run(made, x)["y"]
+    assert nets.snr(said, computed) > 60
+
+
+def test_pixels_that_are_repeated_stay_integers(tmp_path):
+    made = operator("Resize", "onnxruntime")
+    assert _operators(made, tmp_path).count("QuantizeLinear") == 1
+    scales = [item.operands[1].storage.numpy() for item in made.graph if item.op == "QuantizeLinear"]
+    assert scales[1] == scales[2]
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "nnef"])
+def test_pixels_that_are_mixed_have_a_grid_of_their_own(target):
+    made = operator("Resize, linear", target)
+    scales = [item.operands[1].storage.numpy() for item in made.graph if item.op == "QuantizeLinear"]
+    assert scales[1] != scales[2]

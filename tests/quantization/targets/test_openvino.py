@@ -11,7 +11,7 @@ import graphport as gp
 from graphport.quantization.engine import session
 from tests.models import model, node
 from tests.quantization import nets
-from tests.quantization.targets.pieces import OPERATORS, check, operator, pieces
+from tests.quantization.targets.pieces import OPERATORS, check, operator, pieces, quantized, weight
 
 LAYERS = {"Conv": "Convolution", "ConvTranspose": "Deconvolution", "Gemm": "FullyConnected", "MatMul": "FullyConnected"}
 
@@ -160,3 +160,45 @@ def test_groups_of_odd_channels_do_not_overflow(groups, channels, preset, tmp_pa
     (expected,) = session(piece.graph, optimize=False).run(inputs).values()
     (given,) = Compiled(gp.Model(piece.graph), tmp_path).run(inputs).values()
     assert np.abs(expected - given).max() <= np.abs(expected).max() / 255
+
+
+@pytest.mark.parametrize(("groups", "results"), [
+    pytest.param(4, 16, id="groups"),
+    pytest.param(8, 16, id="two results a channel"),
+    pytest.param(8, 8, id="each channel by itself"),
+])  # fmt: skip
+def test_groups_over_three_axes_are_integers_only_where_that_is_right(groups, results, tmp_path):
+    """Where such a convolution is padded, the runtime adds what stands for zeros to the wrong group."""
+    nodes = [node("Conv", ["x", "w"], ["y"], group=groups, pads=[1] * 6), node("Conv", ["x", "v"], ["z"])]
+    constants = {"w": weight(results, 8 // groups, 3, 3, 3), "v": weight(4, 8, 1, 1, 1)}
+    found = gp.from_onnx(model(nodes, [("x", ["N", 8, 5, 6, 7])], [("y", None), ("z", None)], constants))
+    made = quantized(found, "openvino")
+    is_alone = groups == results == 8
+    assert [layer.reasons for layer in made.report.floating] == (
+        [] if is_alone else [("openvino has no sound integer kernel for groups over 3 axes",)]
+    )
+    x = nets.samples(found, 2, seed=5)
+    said, computed = session(made.graph, optimize=False).run(x), Compiled(made, tmp_path).run(x)
+    assert min(nets.snr(said[name], computed[name]) for name in said) > 60
+
+
+@pytest.mark.parametrize("added", ["bias", "behind", "nothing"])
+@pytest.mark.parametrize("channels", [8, 48])
+def test_what_is_added_to_a_transposed_convolution_is_added_right(added, channels, tmp_path):
+    """The runtime adds it to sums of integers before it scales them, if what follows is rounded."""
+    turned = ["r", "t", *(["b"] if added == "bias" else [])]
+    nodes = [
+        node("Conv", ["x", "a"], ["h"], pads=[1] * 4),
+        node("Relu", ["h"], ["r"]),
+        node("ConvTranspose", turned, ["m" if added != "behind" else "n"], strides=[2, 2]),
+        *([node("Add", ["n", "c"], ["m"])] if added == "behind" else []),
+        node("Conv", ["m", "p"], ["y"], pads=[1] * 4),
+    ]
+    constants = {"a": weight(channels, 6, 3, 3), "t": weight(channels, 8, 2, 2), "p": weight(4, 8, 3, 3)}
+    constants |= {"bias": {"b": weight(8)}, "behind": {"c": weight(8).reshape(1, 8, 1, 1)}, "nothing": {}}[added]
+    found = gp.from_onnx(model(nodes, [("x", ["N", 6, 12, 12])], [("y", None)], constants))
+    made = quantized(found, "openvino", prepare=False)
+    x = nets.samples(found, 2, seed=5)
+    said, computed = session(made.graph, optimize=False).run(x)["y"], Compiled(made, tmp_path).run(x)["y"]
+    assert nets.snr(said, computed) > nets.snr(gp.run(found, x)["y"], said) + 10
+    assert len(made.report.floating) == (added != "nothing")

@@ -15,4 +15,5 @@ NNEF = Target(
     weights=INTEGERS,
     has_blocks=False,
     bias_bits=0,
+    is_whole=True,
 )

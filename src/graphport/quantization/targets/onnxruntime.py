@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphport.core.dtypes import DType
 from graphport.quantization.targets.target import Target
 
 ONNXRUNTIME = Target(
@@ -16,7 +17,14 @@ ONNXRUNTIME = Target(
     ),
     fused=frozenset({"Relu", "Clip"}),
     per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
+    # Its kernels for bytes take a scale for each block of bytes for one for each channel, and fail.
+    block_weights=frozenset({DType.INT4, DType.UINT4, DType.FLOAT8E4M3FN, DType.FLOAT8E5M2}),
     pairs=True,
     is_simulated=False,
-    guarded=frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax"}),
+    guarded=frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", "AveragePool", "Resize"}),
+    # QLinearAveragePool has no dilations, and divides by the size of windows that lie beyond the padding.
+    unknown=(
+        ("AveragePool", frozenset({"dilations"})),
+        ("AveragePool", frozenset({"ceil_mode", "count_include_pad"})),
+    ),
 )

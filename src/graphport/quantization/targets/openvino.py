@@ -18,4 +18,8 @@ OPENVINO = Target(
     pairs_by_place=True,
     inputs_only=True,
     for_all=True,
+    # With padding, and over three axes, sums for zero points of other groups than the first are taken from elsewhere.
+    grouped_axes=2,
+    # The bias is added before sums are scaled, where what follows is rounded.
+    real_biased=frozenset({"ConvTranspose"}),
 )

@@ -30,6 +30,7 @@ class Target:
         activations: the element types that activations may have; none for all.
         weights: the same for weights.
         has_blocks: whether entries along the summed axis may have scales of their own.
+        block_weights: element types of weights that may have them beside activations of eight bits; none for all.
         symmetric: whether zero is the middle of their range.
         weight: element type of weights.
         products: whether matrix products of two activations are quantized.
@@ -44,12 +45,16 @@ class Target:
         axes: how many axes convolutions on integers slide over; 0 for any number.
         product_axes: how many axes what is multiplied with a constant matrix may have; 0 for any number.
         real_groups: groups of so many results, or of a multiple, stay real; 0 for none.
+        grouped_axes: over how many axes convolutions in groups slide at most; 0 for any number.
+        unknown: operators without weights, each with attributes whose combination its kernel does not know.
+        real_biased: operators that stay real where a constant is added to their result.
         by_group: the weight of a convolution in groups has a scale for each group, not for each channel.
         real_depthwise: convolutions of each channel by itself are left real, unless somebody asks for them.
         is_narrow: the least code of activations is not used.
         guarded: operators that the runtime computes on integers wherever they stand between such, with weights that it
             rounds by itself: where they are to stay real, they are kept apart from what is rounded.
         for_all: what weighted operators read rounded, everybody does.
+        is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
     """
 
     name: str
@@ -67,6 +72,7 @@ class Target:
     activations: frozenset[DType] = frozenset()
     weights: frozenset[DType] = frozenset()
     has_blocks: bool = True
+    block_weights: frozenset[DType] = frozenset()
     products: bool = False
     bias_bits: int = 32
     pairs: bool = False
@@ -79,7 +85,11 @@ class Target:
     axes: int = 0
     product_axes: int = 0
     real_groups: int = 0
+    grouped_axes: int = 0
+    unknown: tuple[tuple[str, frozenset[str]], ...] = ()
+    real_biased: frozenset[str] = frozenset()
     by_group: bool = False
     real_depthwise: bool = False
     is_narrow: bool = False
     guarded: frozenset[str] = frozenset()
+    is_whole: bool = False

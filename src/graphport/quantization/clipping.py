@@ -1,0 +1,41 @@
+"""Ranges that cut off so much that what is cut off makes more noise than rounding would."""
+
+from __future__ import annotations
+
+from math import log10
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.quantization.calibrate import squared_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.ir.graph import Value
+    from graphport.quantization.grid import Grid
+    from graphport.quantization.observe import Statistics
+
+_TIMES = 4.0
+"""How many times the noise of the whole range is told: 6 dB."""
+
+
+def clipping(
+    method: str, grids: Mapping[Value, Grid], states: Mapping[Value, Statistics], whole: Callable[[Statistics], Grid]
+) -> list[Diagnostic]:
+    """A warning if `method` makes values noisier than the grids of their `whole` ranges, which cut nothing off."""
+    losses: dict[str, float] = {}
+    for value, grid in grids.items():
+        state = states.get(value)
+        if state is None or not state.elements:
+            continue
+        own, other = squared_error(state.histogram, grid), squared_error(state.histogram, whole(state))
+        if own > _TIMES * other > 0:
+            losses[value.name] = 10 * log10(own / other)
+    if not losses:
+        return []
+    worst = max(losses, key=losses.__getitem__)
+    message = (
+        f"the method {method} cuts so much off {len(losses)} of {len(grids)} values that they are noisier than with "
+        f"their whole ranges, by up to {losses[worst]:.1f} dB ({worst!r})"
+    )
+    return [Diagnostic("QUANT0019", message, None, "leave the method to 'auto' (--method auto)", Severity.WARNING)]

@@ -1,0 +1,259 @@
+"""Data of one input: where they lie, and their entries one after another.
+
+Files are read entry by entry, forwards, as often as somebody asks: one with many entries takes no more memory than one
+with few, compressed or not.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from math import prod
+from shutil import copyfileobj
+from tokenize import TokenError
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from graphport.core.spill import UnnamedFile
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_DAMAGED = (
+    *(ValueError, EOFError, KeyError, OSError, RuntimeError, SyntaxError, MemoryError),
+    *(TokenError, zipfile.BadZipFile, zlib.error),
+)
+"""What NumPy and the reader of archives raise over files that are not what they say."""
+_MOST = 1 << 34
+"""Bytes that an entry of an archive may have."""
+
+
+class Column(Protocol):
+    """The data of one input: `count` entries along axis 0."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The whole shape."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type."""
+        ...
+
+    def rows(self) -> Iterator[Array]:
+        """The entries in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayColumn:
+    """Data in memory."""
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    def rows(self) -> Iterator[Array]:
+        return iter(self.array) if self.array.ndim else iter(self.array[None])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpilledColumn:
+    """Data that came once and are not held in memory."""
+
+    file: UnnamedFile
+    start: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, array: Array, file: UnnamedFile) -> SpilledColumn:
+        """Write `array` behind what `file` holds."""
+        whole = np.ascontiguousarray(array).reshape(array.shape)
+        return cls(file, file.add([whole.reshape(-1).view(np.uint8).data]), whole.shape, whole.dtype)
+
+    def rows(self) -> Iterator[Array]:
+        shape = self.shape[1:]
+        size = prod(shape) * self.dtype.itemsize
+        for index in range(self.shape[0] if self.shape else 1):
+            # A copy: pages of the file are given back.
+            data = bytes(self.file.view(self.start + index * size, size))
+            yield np.frombuffer(data, self.dtype).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileColumn:
+    """Data in a `.npy` file or in an entry of a `.npz`, read entry by entry."""
+
+    path: Path
+    entry: str | None
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_fortran: bool
+
+    @classmethod
+    def of(cls, path: Path, entry: str | None = None) -> FileColumn:
+        """What the header of the file says.
+
+        Raises:
+            DiagnosticError: QUANT0001 it cannot be read, or says what cannot be.
+        """
+        try:
+            with _opened(path, entry) as file:
+                shape, is_fortran, dtype = _header(file)
+        except _DAMAGED as error:
+            raise damaged(path, error) from error
+        return cls(path, entry, shape, dtype, is_fortran)
+
+    def rows(self) -> Iterator[Array]:
+        try:
+            yield from self._rows()
+        except _DAMAGED as error:
+            raise damaged(self.path, error) from error
+
+    def _rows(self) -> Iterator[Array]:
+        with _opened(self.path, self.entry) as file:
+            _header(file)
+            if self.is_fortran and len(self.shape) > 1:
+                yield from self._strided(file)
+                return
+            size = prod(self.shape[1:]) * self.dtype.itemsize
+            for _ in range(self.shape[0] if self.shape else 1):
+                data = file.read(size)
+                if len(data) < size:
+                    raise ValueError(_SHORT)
+                yield np.frombuffer(data, self.dtype).reshape(self.shape[1:])
+
+    def _strided(self, file: IO[bytes]) -> Iterator[Array]:
+        """Entries whose elements lie far apart: they are mapped out of a file that is not compressed."""
+        with tempfile.TemporaryFile() as flat:
+            copyfileobj(file, flat, 1 << 20)
+            if flat.tell() < prod(self.shape) * self.dtype.itemsize:
+                raise ValueError(_SHORT)
+            flat.flush()
+            if not prod(self.shape):
+                yield from np.zeros(self.shape, self.dtype)
+                return
+            mapped = np.memmap(flat, self.dtype, "r", shape=self.shape, order="F")
+            for row in mapped:
+                yield np.array(row)
+
+
+_SHORT = "it ends before its last entry"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Several columns one after another; `names` tell where each is from."""
+
+    parts: tuple[Column, ...]
+    names: tuple[str, ...] = field(default=())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(part.shape[0] if part.shape else 1 for part in self.parts), *self.parts[0].shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.parts[0].dtype
+
+    def rows(self) -> Iterator[Array]:
+        for part in self.parts:
+            yield from part.rows()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeColumn:
+    """A column that is one entry as a whole."""
+
+    of: Column
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1, *self.of.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.of.dtype
+
+    def rows(self) -> Iterator[Array]:
+        rows = list(self.of.rows())
+        yield np.stack(rows) if self.of.shape else rows[0]
+
+
+def joined(parts: list[Column], names: list[str] | None = None) -> Column:
+    """All of them as one; `names` are those of their files."""
+    return parts[0] if len(parts) == 1 else Columns(tuple(parts), tuple(names or ()))
+
+
+def parts_of(column: Column) -> list[tuple[str, Column]]:
+    """The columns that one is made of, with the names of their files."""
+    if not isinstance(column, Columns):
+        return [("", column)]
+    return list(zip(column.names or ("",) * len(column.parts), column.parts, strict=True))
+
+
+def entries_of(path: Path) -> list[str]:
+    """The names of the arrays in an archive.
+
+    Raises:
+        DiagnosticError: QUANT0001 it is damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [entry.filename for entry in archive.infolist() if entry.filename.endswith(".npy")]
+    except _DAMAGED as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path, error: Exception) -> DiagnosticError:
+    """What to say of a file that cannot be read."""
+    message = f"the calibration data in {path} cannot be read: {error}"
+    return DiagnosticError(
+        Diagnostic("QUANT0001", message, Span(Source(str(path))), "write them by np.savez(path, x=array)")
+    )
+
+
+def _opened(path: Path, entry: str | None) -> IO[bytes]:
+    if entry is None:
+        return path.open("rb")
+    archive = zipfile.ZipFile(path)
+    try:
+        return archive.open(entry)
+    finally:
+        # The open entry keeps the file; the archive itself is not needed any more.
+        archive.close()
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        message = f"version {version[0]}.{version[1]} of .npy is not known"
+        raise ValueError(message)
+    shape, is_fortran, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        message = "it holds objects, not numbers"
+        raise ValueError(message)
+    if min(shape, default=0) < 0:
+        message = f"it says that it has the shape {list(shape)}"
+        raise ValueError(message)
+    if prod(shape) * dtype.itemsize > _MOST:
+        message = f"it says that it has {prod(shape) * dtype.itemsize} bytes of numbers"
+        raise ValueError(message)
+    return shape, is_fortran, dtype

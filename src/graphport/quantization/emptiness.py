@@ -1,0 +1,64 @@
+"""What to say of a model of which nothing can be computed on integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.ir.graph import walk
+from graphport.ops.registry import pages
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node
+    from graphport.quantization.place import Placement
+    from graphport.quantization.targets.target import Target
+
+_MOST = 5
+
+
+def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
+    """Refuse `graph` if there is no layer that `target` could compute on integers.
+
+    Raises:
+        DiagnosticError: QUANT0007 there is none; the remedy is that for the reasons that were found.
+    """
+    if placement.layers:
+        return
+    reasons = list(dict.fromkeys(f"{node.op}: {reason}" for node, reason in placement.floating.items()))
+    inside = inner_layers(graph)
+    if inside:
+        reasons.append(f"{inside} layers stand in the bodies of If, Loop or Scan, which stay floating")
+    said = "; ".join(reasons[:_MOST]) or "there is no node with weights"
+    message = f"there is nothing that {target.name} could compute on integers: {said}"
+    raise DiagnosticError(Diagnostic("QUANT0007", message, None, _remedy(placement, inside)))
+
+
+def inner_layers(graph: Graph) -> int:
+    """How many nodes with weights stand in the bodies of others."""
+    bodies = (body for body in walk(graph) if body is not graph)
+    return sum(1 for body in bodies for node in body if is_weighted(node))
+
+
+def is_weighted(node: Node) -> bool:
+    """Whether its operator multiplies with weights."""
+    page = None if node.dialect else pages().get(node.word)
+    return page is not None and page.role == "weighted"
+
+
+def _remedy(placement: Placement, inside: int) -> str:
+    types = dict.fromkeys(str(dtype) for node in placement.floating if (dtype := _other_type(node)) is not None)
+    if types:
+        return f"convert the model from {' and '.join(types)} to float32, then quantize that"
+    if placement.floating:
+        return "choose another target or dispatch, or leave fewer nodes floating"
+    if inside:
+        return "export the model without If, Loop and Scan around its layers, an If for instance as one of its branches"
+    return "integers gain nothing here: use the model as it is"
+
+
+def _other_type(node: Node) -> DType | None:
+    """The type of a constant weight of real numbers that is not float32."""
+    weight = node.operand(1)
+    dtype = None if weight is None or weight.storage is None else weight.storage.dtype
+    return dtype if dtype is not None and dtype.is_floating and dtype is not DType.FLOAT32 else None

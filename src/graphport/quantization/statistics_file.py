@@ -1,0 +1,295 @@
+"""Statistics in a file, whole or of the shards that were seen before an interruption."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from dataclasses import dataclass
+from math import isfinite
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import obstacle, replacing
+from graphport.quantization.fingerprint import Trail
+from graphport.quantization.observe import BINS, Histogram, Statistics
+from graphport.quantization.tails import KEPT, Tails
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from graphport.quantization.fingerprint import Fingerprint
+    from graphport.quantization.samples import Run
+    from graphport.quantization.shards import Observer, Plan, States
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+KIND = "graphport statistics"
+VERSION = 2
+"""Of the file, and of how samples are counted."""
+_EVERY = 20.0
+"""Seconds after which what was seen is written in the midst of the work."""
+_MOST_TEXT = 1 << 26
+_MOST_VALUES = 1 << 17
+_ABOUT, _COUNTS, _ENDS = "about.npy", "counts.npy", "ends.npy"
+_DAMAGED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    OSError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+_ANEW = "delete it to collect them anew"
+_ELSEWHERE = "name another file; statistics are written to a new one"
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """What was seen of the first `shards` shards, all of them if it `is_whole`; `digest` is that of their runs."""
+
+    states: States
+    shards: int
+    digest: str
+    is_whole: bool
+
+
+def refuse_place(path: Path) -> None:
+    """Refuse, before any work, a place where statistics cannot be written.
+
+    Raises:
+        DiagnosticError: QUANT0016 there is no such folder, it cannot be written, or `path` is a folder itself.
+    """
+    folder = path.absolute().parent
+    message, remedy = "", "make it, or name a file in another one"
+    if path.is_dir():
+        message, remedy = f"statistics cannot be kept in {path}: it is a folder", "name a file in it"
+    elif not folder.is_dir():
+        message = f"there is no folder {path.parent} to keep statistics in"
+    elif why := obstacle(folder):
+        message, remedy = f"statistics cannot be kept in {path.parent}: {why}", "name a file in another folder"
+    if message:
+        raise DiagnosticError(Diagnostic("QUANT0016", message, Span(Source(str(path))), remedy))
+
+
+def observed_with(
+    path: Path,
+    fingerprint: Fingerprint,
+    plan: Plan,
+    shards: Iterable[Iterable[Run]],
+    observer: Observer,
+    heard: Callable[[int], None],
+) -> States:
+    """What is seen in all shards, as far as possible from the file, which holds all of it afterwards.
+
+    Shards that the file knows are read, to know them again, but not run. What was seen is written when an exception
+    ends the work, Ctrl-C among them, and from time to time.
+
+    Raises:
+        DiagnosticError: QUANT0009 the file is of another model, other samples or settings, or it is no such file;
+            what `observer` raises.
+    """
+    found = remembered(path, fingerprint) if path.exists() else None
+    trail = Trail()
+    rest = trail.over(shards)
+    seen = Seen({name: Statistics(axis) for name, axis in plan.axes.items()}, 0, "", is_whole=False)
+    if found is not None:
+        _recognize(path, found, trail, rest, heard)
+        seen = found
+    if seen.is_whole:
+        return seen.states
+    written, last = seen.shards, monotonic()
+    try:
+        for states in observer(plan, rest, heard):
+            whole = {name: seen.states[name].merge(state) for name, state in states.items()} if seen.shards else states
+            seen = Seen(whole, seen.shards + 1, trail.next_end(), is_whole=False)
+            if monotonic() - last > _EVERY:
+                remember(path, fingerprint, seen)
+                written, last = seen.shards, monotonic()
+    except BaseException:
+        if seen.shards > written:
+            remember(path, fingerprint, seen)
+        raise
+    remember(path, fingerprint, Seen(seen.states, seen.shards, seen.digest, is_whole=True))
+    return seen.states
+
+
+def _recognize(
+    path: Path, found: Seen, trail: Trail, shards: Iterator[Iterator[Run]], heard: Callable[[int], None]
+) -> None:
+    """Read the shards that `found` is of, and refuse others."""
+    digest = ""
+    for _, shard in zip(range(found.shards), shards, strict=False):
+        for _, count in shard:
+            heard(count)
+        digest = trail.next_end()
+    if digest != found.digest:
+        raise _others(path, ["the samples: their numbers, or their order"])
+
+
+def remember(path: Path, fingerprint: Fingerprint, seen: Seen) -> None:
+    """Write what was seen to `path`, which is a `.npz`: what it is of as JSON, counts of bins, and ends."""
+    values = [_numbers(name, state) for name, state in seen.states.items()]
+    states = list(seen.states.values())
+    ends = [x for state in states for x in (state.lows, state.highs, state.tails.least, state.tails.largest)]
+    about = {
+        "kind": KIND,
+        "version": VERSION,
+        "of": fingerprint.as_json(),
+        "shards": seen.shards,
+        "digest": seen.digest,
+        "whole": seen.is_whole,
+        "states": values,
+    }
+    text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    counts = np.stack([state.histogram.counts for state in states]) if states else np.zeros((0, 2 * BINS), np.int64)
+    with replacing(path) as file:
+        np.savez_compressed(file, about=text, counts=counts, ends=np.concatenate(ends or [np.zeros(0, np.float32)]))
+
+
+def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
+    """What `remember` wrote, if it is of the same model, kind of samples and settings.
+
+    Raises:
+        DiagnosticError: QUANT0009 it is not, or the file is damaged, another one, or of another version.
+    """
+    span = Span(Source(str(path)))
+    if not zipfile.is_zipfile(path):
+        is_ours = path.read_bytes()[:2] == b"PK"
+        message = f"the statistics in {path} are cut off" if is_ours else f"{path} is no file of statistics"
+        raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW if is_ours else _ELSEWHERE))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            about = _about(path, archive)
+            differences = fingerprint.differences(about["of"])
+            if differences:
+                raise _others(path, differences)
+            return _seen(archive, about)
+    except _DAMAGED as error:
+        message = f"the statistics in {path} are damaged: {error or type(error).__name__}"
+        raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW)) from error
+
+
+def _others(path: Path, differences: list[str]) -> DiagnosticError:
+    message = f"the statistics in {path} were collected otherwise; what differs: {'; '.join(differences)}"
+    remedy = f"{_ANEW}, name another file, or go back to what they are of"
+    return DiagnosticError(Diagnostic("QUANT0009", message, Span(Source(str(path))), remedy))
+
+
+def _about(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    names = archive.namelist()
+    span = Span(Source(str(path)))
+    if _ABOUT not in names:
+        # Version 1 had an entry for each number of each value, and did not know what it was of.
+        is_old = "names.npy" in names and ("0.numbers.npy" in names or len(names) == 1)
+        message = (
+            f"the statistics in {path} are of an earlier version, which did not tell what they are of"
+            if is_old
+            else f"{path} holds no statistics, but {', '.join(names[:5]) or 'nothing'}"
+        )
+        raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW if is_old else _ELSEWHERE))
+    about = cast("dict[str, Any]", json.loads(_array(archive, _ABOUT, np.uint8, _MOST_TEXT).tobytes()))
+    if about["kind"] != KIND or about["version"] != VERSION:
+        message = f"the statistics in {path} are of version {about['version']}, this is version {VERSION}"
+        raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW))
+    return about
+
+
+def _seen(archive: zipfile.ZipFile, about: Mapping[str, Any]) -> Seen:
+    """The states; nothing is read before it is known how much it may be."""
+    given: list[dict[str, Any]] = about["states"]
+    if len(given) > _MOST_VALUES or [one["name"] for one in given] != list(about["of"]["values"]):
+        message = "they are not those of the values that were observed"
+        raise ValueError(message)
+    tails = [min(KEPT, _count(one["elements"])) for one in given]
+    lengths = [n for one, tail in zip(given, tails, strict=True) for n in (*[_count(one["channels"])] * 2, tail, tail)]
+    counts = _array(archive, _COUNTS, np.int64, len(given) * 2 * BINS).reshape(len(given), 2 * BINS)
+    ends = np.split(_array(archive, _ENDS, np.float32, sum(lengths)), np.cumsum(lengths)[:-1]) if given else []
+    if (counts < 0).any() or not all(np.isfinite(x).all() for x in ends):
+        message = "there are counts below zero, or ends that are no numbers"
+        raise ValueError(message)
+    states: dict[str, Statistics] = {}
+    for index, one in enumerate(given):
+        if int(counts[index].sum()) != one["elements"]:
+            message = f"the histogram of {one['name']} does not count its {one['elements']} numbers"
+            raise ValueError(message)
+        states[one["name"]] = _state(one, counts[index].copy(), ends[4 * index : 4 * index + 4])
+    return Seen(states, _count(about["shards"]), str(about["digest"]), about["whole"] is True)
+
+
+def _numbers(name: str, state: Statistics) -> dict[str, Any]:
+    return {
+        "name": name,
+        "axis": state.axis,
+        "samples": state.samples,
+        "elements": state.elements,
+        "channels": len(state.lows),
+        "exponent": state.histogram.exponent,
+        "squares": state.squares,
+        "average": list(state.average),
+    }
+
+
+def _state(one: Mapping[str, Any], counts: Array, ends: list[Array]) -> Statistics:
+    lows, highs, least, largest = (x.copy() for x in ends)
+    low, high, left = (_number(x) for x in one["average"])
+    axis = None if one["axis"] is None else _count(one["axis"])
+    exponent = int(one["exponent"])
+    if abs(exponent) > 1 << 10:
+        message = f"bins cannot be as wide as 2 to the power of {exponent}"
+        raise ValueError(message)
+    return Statistics(
+        axis,
+        _count(one["samples"]),
+        _count(one["elements"]),
+        lows,
+        highs,
+        _number(one["squares"]),
+        (low, high, left),
+        Histogram(exponent, counts),
+        Tails(least, largest),
+    )
+
+
+def _count(x: Any) -> int:
+    if isinstance(x, bool) or not isinstance(x, int) or x < 0:
+        message = f"{x!r} is no count"
+        raise ValueError(message)
+    return x
+
+
+def _number(x: Any) -> float:
+    if not isinstance(x, int | float) or not isfinite(x):
+        message = f"{x!r} is no number"
+        raise ValueError(message)
+    return float(x)
+
+
+def _array(archive: zipfile.ZipFile, name: str, dtype: Any, most: int) -> Array:
+    """An array of `most` elements, or, of bytes, of up to so many."""
+    wanted = np.dtype(dtype)
+    with archive.open(name) as file:
+        shape, found = _header(file)
+        size = int(np.prod(shape, dtype=object))
+        if found != wanted or size > most or (wanted != np.uint8 and size != most):
+            message = f"{name} has the shape {list(shape)} of {found}"
+            raise ValueError(message)
+        data = file.read(size * wanted.itemsize + 1)
+    if len(data) != size * wanted.itemsize:
+        message = f"{name} has {len(data)} bytes"
+        raise ValueError(message)
+    return np.frombuffer(data, wanted)
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    return shape, dtype

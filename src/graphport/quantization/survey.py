@@ -1,0 +1,154 @@
+"""Calibration data looked through once, before any work: what is wrong with them, and what makes them a poor choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.quantization.samples import real_type
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from graphport.quantization.samples import Progress, Sample, Samples
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+FEWEST = 8
+"""Samples from which on some are held back to judge with."""
+_ENOUGH = 64
+
+
+@dataclass(slots=True, eq=False)
+class _Column:
+    """What was seen of one input of real numbers."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    broken: int = 0
+    first_broken: int = 0
+    is_rounded: bool = False
+
+    def see(self, number: int, given: Array, taken: Array) -> None:
+        """Sample `number` as it was given, and in the type that the input takes."""
+        low, high = float(taken.min(initial=np.inf)), float(taken.max(initial=-np.inf))
+        # NaN goes on through least and largest.
+        if taken.size and not (np.isfinite(low) and np.isfinite(high)):
+            self.first_broken = self.first_broken if self.broken else number
+            self.broken += 1
+            return
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        if given.dtype != taken.dtype and not self.is_rounded:
+            wide = np.promote_types(np.float64, given.dtype) if given.dtype.kind == "f" else np.dtype(np.float64)
+            self.is_rounded = not np.array_equal(given.reshape(-1).astype(wide), taken.reshape(-1).astype(wide))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What was found out: samples that were asked for, by number, and what a user should know of them all."""
+
+    taken: dict[int, Sample]
+    findings: tuple[Diagnostic, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Surveyor:
+    samples: Samples
+    columns: dict[str, _Column] = field(default_factory=dict[str, _Column])
+    first: dict[str, Array] | None = None
+    are_alike: bool = True
+
+    def see(self, number: int, sample: Sample) -> None:
+        """Hold one sample against the inputs."""
+        found = self._run(number, sample)
+        for value in self.samples.graph.inputs:
+            taken, given = found[value.name], sample.get(value.name, self.samples.fixed.get(value.name))
+            if real_type(value) is not None and given is not None:
+                self.columns.setdefault(value.name, _Column()).see(number, given, taken)
+        if self.first is None:
+            self.first = {name: np.array(x) for name, x in sample.items()}
+        elif self.are_alike:
+            self.are_alike = all(np.array_equal(x, self.first[name]) for name, x in sample.items())
+
+    def _run(self, number: int, sample: Sample) -> dict[str, Any]:
+        try:
+            return self.samples.run([sample])
+        except DiagnosticError as error:
+            said = (
+                Diagnostic("QUANT0002", f"sample {number} (counted from 0): {finding.message}", None, finding.help)
+                for finding in error.diagnostics
+            )
+            raise DiagnosticError(*said) from error
+
+    def refuse(self) -> None:
+        """Tell every input that holds what is no number."""
+        count = self.samples.count
+        findings = [
+            Diagnostic(
+                "QUANT0003",
+                f"the calibration data of {name} hold NaN or infinity: {column.broken} of {count} samples, "
+                f"the first is number {column.first_broken} (counted from 0)",
+                None,
+                "leave such samples out",
+            )
+            for name, column in self.columns.items()
+            if column.broken
+        ]
+        if findings:
+            raise DiagnosticError(*findings)
+
+    def findings(self) -> list[Diagnostic]:
+        """What is no error, but good to know."""
+        known = {value.name: real_type(value) for value in self.samples.graph.inputs}
+        found = [
+            Diagnostic(
+                "QUANT0018",
+                f"the calibration data of {name!r} are rounded to {known[name]}, which the model takes",
+                None,
+                None,
+                Severity.NOTE,
+            )
+            for name, column in self.columns.items()
+            if column.is_rounded
+        ]
+        same = [(name, column.low) for name, column in self.columns.items() if column.low == column.high]
+        found += [_warning(f"every number of the calibration data of {name!r} is {low:g}") for name, low in same]
+        count = self.samples.count
+        if not same and self.are_alike and count > 1:
+            found.append(_warning(f"all {count} samples are the same one"))
+        if count < FEWEST:
+            number = "the only sample decides" if count == 1 else f"all {count} samples decide"
+            found.append(
+                _warning(
+                    f"{number} the ranges and how good they are: from {FEWEST} on some are held back to judge with"
+                )
+            )
+        return found
+
+
+def _warning(message: str) -> Diagnostic:
+    remedy = (
+        f"ranges, and the noise that is told, hold for such data only: give {_ENOUGH} or more that the model will see"
+    )
+    return Diagnostic("QUANT0017", message, None, remedy, Severity.WARNING)
+
+
+def survey(samples: Samples, wanted: Collection[int] = (), told: Progress | None = None) -> Survey:
+    """Look through all samples, and keep those whose numbers are `wanted`; `told` hears how far it is.
+
+    Raises:
+        DiagnosticError: QUANT0001 they cannot be read, QUANT0002 one does not fit, QUANT0003 there is NaN or infinity.
+    """
+    surveyor = _Surveyor(samples)
+    taken: dict[int, Sample] = {}
+    for number, sample in enumerate(samples.each()):
+        surveyor.see(number, sample)
+        if number in wanted:
+            taken[number] = sample
+        if told is not None:
+            told("look through", number + 1, max(samples.count, 1))
+    surveyor.refuse()
+    return Survey(taken, tuple(surveyor.findings()))

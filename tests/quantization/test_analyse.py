@@ -1,0 +1,32 @@
+"""Reasons why layers are noisy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.quantization.analyse import reasons
+from graphport.quantization.grid import asymmetric, symmetric
+from graphport.quantization.observe import Statistics
+
+
+@pytest.fixture
+def state():
+    found = Statistics()
+    found.add(np.linspace(-1, 1, 800, dtype=np.float32).reshape(16, 50), samples=16)
+    return found
+
+
+def test_numbers_beyond_the_range_are_told(state):
+    assert reasons(state, asymmetric(-0.5, 1, DType.UINT8))[0].startswith("saturated: 2")
+
+
+def test_less_than_half_a_step_beyond_the_range_is_not_beyond_it(state):
+    assert reasons(state, symmetric(0.998, DType.INT8)) == ()
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT8E4M3FN, DType.FLOAT8E5M2])
+def test_narrow_floats_hold_what_lies_on_their_range(state, dtype):
+    assert reasons(state, symmetric(1.0, dtype)) == ()
+    assert reasons(state, symmetric(0.5, dtype))[0].startswith("saturated: 5")

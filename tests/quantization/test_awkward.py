@@ -1,0 +1,67 @@
+"""Awkward models: for every target a model that runs, or a finding that says why not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.backends import reference
+from graphport.ir.verify import verify
+from graphport.quantization.targets import TARGETS
+from tests.quantization import nets
+from tests.quantization.awkward import CASES
+
+FILES = {"onnxruntime": "net.onnx", "tensorrt": "net.onnx", "openvino": "net.xml", "ncnn": "net.param", "nnef": "net"}
+BACKENDS = {"onnxruntime": "onnxruntime", "openvino": "openvino", "ncnn": "ncnn", "nnef": "reference"}
+REFUSED = "LEG0002|NNEF076[23]|RUN0003|SHAPE0001"
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+@pytest.mark.parametrize("name", list(CASES))
+def test_awkward_models_are_quantized_or_told(name, target, tmp_path):
+    case = CASES[name]
+    found = gp.from_onnx(case.proto)
+    if case.code is not None:
+        with pytest.raises(gp.DiagnosticError, match=case.code):
+            gp.quantize(found, case.samples(), target, preset="fast")
+        return
+    made = gp.quantize(found, case.samples(), target, preset="fast")
+    verify(made.graph)
+    assert list(made.outputs) == list(found.outputs)
+    (inputs,) = case.samples(1, seed=9)
+    expected = reference.prepare(found.graph).run(inputs)
+    said = reference.prepare(made.graph).run(inputs)
+    assert all(nets.snr(expected[key], x) > 8 or np.allclose(expected[key], x) for key, x in said.items())
+    path = tmp_path / FILES[target]
+    if target in case.unsaid:
+        with pytest.raises(gp.DiagnosticError, match=REFUSED):
+            _run(made, path, target, inputs)
+    elif target in BACKENDS:
+        computed = _run(made, path, target, inputs)
+        constant = {value.name for value in made.graph.outputs if value.is_constant}
+        for key, x in said.items():
+            # ncnn has no blob for a constant.
+            if key in constant and target == "ncnn":
+                continue
+            _assert_close(x, _renamed(computed, key, said).reshape(x.shape), expected[key])
+
+
+def _run(made, path, target, inputs):
+    """What the target's runtime makes of the file."""
+    gp.save(made, path, format=TARGETS[target].formats[0])
+    again = gp.load(path)
+    return gp.run(again, dict(zip(again.inputs, inputs.values(), strict=False)), backend=BACKENDS[target])
+
+
+def _renamed(computed, key, said):
+    """An output; formats call it otherwise where it is an input or a constant, too."""
+    (other,) = [key] if key in computed else set(computed) - set(said)
+    return computed[other]
+
+
+def _assert_close(said, computed, expected):
+    """Ten decibels more than the noise of rounding."""
+    if np.allclose(said, computed, rtol=1e-4, atol=1e-30):
+        return
+    assert nets.snr(said, computed) > nets.snr(expected, said) + 10

@@ -1,0 +1,64 @@
+"""Models of which nothing can be computed on integers get the remedy for their reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+import graphport as gp
+from tests.models import model, node, typed
+from tests.quantization import nets
+
+W = np.random.default_rng(0).normal(size=(4, 4, 1, 1))
+
+
+def _said(found, data, **changes):
+    with pytest.raises(gp.DiagnosticError) as error:
+        gp.quantize(found, data, preset="fast", **changes)
+    (finding,) = error.value.diagnostics
+    assert finding.code == "QUANT0007"
+    return finding.message, finding.help
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.float16, "float16"), (np.float64, "float64")])
+def test_weights_of_other_types_are_to_be_converted(dtype, name):
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    shape = ["N", 4, 3, 3]
+    found = gp.from_onnx(
+        model(
+            [node("Conv", ["x", "w"], ["y"])],
+            [typed("x", shape, kind)],
+            [typed("y", shape, kind)],
+            {"w": W.astype(dtype)},
+        )
+    )
+    message, remedy = _said(found, {"x": np.random.default_rng(1).normal(size=(9, 4, 3, 3)).astype(dtype)})
+    assert "its weight is not a plain constant of float32" in message
+    assert remedy == f"convert the model from {name} to float32, then quantize that"
+
+
+def test_layers_in_bodies_are_counted():
+    then = onnx.helper.make_graph([node("Conv", ["a", "w"], ["t"])], "then", [], [typed("t", None)])
+    other = onnx.helper.make_graph([node("Conv", ["a", "v"], ["e"])], "else", [], [typed("e", None)])
+    nodes = [node("Relu", ["x"], ["a"]), node("If", ["c"], ["y"], then_branch=then, else_branch=other)]
+    inputs = [("x", ["N", 4, 3, 3]), typed("c", [], TensorProto.BOOL)]
+    constants = {"w": W.astype(np.float32), "v": -W.astype(np.float32)}
+    found = gp.from_onnx(model(nodes, inputs, [("y", ["N", 4, 3, 3])], constants))
+    items = [{"x": np.full((1, 4, 3, 3), i, np.float32), "c": np.asarray(i % 2 == 0)} for i in range(9)]
+    message, remedy = _said(found, items)
+    assert "2 layers stand in the bodies of If, Loop or Scan, which stay floating" in message
+    assert "export the model without" in remedy
+
+
+def test_nodes_that_were_asked_to_stay_floating_are_the_reason():
+    found = nets.residual()
+    message, remedy = _said(found, nets.samples(found), float_nodes=("first", "second", "head"))
+    assert "it was asked to stay floating" in message
+    assert "leave fewer nodes floating" in remedy
+
+
+def test_a_model_without_layers_is_fine_as_it_is():
+    found = gp.from_onnx(model([node("Relu", ["x"], ["y"])], [("x", ["N", 4])], [("y", ["N", 4])]))
+    assert _said(found, nets.samples(found))[1] == "integers gain nothing here: use the model as it is"

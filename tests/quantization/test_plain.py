@@ -1,0 +1,152 @@
+"""What can be said in several ways is said as kernels for integers know it, and stays what it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.backends import onnxruntime, reference
+from graphport.ir.verify import verify
+from graphport.quantization.plain import plain
+from tests.models import model, node
+from tests.quantization import nets
+
+ADDENDS = {
+    "none": None,
+    "row": (5,),
+    "matrix of a row": (1, 5),
+    "one": (1,),
+    "scalar": (),
+    "column": (3, 1),
+    "full": (3, 5),
+}
+
+
+def _numbers(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def _same(found, inputs):
+    """Check that a model stays what it is; return it, plainly said."""
+    made = plain(found.graph)
+    verify(made)
+    expected = reference.prepare(found.graph).run(inputs)
+    given = reference.prepare(made).run(inputs)
+    assert list(given) == list(expected)
+    for name, x in expected.items():
+        np.testing.assert_allclose(given[name], x, rtol=1e-5, atol=1e-5)
+    return made
+
+
+def _gemm(addend, **attributes):
+    left = (4, 3) if attributes.get("transA") else (3, 4)
+    right = (5, 4) if attributes.get("transB") else (4, 5)
+    constants = {"w": _numbers(*right, seed=1)}
+    if addend is not None:
+        constants["c"] = _numbers(*addend, seed=2)
+    nodes = [node("Gemm", ["x", "w", *(["c"] if addend is not None else [])], ["y"], **attributes)]
+    return gp.from_onnx(model(nodes, [("x", list(left))], [("y", None)], constants)), {"x": _numbers(*left)}
+
+
+@pytest.mark.parametrize("addend", list(ADDENDS))
+@pytest.mark.parametrize("attributes", [
+    pytest.param({}, id="plain"),
+    pytest.param({"alpha": 0.5, "beta": 2.0}, id="factors"),
+    pytest.param({"beta": 0.0}, id="the addend does not count"),
+    pytest.param({"transA": 1}, id="left turned"),
+    pytest.param({"transB": 1, "alpha": -1.0}, id="right turned"),
+    pytest.param({"transA": 1, "transB": 1, "beta": 0.25}, id="both turned"),
+])  # fmt: skip
+def test_general_products_become_layers(addend, attributes):
+    found, inputs = _gemm(ADDENDS[addend], **attributes)
+    made = _same(found, inputs)
+    (product,) = [item for item in made if item.op == "Gemm"]
+    assert set(product.attributes) <= ({"transB"} if product.operand(2) else {"transB", "beta"})
+    assert product.operand(2) is None or product.operand(2).storage.shape == (5,)
+    named = gp.quantize(found, [inputs] * 4, preset="fast").report
+    assert [layer.name for layer in named.layers] == ["Gemm"]
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+def test_an_addend_that_is_computed_is_added_behind(beta):
+    nodes = [node("Gemm", ["x", "w", "z"], ["y"], beta=beta)]
+    found = gp.from_onnx(model(nodes, [("x", [3, 4]), ("z", [3, 5])], [("y", None)], {"w": _numbers(4, 5)}))
+    made = _same(found, {"x": _numbers(3, 4), "z": _numbers(3, 5, seed=1)})
+    assert [item.op for item in made] == ["Gemm", "Add"] if beta == 1 else ["Mul", "Gemm", "Add"]
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (2, 4, 5), (2, 3, 4, 5)])
+def test_constants_on_the_left_change_sides(shape):
+    nodes = [node("MatMul", ["w", "x"], ["h"]), node("Relu", ["h"], ["y"])]
+    found = gp.from_onnx(model(nodes, [("x", list(shape))], [("y", None)], {"w": _numbers(6, 4)}))
+    made = _same(found, {"x": _numbers(*shape)})
+    assert [item.op for item in made] == ["Transpose", "MatMul", "Transpose", "Relu"]
+
+
+def test_a_product_that_is_an_output_keeps_its_name():
+    found = gp.from_onnx(
+        model([node("MatMul", ["w", "x"], ["y"])], [("x", [4, 5])], [("y", None)], {"w": _numbers(6, 4)})
+    )
+    _same(found, {"x": _numbers(4, 5)})
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (3, 2), (-1,), (1, -2)])
+def test_padding_of_some_axes_is_said_for_all(axes):
+    pads = np.arange(1, 2 * len(axes) + 1)
+    nodes = [node("Pad", ["x", "p", "", "a"], ["y"])]
+    found = gp.from_onnx(
+        model(nodes, [("x", ["N", 2, 3, 4])], [("y", None)], {"p": pads, "a": np.asarray(axes)}, opset=21)
+    )
+    made = _same(found, {"x": _numbers(2, 2, 3, 4)})
+    assert [value.storage.count for value in made.constants] == [8]
+
+
+@pytest.mark.parametrize("lengths", [
+    pytest.param({"sizes": [6, 10]}, id="lengths"),
+    pytest.param({"scales": [2.0, 1.5]}, id="factors"),
+    pytest.param({"sizes": [2, 3]}, id="shorter"),
+])  # fmt: skip
+def test_new_lengths_of_some_axes_are_said_for_all(lengths):
+    kinds = {"sizes": np.int64, "scales": np.float32}
+    ((name, numbers),) = lengths.items()
+    inputs = ["x", "", "s"] if name == "scales" else ["x", "", "", "s"]
+    nodes = [node("Resize", inputs, ["y"], mode="linear", axes=[2, 3])]
+    found = gp.from_onnx(
+        model(nodes, [("x", ["N", 2, 4, 4])], [("y", None)], {"s": np.asarray(numbers, kinds[name])}, opset=19)
+    )
+    (resize,) = _same(found, {"x": _numbers(2, 2, 4, 4)})
+    assert resize.operand(2).storage.count == 4
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_automatic_padding_of_dilated_convolutions_is_said_in_numbers(mode):
+    """ONNX Runtime refuses it while it runs."""
+    nodes = [node("Conv", ["x", "w"], ["y"], auto_pad=mode, dilations=[2, 1], strides=[1, 2])]
+    found = gp.from_onnx(model(nodes, [("x", ["N", 3, 7, 8])], [("y", None)], {"w": _numbers(4, 3, 3, 2)}))
+    made = _same(found, {"x": _numbers(2, 3, 7, 8)})
+    assert "auto_pad" not in next(iter(made)).attributes
+    assert gp.quantize(found, nets.samples(found), preset="fast").report.snr_db > 25
+
+
+@pytest.mark.parametrize("name", ["Pad", "Resize"])
+def test_what_names_axes_loads_between_integers(name):
+    """Moving transpositions, ONNX Runtime forgets the axes."""
+    moved = {
+        "Pad": node("Pad", ["h", "p", "", "a"], ["m"]),
+        "Resize": node("Resize", ["h", "", "", "s"], ["m"], mode="linear", axes=[2, 3]),
+    }[name]
+    constants = {"w": _numbers(8, 3, 3, 3), "v": _numbers(4, 8, 1, 1), "p": np.asarray([1, 2, 0, 1]),
+                 "a": np.asarray([2, 3]), "s": np.asarray([9, 11])}  # fmt: skip
+    nodes = [node("Conv", ["x", "w"], ["h"], pads=[1] * 4), moved, node("Conv", ["m", "v"], ["y"])]
+    constants = {key: x for key, x in constants.items() if any(key in item.input for item in nodes)}
+    found = gp.from_onnx(model(nodes, [("x", ["N", 3, 8, 8])], [("y", None)], constants, opset=21))
+    made = gp.quantize(found, nets.samples(found), preset="fast")
+    x = nets.samples(found, 2, seed=3)
+    computed, said = (onnxruntime.prepare(made.graph, optimize=flag).run(x)["y"] for flag in (True, False))
+    assert nets.snr(said, computed) > 60
+
+
+def test_what_is_plain_already_is_not_copied():
+    found = nets.residual()
+    assert plain(found.graph) is found.graph

@@ -1,0 +1,21 @@
+"""Sums of squares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphport.quantization.power import power
+
+
+def test_squares_are_added_up():
+    assert power(np.asarray([[1, 2], [3, -4]], np.float32)) == 30
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_whose_squares_float32_does_not_hold_are_added_up_in_a_wider_type():
+    assert power(np.asarray([-3e38, 4e38 / 2], np.float32)) == pytest.approx(13e76, rel=1e-6)
+
+
+def test_nothing_has_no_power():
+    assert power(np.zeros((0, 3), np.float32)) == 0

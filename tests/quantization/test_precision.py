@@ -1,0 +1,57 @@
+"""The fewest layers in floating point with which a goal is met, against trying every set of layers."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from tests.models import model, node
+from tests.quantization import nets
+
+NAMES = ("one", "two", "three", "four")
+
+
+def _chain(seed):
+    """Four convolutions with Relu between; weights with outliers, so that some round much worse than others."""
+    r = np.random.default_rng(seed)
+    widths, constants, nodes = (3, 8, 8, 8, 4), {}, []
+    for index, name in enumerate(NAMES):
+        w = r.standard_t(1 + index % 2 * 6, size=(widths[index + 1], widths[index], 3, 3))
+        constants[f"w{index}"] = (w / np.sqrt(np.mean(w**2) * w[0].size)).astype(np.float32)
+        made = f"h{index}" if index < 3 else "y"
+        nodes.append(
+            node("Conv", [nodes[-1].output[0] if nodes else "x", f"w{index}"], [made], pads=[1] * 4, name=name)
+        )
+        if index < 3:
+            nodes.append(node("Relu", [made], [f"r{index}"], name=f"relu{index}"))
+    return gp.from_onnx(model(nodes, [("x", ["N", 3, 8, 8])], [("y", ["N", 4, 8, 8])], constants))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_smaller_set_of_layers_reaches_the_goal(seed):
+    found = _chain(seed)
+    inputs = nets.samples(found, 16, seed)
+    reached = {(): gp.quantize(found, inputs, preset="fast").report.snr_db}
+    for size in (1, 2, 3):
+        for names in combinations(NAMES, size):
+            reached[names] = gp.quantize(found, inputs, preset="fast", float_nodes=names).report.snr_db
+    best = [max(snr for names, snr in reached.items() if len(names) == size) for size in range(4)]
+    for size in (1, 2, 3):
+        goal = best[size] - 0.01
+        fewest = min(len(names) for names, snr in reached.items() if snr >= goal)
+        report = gp.quantize(found, inputs, preset="fast", min_snr=goal).report
+        assert report.snr_db >= goal
+        assert len(report.floating) == fewest
+
+
+def test_what_noise_comes_to_a_layer_is_told_as_it_is_without_that_of_real_layers():
+    found = _chain(1)
+    inputs = nets.samples(found, 32, 1)
+    before = gp.quantize(found, inputs, cheap_layers=False).report.explain("two")
+    after = gp.quantize(found, inputs, min_snr=33).report.explain("two")
+    assert after.own_db == pytest.approx(before.own_db)
+    assert after.means == before.means
+    assert after.accumulated_db > before.accumulated_db + 3

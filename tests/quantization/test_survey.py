@@ -1,0 +1,83 @@
+"""Samples are looked through before work: what is wrong is refused, what is poor is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization.samples import gather
+from graphport.quantization.survey import survey
+from tests.models import model, node, typed
+
+R = np.random.default_rng(0)
+X = R.normal(size=(9, 3)).astype(np.float32)
+
+
+def _graph():
+    return gp.from_onnx(model([node("Relu", ["x"], ["y"])], [("x", ["N", 3])], [("y", ["N", 3])])).graph
+
+
+def _said(data):
+    return [(finding.code, finding.message) for finding in survey(gather(_graph(), {"x": data})).findings]
+
+
+def test_enough_samples_that_differ_are_fine():
+    assert _said(X) == []
+
+
+@pytest.mark.parametrize(("data", "code", "words"), [
+    pytest.param(np.zeros_like(X), "QUANT0017", "every number of the calibration data of 'x' is 0", id="zeros"),
+    pytest.param(np.full_like(X, 2.5), "QUANT0017", "'x' is 2.5", id="one number"),
+    pytest.param(np.repeat(X[:1], 9, axis=0), "QUANT0017", "all 9 samples are the same one", id="one sample again"),
+    pytest.param(X[:1], "QUANT0017", "the only sample decides", id="a single one"),
+    pytest.param(X[:7], "QUANT0017", "all 7 samples decide", id="few"),
+    pytest.param(X + np.float64(1 / 3), "QUANT0018", "rounded to float32", id="longer numbers"),
+])  # fmt: skip
+def test_what_is_poor_is_told(data, code, words):
+    ((found, message),) = _said(data)
+    assert found == code
+    assert words in message
+
+
+def test_longer_numbers_that_are_exact_are_not_worth_a_word():
+    assert _said(X.astype(np.float64)) == []
+
+
+def test_every_input_with_numbers_that_are_none_is_told_at_once():
+    inputs = [("a", ["N", 2]), ("b", ["N", 2])]
+    graph = gp.from_onnx(model([node("Add", ["a", "b"], ["y"])], inputs, [("y", ["N", 2])])).graph
+    a, b = np.ones((5, 2), np.float32), np.ones((5, 2), np.float32)
+    a[3:], b[1] = np.nan, np.inf
+    with pytest.raises(DiagnosticError) as error:
+        survey(gather(graph, {"a": a, "b": b}))
+    first, second = (finding.message for finding in error.value.diagnostics)
+    assert "a hold NaN or infinity: 2 of 5 samples, the first is number 3" in first
+    assert "b hold NaN or infinity: 1 of 5 samples, the first is number 1" in second
+
+
+def test_a_number_too_large_for_the_input_is_found():
+    with pytest.raises(DiagnosticError, match=r"QUANT0003.*the first is number 2"):
+        survey(gather(_graph(), {"x": np.where(np.arange(9)[:, None] == 2, 1e300, X.astype(np.float64))}))
+
+
+def test_integers_that_do_not_fit_are_told_with_their_sample():
+    shape = ("N", 2)
+    inputs = [typed("i", list(shape), TensorProto.INT32)]
+    graph = gp.from_onnx(
+        model([node("Relu", ["i"], ["y"])], inputs, [typed("y", list(shape), TensorProto.INT32)])
+    ).graph
+    data = np.ones((4, 2), np.int64)
+    data[2] = 1 << 40
+    with pytest.raises(DiagnosticError, match=r"QUANT0002.*sample 2 .*int64.*int32"):
+        survey(gather(graph, {"i": data}))
+
+
+def test_samples_that_are_wanted_are_kept():
+    found = survey(gather(_graph(), {"x": X}), {1, 4})
+    assert {number: sample["x"].tolist() for number, sample in found.taken.items()} == {
+        1: [X[1].tolist()],
+        4: [X[4].tolist()],
+    }
