@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphport.api import (
-        ConversionReport,
-        Model,
-        QuantizedModel,
-        RewriteReport,
-        check,
-        compare,
-        convert,
-        from_onnx,
-        inspect,
-        load,
-        prepare,
-        quantize,
-        run,
-        save,
-        session,
-        simplify,
-        to_onnx,
-    )
+    from graphport.api.compare import compare
+    from graphport.api.convert import ConversionReport, convert
+    from graphport.api.inspect import inspect
+    from graphport.api.load import check, from_onnx, load
+    from graphport.api.model import Model, QuantizedModel
+    from graphport.api.quantize import quantize
+    from graphport.api.rewrite import RewriteReport, prepare, simplify
+    from graphport.api.run import run, session
+    from graphport.api.save import save, to_onnx
     from graphport.comparison import Comparison
     from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.expression.expression import Expression
 
 _HOMES = {
-    "ConversionReport": "graphport.api",
-    "Model": "graphport.api",
-    "QuantizedModel": "graphport.api",
-    "RewriteReport": "graphport.api",
-    "check": "graphport.api",
-    "compare": "graphport.api",
-    "convert": "graphport.api",
-    "from_onnx": "graphport.api",
-    "inspect": "graphport.api",
-    "load": "graphport.api",
-    "prepare": "graphport.api",
-    "quantize": "graphport.api",
-    "run": "graphport.api",
-    "save": "graphport.api",
-    "session": "graphport.api",
-    "simplify": "graphport.api",
-    "to_onnx": "graphport.api",
+    "ConversionReport": "graphport.api.convert",
+    "Model": "graphport.api.model",
+    "QuantizedModel": "graphport.api.model",
+    "RewriteReport": "graphport.api.rewrite",
+    "check": "graphport.api.load",
+    "compare": "graphport.api.compare",
+    "convert": "graphport.api.convert",
+    "from_onnx": "graphport.api.load",
+    "inspect": "graphport.api.inspect",
+    "load": "graphport.api.load",
+    "prepare": "graphport.api.rewrite",
+    "quantize": "graphport.api.quantize",
+    "run": "graphport.api.run",
+    "save": "graphport.api.save",
+    "session": "graphport.api.run",
+    "simplify": "graphport.api.rewrite",
+    "to_onnx": "graphport.api.save",
     "Comparison": "graphport.comparison",
     "Diagnostic": "graphport.core.diagnostics",
     "DiagnosticError": "graphport.core.diagnostics",
@@ -83,12 +74,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: `import graphport` stays as quick as Python itself."""
-    if name not in _HOMES:
-        message = f"module 'graphport' has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = first_used(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,9 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from graphport import api
+import graphport as gp
 from graphport.cli.main import cli
+from graphport.comparison import compare_outputs
 from graphport.passes.prepare import PREPARE
 from tests.models import write_nnef, write_onnx
 from tests.passes.cases import bn, info, model, node, norm, some
@@ -74,10 +75,10 @@ def test_an_unknown_pass_is_wrong_usage(net, tmp_path):
 
 def test_outputs_that_differ_end_with_1(net, tmp_path, monkeypatch):
     def spoiled(model, target, inputs, *, is_demanded):
-        wrong = {name: value + 1 for name, value in api.run(model, {"x": np.zeros((1, 4, 7), np.float32)}).items()}
-        return api.compare_outputs(wrong, {name: value - 1 for name, value in wrong.items()}, {}), None
+        wrong = {name: value + 1 for name, value in gp.run(model, {"x": np.zeros((1, 4, 7), np.float32)}).items()}
+        return compare_outputs(wrong, {name: value - 1 for name, value in wrong.items()}, {}), None
 
-    monkeypatch.setattr(api, "_verified", spoiled)
+    monkeypatch.setattr("graphport.api.verify.verified", spoiled)
     result = run("prepare", net, tmp_path / "ready.onnx")
     assert result.exit_code == 1
     assert "verification failed" in result.stdout

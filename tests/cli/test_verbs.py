@@ -11,13 +11,13 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-import graphport
-from graphport import api
+import graphport as gp
 from graphport.backends import BACKENDS
 from graphport.cli import arrays
 from graphport.cli.main import VERBS, cli
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.formats import FORMATS
+from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.models import NNEF, model, node, perceptron, write_nnef, write_onnx
 
 X = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
@@ -222,6 +222,13 @@ def test_shapes_as_json(net):
     assert told("shapes", net, "--input", "x=batch,4")["values"]["y"]["shape"] == ["batch", 3]
 
 
+def test_shapes_tell_between_what_lengths_lie(tmp_path):
+    path = write_ir(tmp_path, [parameter("x", "2..5,3"), Layer("y", "opset1.ReLU", {}, ["x"])], ["y"])
+    (symbol,) = told("shapes", path)["bounds"]
+    assert told("shapes", path)["bounds"] == {symbol: [2, 5]}
+    assert run("shapes", path).stdout.splitlines()[-1] == f"{symbol}: 2 to 5"
+
+
 def test_shapes_of_unknown_rank_sequences_and_scalars(tmp_path):
     sequence = onnx.helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, [2])
     nodes = [node("SequenceLength", ["s"], ["n"]), node("Foo", ["n"], ["u"], domain="com.x")]
@@ -347,13 +354,13 @@ def test_convert_that_must_be_verified_and_cannot_is_refused(strange, tmp_path):
 
 
 def test_convert_that_changes_numbers_ends_with_1(small, tmp_path, monkeypatch):
-    run_model = api.run
+    run_model = gp.run
 
     def shifted(given, *arguments, **options):
         found = run_model(given, *arguments, **options)
         return found if given.format == "nnef" else {name: array + 1 for name, array in found.items()}
 
-    monkeypatch.setattr(api, "run", shifted)
+    monkeypatch.setattr("graphport.api.compare.run", shifted)
     result = run("convert", small, tmp_path / "small.onnx")
     assert result.exit_code == 1
     assert "verification failed: the outputs differ" in result.stdout
@@ -374,7 +381,7 @@ def test_convert_tells_writers_what_they_are_told(net, tmp_path, target, options
 
 
 def test_convert_puts_large_weights_beside_the_model(tmp_path):
-    digits = Path(graphport.__file__).parent / "examples" / "digits"
+    digits = Path(gp.__file__).parent / "examples" / "digits"
     assert told("convert", digits, tmp_path / "apart.onnx", "--external-data")["verify"]["passed"]
     assert (tmp_path / "apart.onnx.data").stat().st_size > 50_000
     assert (tmp_path / "apart.onnx").stat().st_size < 10_000
@@ -471,7 +478,7 @@ def test_run_takes_and_gives_lists(tmp_path):
 
 
 def test_compare_of_equal_models(net, tmp_path):
-    api.save(api.load(net), tmp_path / "copy.onnx")
+    gp.save(gp.load(net), tmp_path / "copy.onnx")
     result = run("compare", net, tmp_path / "copy.onnx")
     assert result.exit_code == 0
     assert "equal within tolerance" in result.stdout
@@ -572,7 +579,7 @@ def test_a_bug_is_no_finding(net, monkeypatch):
     def fail(*_arguments: object, **_options: object):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(api, "load", fail)
+    monkeypatch.setattr(gp, "load", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         run("shapes", net)
 
@@ -581,5 +588,5 @@ def test_warnings_alone_end_with_0(net, monkeypatch):
     def warned(*_arguments: object, **_options: object) -> Sequence[Diagnostic]:
         return [Diagnostic("IO0001", "careful", severity=Severity.WARNING)]
 
-    monkeypatch.setattr(api, "check", warned)
+    monkeypatch.setattr(gp, "check", warned)
     assert told("check", net)["valid"]

@@ -5,7 +5,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -92,6 +92,12 @@ def test_a_silent_signal_has_no_ratio():
     assert found.as_json()["snr_db"] is None
 
 
+@pytest.mark.parametrize("size", [1e300, 1.0, 1e-250])
+def test_the_ratio_does_not_depend_on_how_large_numbers_are(size):
+    x = np.array([3.0, 4.0])
+    assert difference("y", x * size, x * 1.01 * size).snr_db == pytest.approx(40.0)
+
+
 def test_outputs_are_paired_by_name_then_origin_then_place():
     pairs, notes = pair(["a", "b", "c"], ["x", "b", "_a"], {"_a": "a"})
     assert pairs == [("a", "_a"), ("b", "b"), ("c", "x")]
@@ -106,6 +112,7 @@ def test_an_output_without_partner_fails():
 
 
 @given(hnp.arrays(np.float64, hnp.array_shapes(), elements=st.floats(-1e6, 1e6)), st.floats(1e-9, 1e3))
+@example(np.array([5e-79]), 2.0**-9)
 def test_a_copy_scaled_by_a_positive_number_points_the_same_way(a, scale):
     found = difference("y", a, a * scale)
     if np.linalg.norm(a) > 1e-100 and np.linalg.norm(a * scale) > 1e-100:

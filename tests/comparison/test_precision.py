@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from graphport.api import from_onnx
+from graphport import from_onnx
 from graphport.comparison import compare_outputs
 from graphport.comparison.precision import least_snr
 from tests.models import model, node

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphport import api
+import graphport as gp
 from tests.passes.cases import info, model, node, some
 
 SIZES = st.lists(st.integers(1, 400), min_size=1, max_size=7)
@@ -30,10 +30,10 @@ def filled(weight: int, idle: int, sizes: list[int]) -> onnx.ModelProto:
 
 
 def changed_again(proto: onnx.ModelProto) -> bool:
-    once, _ = api.simplify(api.from_onnx(proto), verify=False)
-    first = api.to_onnx(once)
-    twice, _ = api.simplify(api.from_onnx(first), verify=False)
-    return api.to_onnx(twice).SerializeToString() != first.SerializeToString()
+    once, _ = gp.simplify(gp.from_onnx(proto), verify=False)
+    first = gp.to_onnx(once)
+    twice, _ = gp.simplify(gp.from_onnx(first), verify=False)
+    return gp.to_onnx(twice).SerializeToString() != first.SerializeToString()
 
 
 @settings(max_examples=40)
@@ -45,15 +45,15 @@ def test_what_had_no_room_has_none_in_a_second_run(weight, idle, sizes):
 def test_what_only_fits_in_part_is_left_and_what_fits_is_done():
     one = filled(2000, 0, [120, 120])
     two = filled(2000, 0, [120, 120, 120, 120])
-    assert api.simplify(api.from_onnx(one), verify=False)[1].changes["fold-constants"] >= 2
-    _, report = api.simplify(api.from_onnx(two), verify=False)
+    assert gp.simplify(gp.from_onnx(one), verify=False)[1].changes["fold-constants"] >= 2
+    _, report = gp.simplify(gp.from_onnx(two), verify=False)
     left = next(outcome.left for outcome in report.passes if outcome.name == "fold-constants")
     assert len(left) == 4
     assert all("larger by" in note.text for note in left)
 
 
 def test_what_never_fits_keeps_nothing_small_from_its_room():
-    _, report = api.simplify(api.from_onnx(filled(2000, 0, [100, 4000])), verify=False)
+    _, report = gp.simplify(gp.from_onnx(filled(2000, 0, [100, 4000])), verify=False)
     left = next(outcome.left for outcome in report.passes if outcome.name == "fold-constants")
     assert len(left) == 1
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from graphport import api
+import graphport as gp
+from graphport.api.rewrite import rewrite_file
 from graphport.passes.prepare import PREPARE
 from tests.passes import facts
 from tests.passes.cases import Case
@@ -18,7 +19,7 @@ CASES = cases()
 def test_a_prepared_model_computes_the_same_and_has_the_form(case: Case, tmp_path):
     source, result = tmp_path / "source.onnx", tmp_path / "result.onnx"
     onnx.save(case.model, source)
-    api.rewrite_file(source, result, PREPARE, verify=False)
+    rewrite_file(source, result, PREPARE, verify=False)
     proto = onnx.load(result)
     facts.assert_equal(source, result, case.feeds or facts.feeds_of(case.model), case.tolerance)
     if "dynamic" in case.facts:
@@ -32,6 +33,6 @@ def test_a_prepared_model_computes_the_same_and_has_the_form(case: Case, tmp_pat
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_preparing_again_changes_nothing(case: Case):
-    once, _ = api.prepare(api.from_onnx(case.model), verify=False)
-    _, report = api.prepare(once, verify=False)
+    once, _ = gp.prepare(gp.from_onnx(case.model), verify=False)
+    _, report = gp.prepare(once, verify=False)
     assert {name: count for name, count in report.changes.items() if count} == {}

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from graphport import api
+import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
@@ -123,8 +123,8 @@ def test_a_model_is_not_changed_and_the_report_says_what_was_done():
         [info("y", ["N", 6, 5])],
         {"w": some(6, 4, 3), **norm(6)},
     )
-    source = api.from_onnx(proto)
-    prepared, report = api.prepare(source)
+    source = gp.from_onnx(proto)
+    prepared, report = gp.prepare(source)
     assert [each.op for each in source.graph] == ["Conv", "BatchNormalization"]
     assert [each.op for each in prepared.graph] == ["Conv"]
     assert report.passed
@@ -143,7 +143,7 @@ def test_a_weight_that_nobody_else_reads_keeps_its_name():
         [info("y", [1, 6, 5])],
         {"w": some(6, 4, 3), "b": some(6), **norm(6)},
     )
-    prepared, _ = api.prepare(api.from_onnx(proto))
+    prepared, _ = gp.prepare(gp.from_onnx(proto))
     assert [value.name for value in prepared.graph.constants] == ["w", "b"]
 
 
@@ -153,15 +153,15 @@ def test_what_goes_makes_room_so_that_a_second_run_finds_nothing():
     sums = [node(("Add", "Mul")[n % 2], f"g{n} c{n}", f"g{n + 1}") for n in range(10)]
     nodes = [node("Add", "x w", "h0"), *idle, *rows, node("Relu", "h60", "g0"), *sums]
     constants = {"w": some(23, 64), "s": np.array([64])}
-    once, report = api.simplify(
-        api.from_onnx(model(nodes, [info("x", [23, 64])], [info("g10", None)], constants)), skip=["merge-arithmetic"]
+    once, report = gp.simplify(
+        gp.from_onnx(model(nodes, [info("x", [23, 64])], [info("g10", None)], constants)), skip=["merge-arithmetic"]
     )
     assert report.changes["fold-constants"] == 10
-    _, again = api.simplify(once)
+    _, again = gp.simplify(once)
     assert not again.changes["fold-constants"]
 
 
 def test_outputs_are_declared_with_what_is_known_at_the_end():
     nodes = [node("Shape", "x", "s"), node("Reshape", "x s", "h"), node("Relu", "h", "y")]
-    result, _ = api.simplify(api.from_onnx(model(nodes, [info("x", ["N", 4])], [info("y", None)], {})))
+    result, _ = gp.simplify(gp.from_onnx(model(nodes, [info("x", ["N", 4])], [info("y", None)], {})))
     assert str(result.outputs["y"].fact) == "float32[N, 4]"

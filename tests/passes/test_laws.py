@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphport import api
+import graphport as gp
 from graphport.passes.driver import PassList, run
 from graphport.passes.prepare import PREPARE
 from tests.passes import facts
@@ -97,26 +97,26 @@ def networks(draw: st.DrawFn) -> onnx.ModelProto:
     return network.proto()
 
 
-def outputs_of(graph_model: api.Model, x: np.ndarray) -> dict[str, np.ndarray]:
-    return api.run(graph_model, {"x": x}, backend="onnxruntime")
+def outputs_of(graph_model: gp.Model, x: np.ndarray) -> dict[str, np.ndarray]:
+    return gp.run(graph_model, {"x": x}, backend="onnxruntime")
 
 
 @given(networks(), st.integers(1, 3), st.randoms(use_true_random=False))
 @settings(max_examples=30)
 def test_a_random_network_computes_the_same_in_any_order_of_passes(proto, batch, order):
-    source = api.from_onnx(proto)
+    source = gp.from_onnx(proto)
     x = (
         np.random.default_rng(batch)
         .normal(size=(batch, *[d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim][1:]))
         .astype(np.float32)
     )
     expected = outputs_of(source, x)
-    prepared, _ = api.prepare(source, verify=False)
+    prepared, _ = gp.prepare(source, verify=False)
     shuffled = list(PREPARE)
     order.shuffle(shuffled)
-    other = api.prepare(source, only=["name-nodes"], verify=False)[0]
+    other = gp.prepare(source, only=["name-nodes"], verify=False)[0]
     run(other.graph, PassList(tuple(shuffled)))
-    simplified, _ = api.simplify(source, verify=False)
+    simplified, _ = gp.simplify(source, verify=False)
     for result in (prepared, other, simplified):
         assert list(result.inputs) == list(source.inputs)
         assert list(result.outputs) == list(source.outputs)
@@ -128,23 +128,23 @@ def test_a_random_network_computes_the_same_in_any_order_of_passes(proto, batch,
 @given(networks())
 @settings(max_examples=30)
 def test_preparing_and_simplifying_twice_is_doing_it_once(proto):
-    once, _ = api.prepare(api.from_onnx(proto), verify=False)
-    _, report = api.prepare(once, verify=False)
+    once, _ = gp.prepare(gp.from_onnx(proto), verify=False)
+    _, report = gp.prepare(once, verify=False)
     assert sum(report.changes.values()) == 0
-    small, _ = api.simplify(api.from_onnx(proto), verify=False)
-    _, report = api.simplify(small, verify=False)
+    small, _ = gp.simplify(gp.from_onnx(proto), verify=False)
+    _, report = gp.simplify(small, verify=False)
     assert sum(report.changes.values()) == 0
     assert all(each.op not in ("BatchNormalization", "Dropout") for each in once.graph)
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_no_order_of_passes_changes_what_is_computed(case: Case, tmp_path):
-    prepared, _ = api.prepare(api.from_onnx(case.model), only=["name-nodes"], verify=False)
+    prepared, _ = gp.prepare(gp.from_onnx(case.model), only=["name-nodes"], verify=False)
     shuffled = list(PREPARE)
     random.Random(case.name).shuffle(shuffled)
     run(prepared.graph, PassList(tuple(shuffled)))
     source, result = tmp_path / "source.onnx", tmp_path / "result.onnx"
     onnx.save(case.model, source)
-    api.save(prepared, result)
+    gp.save(prepared, result)
     facts.assert_equal(source, result, case.feeds or facts.feeds_of(case.model), case.tolerance)
     facts.assert_loads(source, result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphport import api
+import graphport as gp
 from tests.passes.cases import info, model, node, some
 
 SMALL = {
@@ -61,7 +61,7 @@ def simplified(nodes, opset: int = 18, more=(), **constants):
     given = {name: array for name, array in (SMALL | constants).items() if name in used}
     outputs = [info("y", None), *(info(name, None) for name in more)]
     proto = model(list(nodes), [info("x", ["N", 6, 8])], outputs, given, opset=opset)
-    result, report = api.simplify(api.from_onnx(proto))
+    result, report = gp.simplify(gp.from_onnx(proto))
     assert report.passed
     return result
 
@@ -164,6 +164,6 @@ def test_parts_that_the_graph_returns_stay(nodes, part):
 def test_an_old_opset_is_kept_by_saying_the_operator_in_parts():
     result = simplified([*ERF, node("Mul", "k half", "y")], 13)
     assert words(result) == ["Gelu"]
-    proto = api.to_onnx(result)
+    proto = gp.to_onnx(result)
     assert proto.opset_import[0].version == 13
     assert "Gelu" not in {each.op_type for each in proto.graph.node}

@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from graphport import api
+import graphport as gp
+from graphport.api.rewrite import rewrite_file
 from graphport.passes.driver import sayable
 from graphport.passes.simplify import SIMPLIFY
 from tests.passes.cases import info, model, node, some
@@ -52,7 +53,7 @@ def simplified(before, nodes, opset: int = 24, more=(), constants=None, outputs=
     given = {name: array for name, array in (NUMBERS | (constants or {})).items() if name in used}
     results = [info("y", None), *(info(name, None) for name in outputs)]
     proto = model(every, [*inputs, *more], results, given, opset=opset)
-    result, report = api.simplify(api.from_onnx(proto))
+    result, report = gp.simplify(gp.from_onnx(proto))
     assert report.passed
     return result
 
@@ -70,7 +71,7 @@ def attributes(result) -> dict[str, object]:
 def test_it_is_written_at_every_opset_that_has_it(opset):
     result = simplified(APART, [*SCORES, *AFTER, *SHARES], opset)
     assert words(result) == ["Attention"]
-    assert api.to_onnx(result).opset_import[0].version == opset
+    assert gp.to_onnx(result).opset_import[0].version == opset
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_an_opset_that_is_asked_for_allows_it(tmp_path):
     onnx.save(proto, tmp_path / "old.onnx")
     for opset, expected in ((None, 17), (24, 24), (18, 18)):
         options = {} if opset is None else {"opset": opset}
-        report = api.rewrite_file(tmp_path / "old.onnx", tmp_path / "new.onnx", SIMPLIFY, **options)
+        report = rewrite_file(tmp_path / "old.onnx", tmp_path / "new.onnx", SIMPLIFY, **options)
         assert report.passed
         written = onnx.load(tmp_path / "new.onnx")
         assert written.opset_import[0].version == expected

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from graphport import api
+import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from graphport.passes.prepare import PREPARE
 from tests.models import write_onnx
@@ -42,7 +42,7 @@ SWITCHES = {
 
 def prepared(nodes, constants=None, x=("N", 6, 5, 5), **options):
     proto = model(nodes, [info("x", x)], [info("y", None)], constants or {}, **options)
-    return api.prepare(api.from_onnx(proto))
+    return gp.prepare(gp.from_onnx(proto))
 
 
 def words(result) -> list[str]:
@@ -60,8 +60,8 @@ def test_loading_parses_and_formats(tmp_path):
         {"w": some(6, 6, 1, 1), **norm(6)},
     )
     path = write_onnx(tmp_path / "net.onnx", proto)
-    assert words(api.load(path)) == ["Conv", "BatchNormalization"]
-    assert words(api.prepare(api.load(path))[0]) == ["Conv"]
+    assert words(gp.load(path)) == ["Conv", "BatchNormalization"]
+    assert words(gp.prepare(gp.load(path))[0]) == ["Conv"]
 
 
 # ONNX模型解析: parsing ONNX
@@ -72,7 +72,7 @@ def test_initializers_are_parameters_and_versions_are_kept(tmp_path):
         tmp_path / "net.onnx",
         model([node("Conv", "x w", "y")], [info("x", [1, 6, 5, 5])], [info("y", None)], {"w": some(6, 6, 1, 1)}),
     )
-    loaded = api.load(path)
+    loaded = gp.load(path)
     assert [value.name for value in loaded.graph.constants] == ["w"]
     assert loaded.versions == {"ai.onnx": "17"}
 
@@ -84,7 +84,7 @@ def test_pickles_are_refused_without_running_them(tmp_path):
     path = tmp_path / "graph.native"
     path.write_bytes(b"\x80\x04\x8c\x14PPQ GRAPH DEFINITION\x94.\x80\x04K\x01.")
     with pytest.raises(DiagnosticError) as caught:
-        api.load(path)
+        gp.load(path)
     assert caught.value.diagnostics[0].is_error
 
 
@@ -101,8 +101,8 @@ def test_every_switch_is_the_name_of_a_pass(flag, name):
 def test_a_pass_that_is_skipped_does_nothing(name):
     constants = {"w": some(6, 6, 1, 1), "c": some(6, 1, 1), **norm(6)}
     proto = model(SWITCHES[name], [info("x", [1, 6, 5, 5])], [info("y", None)], constants)
-    _, with_it = api.prepare(api.from_onnx(proto))
-    _, without = api.prepare(api.from_onnx(proto), skip=[name])
+    _, with_it = gp.prepare(gp.from_onnx(proto))
+    _, without = gp.prepare(gp.from_onnx(proto), skip=[name])
     assert with_it.changes[name] > 0
     assert name not in without.changes
     assert without.passed
@@ -227,7 +227,7 @@ def test_every_parameter_has_one_reader():
     nodes = [node("Add", "x c", "a"), node("Mul", "a c", "b"), node("Sub", "b c", "y")]
     result, _ = prepared(nodes, {"c": some(5)})
     assert [len(value.uses) for value in result.graph.constants] == [1, 1, 1]
-    kept, _ = api.prepare(result, skip=["split-parameters"])
+    kept, _ = gp.prepare(result, skip=["split-parameters"])
     assert len(kept.graph.constants) == 3
 
 

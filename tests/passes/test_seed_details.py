@@ -11,7 +11,6 @@ import pytest
 from onnx import numpy_helper
 
 import graphport as gp
-from graphport import api
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS
 from graphport.ir.search import paths
@@ -26,7 +25,7 @@ W = {"w": some(6, 6, 1, 1)}
 
 def prepared(nodes, constants=None, x=X, y=Y, **options):
     outputs = y if isinstance(y, list) else [y]
-    return api.prepare(api.from_onnx(model(nodes, [x], outputs, constants or {}, **options)))
+    return gp.prepare(gp.from_onnx(model(nodes, [x], outputs, constants or {}, **options)))
 
 
 def words(result) -> list[str]:
@@ -85,7 +84,7 @@ def test_the_opset_of_the_default_domain_counts_wherever_it_stands(tmp_path, ops
 
 def test_an_initializer_that_several_read_is_one_constant():
     proto = model([node("Add", "x c", "h"), node("Mul", "h c", "y")], [X], [Y], {"c": some(5)})
-    (c,) = api.from_onnx(proto).graph.constants
+    (c,) = gp.from_onnx(proto).graph.constants
     assert len(c.uses) == 2
 
 
@@ -102,7 +101,7 @@ def test_a_top_that_is_its_bottom_is_a_new_value(tmp_path):
 
 @pytest.fixture
 def archive(tmp_path):
-    gp.save(api.from_onnx(perceptron()), tmp_path / "net.graphport")
+    gp.save(gp.from_onnx(perceptron()), tmp_path / "net.graphport")
     return tmp_path / "net.graphport"
 
 
@@ -182,7 +181,7 @@ def test_a_constant_of_a_constant_is_a_parameter_of_every_reader():
 
 def test_a_path_of_weights_and_a_normalization_is_found():
     nodes = [node("Conv", "x w", "h"), bn("h", "k"), node("Relu", "k", "m"), bn("m", "y", "z")]
-    graph = api.from_onnx(model(nodes, [X], [Y], {**W, **norm(6), **norm(6, "z")})).graph
+    graph = gp.from_onnx(model(nodes, [X], [Y], {**W, **norm(6), **norm(6, "z")})).graph
     found = paths(graph, {"Conv", "Gemm", "ConvTranspose"}, {"BatchNormalization"})
     assert [[each.op for each in path] for path in found] == [["Conv", "BatchNormalization"]]
 
@@ -191,7 +190,7 @@ def test_with_two_readers_both_stay_right_and_the_reason_is_told():
     nodes = [node("Conv", "x w", "h"), bn("h", "k"), node("Relu", "h", "r"), node("Add", "k r", "y")]
     result, report = prepared(nodes, {**W, **norm(6)})
     assert words(result) == ["Conv", "Conv", "Relu", "Add"]
-    _, alone = api.prepare(api.from_onnx(model(nodes, [X], [Y], {**W, **norm(6)})), only=["fuse-batchnorm"])
+    _, alone = gp.prepare(gp.from_onnx(model(nodes, [X], [Y], {**W, **norm(6)})), only=["fuse-batchnorm"])
     assert left(alone, "fuse-batchnorm")[0].startswith("BatchNormalization k: h is read elsewhere, too")
     assert report.passed
 
@@ -199,7 +198,7 @@ def test_with_two_readers_both_stay_right_and_the_reason_is_told():
 def test_parameters_that_are_computed_are_told():
     given = {name: array for name, array in norm(6).items() if name != "mean"}
     proto = model([node("Conv", "x w", "h"), bn("h", "y")], [X, info("mean", [6])], [Y], {**W, **given})
-    result, report = api.prepare(api.from_onnx(proto))
+    result, report = gp.prepare(gp.from_onnx(proto))
     assert "BatchNormalization" in words(result)
     assert "input_mean are no floating constants" in left(report, "fuse-batchnorm")[0]
 
@@ -304,5 +303,5 @@ def test_a_reader_that_reads_twice_has_two_parameters():
 
 def test_inputs_that_nobody_reads_stay():
     proto = model([node("Relu", "x", "y"), node("Neg", "z", "d")], [X, info("z", [2])], [Y])
-    result, _ = api.prepare(api.from_onnx(proto))
+    result, _ = gp.prepare(gp.from_onnx(proto))
     assert (list(result.inputs), words(result)) == (["x", "z"], ["Relu"])

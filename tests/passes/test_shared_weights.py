@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphport import api
+import graphport as gp
 from tests.passes.cases import bn, info, model, node, norm, some
 
 LARGE = some(64, 32, 3, 3)
@@ -18,9 +18,9 @@ TWO = [node("Conv", "x w c", "h"), node("Neg", "x", "n"), node("Conv", "n w c", 
 
 def made(verb, nodes, outputs, options=None, **constants):
     proto = model(nodes, [X], [info(name, None) for name in outputs], constants)
-    result, report = getattr(api, verb)(api.from_onnx(proto), **(options or {}))
+    result, report = getattr(gp, verb)(gp.from_onnx(proto), **(options or {}))
     assert report.passed
-    sizes = [sum(v.storage.nbytes for v in each.graph.constants) for each in (api.from_onnx(proto), result)]
+    sizes = [sum(v.storage.nbytes for v in each.graph.constants) for each in (gp.from_onnx(proto), result)]
     return result, report, sizes[1] / sizes[0]
 
 
@@ -119,9 +119,9 @@ def test_large_constants_stay_shared_where_copies_of_all_would_take_too_much(mon
     assert len(left(report)) == (0 if is_enough else 2)
     if not is_enough:
         assert f"copies would take {2 * LARGE.nbytes} bytes in all, more than {most}" in left(report)[0]
-    again, _ = api.prepare(result)
+    again, _ = gp.prepare(result)
     assert str(again.graph) == str(result.graph)
-    whole, _ = api.prepare(result, shared="split")
+    whole, _ = gp.prepare(result, shared="split")
     assert readers(whole, 1) == 4
 
 

@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from graphport import api
+import graphport as gp
+from graphport.api.rewrite import rewrite_file
 from graphport.passes.driver import PassList, run
 from graphport.passes.simplify import SIMPLIFY
 from tests.passes import facts
@@ -23,7 +24,7 @@ CASES = cases()
 def test_a_simplified_model_computes_the_same_and_is_not_larger(case: Case, tmp_path):
     source, result = tmp_path / "source.onnx", tmp_path / "result.onnx"
     onnx.save(case.model, source)
-    report = api.rewrite_file(source, result, SIMPLIFY, verify=False)
+    report = rewrite_file(source, result, SIMPLIFY, verify=False)
     facts.assert_equal(source, result, case.feeds or facts.feeds_of(case.model), case.tolerance)
     facts.assert_same_interface(case.model, onnx.load(result))
     facts.assert_loads(source, result)
@@ -32,20 +33,20 @@ def test_a_simplified_model_computes_the_same_and_is_not_larger(case: Case, tmp_
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_simplifying_again_changes_nothing(case: Case):
-    once, _ = api.simplify(api.from_onnx(case.model), verify=False)
-    _, report = api.simplify(once, verify=False)
+    once, _ = gp.simplify(gp.from_onnx(case.model), verify=False)
+    _, report = gp.simplify(once, verify=False)
     assert {name: count for name, count in report.changes.items() if count} == {}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_no_order_of_passes_changes_what_is_computed(case: Case, tmp_path):
-    result, _ = api.simplify(api.from_onnx(case.model), only=["remove-dead"], verify=False)
+    result, _ = gp.simplify(gp.from_onnx(case.model), only=["remove-dead"], verify=False)
     shuffled = list(SIMPLIFY)
     random.Random(case.name).shuffle(shuffled)
     run(result.graph, PassList(tuple(shuffled)))
     source, target = tmp_path / "source.onnx", tmp_path / "result.onnx"
     onnx.save(case.model, source)
-    api.save(result, target)
+    gp.save(result, target)
     facts.assert_equal(source, target, case.feeds or facts.feeds_of(case.model), case.tolerance)
     facts.assert_loads(source, target)
 
@@ -55,7 +56,7 @@ def test_no_order_of_passes_changes_what_is_computed(case: Case, tmp_path):
 
 def simplified(nodes, inputs, outputs, constants=None, **options):
     proto = model(nodes, inputs, outputs, constants or {}, **options)
-    result, report = api.simplify(api.from_onnx(proto))
+    result, report = gp.simplify(gp.from_onnx(proto))
     assert report.passed
     return result, report
 
@@ -215,7 +216,7 @@ def test_a_branch_that_no_reader_can_take_is_not_taken():
     constants = {"w": some(1, 5, 4), "r": some(1, 5, 5), "axis": np.array([0])}
     proto = model(nodes, [info("x", [3, 2, 4]), info("s", [2, 5])], [Y], constants)
     zeros = {"x": some(3, 2, 4), "s": np.zeros((2, 5), np.float32)}
-    result, report = api.simplify(api.from_onnx(proto), inputs=zeros)
+    result, report = gp.simplify(gp.from_onnx(proto), inputs=zeros)
     assert report.passed
     assert words(result) == ["Unsqueeze", "RNN"]
 
@@ -243,7 +244,7 @@ def test_a_file_does_not_grow_by_what_is_computed(tmp_path):
     ]
     proto = model(nodes, [info("x", [2, 300])], [info("y", [2, 300])], {"s": np.array([300, 300])})
     onnx.save(proto, tmp_path / "source.onnx")
-    report = api.rewrite_file(tmp_path / "source.onnx", tmp_path / "result.onnx", SIMPLIFY)
+    report = rewrite_file(tmp_path / "source.onnx", tmp_path / "result.onnx", SIMPLIFY)
     assert report.passed
     assert (tmp_path / "result.onnx").stat().st_size <= 1.2 * (tmp_path / "source.onnx").stat().st_size
 
@@ -280,6 +281,13 @@ def test_short_loops_are_unrolled_with_what_they_stack():
     assert "Loop" not in words(result)
     assert words(result).count("Mul") == 3
     assert list(result.outputs) == ["y", "z"]
+
+
+def test_turns_that_are_unrolled_have_nodes_of_different_names():
+    inside = [node("Mul", "s k", "t", name="scale"), node("Add", "t t", "o", name="twice")]
+    names = [each.name for each in loop(inside).graph if each.name]
+    assert {"scale", "scale.1", "scale.2"} <= set(names)
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import numpy_helper
 
-from graphport import api
+import graphport as gp
 from graphport.cli.main import cli
 from graphport.passes.prepare import PREPARE
 from tests.passes.cases import bn, graph, info, model, node, norm, some
@@ -92,8 +92,8 @@ def test_every_pass_has_a_snippet():
 
 @pytest.mark.parametrize("name", SNIPPETS)
 def test_a_pass_alone_does_its_work_and_no_other(name):
-    source = api.from_onnx(proto(name))
-    _, report = api.prepare(source, only=[name])
+    source = gp.from_onnx(proto(name))
+    _, report = gp.prepare(source, only=[name])
     assert {each: count > 0 for each, count in report.changes.items()} == {"upgrade": False, name: True}
     assert report.passed
     assert report.verification is not None
@@ -101,7 +101,7 @@ def test_a_pass_alone_does_its_work_and_no_other(name):
 
 @pytest.mark.parametrize("name", SNIPPETS)
 def test_a_pass_that_is_left_out_does_nothing(name):
-    _, report = api.prepare(api.from_onnx(proto(name)), skip=[name])
+    _, report = gp.prepare(gp.from_onnx(proto(name)), skip=[name])
     assert name not in report.changes
     assert len(report.changes) == len(PREPARE)
     assert report.passed

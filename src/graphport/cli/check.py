@@ -41,10 +41,11 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
       graphport check model/graph.nnef --edition provisional
       graphport check net.onnx --input x=1x3x224x224 --json
     """
-    from graphport import api, formats
+    import graphport
+    from graphport import formats
 
     kind = formats.recognize(model)
-    findings = api.check(model, edition=edition, shapes=bound(shapes))
+    findings = graphport.check(model, edition=edition, shapes=bound(shapes))
     valid = not any(finding.is_error for finding in findings)
     if as_json_:
         print_json({"valid": valid, "format": kind.name, "diagnostics": [as_json(finding) for finding in findings]})

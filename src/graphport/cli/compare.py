@@ -59,14 +59,14 @@ def verb(
       graphport compare net.onnx small.onnx --inputs in.npz --all
     """
     del color
-    from graphport import api
+    import graphport
     from graphport.cli import arrays
     from graphport.cli.table import print_table
 
-    first = api.load(a, edition=edition, shapes=bound(shapes))
-    second = api.load(b, shapes=bound(shapes))
+    first = graphport.load(a, edition=edition, shapes=bound(shapes))
+    second = graphport.load(b, shapes=bound(shapes))
     given = None if inputs is None else arrays.inputs_of(first, inputs)
-    result = api.compare(first, second, given, backend=backend, every_value=every_value)
+    result = graphport.compare(first, second, given, backend=backend, every_value=every_value)
     if as_json_:
         print_json(
             {

@@ -24,7 +24,7 @@ from graphport.cli.render import as_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from graphport.api import ConversionReport
+    from graphport.api.convert import ConversionReport
 
 
 @click.command(name="convert")
@@ -74,9 +74,9 @@ def verb(
       graphport convert net.onnx copy.onnx --no-verify
       graphport convert net.onnx old.onnx --opset 11
     """
-    from graphport import api
+    import graphport
 
-    report = api.convert(
+    report = graphport.convert(
         src,
         dst,
         format=format,

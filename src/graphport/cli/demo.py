@@ -12,7 +12,8 @@ import click
 from graphport.cli.options import color_option, findings_end, json_option, print_findings, print_json
 
 if TYPE_CHECKING:
-    from graphport.api import ConversionReport, Model, QuantizedModel
+    from graphport.api.convert import ConversionReport
+    from graphport.api.model import Model, QuantizedModel
 
 CALIBRATION = 64
 """So many of the test images are for calibration; the quantized model is judged by the others."""
@@ -116,14 +117,14 @@ class _Tour:
         }
 
     def check(self) -> list[Any]:
-        from graphport import api
+        import graphport
 
-        return api.check(self.folder)
+        return graphport.check(self.folder)
 
     def load(self) -> Model:
-        from graphport import api
+        import graphport
 
-        return api.load(self.folder)
+        return graphport.load(self.folder)
 
     def images(self) -> dict[str, Any]:
         from graphport.cli import arrays
@@ -134,7 +135,7 @@ class _Tour:
         """How many of how many test images get their digit, from number `first` on."""
         import numpy as np
 
-        from graphport.api import session
+        from graphport.api.run import session
 
         test = self.images()
         running = session(model)
@@ -144,20 +145,20 @@ class _Tour:
 
     def prepare(self, model: Model) -> tuple[dict[str, int], bool]:
         """What each pass of the preparation changed, and whether the outputs are the same."""
-        from graphport import api
+        import graphport
 
-        report = api.prepare(model)[1]
+        report = graphport.prepare(model)[1]
         return report.changes, report.passed
 
     def quantize(self, model: Model) -> QuantizedModel:
-        from graphport import api
+        import graphport
 
-        return api.quantize(model, {"image": self.images()["image"][:CALIBRATION]}, target="onnxruntime")
+        return graphport.quantize(model, {"image": self.images()["image"][:CALIBRATION]}, target="onnxruntime")
 
     def convert(self, name: str) -> ConversionReport:
-        from graphport import api
+        import graphport
 
-        return api.convert(self.folder, self.place / name)
+        return graphport.convert(self.folder, self.place / name)
 
 
 def _is_verified(report: ConversionReport) -> bool:

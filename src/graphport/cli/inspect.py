@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from graphport.api import Model
+    from graphport.api.model import Model
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
 
@@ -48,10 +48,10 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
       graphport inspect net.onnx --input x=1x3x224x224
       graphport inspect model.nnef.tgz --json
     """
-    from graphport import api
+    import graphport
 
-    loaded = api.load(model, edition=edition, shapes=bound(shapes))
-    found = api.inspect(loaded)
+    loaded = graphport.load(model, edition=edition, shapes=bound(shapes))
+    found = graphport.inspect(loaded)
     if as_json_:
         print_json(_document(loaded, found))
         return

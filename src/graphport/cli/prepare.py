@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from graphport.api import RewriteReport
+    from graphport.api.rewrite import RewriteReport
     from graphport.passes.driver import Outcome, PassList
     from graphport.passes.journal import Note
 
@@ -101,10 +101,10 @@ def verb(
       graphport prepare net.onnx ready.onnx --skip split-parameters -v
       graphport prepare net.onnx ready.onnx --only fuse-batchnorm --no-verify
     """
-    from graphport import api
+    from graphport.api.rewrite import rewrite_file
     from graphport.passes.prepare import preparing
 
-    report = api.rewrite_file(
+    report = rewrite_file(
         src,
         dst,
         selected(preparing(shared), only, skip),

@@ -56,15 +56,15 @@ def verb(
       graphport run net.onnx --inputs in.npz --outputs out.npz
       graphport run model.nnef.tgz --inputs in.npz --outputs out.npz --backend reference
     """
-    from graphport import api
+    import graphport
     from graphport.backends.inputs import made_up
     from graphport.cli import arrays
 
-    loaded = api.load(model, edition=edition, shapes=bound(shapes))
+    loaded = graphport.load(model, edition=edition, shapes=bound(shapes))
     if not as_json_:
         print_findings(loaded.findings, color)
     given = made_up(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)
-    found = api.run(loaded, given, backend=backend, threads=threads)
+    found = graphport.run(loaded, given, backend=backend, threads=threads)
     if outputs is not None:
         arrays.write(outputs, found)
     _tell(found, outputs, as_json_=as_json_)

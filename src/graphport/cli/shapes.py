@@ -42,10 +42,10 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
       graphport shapes net.onnx --input x=8x3x224x224
       graphport shapes model.nnef --json
     """
-    from graphport import api
+    import graphport
     from graphport.cli.table import print_table
 
-    loaded = api.load(model, edition=edition, shapes=bound(shapes))
+    loaded = graphport.load(model, edition=edition, shapes=bound(shapes))
     facts = loaded.shapes()
     if as_json_:
         print_json({"values": {name: fact_as_json(fact) for name, fact in facts.items()}, **_bounds(facts.values())})
@@ -53,6 +53,8 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
     print_findings(loaded.findings, color)
     rows = [(value.name, _kind(value), _dtype(value.fact), _shape(value.fact)) for value in loaded.graph.values()]
     print_table(("value", "of", "type", "shape"), rows)
+    for name, (low, high) in _bounds(facts.values()).get("bounds", {}).items():
+        click.echo(f"{name}: {low} or more" if high is None else f"{name}: {low or 0} to {high}")
 
 
 def fact_as_json(fact: Fact) -> dict[str, Any]:

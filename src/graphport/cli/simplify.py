@@ -44,10 +44,10 @@ def verb(
       graphport simplify net.onnx small.onnx --input x=1x3x224x224
       graphport simplify net.onnx small.onnx --skip merge-duplicates -v
     """
-    from graphport import api
+    from graphport.api.rewrite import rewrite_file
     from graphport.passes.simplify import SIMPLIFY
 
-    report = api.rewrite_file(
+    report = rewrite_file(
         src,
         dst,
         selected(SIMPLIFY, only, skip),

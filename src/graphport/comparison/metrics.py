@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -180,9 +181,8 @@ def _numbers(name: str, other: str, a: Any, b: Any) -> Difference:
     largest = float(np.max(np.abs(x), where=finite, initial=0.0))
     bound = 0.0 if is_exact else RELATIVE * largest + ABSOLUTE
     wrong = unlike | (a != b if is_exact else gap > bound)
-    signal, noise = float(np.sum(np.abs(np.where(finite, x, 0)) ** 2)), float(np.sum(gap**2))
-    norms = float(np.sqrt(signal * np.sum(np.abs(np.where(finite, y, 0)) ** 2)))
-    dot = float(np.abs(np.vdot(np.where(finite, x, 0), np.where(finite, y, 0)))) if norms else 1.0
+    scale = _scale(max(largest, float(gap.max(initial=0.0))))
+    signal, noise = (float(np.sum((np.abs(each) * scale) ** 2)) for each in (np.where(finite, x, 0), gap))
     reason = "NaN or infinity in different places" if unlike.any() else None
     if is_exact and wrong.any():
         reason = "integers differ"
@@ -194,9 +194,26 @@ def _numbers(name: str, other: str, a: Any, b: Any) -> Difference:
         max_abs=float(gap.max(initial=0.0)),
         mean_abs=float(gap.mean()) if gap.size else 0.0,
         snr_db=float(np.inf) if noise == 0 else float(10 * np.log10(signal / noise)) if signal else float(-np.inf),
-        cosine=min(dot / norms, 1.0) if norms else 1.0,
+        cosine=_cosine(np.where(finite, x, 0), np.where(finite, y, 0)),
         first=_first(wrong) if wrong.any() else None,
     )
+
+
+def _cosine(x: Any, y: Any) -> float:
+    """How much two arrays of one shape point the same way; 1 where one of them is all zeros."""
+    near_x, near_y = _near_one(x), _near_one(y)
+    norms = math.sqrt(float(np.sum(np.abs(near_x) ** 2)) * float(np.sum(np.abs(near_y) ** 2)))
+    return min(float(abs((near_x.conj() * near_y).sum())) / norms, 1.0) if norms else 1.0
+
+
+def _near_one(x: Any) -> Any:
+    return x * _scale(float(np.max(np.abs(x), initial=0.0)))
+
+
+def _scale(largest: float) -> float:
+    """The power of two that brings a largest entry near 1, so that squares neither vanish nor overflow."""
+    _, exponent = math.frexp(largest)
+    return 2.0 ** -max(exponent, -1000)
 
 
 def _first(wrong: Any) -> tuple[int, ...]:

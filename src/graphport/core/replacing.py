@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
@@ -33,6 +33,15 @@ def replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
+
+
+def obstacle(folder: Path) -> str:
+    """Why no file can be made in `folder`, in the words of the system; empty where one can be."""
+    try:
+        with TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _mask() -> int:

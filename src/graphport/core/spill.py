@@ -10,6 +10,7 @@ import tempfile
 import weakref
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from graphport.core.storage import CHUNK, ArrayStorage, Bytes, FileStorage, Pages, Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from graphport.core.dtypes import DType
 
@@ -105,16 +106,33 @@ def rounded_to(array: np.ndarray[Any, Any], dtype: DType) -> Storage:
 
     Where the file cannot be written they stay in memory.
     """
-    file = _FILE.get()
-    if file is not None and dtype.bits >= 8 and dtype.size(array.size) >= LEAST:
-        with suppress(OSError):
-            start = file.add(_pieces(array.reshape(-1), dtype))
-            return FileStorage(file, start, dtype, array.shape)
-    return ArrayStorage(array.astype(dtype.numpy, copy=False), dtype)
-
-
-def _pieces(flat: np.ndarray[Any, Any], dtype: DType) -> Iterator[memoryview]:
+    flat = array.reshape(-1)
     step = max(CHUNK // dtype.numpy.itemsize, 1)
-    for at in range(0, flat.size, step):
-        piece = flat[at : at + step].astype(dtype.numpy.newbyteorder("<"), copy=False)
-        yield np.ascontiguousarray(piece).view(np.uint8).data
+    written = _written((flat[at : at + step] for at in range(0, flat.size, step)), array.shape, dtype)
+    return ArrayStorage(array.astype(dtype.numpy, copy=False), dtype) if written is None else written
+
+
+def rounded_pieces(
+    pieces: Callable[[], Iterable[np.ndarray[Any, Any]]], shape: tuple[int, ...], dtype: DType
+) -> Storage:
+    """`rounded_to` of an array that is never there as a whole: `pieces` gives it, flat and in order, each time anew."""
+    written = _written(pieces(), shape, dtype)
+    if written is not None:
+        return written
+    array, at = np.empty(prod(shape), dtype.numpy), 0
+    for piece in pieces():
+        array[at : at + piece.size] = piece
+        at += piece.size
+    return ArrayStorage(array.reshape(shape), dtype)
+
+
+def _written(pieces: Iterable[np.ndarray[Any, Any]], shape: tuple[int, ...], dtype: DType) -> Storage | None:
+    """Flat pieces as numbers of `dtype` in the file; `None` where there is none, or not for so few bytes."""
+    file = _FILE.get()
+    if file is None or dtype.bits < 8 or dtype.size(prod(shape)) < LEAST:
+        return None
+    little = dtype.numpy.newbyteorder("<")
+    with suppress(OSError):
+        rounded = (np.ascontiguousarray(piece.astype(little, copy=False)) for piece in pieces)
+        return FileStorage(file, file.add(piece.view(np.uint8).data for piece in rounded), dtype, shape)
+    return None

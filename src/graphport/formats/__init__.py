@@ -90,6 +90,11 @@ class Format(NamedTuple):
         least = getattr(self.module, "least_snr", None)
         return None if least is None else least(**options)
 
+    def can_stay(self, graph: Graph, **options: Any) -> bool:
+        """Whether its writer, told these faithful choices, takes a graph in its reader's own words as it is."""
+        can_stay = getattr(self.module, "can_stay", None)
+        return can_stay is None or bool(can_stay(graph, **options))
+
     def versions(self, graph: Graph) -> dict[str, str]:
         """What a raw graph says of the file's version: of its edition, or of its operator sets by name."""
         return self.module.versions(graph)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.passes.affine import Affine, of_batchnorm
 from graphport.passes.journal import Left
-from graphport.passes.substitution import reals, rounded, set_constant
+from graphport.passes.substitution import Scaled, is_real_constant, numbers, reals, rounded, set_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from graphport.core.dtypes import DType
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Node, Value
 
     Reals: TypeAlias = NDArray[np.float64]
+    Stored: TypeAlias = NDArray[Any]
 
 
 def absorb_after(node: Node, affine: Affine) -> None:
@@ -80,22 +82,33 @@ def _bias_of(node: Node) -> Reals | None:
     return found
 
 
-def _times(w: Reals, factor: Reals) -> Reals:
-    """`w * factor` in the place of `w`, which `reals` has made for the caller: weights may be as large as memory."""
-    return np.multiply(w, factor, out=w)
+def _stored(node: Node, index: int = 1) -> Stored:
+    """The numbers of a weight as they are stored, which reads nothing yet.
+
+    Raises:
+        Left: it is no floating constant.
+    """
+    value = node.operand(index)
+    found = numbers(value) if is_real_constant(value) else None
+    if found is None:
+        raise Left(f"the weight {value.name if value else ''} of {node.op} is no floating constant")
+    return found
 
 
-def _replace(node: Node, new: dict[int, Reals | None]) -> None:
+def _replace(node: Node, new: dict[int, Reals | Scaled | None]) -> None:
     """Set operands all at once, or none of them."""
     dtype = _dtype(node)
-    storages = {index: None if array is None else rounded(array, dtype) for index, array in new.items()}
+    storages: dict[int, Storage] = {}
     for index, array in new.items():
-        if array is not None and storages[index] is None:
+        if array is None:
+            continue
+        storage = array.rounded(dtype) if isinstance(array, Scaled) else rounded(array, dtype)
+        if storage is None:
             raise Left(f"numbers of {node.op} would be too large for {dtype}")
+        storages[index] = storage
     stem = node.name or node.output.name
     for index, storage in storages.items():
-        if storage is not None:
-            set_constant(node, index, storage, f"{stem}.{'weight' if index < 2 else 'bias'}")
+        set_constant(node, index, storage, f"{stem}.{'weight' if index < 2 else 'bias'}")
 
 
 def _dtype(node: Node) -> DType:
@@ -115,7 +128,7 @@ def _mapped(bias: Reals | None, affine: Affine) -> Reals | None:
 
 
 def _after_conv(node: Node, affine: Affine) -> None:
-    _after_windowed(node, affine, _maps_of_conv, lambda w, k, _: _times(w, k.reshape(-1, *[1] * (w.ndim - 1))))
+    _after_windowed(node, affine, _maps_of_conv, lambda w, k, _: Scaled(w, k.reshape(-1, *[1] * (w.ndim - 1))))
 
 
 def _after_transposed(node: Node, affine: Affine) -> None:
@@ -126,24 +139,25 @@ def _after_windowed(
     node: Node,
     affine: Affine,
     count: Callable[[Node], int],
-    scaled: Callable[[Reals, Reals, int], Reals],
+    scaled: Callable[[Stored, Reals, int], Scaled],
 ) -> None:
     maps = count(node)
     _check_length(affine, maps)
-    new: dict[int, Reals | None] = {}
+    new: dict[int, Reals | Scaled | None] = {}
     if affine.factor is not None:
         factor = np.broadcast_to(affine.factor, (maps,))
-        new[1] = scaled(weight_of(node), factor, _group(node))
+        new[1] = scaled(_stored(node), factor, _group(node))
     bias = _mapped(_bias_of(node), affine)
     if bias is not None:
         new[2] = np.broadcast_to(bias, (maps,))
     _replace(node, new)
 
 
-def _scaled_transposed(w: Reals, factor: Reals, group: int) -> Reals:
+def _scaled_transposed(w: Stored, factor: Reals, group: int) -> Scaled:
     # [C, M/g, *k]: the maps of a group stand beside each other for each of its channels.
-    split = w.reshape(group, -1, *w.shape[1:])
-    return _times(split, factor.reshape(group, 1, -1, *[1] * (w.ndim - 2))).reshape(w.shape)
+    along = factor.reshape(group, -1)
+    rows = along if group == 1 else np.repeat(along, w.shape[0] // group, axis=0)
+    return Scaled(w, rows.reshape(*rows.shape, *[1] * (w.ndim - 2)))
 
 
 def _group(node: Node) -> int:
@@ -168,7 +182,7 @@ def _maps_of_transposed(node: Node) -> int:
 
 
 def _after_gemm(node: Node, affine: Affine) -> None:
-    new: dict[int, Reals | None] = {}
+    new: dict[int, Reals | Scaled | None] = {}
     if affine.factor is not None:
         new[1] = _scaled_columns(node, affine.factor)
     summand = _mapped(_beta_times_c(node), affine)
@@ -185,10 +199,10 @@ def _check_length(affine: Affine, count: int) -> None:
             raise Left(f"{array.size} numbers are not one for each of {count} channels")
 
 
-def _scaled_columns(node: Node, factor: Reals) -> Reals:
-    w = weight_of(node)
+def _scaled_columns(node: Node, factor: Reals) -> Scaled:
+    w = _stored(node)
     _check_length(Affine(factor, None), w.shape[0 if node.attributes.get("transB") else 1])
-    return _times(w, factor.reshape((-1, 1) if node.attributes.get("transB") else (1, -1)))
+    return Scaled(w, factor.reshape((-1, 1) if node.attributes.get("transB") else (1, -1)))
 
 
 def _beta_times_c(node: Node) -> Reals | None:
@@ -212,7 +226,7 @@ def _after_batchnorm(node: Node, affine: Affine) -> None:
     of_batchnorm(node)
     scale, shift = weight_of(node, 1), weight_of(node, 2)
     _check_length(affine, scale.size)
-    new: dict[int, Reals | None] = {2: _mapped(shift, affine)}
+    new: dict[int, Reals | Scaled | None] = {2: _mapped(shift, affine)}
     if affine.factor is not None:
         new[1] = scale * affine.factor
     _replace(node, new)
@@ -224,12 +238,12 @@ def _after_matmul(node: Node, affine: Affine) -> None:
     if affine.factor is None:
         return
     for index in (1, 0):
-        w = reals(node.operand(index))
+        w = numbers(node.operand(index)) if is_real_constant(node.operand(index)) else None
         if w is None:
             continue
         shape = _factor_shape(node, w.shape, index, affine.factor.size)
         if shape is not None:
-            _replace(node, {index: _times(w, affine.factor.reshape(shape))})
+            _replace(node, {index: Scaled(w, affine.factor.reshape(shape))})
             return
     raise Left("no constant operand of the MatMul has the axis of the channels")
 
@@ -237,7 +251,7 @@ def _after_matmul(node: Node, affine: Affine) -> None:
 def _factor_shape(node: Node, shape: tuple[int, ...], index: int, count: int) -> tuple[int, ...] | None:
     """The shape in which `count` factors along axis 1 of the product multiply operand `index`; `None` if none does."""
     if count == 1:
-        return (1,)
+        return (1,) * len(shape)
     fact = node.output.fact
     if not isinstance(fact, TensorFact) or fact.shape is None or len(shape) < 2:
         return None
@@ -258,7 +272,7 @@ def _before_conv(node: Node, affine: Affine) -> None:
         raise Left("the convolution pads: there, zeros would have to become what the summand makes of them")
     split = w.reshape(group, -1, *w.shape[1:])
     along = (group, 1, w.shape[1], *[1] * (w.ndim - 2))
-    new: dict[int, Reals | None] = {}
+    new: dict[int, Reals | Scaled | None] = {}
     if summand is not None and summand.any():
         full = np.broadcast_to(summand, (channels,)).reshape(along)
         added = (split * full).reshape(w.shape[0], -1).sum(axis=1)
@@ -286,7 +300,7 @@ def _before_gemm(node: Node, affine: Affine) -> None:
     w = weight_of(node)
     rows = w.T if node.attributes.get("transB") else w
     _check_length(affine, rows.shape[0])
-    new: dict[int, Reals | None] = {}
+    new: dict[int, Reals | Scaled | None] = {}
     if affine.summand is not None:
         alpha = node.attributes.get("alpha", 1.0)
         added = np.broadcast_to(affine.summand, (rows.shape[0],)) @ rows

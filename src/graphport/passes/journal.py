@@ -64,8 +64,14 @@ class Journal:
 
 def label(node: Node) -> str:
     """What a node is called when it is talked about: its operator, and its name or that of its first result."""
-    results = node.results
-    return f"{node.op} {node.name or (results[0].name if results else '')}".rstrip()
+    return f"{node.op} {node.name or _result_name(node)}".rstrip()
+
+
+def _result_name(node: Node) -> str:
+    for value in node.outputs:
+        if value is not None:
+            return value.name
+    return ""
 
 
 def apply(
@@ -83,18 +89,20 @@ def apply(
         if inner.root is not graph:
             continue  # the node that held this body is gone
         for node in inner:
-            if words is not None and node.op not in words:
+            op = node.op if node.dialect else node.word
+            if words is not None and op not in words:
                 continue
-            name, origin = label(node), node.origin
+            # What it is called before the rule has it; few nodes are spoken of, so nothing is put together yet.
+            name = node.name or _result_name(node)
             try:
                 done = rule(node)
             except Left as reason:
-                journal.left.append(Note(name, str(reason), origin))
+                journal.left.append(Note(f"{op} {name}".rstrip(), str(reason), node.origin))
                 if isinstance(reason, NoRoom):
                     journal.wanted.append(reason.growth)
                 continue
             if done is not None:
-                journal.done.append(Note(name, done, origin))
+                journal.done.append(Note(f"{op} {name}".rstrip(), done, node.origin))
 
 
 def _note(node: Node | str, text: str, count: int = 1) -> Note:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.core.spill import kept, rounded_to
+from graphport.core.spill import kept, rounded_pieces, rounded_to
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from graphport.core.dtypes import DType
@@ -50,6 +54,41 @@ def graph_of(node: Node) -> Graph:
         message = f"{node!r} is in no graph"
         raise ValueError(message)
     return node.graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """`w * factor` in double precision, made in pieces: a weight may be as large as memory.
+
+    `factor` has the rank of `w`, and extents that broadcast to its.
+    """
+
+    w: Array
+    factor: NDArray[np.float64]
+
+    def rounded(self, dtype: DType) -> Storage | None:
+        """The products as numbers of `dtype`; `None` where one becomes infinite or NaN."""
+        with suppress(_TooLargeError):
+            return rounded_pieces(lambda: self._pieces(dtype), self.w.shape, dtype)
+        return None
+
+    def _pieces(self, dtype: DType) -> Iterator[Array]:
+        w, factor = self.w, self.factor
+        while w.ndim > 1 and len(w) == 1:
+            w, factor = w[0], factor[0]
+        step = max(_PIECE * len(w) // max(w.size, 1), 1)
+        for at in range(0, len(w), step):
+            along = factor if len(factor) == 1 else factor[at : at + step]
+            with np.errstate(all="ignore"):
+                piece = (w[at : at + step].astype(np.float64) * along).astype(dtype.numpy).reshape(-1)
+                is_finite = np.isfinite(piece.astype(np.float64)).all()
+            if not is_finite:
+                raise _TooLargeError
+            yield piece
+
+
+class _TooLargeError(Exception):
+    """A product is not finite."""
 
 
 def rounded(array: Array, dtype: DType) -> Storage | None:

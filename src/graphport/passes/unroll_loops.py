@@ -45,7 +45,8 @@ def _unroll(node: Node) -> str | None:
     true = add_constant(graph, np.ones((), np.bool_), f"{node.output.name}.true")
     for turn in range(count):
         number = add_constant(graph, np.array(turn, np.int64), f"{node.output.name}.turn")
-        moved = transplant(body, node, dict(zip(body.inputs, [number, true, *carried], strict=True)))
+        given = dict(zip(body.inputs, [number, true, *carried], strict=True))
+        moved = transplant(body, node, given, behind=f".{turn}" if turn else "")
         returned = [moved.get(value, value) for value in body.outputs[1:]]
         kept = len(carried)
         carried, rest = returned[:kept], returned[kept:]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport import api
+import graphport as gp
 from graphport.core.diagnostics import Source
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -27,11 +27,11 @@ def judge(
     """Validity, shapes, types, operations, attributes, quantization and, given `inputs`, values of a document."""
     if quantization is not None and Path(quantization) != Path(path).with_suffix(".quant"):
         raise ValueError("the quantization of a text lies beside it")
-    findings = api.check(path, edition=dialect)
+    findings = gp.check(path, edition=dialect)
     wrong = next((finding for finding in findings if finding.is_error), None)
     if wrong is not None:
         return {"valid": False, "error": str(wrong), "error_line": wrong.span.line if wrong.span else None}
-    model = api.load(path, edition=dialect)
+    model = gp.load(path, edition=dialect)
     facts = {name: fact for name, fact in model.shapes().items() if isinstance(fact, TensorFact)}
     answer: dict[str, Any] = {
         "valid": True,
@@ -40,12 +40,12 @@ def judge(
         **_operations(path, dialect),
     }
     if quantization is not None:
-        raw = api.load(path, raw=True, edition=dialect)
+        raw = gp.load(path, raw=True, edition=dialect)
         answer["quant"] = {name: dict(each.arguments) for name, each in quantizations(raw.graph).items()}
     if inputs is not None:
         dtypes = {name: facts[name].dtype or DType.FLOAT32 for name in inputs}
         given = {name: np.asarray(array, dtypes[name].numpy) for name, array in inputs.items()}
-        found = api.run(model, given, backend="reference", every_value=True)
+        found = gp.run(model, given, backend="reference", every_value=True)
         answer["values"] = {name: array.tolist() for name, array in found.items()}
     return answer
 

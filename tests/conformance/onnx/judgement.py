@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from graphport import api
+import graphport as gp
 from tests.conformance.onnx.nodes import (
     Unsupported,
     cases,
@@ -58,8 +58,8 @@ def judge_passes(name: str, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
             before = run(model, given)
         except Exception:  # noqa: BLE001, S112  it has no kernel, or its Python interface has no such type
             continue
-        rewritten_model, _ = getattr(api, verb)(api.from_onnx(model), verify=False)
-        after = _typed(run(api.to_onnx(rewritten_model), given), model)
+        rewritten_model, _ = getattr(gp, verb)(gp.from_onnx(model), verify=False)
+        after = _typed(run(gp.to_onnx(rewritten_model), given), model)
         found = differences(after, _typed(before, model))
         assert not found or not differences(after, expected), f"{form}: {found}"
 

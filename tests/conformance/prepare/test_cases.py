@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from graphport import api
+from graphport.api.rewrite import rewrite_file
 from graphport.passes.prepare import PREPARE
 from tests.passes import facts
 
@@ -46,7 +46,7 @@ def check(fact: str, row, result: Path) -> None:
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["file"])
 def test_every_fact_holds(row, tmp_path):
     result = tmp_path / "result.onnx"
-    report = api.rewrite_file(CASES / row["file"], result, PREPARE)
+    report = rewrite_file(CASES / row["file"], result, PREPARE)
     assert report.passed
     for fact in row["must_hold"]:
         check(fact, row, result)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphport as gp
-from graphport.api import Model
+from graphport import Model
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import graphport as gp
-from graphport.api import Model
+from graphport import Model
 from graphport.formats.archive import Documents, read
 from tests.formats.archive.test_archive import rebuilt, saved, small
 

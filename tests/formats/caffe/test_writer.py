@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphport as gp
-from graphport.api import Model
+from graphport import Model
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbol

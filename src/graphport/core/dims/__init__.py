@@ -17,6 +17,7 @@ from __future__ import annotations
 from graphport.core.dims.bindings import evaluate, substitute, symbols
 from graphport.core.dims.decisions import Undecided, decide_equal, decide_less
 from graphport.core.dims.elements import Element, dim_of, element
+from graphport.core.dims.example import example
 from graphport.core.dims.symbolic import (
     Dim,
     Symbol,
@@ -43,6 +44,7 @@ __all__ = [
     "dim_of",
     "element",
     "evaluate",
+    "example",
     "is_opaque",
     "maximum",
     "minimum",

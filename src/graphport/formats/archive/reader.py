@@ -11,8 +11,9 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, MappedFile, Storage
 from graphport.formats.archive import attributes, manifest, notes, texts
 from graphport.formats.archive.documents import NOTE, SECTIONS, VERSION_NOTE, Documents
-from graphport.formats.archive.layout import HEAD, MANIFEST, SIGNATURE, SIGNATURE_MEMBER
+from graphport.formats.archive.layout import MANIFEST
 from graphport.formats.archive.members import content, members, verify
+from graphport.formats.archive.recognition import is_foreign, is_signed
 from graphport.formats.archive.references import dangling
 from graphport.ir.graph import walk
 from graphport.ir.text import from_text
@@ -22,26 +23,6 @@ if TYPE_CHECKING:
     from graphport.formats.archive.manifest import Manifest, Weight
     from graphport.formats.archive.members import Member
     from graphport.ir.graph import Graph
-
-ENDING = ".graphport"
-
-_FOREIGN = b"PPQ GRAPH DEFINITION"
-"""What a file of PPQ says of itself, as the first of several pickled objects."""
-
-
-def recognizes(path: Path, head: bytes) -> bool:
-    """Whether `path`, a file that begins with `head`, is an archive, or a file of PPQ, which `read` explains."""
-    del path
-    return _is_signed(head) or _is_foreign(head)
-
-
-def _is_signed(head: bytes) -> bool:
-    name, rest = head[HEAD : HEAD + len(SIGNATURE_MEMBER)], head[HEAD + len(SIGNATURE_MEMBER) :]
-    return head[:4] == b"PK\3\4" and name == SIGNATURE_MEMBER.encode() and rest.startswith(SIGNATURE)
-
-
-def _is_foreign(head: bytes) -> bool:
-    return head[:1] in (b"\x80", b"V", b"S", b"U", b"X") and _FOREIGN in head[:256]
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -79,11 +60,11 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
 
 
 def _check_signature(head: bytes, source: Source) -> None:
-    if _is_foreign(head):
+    if is_foreign(head):
         message = "this is a graph that PPQ has saved, and to open it is to run whatever it says"
         remedy = "let PPQ export the graph as ONNX; what it is made of, 'pickle', can hold any program"
         raise DiagnosticError(Diagnostic("IO0213", message, Span(source), remedy))
-    if not _is_signed(head):
+    if not is_signed(head):
         message = "this is no graphport archive: its signature is another one"
         raise DiagnosticError(Diagnostic("IO0201", message, Span(source, place="byte 0"), "check the file"))
 

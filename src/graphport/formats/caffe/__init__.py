@@ -5,7 +5,22 @@ A raw graph speaks `caffe.Convolution`; what a file says besides is in notes.
 
 from __future__ import annotations
 
-from graphport.formats.caffe.reader import read, recognizes, versions
-from graphport.formats.caffe.writer import write
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
+from graphport.formats.caffe.recognition import recognizes
+
+if TYPE_CHECKING:
+    from graphport.formats.caffe.reader import read, versions
+    from graphport.formats.caffe.writer import write
 
 __all__ = ["read", "recognizes", "versions", "write"]
+
+__getattr__ = first_used(
+    __name__,
+    {
+        "read": "graphport.formats.caffe.reader",
+        "versions": "graphport.formats.caffe.reader",
+        "write": "graphport.formats.caffe.writer",
+    },
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from graphport.formats.caffe.build import Building, weights_of
 from graphport.formats.caffe.findings import Findings
 from graphport.formats.caffe.phases import included
 from graphport.formats.caffe.prototxt import parse
+from graphport.formats.caffe.recognition import WEIGHTS
 from graphport.formats.caffe.upgrade import upgraded
 from graphport.formats.caffe.wire import decode
 
@@ -22,37 +22,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 TEXT = ".prototxt"
-WEIGHTS = ".caffemodel"
 VERSION_NOTE = "version"
 """The note of a graph: the version of its file's layers."""
 
 MOST_TEXT = 1 << 26
 """Bytes of a text that is read."""
-
-_NETWORK = re.compile(rb"(?:^|[\s}])(?:layers?\s*:?\s*\{|input\s*:\s*[\"'])")
-
-
-def recognizes(path: Path, head: bytes) -> bool:
-    """Whether `path`, a file that begins with `head`, is a network or its weights."""
-    if path.is_dir():
-        return False
-    if b"\0" not in head and path.suffix != WEIGHTS:
-        return _NETWORK.search(head) is not None and _is_fitting(head)
-    return _begins_as_weights(head)
-
-
-def _is_fitting(head: bytes) -> bool:
-    """Whether a text has fields of layers: other messages have inputs, too."""
-    return b"bottom" in head or b"top" in head or b"input_dim" in head or b"input_shape" in head or b"type" in head
-
-
-def _begins_as_weights(head: bytes) -> bool:
-    """Whether the first field is a name in printable characters and the next one of a network."""
-    if len(head) < 4 or head[0] != 0x0A or head[1] >= 0x80:
-        return False
-    name, behind = head[2 : 2 + head[1]], head[2 + head[1] : 4 + head[1]]
-    known = (b"\xa2\x06", b"\x12", b"\x1a", b"\x22", b"\x20", b"\x28", b"\x32", b"\x42")
-    return all(byte >= 0x20 for byte in name) and behind.startswith(known)
 
 
 def versions(graph: Graph) -> dict[str, str]:

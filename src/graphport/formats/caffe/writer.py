@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.dims import Symbolic
+from graphport.core.dims import Symbolic, example
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
@@ -17,7 +17,8 @@ from graphport.formats.caffe.blobs import blob_of_storage
 from graphport.formats.caffe.build import BLOB_NOTE, LAYER_NOTE, PARAMETER, SOURCE_NOTE
 from graphport.formats.caffe.message import Message, Word
 from graphport.formats.caffe.printer import to_text
-from graphport.formats.caffe.reader import TEXT, WEIGHTS
+from graphport.formats.caffe.reader import TEXT
+from graphport.formats.caffe.recognition import WEIGHTS
 from graphport.formats.caffe.wire import encode, size
 from graphport.ops import registry
 from graphport.ops.layers import BOTTOMS, DIALECT, LAYERS
@@ -150,7 +151,9 @@ class _Writing:
         if fact.shape is not None:
             if any(isinstance(dim, Symbolic) for dim in fact.shape):
                 message = f"the input {value.name} has the shape {fact}, Caffe needs numbers"
-                self._find("CAFFE0402", message, value.origin, f"say the extents: --input {value.name}=1x3x224x224")
+                self._find(
+                    "CAFFE0402", message, value.origin, f"say the extents: --input {value.name}={example(fact.shape)}"
+                )
             parameters.add("shape", _shape([dim for dim in fact.shape if isinstance(dim, int)]))
         layer.add("input_param", parameters)
         return layer

@@ -5,8 +5,28 @@ numbers (`"0"`, `"11"`), its weights attributes `"@0"`, `"@1"`, … in the order
 `Input` are the inputs of the graph; blobs that nobody reads are its outputs.
 """
 
-from graphport.formats.ncnn.reader import read, recognizes, versions
-from graphport.formats.ncnn.table import Scales, read_table, write_table
-from graphport.formats.ncnn.writer import write
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
+from graphport.formats.ncnn.recognition import recognizes
+
+if TYPE_CHECKING:
+    from graphport.formats.ncnn.reader import read, versions
+    from graphport.formats.ncnn.table import Scales, read_table, write_table
+    from graphport.formats.ncnn.writer import write
 
 __all__ = ["Scales", "read", "read_table", "recognizes", "versions", "write", "write_table"]
+
+__getattr__ = first_used(
+    __name__,
+    {
+        "Scales": "graphport.formats.ncnn.table",
+        "read": "graphport.formats.ncnn.reader",
+        "read_table": "graphport.formats.ncnn.table",
+        "versions": "graphport.formats.ncnn.reader",
+        "write": "graphport.formats.ncnn.writer",
+        "write_table": "graphport.formats.ncnn.table",
+    },
+)

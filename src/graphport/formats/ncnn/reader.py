@@ -13,6 +13,7 @@ from graphport.core.sequences import is_sequence
 from graphport.core.storage import MappedFile
 from graphport.formats.ncnn import layers
 from graphport.formats.ncnn.param import MAGIC, Findings, Layer, parse_binary, parse_text
+from graphport.formats.ncnn.recognition import BINARY, TEXT
 from graphport.formats.ncnn.weights import WeightReader
 from graphport.ir.graph import Graph, Node, Value
 
@@ -22,19 +23,7 @@ if TYPE_CHECKING:
 DIALECT = "ncnn"
 LINE = "ncnn.line"
 """The note of a node or input: the `Layer` that it was read from."""
-_TEXT, _BINARY = ".param", ".param.bin"
 _HINTS = "30"
-
-
-def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is a list of layers of ncnn, as text or in binary; types of layers have no namespace."""
-    if head[:4] == MAGIC.to_bytes(4, "little"):
-        return path.name.lower().endswith(_BINARY)
-    words = head.decode("utf-8", "replace").split(maxsplit=4)
-    if not words or words[0] != str(MAGIC) or path.name.endswith(".pnnx.param"):
-        return False
-    first = words[3] if len(words) > 3 else ""
-    return not ({".", ":"} & set(first))
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -61,7 +50,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
     with paused_collection():
         found = parse_binary(content, findings) if text is None else parse_text(text, findings)
         findings.settle()
-        base = place.name.removesuffix(_BINARY if is_binary else _TEXT)
+        base = place.name.removesuffix(BINARY if is_binary else TEXT)
         name = base.removesuffix(".ncnn") or "main"
         graph = _Reader(name, findings, place.with_name(f"{base}.bin")).graph(found)
     return graph, findings.settle()

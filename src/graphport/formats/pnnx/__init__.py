@@ -5,7 +5,24 @@ same names, its weights attributes called `@weight`, and `$` is the tuple of the
 where there are several. Inputs and outputs have no node; `pnnx.Attribute` is a constant.
 """
 
-from graphport.formats.pnnx.reader import read, recognizes, versions
-from graphport.formats.pnnx.writer import write
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
+from graphport.formats.pnnx.recognition import recognizes
+
+if TYPE_CHECKING:
+    from graphport.formats.pnnx.reader import read, versions
+    from graphport.formats.pnnx.writer import write
 
 __all__ = ["read", "recognizes", "versions", "write"]
+
+__getattr__ = first_used(
+    __name__,
+    {
+        "read": "graphport.formats.pnnx.reader",
+        "versions": "graphport.formats.pnnx.reader",
+        "write": "graphport.formats.pnnx.writer",
+    },
+)

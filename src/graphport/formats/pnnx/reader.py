@@ -16,7 +16,7 @@ from graphport.expression.tokens import Text
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Archive, Layout, read_archive
 from graphport.formats.pnnx.lints import doubts_of_expression, doubts_of_operator
-from graphport.formats.pnnx.param import MAGIC, Findings, Line, Word, parse_lines
+from graphport.formats.pnnx.param import Findings, Line, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.ir.graph import Graph, Node, Value
 
@@ -32,15 +32,6 @@ _KEYS = "$"
 _PLAIN_KEYS = ("input", "self")
 """What the only operand is called where that says nothing."""
 _MOST_OPERANDS = 1 << 24
-
-
-def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is a `.param` text whose first operator is one of PNNX, whose types have a namespace."""
-    words = head.decode("utf-8", "replace").split(maxsplit=4)
-    if not words or words[0] != MAGIC or path.suffix.lower() == ".bin":
-        return False
-    first = words[3] if len(words) > 3 else ""
-    return "." in first or "::" in first or path.name.endswith(".pnnx.param")
 
 
 def versions(graph: Graph) -> dict[str, str]:

@@ -1,0 +1,23 @@
+"""What a model holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphport.api.save import resolved
+from graphport.conversion.coverage import coverage
+from graphport.conversion.inspection import Inspection
+from graphport.conversion.inspection import inspect as inspect_graph
+from graphport.conversion.legalize import legalize
+
+if TYPE_CHECKING:
+    from graphport.api.model import Model
+
+
+def inspect(model: Model) -> Inspection:
+    """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
+    graph, _ = legalize(model.graph)
+    found = inspect_graph(graph, model.format, model.versions)
+    # As `convert` does it: shape arithmetic whose results are known needs no words.
+    return replace(found, unsupported=coverage(resolved(graph))) if any(found.unsupported.values()) else found

@@ -1,0 +1,76 @@
+"""Reading models and checking them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport import formats
+from graphport.api.model import Model
+from graphport.conversion.legalize import legalize
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.ops.bind import bind_inputs
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from graphport.api.model import Shapes
+
+
+def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, edition: str | None = None) -> Model:
+    """Read a model.
+
+    Args:
+        path: a file or folder in any format; the format is recognized by content, then by name.
+        raw: the dialect's own graph, nothing legalized.
+        shapes: binds unspecified extents of inputs before anything is evaluated.
+        edition: of NNEF, `"provisional"` or `"final"`; by content if `None`.
+
+    Returns:
+        A model that nobody else holds, in canonical words where possible; what has no canonical form stays opaque.
+        What other tools are known to write against a format's rules is a warning here, and an error for `check`.
+
+    Raises:
+        DiagnosticError: all errors of the first stage that found any.
+    """
+    model, findings = _read(path, raw=raw, shapes=shapes, edition=edition, tolerant=True)
+    raise_errors(findings)
+    return model
+
+
+def check(path: str | Path, *, edition: str | None = None, shapes: Shapes | None = None) -> list[Diagnostic]:
+    """All findings on a model: grammar, names, types, shapes. Empty where there is nothing to say."""
+    try:
+        return _read(path, raw=False, shapes=shapes, edition=edition, tolerant=False)[1]
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+def _read(
+    path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | None, tolerant: bool
+) -> tuple[Model, list[Diagnostic]]:
+    kind = formats.recognize(path)
+    graph, findings = kind.read(path, edition=edition, shapes=shapes, tolerant=tolerant)
+    versions = kind.versions(graph)
+    if shapes:
+        bind_inputs(graph, shapes)
+    if raw:
+        inference = Inference()
+        with paused_collection():
+            inference.graph(graph, check_declared=True)
+        found = inference.findings
+    else:
+        graph, found = legalize(graph, in_place=True)
+    findings = list(dict.fromkeys([*findings, *found]))
+    return Model(graph, kind.name, Path(path), findings, versions), findings
+
+
+def from_onnx(model: Any) -> Model:
+    """The model of an `onnx.ModelProto` or `onnx_ir.Model`."""
+    kind = formats.FORMATS["onnx"]
+    findings: list[Diagnostic] = []
+    make = kind.module.from_ir if type(model).__module__.startswith("onnx_ir") else kind.module.from_proto
+    raw = make(model, findings=findings)
+    graph, found = legalize(raw)
+    raise_errors(found)
+    return Model(graph, "onnx", None, [*findings, *found], kind.versions(raw))

@@ -1,0 +1,68 @@
+"""A model: a graph with where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from graphport.core.facts import Fact
+    from graphport.formats.ncnn import Scales
+    from graphport.ir.graph import Graph, Value
+    from graphport.quantization.report import QuantizationReport
+
+    Shapes = Mapping[str, Sequence[int | str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A graph with where it came from.
+
+    `findings` are the warnings that reading it gave; `versions` what the file says of its edition or operator sets.
+    """
+
+    graph: Graph
+    format: str = ""
+    path: Path | None = None
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def inputs(self) -> dict[str, Value]:
+        """Inputs by name, in order."""
+        return {value.name: value for value in self.graph.inputs}
+
+    @property
+    def outputs(self) -> dict[str, Value]:
+        """Outputs by name, in order."""
+        return {value.name: value for value in self.graph.outputs}
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether it is still in its format's own words: some node is, and none is canonical."""
+        dialects = {node.dialect for inner in walk(self.graph) for node in inner}
+        return bool(dialects) and "" not in dialects
+
+    def shapes(self) -> dict[str, Fact]:
+        """Element type and shape of every value by name."""
+        return {value.name: value.fact for value in self.graph.values()}
+
+    def __repr__(self) -> str:
+        return f"<Model {self.path or self.graph.name}: {len(self.graph)} nodes>"
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedModel(Model):
+    """A quantized model, and the report on how it became one.
+
+    `scales` are the lines of ncnn's calibration table, which is written beside a model for it.
+    """
+
+    report: QuantizationReport | None = None
+    scales: tuple[Scales, ...] | None = None

@@ -1,0 +1,78 @@
+"""Quantizing models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport.api.documents import origin
+from graphport.api.model import Model, QuantizedModel
+from graphport.api.rewrite import prepare
+from graphport.api.run import runnable
+from graphport.quantization.dispatch import Method, dispatch
+from graphport.quantization.record import note_documents, settled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.quantization.samples import Progress
+    from graphport.quantization.settings import Settings
+
+
+def quantize(
+    model: Model,
+    calibration: object,
+    target: str | None = None,
+    *,
+    settings: Settings | Mapping[str, Any] | str | None = None,
+    told: Progress | None = None,
+    statistics: str | Path | None = None,
+    distributed: str | None = None,
+    **changes: Any,
+) -> QuantizedModel:
+    """`model` on grids that its target computes with integers; `.report` says what was done and how good it is.
+
+    Args:
+        model: not changed; a raw one is legalized first.
+        calibration: samples stacked along axis 0 by input name (a mapping, a `.npz`, a folder of `.npy`), or an
+            iterable of such mappings, or a function that gives one; for a model of one input also an array, and arrays
+            in place of mappings. What comes one after another is read once, and kept in a temporary file if it is much.
+            Real numbers are converted to the type that the input takes.
+        target: `onnxruntime`, `openvino`, `tensorrt`, `ncnn` or `nnef`; that of `settings` if `None`.
+        settings: see `graphport.quantization.settings.Settings`; also as JSON.
+        told: hears a stage, how much of it is done, and how much there is.
+        statistics: a file where what was seen of the samples is kept, also if the work is interrupted, and read from
+            if it is there and is of the same model, samples and settings.
+        distributed: `ray` to observe samples on the machines of a Ray cluster, to the same last bit.
+        **changes: settings by name.
+
+    Raises:
+        DiagnosticError: QUANT0001 to QUANT0003 the samples are at fault, QUANT0004 and QUANT0005 the settings,
+            QUANT0006 the model is quantized already, QUANT0007 nothing of it can be quantized, QUANT0009 the statistics
+            are of another model, other samples or settings, QUANT0011 and QUANT0012 samples cannot be observed on other
+            machines, QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 there is no place for statistics.
+    """
+    from graphport.quantization.quantize import quantize as quantize_graph
+    from graphport.quantization.settings import Settings
+
+    chosen = settings if isinstance(settings, Settings) else Settings.from_json(_plain(settings))
+    chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
+    graph = prepare(model, verify=False)[0].graph if chosen.prepare else runnable(model)
+    found, report, scales = quantize_graph(
+        graph,
+        calibration,
+        chosen,
+        told=told,
+        statistics=None if statistics is None else Path(statistics),
+        distributed=distributed,
+    )
+    result = QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, scales)
+    method = chosen.dispatch or Method.CONSERVATIVE
+    candidates = dispatch(graph, method, floating=chosen.float_nodes, quantized=chosen.quantize_nodes)
+    decisions = settled(candidates, found, report)
+    note_documents(found, origin(model), decisions=decisions, report=report, made_by="quantize")
+    return result
+
+
+def _plain(settings: Mapping[str, Any] | str | None) -> str | dict[str, Any]:
+    return {} if settings is None else settings if isinstance(settings, str) else dict(settings)

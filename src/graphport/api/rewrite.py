@@ -1,0 +1,248 @@
+"""Preparing and simplifying models and files; verification by default happens here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport import formats
+from graphport.api.documents import origin, write_checks
+from graphport.api.model import Model
+from graphport.api.save import said_in
+from graphport.api.verify import VERIFY_LIMIT, reason_to_skip, verified_rewriting
+from graphport.conversion.idle import without_idle
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import Diagnostic, Source, raise_errors
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ir.graph import walk
+from graphport.ops.bind import bind_inputs
+from graphport.passes import driver
+from graphport.passes.upgrade import upgraded
+from graphport.quantization.dispatch import dispatch
+from graphport.quantization.record import note_checks, note_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from graphport.api.model import Shapes
+    from graphport.comparison import Comparison
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Node
+    from graphport.passes.driver import Outcome, PassList
+    from graphport.quantization.dispatch import Decision
+
+
+@dataclass(frozen=True)
+class RewriteReport:
+    """What `prepare` or `simplify` did: what each pass changed and what it left alone, and whether the outputs agree.
+
+    `verification` is `None` where it was skipped, and `skipped` says why.
+    """
+
+    passes: tuple[Outcome, ...]
+    nodes_before: int
+    nodes_after: int
+    graph: Graph = field(repr=False)
+    """The result."""
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    verification: Comparison | None = None
+    skipped: str | None = None
+
+    @cached_property
+    def decisions(self) -> dict[Node, Decision]:
+        """Where each node of the result would be computed, were it quantized now."""
+        return dispatch(self.graph)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no verification failed."""
+        return self.verification is None or self.verification.passed
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """How many places each pass changed, by its name."""
+        return {outcome.name: outcome.changes for outcome in self.passes}
+
+    def verified(self, verification: Comparison | None, skipped: str | None) -> RewriteReport:
+        """The same with what became of its verification."""
+        twin = replace(self, verification=verification, skipped=skipped)
+        if "decisions" in vars(self):
+            vars(twin)["decisions"] = self.decisions
+        return twin
+
+
+def prepare(
+    model: Model,
+    *,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    shared: str = "auto",
+    verify: bool | None = None,
+    verify_limit: int = VERIFY_LIMIT,
+    inputs: Mapping[str, Any] | None = None,
+) -> tuple[Model, RewriteReport]:
+    """`model` made ready for quantization, and what was done to it.
+
+    Args:
+        model: not changed; a raw one is legalized first.
+        only: names of the passes to run, all if empty; see `graphport.passes.prepare.PREPARE`.
+        skip: names of passes to leave out.
+        shared: whether parameters that several nodes read are copied for each: `split`, `keep`, or `auto`, which
+            copies them unless that takes more than 64 MiB; the report's `split-parameters` says which stay.
+        verify: run both and compare; `None` does so where a backend and all weights are there and these are under
+            `verify_limit` bytes.
+        verify_limit: see `verify`.
+        inputs: what to verify with; made up if `None`.
+
+    Raises:
+        DiagnosticError: `model` has errors, or verification was demanded and cannot be done.
+        ValueError: there is no such pass, or no such treatment of shared parameters.
+    """
+    from graphport.passes.prepare import preparing
+
+    passes = driver.select(preparing(shared), only, skip)
+    return _checked(model, passes, inputs, verify=verify, verify_limit=verify_limit)
+
+
+def simplify(
+    model: Model,
+    *,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    verify: bool | None = None,
+    verify_limit: int = VERIFY_LIMIT,
+    inputs: Mapping[str, Any] | None = None,
+) -> tuple[Model, RewriteReport]:
+    """A smaller model that computes the same, and what was done to it.
+
+    Arguments and errors are those of `prepare`, which has `shared` besides, the passes those of
+    `graphport.passes.simplify.SIMPLIFY`.
+    """
+    from graphport.passes.simplify import SIMPLIFY
+
+    passes = driver.select(SIMPLIFY, only, skip)
+    return _checked(model, passes, inputs, verify=verify, verify_limit=verify_limit)
+
+
+def rewrite_file(
+    source: str | Path,
+    target: str | Path,
+    passes: PassList,
+    *,
+    format: str | None = None,
+    verify: bool | None = None,
+    verify_limit: int = VERIFY_LIMIT,
+    shapes: Shapes | None = None,
+    edition: str | None = None,
+    **options: Any,
+) -> RewriteReport:
+    """Read `source`, run `passes` over it, write `target`, then run both and hold them against each other.
+
+    Passes are those of `graphport.passes.driver.select`; the other arguments, and the errors, those of `convert`.
+    """
+    kind = formats.by_name(target, format)
+    kind.check_choices(options)
+    origin = formats.recognize(source)
+    raw, findings = origin.read(source, edition=edition, shapes=shapes, tolerant=True)
+    versions = origin.versions(raw)
+    if shapes:
+        bind_inputs(raw, shapes)
+    model, result, report = _rewritten(
+        Model(raw, origin.name, Path(source), findings, versions),
+        driver.sayable(passes, kind.dialect) if kind.dialect else passes,
+        is_bound=bool(shapes),
+        opset=options.get("opset"),
+    )
+    reason = reason_to_skip(model, verify_limit, verify=verify)
+    newest = options.get("ir_opset")
+    said = said_in(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
+    if kind.has_documents:
+        note_checks(said, None, reason)
+    kind.write(said, target, **options)
+    comparison = None
+    if reason is None:
+        comparison, reason = verified_rewriting(model, target, None, is_demanded=bool(verify))
+        write_checks(said, kind, target, comparison, reason, options)
+    return report.verified(comparison, reason)
+
+
+def _checked(
+    model: Model, passes: PassList, inputs: Mapping[str, Any] | None, *, verify: bool | None, verify_limit: int
+) -> tuple[Model, RewriteReport]:
+    source, result, report = _rewritten(model, passes)
+    reason, comparison = reason_to_skip(source, verify_limit, verify=verify), None
+    if reason is None:
+        comparison, reason = verified_rewriting(source, result, inputs, is_demanded=bool(verify))
+    note_checks(result.graph, comparison, reason)
+    return result, report.verified(comparison, reason)
+
+
+def _rewritten(
+    model: Model, passes: PassList, *, is_bound: bool = False, opset: int | None = None
+) -> tuple[Model, Model, RewriteReport]:
+    """`model` in canonical words, a rewritten copy, and what was done; the copy is going to be written at `opset`."""
+    before, upgrade = driver.count_nodes(model.graph), upgraded(model.graph)
+    legal, found = legalize(model.graph)
+    findings = list(dict.fromkeys([*model.findings, *found]))
+    raise_errors(findings)
+    foreign = _foreign(model.graph)
+    graph = legalize(model.graph, keep=foreign)[0] if foreign else legal
+    graph = rewrite.copy(graph) if graph in (legal, model.graph) else graph
+    if opset is not None:
+        _write_at(graph, opset)
+    outcomes = (upgrade, *driver.run(graph, passes))
+    if not is_bound:
+        _keep_symbols(model.graph, graph)
+    if not passes.keeps_old_forms:
+        _say_today(graph)
+    source = replace(model, graph=legal, findings=findings)
+    report = RewriteReport(outcomes, before, driver.count_nodes(graph), graph, findings)
+    decisions = None if passes.keeps_old_forms else report.decisions
+    note_documents(graph, origin(model), decisions=decisions, made_by=passes.name, passes=report.changes)
+    return source, replace(source, graph=graph), report
+
+
+def _foreign(graph: Graph) -> set[str]:
+    """Domains of ONNX besides the default one: who uses their operators knows why, so they stay as they are."""
+    kind = formats.FORMATS["onnx"]
+    spoken = {node.dialect for inner in walk(graph) for node in inner}
+    return {dialect for dialect in spoken if dialect not in ("", kind.spoken) and kind.keeps(dialect)}
+
+
+def _say_today(graph: Graph) -> None:
+    """Let ONNX be written at an opset that has all nodes of `graph` as they are, not in forms of its source."""
+    from graphport.formats.onnx import opsets
+    from graphport.formats.onnx.findings import Findings
+
+    _write_at(graph, opsets.choose(graph, opsets.words(walk(graph)), None, Findings(Source(graph.name))))
+
+
+def _write_at(graph: Graph, opset: int) -> None:
+    """Let `opset` be what ONNX is written at, and what passes take for granted."""
+    from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+
+    notes = noted(graph, ModelNotes, MODEL) or ModelNotes(ir_version=0)
+    graph.notes[MODEL] = replace(notes, opset=opset)
+
+
+def _keep_symbols(source: Graph, result: Graph) -> None:
+    """Let outputs have the free axes that the source declares, also where the numbers turn out to be known."""
+    # States of the source are outputs of the result behind all others.
+    for before, after in zip(source.outputs, result.outputs, strict=False):
+        old, new = before.fact, after.fact
+        if not isinstance(old, TensorFact) or not isinstance(new, TensorFact) or after.is_input or after.is_constant:
+            continue
+        if old.shape is None or new.shape is None or len(old.shape) != len(new.shape):
+            continue
+        after.fact = new.with_shape([_kept(a, b) for a, b in zip(old.shape, new.shape, strict=True)])
+
+
+def _kept(old: Dim, new: Dim) -> Dim:
+    """The free one of two extents; of two free ones the one that is said in fewer letters."""
+    if isinstance(old, Symbolic) and isinstance(new, Symbolic):
+        return min(new, old, key=lambda dim: len(str(dim)))
+    return old if isinstance(old, Symbolic) else new

@@ -1,0 +1,92 @@
+"""Running models."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from graphport.backends import prepare as prepare_session
+from graphport.backends.inputs import checked, made_up, made_up_otherwise
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import DiagnosticError, raise_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.api.model import Model
+    from graphport.ir.graph import Graph
+
+
+MOST_TRIED = 8
+"""How many sizes of inputs a model is run with until it runs, when inputs are made up."""
+
+
+def run(
+    model: Model,
+    inputs: Mapping[str, Any],
+    *,
+    backend: str = "auto",
+    every_value: bool = False,
+    threads: int = 0,
+) -> dict[str, Any]:
+    """One run: arrays by input name to arrays by output name.
+
+    Args:
+        model: raw ones are legalized first.
+        inputs: converted to the declared element types where that loses nothing.
+        backend: `auto` or one of `graphport.backends.BACKENDS`.
+        every_value: all values that are computed, not the outputs alone.
+        threads: to compute on, where the backend can be told; as many as it likes if 0.
+
+    Raises:
+        DiagnosticError: inputs do not fit, the backend is not there, or it cannot run the model.
+    """
+    return session(model, backend, threads=threads).run(inputs, every_value=every_value)
+
+
+class Runner:
+    """A model that is ready to be run many times."""
+
+    def __init__(self, graph: Graph, backend: str, threads: int = 0) -> None:
+        self._graph = graph
+        self._session = prepare_session(graph, backend, threads=threads)
+
+    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+        """One run, as `graphport.run` does it."""
+        return self._session.run(checked(self._graph, inputs), every_value=every_value)
+
+
+def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
+    """`model` loaded into a backend once, for many runs; see `run`."""
+    return Runner(runnable(model), backend, threads)
+
+
+def runnable(model: Model) -> Graph:
+    """The graph of `model` in canonical words, which backends run.
+
+    Raises:
+        DiagnosticError: what `legalize` finds wrong.
+    """
+    graph, findings = legalize(model.graph)
+    raise_errors(findings)
+    return graph
+
+
+def first_run(
+    model: Model, backend: str = "auto", *, every_value: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs that are made up and that a model runs with, and what it computes of them.
+
+    Raises:
+        DiagnosticError: no inputs can be made up, or it runs with none of those that were tried.
+    """
+    graph = runnable(model)
+    given, runner = made_up(graph), Runner(graph, backend)
+    try:
+        return given, runner.run(given, every_value=every_value)
+    except DiagnosticError as error:
+        for other in islice(made_up_otherwise(graph), MOST_TRIED):
+            with suppress(DiagnosticError):
+                return other, runner.run(other, every_value=every_value)
+        raise error from None

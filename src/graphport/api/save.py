@@ -1,0 +1,70 @@
+"""Writing models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport import formats
+from graphport.api.model import Model, QuantizedModel
+from graphport.conversion.idle import without_idle
+from graphport.conversion.legalize import legalize
+from graphport.conversion.lift import lift
+from graphport.core.diagnostics import raise_errors
+from graphport.ir import rewrite
+from graphport.passes import driver
+from graphport.passes.fuse_expressions import without_expressions
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+
+def save(model: Model, path: str | Path, *, format: str | None = None, **options: Any) -> None:
+    """Write a model; the format is `format`, else what the name says. A raw model is written in its own format.
+
+    Raises:
+        DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
+    """
+    kind = formats.by_name(path, format)
+    graph = model.graph
+    if model.is_raw and model.format == kind.name:
+        kind.write(graph, path, **options)
+        return
+    said = said_in(model, kind, is_whole=not options.get("allow_fragments"), newest=options.get("ir_opset"))
+    kind.write(said, path, **options)
+    if isinstance(model, QuantizedModel) and model.scales is not None and kind.name == "ncnn":
+        kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
+
+
+def to_onnx(model: Model) -> Any:
+    """`model` as an `onnx.ModelProto`.
+
+    Raises:
+        DiagnosticError: LEG0001 for nodes that have no canonical form and belong to no ONNX domain.
+    """
+    kind = formats.FORMATS["onnx"]
+    return kind.module.to_proto(said_in(model, kind))
+
+
+def said_in(model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None) -> Graph:
+    """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
+    graph, findings = legalize(model.graph)
+    raise_errors(findings)
+    graph = without_expressions(graph)
+    if kind.dialect:
+        said, findings = lift(graph, kind.dialect, newest=newest)
+        if findings:
+            said, findings = lift(resolved(graph), kind.dialect, newest=newest)
+        if is_whole:
+            raise_errors(findings)
+        graph = said
+    return without_idle(graph)
+
+
+def resolved(graph: Graph) -> Graph:
+    """A copy without the arithmetic on shapes whose results are known: few formats have words for it."""
+    from graphport.passes.simplify import RESOLVE
+
+    twin = rewrite.copy(graph)
+    driver.run(twin, RESOLVE)
+    return twin

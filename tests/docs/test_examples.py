@@ -1,0 +1,136 @@
+"""Every command and every program in the README and the manual does what it is shown to do, with the files it names."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+import graphport as gp
+from graphport.cli.main import cli
+from tests.models import model, node
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+TEXT = """version 1.0
+
+graph net( {name} ) -> ( y )
+{{
+    {name} = external(shape = [1, 3, 224, 224])
+    y = relu({name})
+}}
+"""
+DEPLOY = """name: "net"
+input: "data"
+input_shape { dim: 1 dim: 3 dim: 224 dim: 224 }
+layer { name: "pool" type: "Pooling" bottom: "data" top: "pool" pooling_param { pool: AVE kernel_size: 4 stride: 4 } }
+layer { name: "relu" type: "ReLU" bottom: "pool" top: "y" }
+"""
+
+NETS: dict[str, tuple[str, tuple[int | str, ...]]] = {
+    "ncnn.md": ("in0", (1, 3, 224, 224)),
+    "from-ppq.md": ("x", ("N", 6, 5, 5)),
+    "onnx.md": ("x", ("N", 3, "H", "W")),
+}
+"""What the input of `net.onnx` is called on a page, and its shape."""
+
+ELSEWHERE = re.compile(r"graphport (demo|VERB)|.* --preset best")
+"""What has tests of its own and takes long, or is no command."""
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    return [code for language, code in BLOCK.findall(page.read_text(encoding="utf-8")) if language in languages]
+
+
+def commands(code: str) -> list[str]:
+    lines = (line.partition("  #")[0].strip() for line in code.splitlines())
+    return [line for line in lines if line.startswith("graphport ") and not ELSEWHERE.match(line)]
+
+
+def listings(*languages: str) -> list[Any]:
+    """Every listing with the name of its page."""
+    return [
+        pytest.param(page.name, code, id=f"{page.stem}-{index}")
+        for page in PAGES
+        for index, code in enumerate(blocks(page, *languages))
+        if "python" in languages or commands(code)
+    ]
+
+
+def net(name: str, *extents: int | str) -> onnx.ModelProto:
+    random = np.random.default_rng(0)
+    shapes = {"w": (4, extents[1], 3, 3), "s": (4,), "z": (4,), "m": (4,), "v": (4,), "g": (4, 2), "c": (2,)}
+    nodes = [
+        node("Conv", [name, "w"], ["h"], name="conv1", pads=[1, 1, 1, 1]),
+        node("BatchNormalization", ["h", "s", "z", "m", "v"], ["n"], name="bn1"),
+        node("Relu", ["n"], ["r"], name="relu1"),
+        node("GlobalAveragePool", ["r"], ["p"], name="pool"),
+        node("Flatten", ["p"], ["f"], name="flat"),
+        node("Gemm", ["f", "g", "c"], ["y"], name="dense"),
+    ]
+    constants = {name: random.uniform(0.5, 1.0, shape).astype(np.float32) for name, shape in shapes.items()}
+    return model(nodes, [(name, extents)], [("y", (extents[0], 2))], constants)
+
+
+def given(extents: Sequence[int | str]) -> np.ndarray:
+    shape = [8 if isinstance(extent, str) else extent for extent in extents]
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Makes the files that a page names, all small, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(page: str, text_input: str) -> None:
+        name, extents = NETS.get(page, ("x", (1, 3, 8, 8)))
+        onnx.save(net(name, *extents), "net.onnx")
+        for file in ("model.onnx", "a.onnx", "b.onnx"):
+            onnx.save(net("x", "N", 3, "H", "W"), file)
+        Path("model.nnef").write_text(TEXT.format(name=text_input), encoding="utf-8")
+        Path("deploy.prototxt").write_text(DEPLOY, encoding="utf-8")
+        text = gp.load("model.nnef")
+        gp.save(text, "model")
+        gp.save(text, "model.nnef.tgz")
+        if page in ("openvino.md", "pnnx.md"):
+            gp.save(gp.load("net.onnx"), "net.xml" if page == "openvino.md" else "net.pnnx.param")
+        samples = np.concatenate([given((1, *extents[1:]))] * 4)
+        np.savez("samples.npz", x=samples)
+        Path("samples").mkdir()
+        np.save("samples/x.npy", samples)
+        np.savez("in.npz", **{name: given((1, *extents[1:]))})
+
+    return make
+
+
+@pytest.mark.parametrize(("page", "code"), listings("sh", "text"))
+def test_commands_work(page, code, files):
+    files(page, "x")
+    for line in commands(code):
+        if line.startswith("graphport compare model.nnef"):
+            gp.save(gp.load("model.nnef"), "model.onnx")
+        if " model.nnef.tgz --inputs" in line:
+            np.savez("in.npz", x=given((1, 3, 224, 224)))
+        if line.startswith("graphport expr"):
+            np.savez("in.npz", **{"@0": np.ones(3, np.float32)})
+        result = CliRunner().invoke(cli, shlex.split(line)[1:], prog_name="graphport")
+        assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+@pytest.mark.parametrize(("page", "code"), listings("python"))
+def test_programs_run(page, code, files, tmp_path):
+    files(page, "image")
+    numbers = np.arange(3, dtype=np.float32)
+    around = {"image": given((1, 3, 224, 224)), "inputs": [numbers] * 12, "result": np.empty(3, np.float32)}
+    (tmp_path / "program.py").write_text(code, encoding="utf-8")
+    runpy.run_path(str(tmp_path / "program.py"), init_globals={**around, "a": numbers, "b": numbers, "c": numbers})
