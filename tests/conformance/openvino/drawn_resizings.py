@@ -46,7 +46,6 @@ def by_scales_or_sizes(r: Draw, word: str) -> Case:
         scales = (sizes / np.array(spatial)).astype(np.float32)
     flags: dict[str, Any] = {"mode": mode, "shape_calculation_mode": "scales" if by_scales else "sizes"}
     transform = r.one("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
-    transform = "half_pixel" if mode == "cubic" and transform == "tf_half_pixel_for_nn" else transform
     flags["coordinate_transformation_mode"] = "half_pixel" if "pillow" in mode else transform
     flags["nearest_mode"] = r.one("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
     flags["antialias"] = mode in ("linear", "cubic") and r.chance(0.3)

@@ -21,9 +21,7 @@ def test_nearest(coordinates, nearest, wanted):
     check_word("opset11.Interpolate", operands, constants=(1, 2), shape_calculation_mode="sizes", **flags)
 
 
-# ONNX has no cubic interpolation at the places of tf_half_pixel_for_nn.
 BETWEEN = [(mode, coordinates) for mode in ("linear", "linear_onnx", "cubic") for coordinates in COORDINATES]
-BETWEEN.remove(("cubic", "tf_half_pixel_for_nn"))
 
 
 @pytest.mark.parametrize(("mode", "coordinates"), BETWEEN)

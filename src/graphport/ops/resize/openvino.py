@@ -25,7 +25,7 @@ from graphport.ops.operands import (
 )
 from graphport.ops.padding import Pad
 from graphport.ops.resize import AffineGrid, GridSample, Resize
-from graphport.ops.resize.sampling import Axis, cubic, nearest_entries, places, resampled
+from graphport.ops.resize.sampling import Axis, cubic, nearest_entries, places, resampled, taps
 from graphport.ops.shapes import axis_indices
 
 if TYPE_CHECKING:
@@ -163,9 +163,6 @@ def _resized(
         return _said_resize(
             b, x, axes, wanted, scales, coordinate_transformation_mode=coordinates, mode=mode, nearest_mode=nearest
         )
-    if coordinates == "tf_half_pixel_for_nn" and mode == "cubic":
-        message = "cubic interpolation at places of tf_half_pixel_for_nn"
-        raise UnsupportedError(message)
     if coordinates == "tf_half_pixel_for_nn" or antialiases:
         plans = _plans(b, x, axes, wanted, scales)
         if pillow:
@@ -276,6 +273,8 @@ def _mixed(
 
 def _shares(plan: Axis, at: np.ndarray[Any, Any], said: dict[str, Any], *, antialiases: bool) -> np.ndarray[Any, Any]:
     """How much of each entry is in each new one: [length, out]."""
+    if _MODES[said["mode"]] == "cubic" and not antialiases:
+        return _clipped_shares(plan, at, said["a"])
     scale = min(plan.ratio, 1.0) if antialiases else 1.0
     distance = np.abs(np.arange(plan.length)[:, None] - at.astype(np.float64)) * scale
     if _MODES[said["mode"]] == "linear":
@@ -283,6 +282,14 @@ def _shares(plan: Axis, at: np.ndarray[Any, Any], said: dict[str, Any], *, antia
     else:
         weights = cubic(distance, -0.5 if said["mode"] == "bicubic_pillow" else said["a"])
     return weights / weights.sum(axis=0)
+
+
+def _clipped_shares(plan: Axis, at: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
+    """Shares of cubic interpolation, whose four entries are the ones at the edge where they lie beyond it."""
+    indices, weights = taps(at.astype(np.float64), plan, "cubic", a, antialiases=False)
+    shares = np.zeros((plan.length, plan.out))
+    np.add.at(shares, (np.clip(indices, 0, plan.length - 1), np.arange(plan.out)[:, None]), weights)
+    return shares
 
 
 _COORDINATES = frozenset({"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"})

@@ -72,7 +72,7 @@ def resampled(
         if mode == "nearest":
             y = np.take(y, np.clip(nearest_entries(at, nearest), 0, axis.length - 1).astype(np.int64), axis.axis)
             continue
-        indices, weights = _taps(at, axis, mode, a, antialiases=antialiases)
+        indices, weights = taps(at, axis, mode, a, antialiases=antialiases)
         if excludes_outside:
             inside = (indices >= 0) & (indices < axis.length)
             weights = np.where(inside, weights, 0)
@@ -109,7 +109,7 @@ def places(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Tensor:
             return (y + half) / ratio - half
 
 
-def _taps(at: Tensor, axis: Axis, mode: str, a: float, *, antialiases: bool) -> tuple[Tensor, Tensor]:
+def taps(at: Tensor, axis: Axis, mode: str, a: float, *, antialiases: bool) -> tuple[Tensor, Tensor]:
     """Indices that each new entry reads, and their weights: [out, taps] twice; indices may lie outside."""
     left = np.ceil(at) - 1
     scale = min(axis.ratio, 1.0) if antialiases else 1.0
