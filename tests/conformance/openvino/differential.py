@@ -104,26 +104,40 @@ def again(path: Path, **options: Any) -> Path:
 JUDGES = {"plugin": by_plugin, "evaluation": by_evaluation}
 
 
+class UnjudgedError(Exception):
+    """No judge computes what was drawn."""
+
+
 def deviation(case: Case, path: Path) -> str | None:
     """How what we make of a case in a file differs from what every judge says; `None` if one agrees with all of it.
 
     Ways of ours are the reference, ONNX Runtime on the file written as ONNX, and the judge on the file written as IR.
+
+    Raises:
+        UnjudgedError: every judge refuses the file itself.
     """
     arrays, other = given(case), again(path)
     ways = {"reference": by_us(path, arrays, "reference"), "onnx": by_onnx(path, arrays)}
     findings: list[str] = []
+    refusals: list[str] = []
     for judge in case.judges:
         try:
-            said = JUDGES[judge](other, arrays)
             expected = JUDGES[judge](path, arrays) if case.expected is None else case.expected
         except RuntimeError as error:
-            findings.append(f"{judge} refuses: {error}")
+            refusals.append(f"{judge} refuses: {error}")
+            continue
+        try:
+            said = JUDGES[judge](other, arrays)
+        except RuntimeError as error:
+            findings.append(f"{judge} refuses what was written again: {error}")
             continue
         found = {way: difference(x, expected, case.tolerance) for way, x in {**ways, "again": said}.items()}
         wrong = {way: words for way, words in found.items() if words is not None}
         if not wrong and facts_hold(gp.load(path), expected):
             return None
         findings.append(f"{judge}: {wrong or 'shapes that are claimed'}")
+    if not findings:
+        raise UnjudgedError("; ".join(refusals))
     return "; ".join(findings)
 
 

@@ -20,12 +20,13 @@ from tests.conformance.openvino import (
     drawn_windows,
 )
 from tests.conformance.openvino.cases import write
-from tests.conformance.openvino.differential import deviation
+from tests.conformance.openvino.differential import UnjudgedError, deviation
 from tests.conformance.openvino.draw import Draw
 
 pytestmark = pytest.mark.conformance
 
-SEEDS = 6
+SEEDS, DRAWS = 6, 5
+"""Cases of each word, and how often another one is drawn where OpenVINO computes none of its own files."""
 MODULES = (
     drawn_detections,
     drawn_elementwise,
@@ -45,6 +46,16 @@ GENERATORS = {name: generator for module in MODULES for name, generator in modul
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_every_way_computes_what_openvino_does(name, seed, tmp_path):
-    case = GENERATORS[name](Draw(seed))
-    path = write(case, tmp_path)
-    assert deviation(case, path) is None, case
+    refusals: list[str] = []
+    for turn in range(DRAWS):
+        case = GENERATORS[name](Draw(seed + turn * SEEDS))
+        path = write(case, tmp_path)
+        try:
+            found = deviation(case, path)
+        except UnjudgedError as error:
+            refusals.append(str(error))
+            continue
+        assert found is None, case
+        break
+    else:
+        pytest.fail(f"OpenVINO computes nothing of what was drawn: {refusals}")
