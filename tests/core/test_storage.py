@@ -180,6 +180,13 @@ def test_numbers_in_a_file_are_those_that_were_written(dtype, tmp_path):
     assert bytes_of(storage) == bytes_of(storage, 5) == array.tobytes()
 
 
+@pytest.mark.skipif(sys.byteorder != "little", reason="elsewhere the bytes are swapped into a copy")
+def test_numbers_in_a_file_have_the_very_type_of_their_element_type():
+    for dtype in WIDE:
+        storage = FileStorage(Bytes(bytes(2 * dtype.bits // 8)), 0, dtype, (2,))
+        assert storage.numpy().dtype is dtype.numpy or storage.numpy().dtype.isbuiltin == dtype.numpy.isbuiltin
+
+
 @pytest.mark.parametrize("packing", Packing)
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @given(data=st.data())

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphport.backends.blame import blamed, fault
 from graphport.core.diagnostics import DiagnosticError
-from graphport.core.dtypes import DType
+from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.storage import pack, unpack
 from graphport.ir import rewrite
 
@@ -32,7 +32,6 @@ _NAMED = (
 )
 """Where it names the node that it complains of."""
 _BYTE = 8
-_ADDED = 2
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 
 
@@ -113,9 +112,7 @@ def _session(graph: Graph, extra_outputs: Sequence[str], *, optimize: bool, thre
 
 def _speaks_numpy(array: Any) -> bool:
     # Types that another library adds are not built in, though one of them says that it is a float like others.
-    return (
-        array is None or isinstance(array, list) or (array.dtype.kind in "biufcOU" and array.dtype.isbuiltin != _ADDED)
-    )
+    return array is None or isinstance(array, list) or (array.dtype.kind in "biufcOU" and is_numpy_own(array.dtype))
 
 
 def _plain_outputs(session: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.dtypes import is_numpy_own
 from graphport.core.replacing import replacing
 from graphport.core.sequences import is_sequence
 
@@ -121,7 +122,7 @@ def _storable(array: Any) -> Any:
         return array.astype(str)
     if array.dtype == np.float16:
         return array.astype(np.float32)
-    if array.dtype.kind in _STANDARD and array.dtype.isbuiltin == 1:
+    if array.dtype.kind in _STANDARD and is_numpy_own(array.dtype):
         return array
     name = array.dtype.name
     return array.astype(np.uint8 if name.startswith("uint") else np.int8 if name.startswith("int") else np.float32)

@@ -101,6 +101,11 @@ class DType(Enum):
         return found
 
 
+def is_numpy_own(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy brings the type, in any byte order, rather than another library."""
+    return dtype.isbuiltin != 2
+
+
 _BY_TEXT = {dtype.text: dtype for dtype in DType}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from abc import ABC, abstractmethod
 from enum import Enum
 from math import prod
@@ -159,6 +160,11 @@ class MappedFile:
         return f"{self.path} became shorter while it was read"
 
 
+def _little(dtype: DType) -> np.dtype[Any]:
+    # A type that names its byte order equals NumPy's own one, but is not it: who asks `isbuiltin` is told no.
+    return dtype.numpy if sys.byteorder == "little" else dtype.numpy.newbyteorder("<")
+
+
 def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
     # Numbers of files are given again, so that the number alone does not tell a file from the one that took its place.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
@@ -260,7 +266,8 @@ class FileStorage(Storage):
             array = (raw != 0).reshape(self.shape)
         else:
             # A view needs no alignment: NumPy copies element by element where the processor could not load it.
-            array = np.ndarray(self.shape, self.dtype.numpy.newbyteorder("<"), raw.data if raw.size else b"")
+            array = np.ndarray(self.shape, _little(self.dtype), raw.data if raw.size else b"")
+            array = array.astype(self.dtype.numpy, copy=False)
         array.flags.writeable = False
         return array
 

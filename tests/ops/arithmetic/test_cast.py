@@ -9,6 +9,7 @@ import pytest
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.storage import Bytes, FileStorage
 from graphport.ops.arithmetic.cast import Cast, CastLike
 from graphport.ops.declare import ShapeError
 from tests.ops.facts import facts_of, single
@@ -43,6 +44,32 @@ def test_cast_is_that_of_onnx_runtime(of, to):
     if of.is_floating:
         x = x * 0.75
     check_page(Cast, [x.astype(of.numpy).reshape(2, 3)], to=to)
+
+
+def test_numbers_read_from_a_file_are_cast_exactly():
+    # 2^40 + 7 has no float32 and no int32; a file's numbers name their byte order, which makes their type another object.
+    widest = {"b": [0, 1], "u": [0, 200], "i": [-3, 100], "f": [-0.0, 96.0]}
+    far = {
+        DType.INT64: [2**63 - 1, 2**40 + 7, -(2**32)],
+        DType.UINT64: [2**63 + 5, 2**32],
+        DType.INT32: [2**31 - 1, 2**24 + 1],
+        DType.UINT32: [2**32 - 1, 2**24 + 1],
+        DType.FLOAT64: [2.0**40 + 7, 16777217.0],
+    }
+    for of, to in itertools.product(PLAIN, PLAIN):
+        numbers = np.array(far.get(of, widest[of.kind]), of.numpy)
+        if (of.is_floating or of.kind == "i") and to.kind == "u":
+            numbers = np.abs(numbers)
+        with np.errstate(all="ignore"):
+            expected = numbers != 0 if to is DType.BOOL else numbers.astype(to.numpy)
+        read = FileStorage(Bytes(numbers.tobytes()), 0, of, numbers.shape).numpy()
+        for given in (
+            read,
+            numbers.astype(numbers.dtype.newbyteorder("<")),
+            numbers.astype(">" + numbers.dtype.str[1:]),
+        ):
+            result = Cast(given, to=to)
+            assert result.dtype == to.numpy and result.tobytes() == expected.tobytes(), (of, to)
 
 
 @pytest.mark.parametrize("to", PLAIN[4:], ids=str)

@@ -93,6 +93,13 @@ def test_reshape_with_dims():
     assert fact_of(Reshape, unknown, ints(N, 0)).shape[0] == N
 
 
+def test_an_extent_that_divides_another_one_of_the_tensor_is_not_zero():
+    # [1, -1, n] and then [-1, n], as exporters write it: m // n is an extent, so that n is no 0 which would copy it.
+    n, m = Symbol("N"), Symbol("M")
+    parted = reshaped((m,), (1, -1, n), copies_zero=True)
+    assert reshaped(parted, (-1, n), copies_zero=True)[1] == n
+
+
 def test_reshape_whose_entry_may_be_zero_says_what_is_copied_then():
     n, height, width, other = (Symbol(name) for name in ("N", "H", "W", "K"))
     kept = reshaped((n, 3 * other), (n, other, -1), copies_zero=True)

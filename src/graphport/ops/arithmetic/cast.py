@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from graphport.core.dtypes import DType
+from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.facts import MOST_REALS, TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.types import ALL_13, COMPLEX, Tensor, Types
@@ -112,8 +112,8 @@ def cast(x: Tensor, to: DType, *, saturate: bool = True, round_mode: str = "up")
 
 
 def _wide(x: Tensor) -> Tensor:
-    """As a type of NumPy's own: it converts those that it lacks to few others."""
-    if x.dtype.isbuiltin == 1:
+    """As a type of NumPy's own, which holds every number exactly: NumPy converts those that it lacks to few others."""
+    if is_numpy_own(x.dtype):
         return x
     return x.astype(np.float32 if DType.of(x.dtype).is_floating else np.int32)
 

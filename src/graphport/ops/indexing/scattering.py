@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from graphport.core.dims import Symbolic
+from graphport.core.dtypes import is_numpy_own
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
 from graphport.ops.shapes import axis_index, decided_equal_shapes
@@ -51,7 +52,7 @@ def _scattered(data: Tensor, places: tuple[Any, ...], updates: Tensor, reduction
     combine = _REDUCTIONS[reduction]
     if combine is None:
         result[places] = updates
-    elif data.dtype.isbuiltin != 1:
+    elif not is_numpy_own(data.dtype):
         wide = data.astype(np.float32)
         combine.at(wide, places, updates.astype(np.float32))
         return wide.astype(data.dtype)

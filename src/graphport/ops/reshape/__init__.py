@@ -139,7 +139,13 @@ def _vanishes_with(dim: Dim, other: Dim) -> bool:
     if other * (dim // other) == dim:
         return True
     (name, *rest) = symbols(other)
-    return not rest and other == symbols(other)[name] and substitute(dim, {name: 0}) == 0
+    if rest or other != symbols(other)[name]:
+        return False
+    try:
+        return substitute(dim, {name: 0}) == 0
+    except ZeroDivisionError:
+        # `dim` is an extent of a tensor that is there: so what divides it is not 0, and nothing is copied.
+        return True
 
 
 def _copied(source: tuple[Dim, ...], index: int, dim: Dim) -> Dim:
