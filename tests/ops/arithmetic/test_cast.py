@@ -69,7 +69,7 @@ def test_numbers_read_from_a_file_are_cast_exactly():
             numbers.astype(">" + numbers.dtype.str[1:]),
         ):
             result = Cast(given, to=to)
-            assert result.dtype == to.numpy and result.tobytes() == expected.tobytes(), (of, to)
+            assert (result.dtype, result.tobytes()) == (to.numpy, expected.tobytes()), (of, to)
 
 
 @pytest.mark.parametrize("to", PLAIN[4:], ids=str)
