@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.core.storage import ArrayStorage
+from graphport.quantization import spare, work
 from graphport.quantization.express import Quantization
 from graphport.quantization.grid import between
 from graphport.quantization.observe import Statistics
@@ -193,3 +195,55 @@ def test_values_that_shared_a_grid_keep_one_when_the_first_of_them_goes():
         third = next(item for item in quantized.graph if item.name == "third")
         assert third.operands[0].producer.op in ("QuantizeLinear", "DequantizeLinear")
         assert nets.snr(gp.run(found, _samples(8, 3))["y"], gp.run(quantized, _samples(8, 3))["y"]) > 20
+
+
+def test_no_more_layers_are_placed_anew_than_stated(monkeypatch):
+    quantization, states = _quantization(_narrow_first(), (9.0, 1.0, 1.0))
+    tried = []
+
+    def placed(item):
+        tried.append(item)
+        return quantization.placement
+
+    cheap_layers(quantization, states, 1.0, placed)
+    assert len(tried) == len(quantization.placement.layers) == 3
+    tried.clear()
+    monkeypatch.setattr(spare, "_MOST_TRIED", 1)
+    cheap_layers(quantization, states, 1.0, placed)
+    assert [item.name for item in tried] == ["first"]
+
+
+def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch):
+    def worse(self, best):
+        found = spare.floated(self, best, ["a"], REASON)
+        grids = {
+            value: between(-300.0, 300.0, ORT.activation, is_symmetric=False) for value in found.quantization.grids
+        }
+        found.quantization.grids = grids
+        return found
+
+    monkeypatch.setattr(work.Work, "_cheaper", worse)
+    report = gp.quantize(_narrow_first(), _samples(), equalize=False).report
+    assert report.snr_db >= next(step.snr_db for step in report.steps if step.name == "calibrate")
+    assert "first" not in {layer.name for layer in report.floating}
+
+
+@pytest.mark.parametrize(("factor", "runs_of_all"), [(50.0, 1), (1.0, 2)])
+def test_a_balance_that_is_clearly_worse_is_not_calibrated_on_all_samples(factor, runs_of_all, monkeypatch):
+    observed = []
+    observe = work.Work.observe
+
+    def heard(self, graph, statistics=None, runs=None):
+        observed.append(runs is None)
+        return observe(self, graph, statistics, runs)
+
+    def scaled(graph, states, strength):
+        first = next(item for item in graph if item.name == "first")
+        first.inputs[1].storage = ArrayStorage(first.inputs[1].storage.numpy() * np.float32(factor))
+        return True
+
+    monkeypatch.setattr(work.Work, "observe", heard)
+    monkeypatch.setattr(work, "equalize", scaled)
+    gp.quantize(_narrow_first(), _samples(256), cheap_layers=False)
+    assert observed.count(True) == runs_of_all
+    assert observed.count(False) == 2

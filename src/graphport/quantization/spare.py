@@ -168,3 +168,8 @@ def with_real_curves(work: Work, best: Candidate) -> Candidate | None:
 def with_real_weights(best: Candidate) -> Candidate:
     """`best` with no weight rounded."""
     return replace(best, quantization=replace(best.quantization, weights={}), noise=None)
+
+
+def step_name(new: Candidate) -> str:
+    """What the step is called that tries `new`."""
+    return f"{len(new.floating)} cheap layers floating"

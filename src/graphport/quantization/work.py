@@ -23,7 +23,7 @@ from graphport.quantization.place import place
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, sharded
-from graphport.quantization.spare import REASON, floated, spared, with_real_curves, with_real_weights
+from graphport.quantization.spare import REASON, floated, spared, step_name, with_real_curves, with_real_weights
 from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.targets import target as find_target
 from graphport.quantization.weights import by_group, nearest, weight_grid
@@ -320,12 +320,15 @@ class Work:
         candidate.noise = self.judge.noise(express(candidate.graph, candidate.quantization))
         return candidate.noise
 
+    def snr(self, candidate: Candidate) -> float:
+        """Its signal to noise in dB, measured if it was not yet."""
+        return (candidate.noise or self.measure(candidate)).snr
+
     def better(self, name: str, old: Candidate, new: Candidate, gain: float = 0.0) -> Candidate:
         """The better one of two, and a line in the report; the new one must gain some dB."""
-        before = old.noise or self.measure(old)
-        after = new.noise or self.measure(new)
-        is_kept = after.snr > before.snr + gain
-        self.steps.append(Step(name, after.snr, is_kept))
+        before, after = self.snr(old), self.snr(new)
+        is_kept = after > before + gain
+        self.steps.append(Step(name, after, is_kept))
         return new if is_kept else old
 
     # The whole
@@ -364,6 +367,7 @@ class Work:
 
         Where it does not help, `plain` is tried, too: which of two gets better need not be the one that was better.
         """
+        whole = best
         if best.follower is None and self.followed:
             best = self._cheaper(best)
         if best.follower is None and self.followed and (self.choices.rounds or self.choices.corrects):
@@ -372,6 +376,9 @@ class Work:
             if best is before and plain is not None and plain is not best:
                 other = self.timed("round", self._adjusted, plain, "round without equalize itself")
                 best = self.better("round without equalize", best, other)
+            if best.floating != whole.floating and self.snr(best) < self.snr(whole):
+                # Real weights promised more than rounded ones keep.
+                best = self.better("round without them", best, self._rounded(whole, "round without them itself"))
         if self.choices.searches and self.followed:
             best = self.timed("search", self._searched, best)
         if self.choices.refines and self.choices.rounds and self.choices.weight.is_integer and self.followed:
@@ -383,23 +390,23 @@ class Work:
     def _balanced(self, start: Candidate) -> Candidate:
         """`start`, or a candidate whose channels are balanced where that helps."""
         twin = rewrite.copy(start.graph)
-        if not equalize(twin, {value.name: state for value, state in start.states.items()}, _STRENGTH):
-            return start
-        if self._is_hopeless(twin, start):
+        states = {value.name: state for value, state in start.states.items()}
+        if not equalize(twin, states, _STRENGTH) or self._is_hopeless(twin, start):
             return start
         new = self.timed("equalize", self.candidate, twin, self.timed("observe", self.observe, twin))
         return self.better("equalize", start, new, _LEAST_GAIN)
 
     def _is_hopeless(self, twin: Graph, start: Candidate) -> bool:
-        """Whether `twin` is clearly worse already by what the samples in memory, a small part of all, show of it."""
+        """Whether `twin` is clearly worse when both are calibrated on the samples in memory, a small part of all."""
         if _GLANCED * sum(count for _, count in self.followed) > self.samples.count:
             return False
-        states = self.timed("observe", self.observe, twin, None, self.followed)
-        glimpse = self.timed("equalize", self.candidate, twin, states)
-        before = start.noise or self.measure(start)
-        if self.measure(glimpse).snr > before.snr - _CLEAR_LOSS:
-            return False
-        return self.better("equalize", start, glimpse, _LEAST_GAIN) is start
+        seen = [self.timed("observe", self.observe, graph, None, self.followed) for graph in (twin, start.graph)]
+        new = self.timed("equalize", self.candidate, twin, seen[0])
+        old = self.timed("equalize", self.candidate, start.graph, seen[1])
+        is_hopeless = self.snr(new) < self.snr(old) - _CLEAR_LOSS
+        if is_hopeless:
+            self.steps.append(Step("equalize", self.snr(new), is_kept=False))
+        return is_hopeless
 
     def _cheaper(self, best: Candidate) -> Candidate:
         """`best`, or what leaves cheap layers real where that helps.
@@ -411,7 +418,7 @@ class Work:
         judged = best if is_last else with_real_weights(best)
         for new in self.timed("spare", spared, self, best):
             other = new if is_last else with_real_weights(new)
-            name = _spared(new) if is_last else f"{_spared(new)}, weights real"
+            name = step_name(new) if is_last else f"{step_name(new)}, weights real"
             if self.better(name, judged, other, _LEAST_SPARED[self.choices.settings.preset]) is other:
                 best, judged = new, other
         new = with_real_curves(self, best)
@@ -426,7 +433,7 @@ class Work:
         states = {value.name: state for value, state in start.states.items()}
         best = self._rounded(best, "round")
         for new in self.timed("spare", spared, self, start):
-            name = _spared(new)
+            name = step_name(new)
             best = self.better(
                 name, best, self._rounded(new, f"{name}, round itself"), _LEAST_SPARED[self.choices.settings.preset]
             )
@@ -487,10 +494,6 @@ def fitting_batch(settings: Settings, each: int) -> int:
     """
     each = max(each, 1)
     return max(min(settings.batch, settings.memory // 4 // each, max(_RUN // each, _LEAST_RUN)), 1)
-
-
-def _spared(new: Candidate) -> str:
-    return f"{len(new.floating)} cheap layers floating"
 
 
 def _copy(quantization: Quantization) -> Quantization:
