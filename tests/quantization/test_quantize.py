@@ -47,8 +47,10 @@ def test_quantized_models_are_good(name, preset):
 @pytest.mark.parametrize("name", list(NETS))
 def test_the_report_tells_the_noise_of_what_is_written(name):
     found = NETS[name]()
-    quantized = gp.quantize(found, nets.samples(found, 160))
-    assert quantized.report.snr_db == pytest.approx(_snr(found, quantized, 200), abs=2.0)
+    report = (quantized := gp.quantize(found, nets.samples(found, 160))).report
+    low, high = report.snr_range
+    assert low < report.snr_db < high < low + 8
+    assert low < _snr(found, quantized, 400) < high
 
 
 def test_no_step_that_is_kept_makes_noise():

@@ -19,7 +19,14 @@ def test_settings_survive_json():
 
 def test_every_setting_survives_json_with_a_value_of_its_own():
     """None is left as by default, and the document is the same after a second round."""
-    names = {"target": "ncnn", "preset": "best", "dispatch": "all-in", "method": "entropy", "weight_range": "pairs"}
+    names = {
+        "target": "ncnn",
+        "preset": "best",
+        "dispatch": "all-in",
+        "method": "entropy",
+        "weight_range": "pairs",
+        "processor": "this",
+    }
     numbers = {"percentile": 99.5, "activation_bits": 16, "weight_bits": 4, "weight_block": 32, "min_snr": 20.5,
                "max_float_layers": 3, "batch": 7, "memory": 1 << 20, "threads": 2}  # fmt: skip
     types = {"activation_type": "int8", "weight_type": "float8_e5m2"}
@@ -44,7 +51,7 @@ def test_what_is_left_out_is_as_by_default():
 
 @pytest.mark.parametrize(("name", "value"), [
     ("preset", "worst"), ("method", "guess"), ("percentile", 30), ("percentile", "much"), ("activation_bits", 7),
-    ("weight_bits", 3), ("weight_block", -1), ("weight_range", "half"), ("min_snr", "high"), ("min_snr", float("nan")),
+    ("weight_bits", 3), ("weight_block", -1), ("weight_range", "half"), ("processor", "z80"), ("min_snr", "high"), ("min_snr", float("nan")),
     ("min_snr", float("inf")), ("max_float_layers", -1),
     ("batch", 0), ("memory", 0), ("threads", -1), ("prepare", 1), ("per_channel", "yes"), ("float_nodes", "a"),
     ("float_nodes", (1,)), ("batch", True),

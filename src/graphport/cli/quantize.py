@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _TARGETS = ("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef")
 _PRESETS = ("fast", "balanced", "best")
 _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
+_PROCESSORS = ("any", "dot-products", "this")
 _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
 _EITHER = ("real_results", "cheap_layers")
@@ -52,6 +53,7 @@ _EITHER = ("real_results", "cheap_layers")
 @click.option("--weight-bits", type=click.Choice(["4", "8"]), help="Bits of weights.")
 @click.option("--block", type=click.IntRange(0), help="Entries of a weight that share a scale; 0 for a channel.")
 @click.option("--weights-only", is_flag=True, help="Quantize weights, leave activations floating.")
+@click.option("--processor", type=click.Choice(_PROCESSORS), help="Where the result must be right (default: any).")
 @click.option("--min-snr", type=float, metavar="DB", help="Keep layers floating until the outputs reach this.")
 @click.option("--max-float-layers", type=click.IntRange(0), help="How many layers may stay floating for that.")
 @click.option("--dispatch", type=click.Choice(_DISPATCH), help="Which nodes are candidates.")
@@ -279,9 +281,10 @@ def _tell(
     if layer is not None:
         click.echo(json.dumps(layer.as_json(), indent=2, ensure_ascii=False))
     agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"
-    click.echo(
-        f"written to {target}: {report.snr_db:.2f} dB on {report.held_back or report.samples} samples{agreement}"
-    )
+    ends = report.snr_range
+    between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
+    count = report.held_back or report.samples
+    click.echo(f"written to {target}: {report.snr_db:.2f} dB on {count} samples{between}{agreement}")
     if None not in sizes.values():
         click.echo(f"bytes: {sizes['source']} before, {sizes['target']} after")
     runtimes: dict[str, dict[str, float]] = {} if times is None else times["runtimes"]

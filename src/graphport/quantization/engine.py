@@ -14,6 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
+from graphport.quantization.interval import ratio_interval, share_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,15 +65,21 @@ class Noise:
     noise: dict[str, float] = field(default_factory=dict[str, float])
     places: int = 0
     agreeing: int = 0
+    each: dict[str, list[tuple[float, float]]] = field(default_factory=dict[str, list[tuple[float, float]]])
+    """Signal and noise of every sample by itself, or of a run whose outputs have no axis of samples."""
 
-    def add(self, expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-        """See the outputs of a run."""
+    def add(self, expected: Mapping[str, Any], found: Mapping[str, Any], count: int = 1) -> None:
+        """See the outputs of a run on `count` samples."""
         for name, x in expected.items():
             if not is_array(x) or x.dtype.kind != "f" or np.shape(found[name]) != x.shape:
                 continue
             y: Array = np.asarray(found[name], np.float64)
-            self.signal[name] = self.signal.get(name, 0.0) + float(np.sum(x.astype(np.float64) ** 2))
-            self.noise[name] = self.noise.get(name, 0.0) + float(np.sum((x - y) ** 2))
+            rows = count if x.ndim and x.shape[0] == count else 1
+            signals = np.sum(x.astype(np.float64).reshape(rows, -1) ** 2, axis=1)
+            noises = np.sum((x - y).reshape(rows, -1) ** 2, axis=1)
+            self.signal[name] = self.signal.get(name, 0.0) + float(signals.sum())
+            self.noise[name] = self.noise.get(name, 0.0) + float(noises.sum())
+            self.each.setdefault(name, []).extend(zip(signals.tolist(), noises.tolist(), strict=True))
             if x.ndim == 2 and x.shape[1] > 1:
                 self.places += len(x)
                 self.agreeing += int(np.sum(x.argmax(axis=1) == y.argmax(axis=1)))
@@ -86,6 +93,20 @@ class Noise:
     def snr(self) -> float:
         """Signal to noise of the worst output in dB."""
         return decibels(self.ratio)
+
+    @property
+    def snr_range(self) -> tuple[float, float] | None:
+        """Between what dB the worst output lies on other samples (95 %); `None` where too few were seen to know."""
+        if not self.signal:
+            return None
+        worst = max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30))
+        found = ratio_interval(*zip(*self.each[worst], strict=True))
+        return None if found is None else (decibels(found[1]), decibels(found[0]))
+
+    @property
+    def agreement_range(self) -> tuple[float, float] | None:
+        """Between what the agreement lies on other samples (95 %)."""
+        return share_interval(self.agreeing, self.places)
 
     @property
     def agreement(self) -> float | None:
@@ -118,8 +139,8 @@ class Judge:
         """The noise of `graph` as its runtime computes it."""
         made = session(graph, threads=self.threads, optimize=self.optimize)
         noise = Noise()
-        for (inputs, _), expected in zip(self.runs, self.expected, strict=True):
-            noise.add(expected, made.run(inputs))
+        for (inputs, count), expected in zip(self.runs, self.expected, strict=True):
+            noise.add(expected, made.run(inputs), count)
         return noise
 
 

@@ -29,6 +29,17 @@ def saturates() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64", "x86", "i686") and not flags() & _DOT_PRODUCTS
 
 
+def may_saturate(which: str) -> bool:
+    """Whether pairs may overflow on `which`: `any` processor, one with `dot-products` of bytes, or `this` one."""
+    match which:
+        case "any":
+            return True
+        case "this":
+            return saturates()
+        case _:
+            return False
+
+
 def description() -> dict[str, object]:
     """What a report says of the processor."""
     known = flags()

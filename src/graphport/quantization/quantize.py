@@ -135,6 +135,8 @@ def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> Quantiza
         None if settings.min_snr is None else noise.snr >= settings.min_snr,
         processor.description(),
         work.seconds,
+        noise.snr_range,
+        noise.agreement_range,
     )
 
 

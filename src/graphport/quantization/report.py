@@ -65,7 +65,8 @@ class Step:
 class QuantizationReport:
     """The whole story of one quantization.
 
-    `snr_db` and `agreement` are of the outputs, on samples that were held back; `goal_met` is `None` without a goal.
+    `snr_db` and `agreement` are of the outputs, on samples that were held back; with `snr_range` and `agreement_range`
+    between what they lie on other samples of the kind (95 %). `goal_met` is `None` without a goal.
     """
 
     settings: Settings
@@ -79,6 +80,8 @@ class QuantizationReport:
     goal_met: bool | None = None
     processor: dict[str, object] = field(default_factory=dict[str, object])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    snr_range: tuple[float, float] | None = None
+    agreement_range: tuple[float, float] | None = None
 
     @property
     def worst(self) -> list[LayerReport]:
@@ -107,7 +110,9 @@ class QuantizationReport:
             "samples": self.samples,
             "held_back": self.held_back,
             "snr_db": _rounded(self.snr_db),
+            "snr_range_db": _range(self.snr_range),
             "agreement": self.agreement,
+            "agreement_range": _range(self.agreement_range),
             "goal_met": self.goal_met,
             "layers": [layer.as_json() for layer in self.layers],
             "worst": [layer.name for layer in self.worst],
@@ -116,6 +121,10 @@ class QuantizationReport:
             "processor": self.processor,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
         }
+
+
+def _range(ends: tuple[float, float] | None) -> list[float] | None:
+    return None if ends is None else [round(number, 3) for number in ends]
 
 
 def _rounded(number: float | None) -> float | None:

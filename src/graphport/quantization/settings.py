@@ -16,6 +16,9 @@ Preset = Literal["fast", "balanced", "best"]
 """How much work is put in: ranges alone; closed forms; searches."""
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
+Processor = Literal["any", "dot-products", "this"]
+"""Every one that the target runs on; those that add products of bytes in 32 bits; the one at hand."""
+
 WeightRange = Literal["auto", "full", "pairs", "reduced"]
 """All codes of the weight's type; so that no two neighbours overflow 16 bits; half of the codes."""
 
@@ -41,6 +44,7 @@ class Settings:
         symmetric: whether zero is the middle of the range of activations.
         power_of_two: whether scales are powers of two.
         weight_range: which codes of weights are used.
+        processor: which processors the result must be right on; it decides `weight_range` where that is `auto`.
         weights_only: activations stay floating.
         equalize: balance channels across layers.
         smooth: move ranges from activations into weights.
@@ -74,6 +78,7 @@ class Settings:
     symmetric: bool | None = None
     power_of_two: bool | None = None
     weight_range: WeightRange = "auto"
+    processor: Processor = "any"
     weights_only: bool = False
     equalize: bool | None = None
     smooth: bool | None = None
@@ -190,6 +195,7 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("weight_bits", _is_one_of(settings.weight_bits, (4, 8)), "4 or 8"),
         ("weight_block", _is_count(settings.weight_block, 0), "0, or entries that share a scale"),
         ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
+        ("processor", settings.processor in get_args(Processor), ", ".join(get_args(Processor))),
         ("min_snr", settings.min_snr is None or _is_number(settings.min_snr), "a number of dB"),
         ("max_float_layers", settings.max_float_layers is None or _is_count(settings.max_float_layers, 0), "0 or more"),
         ("threads", _is_count(settings.threads, 0), "0 or more"),

@@ -90,7 +90,7 @@ class Choices:
         _refuse_unfit(settings, target, activation, weight)
         reach = settings.weight_range
         if reach == "auto":
-            reach = "pairs" if target.pairs and processor.saturates() else "full"
+            reach = "pairs" if target.pairs and processor.may_saturate(settings.processor) else "full"
         # What has scales for blocks is multiplied as real numbers: no sum of codes overflows.
         if weight is not DType.INT8 or settings.weight_block:
             reach = "full"

@@ -92,15 +92,17 @@ def test_a_softmax_between_integers_stays_real(tmp_path):
     pytest.param({"asimddp"}, "aarch64", "full", id="another family"),
 ])  # fmt: skip
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
-def test_the_range_of_weights_is_chosen_by_the_processor(monkeypatch, flags, machine, reach, target):
+def test_the_range_of_weights_is_right_on_the_processors_that_are_named(monkeypatch, flags, machine, reach, target):
+    """On all by default, whatever the one at hand can do."""
     monkeypatch.setattr(processor, "flags", lambda: frozenset(flags))
     monkeypatch.setattr(processor.platform, "machine", lambda: machine)
-    assert Choices.of(Settings(target=target)).reach == reach
+    assert Choices.of(Settings(target=target)).reach == "pairs"
+    assert Choices.of(Settings(target=target, processor="dot-products")).reach == "full"
+    assert Choices.of(Settings(target=target, processor="this")).reach == reach
     assert Choices.of(Settings(target=target, weight_range="reduced")).reach == "reduced"
 
 
-def test_targets_that_do_not_add_in_pairs_have_the_full_range(monkeypatch):
-    monkeypatch.setattr(processor, "saturates", lambda: True)
+def test_targets_that_do_not_add_in_pairs_have_the_full_range():
     assert {Choices.of(Settings(target=name)).reach for name in ("ncnn", "tensorrt", "nnef")} == {"full"}
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -23,8 +26,8 @@ class Compiled:
         import openvino
 
         gp.save(found, place / "model.xml")
-        # Real numbers in 32 bits: some processors would take 16.
-        options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+        # Real numbers in 32 bits: some processors would take 16, or 8 beside compressed weights.
+        options = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "INFERENCE_NUM_THREADS": 1}
         self._compiled = openvino.Core().compile_model(str(place / "model.xml"), "CPU", options)
 
     def run(self, inputs):
@@ -120,6 +123,31 @@ def test_other_settings_compute_what_is_said(changes, tmp_path):
     expected = gp.run(found, x)["y"]
     said, computed = session(made.graph, optimize=False).run(x)["y"], Compiled(made, tmp_path).run(x)["y"]
     assert nets.snr(said, computed) > min(nets.snr(expected, said) + 10, 100)
+
+
+_LIMITED = """
+import sys, numpy, openvino
+options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+compiled = openvino.Core().compile_model(sys.argv[1], "CPU", options)
+numpy.save(sys.argv[3], compiled([numpy.load(sys.argv[2])])[0])
+"""
+
+
+def test_a_model_is_right_with_fewer_instructions_than_here(tmp_path):
+    """The largest weights and inputs, of one sign: without dot products their pairs are added in 16 bits."""
+    w = np.ones((4, 8, 3, 3), np.float32)
+    found = gp.from_onnx(model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", 8, 6, 6])], [("y", None)], {"w": w}))
+    x = np.abs(nets.samples(found, 24)["x"])
+    made = gp.quantize(found, {"x": x}, "openvino", preset="fast")
+    gp.save(made, tmp_path / "model.xml")
+    largest = np.full_like(x[:2], x.max())
+    np.save(tmp_path / "x.npy", largest)
+    expected = session(made.graph, optimize=False).run({"x": largest})["y"]
+    files = [str(tmp_path / name) for name in ("model.xml", "x.npy", "y.npy")]
+    for limit in ("SSE41", "AVX2", "DEFAULT"):
+        environment = os.environ | {"ONEDNN_MAX_CPU_ISA": limit}
+        subprocess.run([sys.executable, "-c", _LIMITED, *files], check=True, env=environment, timeout=120)
+        assert nets.snr(expected, np.load(tmp_path / "y.npy")) > 80, limit
 
 
 @pytest.mark.parametrize("block", [4, 16, 32, 64])

@@ -179,7 +179,12 @@ def _as_written(path, x):
     """What OpenVINO computes without its kernels for integers, which overflow in pairs on some processors."""
     import openvino
 
-    options = {"INFERENCE_PRECISION_HINT": "f32", "LP_TRANSFORMS_MODE": "NO", "INFERENCE_NUM_THREADS": 1}
+    options = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "LP_TRANSFORMS_MODE": "NO",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
+        "INFERENCE_NUM_THREADS": 1,
+    }
     return openvino.Core().compile_model(str(path), "CPU", options)([x])[0]
 
 
