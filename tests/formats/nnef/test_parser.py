@@ -27,6 +27,7 @@ def found(text, edition=None):
         pytest.param("version 1.0\nextension KHR_a;\n" + BODY, Edition.FINAL, id="an extension"),
         pytest.param("version 1.0\nfragment f( x: tensor<scalar> )" + BODY, Edition.FINAL, id="a typed tensor"),
         pytest.param("version 1.0\nfragment f( n: integer )" + BODY, Edition.FINAL, id="an integer"),
+        pytest.param("version 1.0\n" + BODY.replace("external", "external<scalar>"), Edition.FINAL, id="a generic"),
         pytest.param("version 1.0\n" + BODY + "yield", Edition.FINAL, id="a yield"),
         pytest.param("version 1.0\n# yield tensor<integer>\n" + BODY, Edition.PROVISIONAL, id="marks in comments"),
         pytest.param("version 1.0\n" + BODY.replace("[1]", "'yield'"), Edition.PROVISIONAL, id="marks in strings"),

@@ -42,8 +42,9 @@ def document(statement: str, edition: Edition) -> str:
     return f"version 1.0{end}\ngraph g( {', '.join(SHAPES)} ) -> ( y )\n{{\n{body}}}\n"
 
 
-def found(statement: str, edition=Edition.FINAL) -> list[str]:
-    return codes(evaluated(document(statement, edition)).diagnostics)
+def found(statement: str, edition=Edition.FINAL, vectors=()) -> list[str]:
+    made = "".join(f"{name} = variable(shape = {dict(vectors)[name]}, label = '{name}'); " for name in vectors)
+    return codes(evaluated(document(made + statement, edition)).diagnostics)
 
 
 BROKEN = [
@@ -143,6 +144,13 @@ BROKEN = [
 @pytest.mark.parametrize(("statement", "code"), [pytest.param(text, code, id=name) for text, code, name in BROKEN])
 def test_a_rule_that_is_broken_is_the_only_finding(statement, code):
     assert found(statement) == [code]
+
+
+def test_a_vector_that_makes_a_batch_of_one_grow_is_told():
+    assert found("y = add(c, v0)", vectors={"v0": "[4]"}) == ["NNEF0633"]
+    assert found("y = add(v0, c)", vectors={"v0": "[4]"}) == ["NNEF0633"]
+    assert found("y = add(c, v0)", vectors={"v0": "[1, 4]"}) == []
+    assert found("y = add(b, v0)", vectors={"v0": "[2]"}) == []
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,10 @@ def resampled(x, rois, batch, sizes, method):
 
 def cells(begin, end, size, length):
     begin, end = np.floor(begin + 0.5), np.floor(end + 0.5)
-    each = max(end - begin + 1, 1) / size
+    each = max(end - begin, 0) / size
     for i in range(size):
-        first, behind = begin + np.floor(i * each), begin + np.ceil((i + 1) * each)
+        first = begin + i * np.floor(each)
+        behind = first + np.ceil(each)
         yield slice(int(np.clip(first, 0, length)), int(np.clip(behind, 0, length)))
 
 

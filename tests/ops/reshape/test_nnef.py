@@ -67,6 +67,7 @@ def test_reshape_refuses_what_does_not_fit():
 def test_squeeze_and_unsqueeze(symbolic):
     x = X[:, :1, :, :1]
     compare(run_word("nnef", "squeeze", [x], symbolic=symbolic, axes=(1, 3))[0], x[:, 0, :, 0])
+    compare(run_word("nnef", "squeeze", [x], symbolic=symbolic, axes=())[0], x)
     compare(run_word("nnef", "unsqueeze", [X], symbolic=symbolic, axes=(3, 0))[0], X[None, :, :, None])
     with pytest.raises(ShapeError, match="axis -1 is outside"):
         run_word("nnef", "squeeze", [x], axes=(-1,))

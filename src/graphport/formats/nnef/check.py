@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.formats.nnef.bind import suggestion
 from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.declare import Operations, declaration_of, standard
 from graphport.formats.nnef.findings import Findings
@@ -265,7 +266,7 @@ class _Checker:
                 self._define(name, wanted if wanted is not None else part, scope)
         for result in fragment.results:
             if result.name.text not in scope.places:
-                self._never_assigned("result", result.name)
+                self._never_assigned("result", result.name, scope)
 
     def _define(self, name: Name, kind: Type, scope: Scope) -> None:
         first = scope.places.get(name.text)
@@ -277,8 +278,9 @@ class _Checker:
         scope.places[name.text] = name
         scope.types[name.text] = kind
 
-    def _never_assigned(self, what: str, name: Name) -> None:
-        self._error("NNEF0305", f"{what} '{name.text}' is never assigned", name, f"add '{name.text} = …' to the body")
+    def _never_assigned(self, what: str, name: Name, scope: Scope) -> None:
+        remedy = suggestion(name.text, scope.places) or f"add '{name.text} = …' to the body"
+        self._error("NNEF0305", f"{what} '{name.text}' is never assigned", name, remedy)
 
     def _unpacked(self, target: Expression, kind: Type, value: Expression) -> Iterable[tuple[Name, Type]]:
         """The names of `target` with the parts of a value of type `kind` that they get."""
@@ -320,7 +322,7 @@ class _Checker:
                 self._error("NNEF0307", message, parameter, f"add '{parameter.text} = external(shape = […])'")
         for result in graph.results:
             if result.text not in scope.places and result.text not in parameters:
-                self._never_assigned("output", result)
+                self._never_assigned("output", result, scope)
 
     def _graph_statement(self, statement: Assignment, scope: Scope, parameters: dict[str, Name]) -> None:
         target, value = statement.target, statement.value

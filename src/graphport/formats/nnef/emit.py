@@ -113,6 +113,10 @@ class Emitter:
         for position, (argument, value) in enumerate(zip(call.arguments, values, strict=True)):
             name = argument.name or str(position)
             if _has_tensors(value):
+                if _has_texts(value):
+                    message = f"an argument of '{call.name}' mixes tensors and texts"
+                    remedy = "what is not known of an operation is taken as tensors and attributes apart"
+                    raise self._reporter.error("NNEF0321", message, argument.value, frame, remedy)
                 operands[name] = _operand(value)
             else:
                 attributes[name] = _attribute(value)
@@ -385,6 +389,12 @@ def _has_tensors(value: Value) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_has_tensors, cast("list[Value]", value)))
     return isinstance(value, Tensor)
+
+
+def _has_texts(value: Value) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_has_texts, cast("list[Value]", value)))
+    return isinstance(value, str)
 
 
 def _data_of(kind: Type, generic: str | None) -> str | None:

@@ -123,6 +123,12 @@ def _remedy(node: Expression, given: Type, wanted: Type) -> str | None:
     match given, wanted:
         case Primitive(), TensorOf() if given is INTEGER and wanted.item in (SCALAR, ANY):
             return f"write '{_as_scalar(node)}'" if isinstance(node, Number) else "write scalar(…)"
+        case Primitive(), ArrayOf(TupleOf() as item) if isinstance(node, Number):
+            return f"write it for every axis: [({', '.join([node.text] * len(item.items))}), …]"
+        case TupleOf(), ArrayOf() if all(castable(each, wanted.item or UNKNOWN) for each in given.items):
+            return "arrays stand in brackets: […]; parentheses make a tuple"
+        case ArrayOf(), TupleOf():
+            return "tuples stand in parentheses: (…); brackets make an array"
         case Primitive(), ArrayOf() if castable(given, wanted.item or UNKNOWN):
             return "write it as an array: […]"
         case TensorOf(), Primitive():

@@ -163,7 +163,7 @@ class Inference:
             self._findings.error("NNEF0302", message, node, remedy)
         else:
             message = f"'{node.text}' is not defined"
-            remedy = None if self._findings.is_full else suggestion(node.text, scope.types)
+            remedy = None if self._findings.is_full else _meant(node.text, scope)
             self._findings.error("NNEF0303", message, node, remedy)
         scope.types[node.text] = UNKNOWN
         return UNKNOWN
@@ -472,3 +472,10 @@ def _depth(of: Type) -> int:
             return 1 + max(map(_depth, of.items))
         case _:
             return 0
+
+
+def _meant(name: str, scope: Scope) -> str | None:
+    """What an undefined `name` may have been meant to be."""
+    if name.lower() in ("true", "false"):
+        return f"the literal is written '{name.lower()}'"
+    return suggestion(name, scope.types)

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 _GAP = rf"(?:{SPACE}++|{COMMENT})"
 _FINAL_VERSION = re.compile(rf"\ufeff?{_GAP}*+version\b{_GAP}*+[^;#\s]*+{_GAP}*+;")
 _MARK = re.compile(
-    rf"{COMMENT}|'(?:[^'\\\n\r]|\\[^\n\r])*'|\"(?:[^\"\\\n\r]|\\[^\n\r])*\"|(\b(?:extension|integer|yield)\b|\btensor{_GAP}*+<)"
+    rf"{COMMENT}|'(?:[^'\\\n\r]|\\[^\n\r])*'|\"(?:[^\"\\\n\r]|\\[^\n\r])*\"|(\b(?:extension|integer|yield)\b|\btensor{_GAP}*+<"
+    rf"|[A-Za-z0-9_]{_GAP}*+<{_GAP}*+(?:scalar|logical|string|\?){_GAP}*+>)"
 )
 _NOT_IN_HEADERS = frozenset(["=", ",", ")", "]", ";", "}"])
 """What may follow a keyword that somebody took for an identifier, and never one that begins a definition."""
@@ -86,11 +87,11 @@ def edition_of(text: str) -> Edition:
     """The edition that a document is written in.
 
     Any mark of the final edition makes it final: a semicolon after the version, `extension`, `integer`, `yield`,
-    `tensor<`.
+    `tensor<`, a generic type between < and >.
     """
     if _FINAL_VERSION.match(text):
         return Edition.FINAL
-    if any(mark in text for mark in ("extension", "integer", "yield", "tensor")):
+    if any(mark in text for mark in ("extension", "integer", "yield", "tensor", "<")):
         return Edition.FINAL if any(match[1] for match in _MARK.finditer(text)) else Edition.PROVISIONAL
     return Edition.PROVISIONAL
 
@@ -193,8 +194,26 @@ class _Parser:
             self._error("NNEF0213", message, words.here(), "leave it out, or read the document as edition 'final'")
             words.advance()
 
+    def _passes_slashes(self) -> bool:
+        """Whether a comment of other languages stood here, which is noted and passed."""
+        words = self._words
+        start = words.start
+        if words.text[start : start + 2] not in ("//", "/*"):
+            return False
+        span = Span(self._findings.source, start, start + 2)
+        self._findings.add(
+            Diagnostic(
+                "NNEF0201", f"'{words.text[start : start + 2]}' begins no comment", span, "comments begin with '#'"
+            )
+        )
+        end = words.text.find("\n", start)
+        words.seek(len(words.text) if end < 0 else end)
+        return True
+
     def _definition(self) -> None:
         words = self._words
+        if self._passes_slashes():
+            return
         match words.word:
             case "extension":
                 self._extension()
@@ -366,6 +385,8 @@ class _Parser:
             if words.word == "}":
                 words.advance()
                 break
+            if self._passes_slashes():
+                continue
             if not words.word or self._at_definition():
                 fault = words.fault("'}'", f"the body that begins in line {opened.line} is not closed")
                 self._note(fault)

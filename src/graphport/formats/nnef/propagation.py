@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
-from graphport.core.diagnostics import DiagnosticError
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import UNKNOWN, TensorFact, named
 from graphport.formats.nnef.build import Builder, is_source, source_fact
 from graphport.ir.graph import Graph, Value
@@ -29,6 +30,7 @@ class Propagation:
             DiagnosticError: it cannot take such operands.
         """
         if is_source(operation):
+            _countable(operation, source_fact(operation))
             return [source_fact(operation)]
         for tensor in operation.inputs():
             if tensor.literal is None:
@@ -36,6 +38,8 @@ class Propagation:
         node = self._scratch.add(operation)
         known = len(self._inference.findings)
         facts = self._inference.node(node)
+        for fact in facts:
+            _countable(operation, fact)
         if len(self._inference.findings) > known:
             raise DiagnosticError(*self._inference.findings[known:])
         found: list[TensorFact | None] = []
@@ -48,3 +52,17 @@ class Propagation:
 
 def _tensor_fact(fact: Fact) -> TensorFact | None:
     return fact if isinstance(fact, TensorFact) and fact != UNKNOWN else None
+
+
+def _countable(operation: Operation, fact: Fact | None) -> None:
+    """Refuse a tensor of more elements than 64 bits count.
+
+    Raises:
+        DiagnosticError: NNEF0632.
+    """
+    shape = fact.shape if isinstance(fact, TensorFact) else None
+    count = prod(dim for dim in shape or () if isinstance(dim, int))
+    if count >= 1 << 63:
+        message = f"'{operation.name}' makes a tensor of {' x '.join(map(str, shape or ()))} elements"
+        remedy = "64 bits do not count so many; check the extents"
+        raise DiagnosticError(Diagnostic("NNEF0632", message, operation.origin.span, remedy))

@@ -62,7 +62,7 @@ class Variables:
         spelling = self._spellings.setdefault(label.lower(), label)
         if self._is_final and spelling != label:
             message = f"the labels '{label}' and '{spelling}' differ in case only"
-            self._reporter.error("NNEF0342", message, place, frame, "not every file system tells them apart")
+            self._reporter.warn("NNEF0342", message, place, frame, "not every file system tells them apart")
 
     def _update(self, operation: Operation, node: Node, frame: Frame) -> None:
         target = operation.operands["variable"]

@@ -172,12 +172,15 @@ class _Flat(Files):
         end = ";" if self._is_final else ""
         lines = [f"version 1.0{end}"]
         if self._original is not None and self._is_final:
-            lines += [to_text(each).rstrip("\n") for each in self._original.checked.document.extensions]
+            # A flat text has no fragments of its own, and no operators.
+            given = self._original.checked.document.extensions
+            lines += [to_text(each).rstrip("\n") for each in given if not each.words[0].text.startswith("KHR_")]
         lines += [f"extension {SYMBOLS} {name};" for name in self._symbols]
         made = {} if self._primitive is None else self._primitive.fragments
-        if made and not any(EXTENSION in line for line in lines):
+        fragments = self._primitives | made
+        if fragments:
             lines.append(f"extension {EXTENSION};")
-        for fragment in (self._primitives | made).values():
+        for fragment in fragments.values():
             lines += ["", to_text(fragment).rstrip("\n")]
         return "\n".join(lines) + "\n"
 

@@ -167,7 +167,10 @@ def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
 
 @lower("nnef", "cast")
 def cast(b: Builder, input: Value, *, dtype: DType) -> Value:
-    """`input` in the element type between < and >; of reals the fraction is dropped."""
+    """`input` in the element type between < and >; of a real the closest smaller integer, as `integer()` gives."""
+    given = input.fact.dtype if isinstance(input.fact, TensorFact) else None
+    if dtype.is_integer and given is not None and given.is_floating:
+        input = b(Floor, input)
     return b(Cast, input, to=dtype)
 
 
@@ -190,9 +193,19 @@ def lift_cast(
     if to not in _DATA or dtype.kind not in "fiub":
         return None
     if dtype.kind not in _DATA[to]:
-        return b.word("cast", input, dtype=to)
+        return b.word("cast", _truncated(b, input) if dtype.is_floating and to.is_integer else input, dtype=to)
     is_wider = to.kind == "f" or dtype.bits < to.bits or dtype is to
     return b.word("copy", input) if is_wider or _is_place(b) else None
+
+
+_WHOLE = frozenset({"floor", "ceil", "Floor", "Ceil", "Round"})
+
+
+def _truncated(b: Builder, x: Value) -> Value:
+    """Without fraction: NNEF's `cast` takes the closest smaller integer, also below 0."""
+    if x.producer is not None and x.producer.word in _WHOLE:
+        return x
+    return term(b, "mul", term(b, "sign", x), term(b, "floor", term(b, "abs", x)))
 
 
 def _is_place(b: Builder) -> bool:

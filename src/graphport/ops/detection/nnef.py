@@ -1,8 +1,8 @@
 """Regions of interest in NNEF.
 
-The texts name the shapes and leave the rest to the literature. A row of `rois` has where the region begins on each
-spatial axis, in their order, then where it ends. Pooling rounds these to whole entries, the last one included, as Fast
-R-CNN does; resampling takes them as they are, as Mask R-CNN does, and repeats the border of the image outside of it.
+A row of `rois` has where the region begins on each spatial axis, in their order, then where it ends. Pooling rounds
+these to whole entries and divides what lies between, r entries, into p cells of ceil(r / p) entries, which begin every
+floor(r / p) (NNEF 1.0.5, 4.6.1). Resampling takes them as they are, and repeats the border of the image outside of it.
 """
 
 from __future__ import annotations
@@ -249,12 +249,11 @@ def _restored(b: Builder, x: Value, axis: int) -> Value:
 def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Value:
     """Which entries of an axis belong to which of the `size` cells of each region: bool [N, size, length]."""
     count = len(b.dims(input)) - 2
-    one = b.like(rois, 1.0)
     begin, end = (_rounded(b, _column(b, rois, number)) for number in (axis, axis + count))
-    cell = b(Div, b(Max, b(Add, b(Sub, end, begin), one), one), b.like(rois, float(size)))
-    steps = np.arange(size, dtype=np.float64)[None]
-    first = b(Add, begin, b(Floor, b(Mul, cell, b.like(rois, steps))))
-    behind = b(Add, begin, b(Ceil, b(Mul, cell, b.like(rois, steps + 1))))
+    share = b(Div, b(Max, b(Sub, end, begin), b.like(rois, 0.0)), b.like(rois, float(size)))
+    steps = b.like(rois, np.arange(size, dtype=np.float64)[None])
+    first = b(Add, begin, b(Mul, b(Floor, share), steps))
+    behind = b(Add, first, b(Ceil, share))
     places = _places(b, input, axis + 2, rois)
     last = _integers(b, 2)
     return b(

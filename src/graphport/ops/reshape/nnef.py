@@ -135,8 +135,10 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
 
 @lower("nnef", "squeeze")
 def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """Without axes of one entry."""
+    """Without axes of one entry; runtimes take an empty list of axes for all such."""
     rank = len(b.dims(input))
+    if not axes:
+        return input
     return b(Squeeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
 
 

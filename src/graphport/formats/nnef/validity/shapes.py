@@ -32,6 +32,20 @@ def broadcasting(case: Case) -> Iterator[Diagnostic]:
                 remedy = "shapes align from the left; extents are equal, or one of them is 1"
                 yield case.error("NNEF0609", message, name, remedy)
                 return
+    yield from _grown(case)
+
+
+def _grown(case: Case) -> Iterator[Diagnostic]:
+    """A vector of channels that meets a batch of 1 makes it grow, where other languages align from the right."""
+    shapes = {name: shape_of(each) for name, each in case.operation.operands.items() if isinstance(each, Tensor)}
+    vectors = [(name, shape[0]) for name, shape in shapes.items() if shape is not None and len(shape) == 1]
+    for name, extent in vectors:
+        for other, shape in shapes.items():
+            if shape is not None and len(shape) > 1 and shape[0] == 1 and extent == shape[1] != 1:
+                message = f"'{name}' {shown([extent])} aligns with the first axis of '{other}' {shown(shape)}"
+                remedy = f"the result is {shown([extent, *shape[1:]])}; a vector of channels has the shape [1,{extent}]"
+                yield case.warning("NNEF0633", message, name, remedy)
+                return
 
 
 def reshaping(case: Case) -> Iterator[Diagnostic]:
