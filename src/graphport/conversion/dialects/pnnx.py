@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.expression.syntax import Node as Tree
     from graphport.ir.graph import Attribute, Graph
+    from graphport.ir.nodes import Use
 
 _DIALECT = "pnnx"
 _PACKS = frozenset({"prim::TupleConstruct", "prim::ListConstruct"})
@@ -234,21 +235,43 @@ def _forget(graph: Graph, node: Node) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Let expressions give constants of rank 0, which no weight is; return several values as one tuple."""
+    """Say constants of rank 0, which no weight is; return several values as one tuple."""
     for value in list(graph.constants):
         text = literal_of(value)
         if text is not None and value.uses:
-            result = Value(graph.fresh(value.name), UNKNOWN)
-            node = Node("Expression", [], [result], {"expr": text}, dialect=_DIALECT)
-            first = graph.first
-            if first is None:
-                graph.append(node)
-            else:
-                graph.insert_before(first, node)
-            value.replace_uses(result)
+            _spell_scalar(graph, value, text)
     outputs = graph.outputs
     if len(outputs) < 2:
         return
     packed = Value(graph.fresh("outputs"), UNKNOWN)
     graph.append(Node("prim::TupleConstruct", outputs, [packed], dialect=_DIALECT))
     graph.set_outputs([packed])
+
+
+def _spell_scalar(graph: Graph, value: Value, text: str) -> None:
+    """Expressions read a number; whoever else reads it needs a tensor, for a number has neither methods nor a type."""
+    uses = list(value.uses)
+    numeric = [use for use in uses if isinstance(use.user, Node) and use.user.word == "Expression"]
+    if numeric:
+        made = _put_first(graph, Node("Expression", [], [_fresh(graph, value)], {"expr": text}, dialect=_DIALECT))
+        for use in numeric:
+            _reread(use, made)
+    if len(numeric) < len(uses) and value.storage is not None:
+        storage = value.storage.reshaped((1,))
+        weight = graph.add_constant(graph.fresh(value.name), TensorFact.of(storage), storage, origin=value.origin)
+        made = _put_first(graph, Node("torch.squeeze", [weight], [_fresh(graph, value)], dialect=_DIALECT))
+        value.replace_uses(made)
+
+
+def _fresh(graph: Graph, value: Value) -> Value:
+    return Value(graph.fresh(value.name), UNKNOWN)
+
+
+def _put_first(graph: Graph, node: Node) -> Value:
+    first = graph.first
+    return (graph.append(node) if first is None else graph.insert_before(first, node)).output
+
+
+def _reread(use: Use, value: Value) -> None:
+    if isinstance(use.user, Node):
+        use.user.set_input(use.index, value)

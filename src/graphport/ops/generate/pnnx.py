@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.generate import Constant, ConstantOfShape, Range, constant_value
+from graphport.ops.layers import MOST_MADE_UP
 from graphport.ops.pytorch import DIALECT, DTYPES, Scalar, bounded, called, dtype_of, named_dtype, number, says, static
 from graphport.ops.reshape import Shape
 from graphport.ops.reshape.pnnx_shapes import lengths
@@ -149,5 +151,8 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Va
         return None
     number_ = 0.0 if value is None else value.numpy().reshape(-1)[0].item()
     dtype = _REAL if value is None else value.dtype
+    if dtype is DType.FLOAT64 and isfinite(number_) and float(np.float32(number_)) != number_:
+        # Parameters have the digits of float32.
+        return None if prod(size) > MOST_MADE_UP else b.constant(np.full(size, number_))
     name = next((name for name, own in DTYPES.items() if own is dtype), None)
     return called(b, "torch.full", TensorFact(dtype, size), size=size, fill_value=number_, dtype=name)

@@ -32,7 +32,9 @@ Answer = Value | tuple[Value, ...]
 
 
 def lengths(b: Builder, shape: Any) -> Value:
-    """A shape as a tensor: numbers, tensors of rank 0 or 1, or a list of these."""
+    """A shape as a tensor: numbers, tensors of rank 0 or 1, or a list of these; PNNX writes an empty one as `None`."""
+    if shape is None:
+        return vector(b, [])
     if isinstance(shape, Value):
         return shape if b.dims(shape) else b(Unsqueeze, shape, vector(b, [0]))
     items = list(shape) if is_sequence(shape) else [shape]

@@ -1,0 +1,128 @@
+"""Small networks of the idioms that exporters write, through every verb and format; ONNX Runtime computes the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.world.travel import RIGHT, Sample, by_onnx_runtime, travel
+
+F32, I64 = TensorProto.FLOAT, TensorProto.INT64
+FAR = 2**63 - 1
+
+
+def constant(name, numbers, dtype=None):
+    return numpy_helper.from_array(np.array(numbers, dtype), name)
+
+
+def model(path, nodes, inputs, outputs, constants=(), *, opset=18, ir=8):
+    puts = [helper.make_tensor_value_info(name, *what) for name, what in inputs.items()]
+    gets = [helper.make_tensor_value_info(name, dtype, None) for name, dtype in outputs.items()]
+    graph = helper.make_graph(nodes, "g", puts, gets, list(constants))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir), path)
+    return path
+
+
+def numbers(*shape):
+    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+def samples(path, **feeds):
+    return {size: Sample(x, by_onnx_runtime(path, x)) for size, x in feeds.items()}
+
+
+def node(*arguments, **attributes):
+    return helper.make_node(*arguments, **attributes)
+
+
+def slice_to_the_end(path):
+    nodes = [node("Cast", ["e"], ["i"], to=I64), node("Slice", ["x", "s", "i"], ["y"])]
+    stored = [constant("e", [FAR]), constant("s", [0])]
+    return model(path, nodes, {"x": (F32, ["N"])}, {"y": F32}, stored), {"a": [numbers(4)], "b": [numbers(7)]}
+
+
+def casts_of_stored_numbers(path):
+    nodes = [
+        node("Cast", ["i"], ["a"], to=TensorProto.UINT64),
+        node("Cast", ["d"], ["b"], to=I64),
+        node("Cast", ["i"], ["c"], to=TensorProto.DOUBLE),
+        node("Cast", ["i"], ["e"], to=TensorProto.BOOL),
+        node("Identity", ["x"], ["y"]),
+    ]
+    outputs = {"a": TensorProto.UINT64, "b": I64, "c": TensorProto.DOUBLE, "e": TensorProto.BOOL, "y": F32}
+    stored = [constant("i", [2**40 + 7, 2**32]), constant("d", [16777217.0, 2.0**40 + 7])]
+    return model(path, nodes, {"x": (F32, ["N"])}, outputs, stored), {"a": [numbers(3)]}
+
+
+def shape_of_a_quotient(path):
+    # x of M elements as [1, -1, N], then as [-1, N]: what exporters write round every attention.
+    nodes = [
+        node("Shape", ["z"], ["n"]),
+        node("Concat", ["one", "rest", "n"], ["t1"], axis=0),
+        node("Reshape", ["x", "t1"], ["a"]),
+        node("Concat", ["rest", "n"], ["t2"], axis=0),
+        node("Reshape", ["a", "t2"], ["y"]),
+    ]
+    inputs = {"x": (F32, ["M"]), "z": (F32, ["N"])}
+    stored = [constant("one", [1]), constant("rest", [-1])]
+    return model(path, nodes, inputs, {"y": F32}, stored), {
+        "a": [numbers(12), numbers(4)],
+        "b": [numbers(15), numbers(5)],
+    }
+
+
+def expanded_scalar(path):
+    nodes = [node("Shape", ["x"], ["s"]), node("Expand", ["k", "s"], ["e"]), node("Mul", ["x", "e"], ["y"])]
+    stored = [constant("k", 0.5, np.float32)]
+    return model(path, nodes, {"x": (F32, ["N", 3])}, {"y": F32}, stored), {"a": [numbers(2, 3)], "b": [numbers(1, 3)]}
+
+
+def expanded_integer(path):
+    nodes = [
+        node("Cast", ["x"], ["i"], to=TensorProto.INT32),
+        node("Shape", ["x"], ["s"]),
+        node("Expand", ["k", "s"], ["e"]),
+        node("Mul", ["i", "e"], ["y"]),
+    ]
+    stored = [constant("k", -1, np.int32)]
+    return model(path, nodes, {"x": (F32, ["N", 3])}, {"y": TensorProto.INT32}, stored), {"a": [numbers(2, 3) * 9]}
+
+
+def filled_scalar(path):
+    nodes = [
+        node("ConstantOfShape", ["s"], ["k"], value=constant("v", [2.5], np.float32)),
+        node("Add", ["x", "k"], ["y"]),
+    ]
+    stored = [constant("s", [], np.int64)]
+    return model(path, nodes, {"x": (F32, ["N", 3])}, {"y": F32}, stored), {"a": [numbers(2, 3)]}
+
+
+TRAPS = [
+    slice_to_the_end,
+    casts_of_stored_numbers,
+    shape_of_a_quotient,
+    expanded_scalar,
+    expanded_integer,
+    filled_scalar,
+]
+SAYS_ONLY_FLOATS = {"ncnn", "nnef", "pnnx"}
+"""Formats that may refuse what they have no element types for."""
+KNOWN = {"casts_of_stored_numbers": {"openvino"}}
+"""OpenVINO computes integers of 64 bits in 32."""
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
+def test_every_way_gives_the_same_numbers(trap, tmp_path):
+    path, feeds = trap(tmp_path / "trap.onnx")
+    journey = travel(path, samples(path, **feeds), tmp_path)
+    excused = KNOWN.get(trap.__name__, set())
+    assert not {step: end for step, end in journey.faults.items() if step not in excused}
+    assert {step for step, end in journey.found.items() if end != RIGHT} <= SAYS_ONLY_FLOATS | excused
+
+
+def test_pnnx_says_constants_that_are_no_operands_of_expressions(tmp_path):
+    for trap in (expanded_scalar, expanded_integer, filled_scalar):
+        path, feeds = trap(tmp_path / f"{trap.__name__}.onnx")
+        assert travel(path, samples(path, **feeds), tmp_path).found["pnnx"] == RIGHT
