@@ -33,6 +33,8 @@ GROUPS = {
     "QUANT": "quantization",
     "RUN": "running and comparing",
     "IO": "files and their names",
+    "LIMIT": "what would take too much",
+    "BUG": "mistakes of graphport itself",
 }
 CODE = re.compile(rf"({'|'.join(GROUPS)})\d{{4}}")
 

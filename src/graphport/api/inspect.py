@@ -10,11 +10,13 @@ from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph
 from graphport.conversion.legalize import legalize
+from graphport.core import budget
 
 if TYPE_CHECKING:
     from graphport.api.model import Model
 
 
+@budget.fresh()
 def inspect(model: Model) -> Inspection:
     """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
     graph, _ = legalize(model.graph)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.model import Model
 from graphport.conversion.legalize import legalize
+from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.ops.bind import bind_inputs
@@ -46,6 +47,7 @@ def check(path: str | Path, *, edition: str | None = None, shapes: Shapes | None
         return error.diagnostics
 
 
+@budget.fresh()
 def _read(
     path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | None, tolerant: bool
 ) -> tuple[Model, list[Diagnostic]]:

@@ -14,6 +14,7 @@ from graphport.api.save import said_in
 from graphport.api.verify import VERIFY_LIMIT, reason_to_skip, verified_rewriting
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
+from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, Source, raise_errors
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
@@ -181,6 +182,7 @@ def _checked(
     return result, report.verified(comparison, reason)
 
 
+@budget.fresh()
 def _rewritten(
     model: Model, passes: PassList, *, is_bound: bool = False, opset: int | None = None
 ) -> tuple[Model, Model, RewriteReport]:

@@ -10,6 +10,7 @@ from graphport.api.model import Model, QuantizedModel
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
+from graphport.core import budget
 from graphport.core.diagnostics import raise_errors
 from graphport.ir import rewrite
 from graphport.passes import driver
@@ -46,6 +47,7 @@ def to_onnx(model: Model) -> Any:
     return kind.module.to_proto(said_in(model, kind))
 
 
+@budget.fresh()
 def said_in(model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None) -> Graph:
     """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
     graph, findings = legalize(model.graph)

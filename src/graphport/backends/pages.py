@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.faults import FOUND, stumbled
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 from graphport.ir.graph import Graph, Node, Value, walk
@@ -77,6 +78,8 @@ def _compute(
         answer = pages[node.op](*operands, **attributes)
     except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
+    except FOUND as error:
+        raise DiagnosticError(stumbled(f"the meaning of {node.op}", error, node.origin)) from error
     # A list is one result, a sequence; several results are a tuple.
     answers: tuple[Any, ...] = tuple(answer) if is_sequence(answer) and not isinstance(answer, list) else (answer,)
     return tuple(_array(answer, value) for answer, value in zip(answers, node.outputs, strict=False))

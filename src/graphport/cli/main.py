@@ -9,6 +9,7 @@ from io import TextIOWrapper
 import click
 
 from graphport import __version__
+from graphport.core import faults
 
 VERBS = (
     "check",
@@ -45,16 +46,22 @@ class Verbs(click.Group):
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="graphport")
-def cli() -> None:
+@click.option("--debug", is_flag=True, help="Show a mistake of graphport's own with its traceback.")
+def cli(debug: bool) -> None:
     """Read, check, run, compare and convert trained neural networks.
 
     A model is named by its path: net.onnx, a folder or .tgz with graph.nnef, a bare .nnef text. "graphport VERB --help"
     shows examples.
     """
+    if debug:
+        faults.debug()
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 the input is at fault or the answer is no, 2 wrong usage, 130 Ctrl-C."""
+    """Run the command line and exit: see below for the codes.
+
+    0 done, 1 the input is at fault or the answer is no, 2 wrong usage, 3 graphport itself is at fault, 130 Ctrl-C.
+    """
     for stream in (sys.stdout, sys.stderr):
         # A name may hold what the terminal's encoding does not; in JSON that makes the right escape, too.
         if isinstance(stream, TextIOWrapper):

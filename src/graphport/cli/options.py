@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+OUR_FAULT = 3
+"""Exit code where graphport itself is at fault."""
+
 MODEL = click.Path(path_type=Path)
 
 json_option = click.option("--json", "as_json_", is_flag=True, help="Print one JSON document and nothing else.")
@@ -150,6 +153,7 @@ def findings_end(command: Command) -> Command:
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         from graphport.core.diagnostics import DiagnosticError
+        from graphport.core.faults import FOUND, stumbled
 
         try:
             return command(*args, **kwargs)
@@ -166,6 +170,8 @@ def findings_end(command: Command) -> Command:
             from graphport.core.diagnostics import Diagnostic
 
             _refuse([Diagnostic("IO0007", f"a text is no UTF-8: {error}")], kwargs)
+        except FOUND as error:
+            _refuse([stumbled(f"graphport {click.get_current_context().info_name}", error)], kwargs)
 
     return guarded  # type: ignore[return-value]
 
@@ -175,4 +181,6 @@ def _refuse(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
         print_json({"valid": False, "diagnostics": [as_json(finding) for finding in findings]})
     else:
         print_findings(findings, str(options.get("color", "auto")))
-    raise click.exceptions.Exit(1)
+    from graphport.core.faults import is_ours
+
+    raise click.exceptions.Exit(OUR_FAULT if any(map(is_ours, findings)) else 1)

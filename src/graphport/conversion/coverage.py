@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from graphport.conversion.lift import unsupported
+from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS
 from graphport.ir.graph import walk
 
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 def unsaid(graph: Graph, format: Format) -> dict[str, int]:
     """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be."""
     if format.dialect:
-        return unsupported(graph, format.dialect)
+        try:
+            return unsupported(graph, format.dialect)
+        except DiagnosticError:
+            # What goes through the whole graph stumbles: nothing of it can be written.
+            return dict(Counter(node.op for inner in walk(graph) for node in inner))
     foreign = (node.op for inner in walk(graph) for node in inner if node.dialect and not format.keeps(node.dialect))
     return dict(Counter(foreign))
 

@@ -8,6 +8,7 @@ from graphport.conversion.dialects import before_legalizing
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.facts import TensorFact, Unknown
+from graphport.core.faults import FOUND, stumbled
 from graphport.ir import rewrite
 from graphport.ir.graph import Value, walk
 from graphport.ops import registry
@@ -123,6 +124,12 @@ class _Legalizer:
                 self.inference.findings.append(finding)
             else:
                 self._opaque(node, str(error) or "the rank of an operand is not known")
+            return
+        except FOUND as error:
+            _undo(graph, before, node)
+            self.inference.findings.append(
+                stumbled(f"the rule that reads {node.op}", error, node.origin, Severity.WARNING)
+            )
             return
         named: set[Value] = set()
         for index, old in enumerate(node.outputs):

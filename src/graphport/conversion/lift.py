@@ -9,6 +9,7 @@ from graphport.conversion.dialects import after_lifting, before_lifting, older
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.facts import Unknown
+from graphport.core.faults import FOUND, stumbled, told
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
@@ -36,6 +37,12 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
     result, failed = _lifted(graph, dialect)
     if newest is not None:
         _age(result, dialect, newest)
+    stumbles = [
+        stumbled(f"the rule that writes {each.op} as {dialect or 'onnx'}", each.error, each.node.origin)
+        for each in _wholes(failed)
+        if each.error is not None
+    ]
+    failed = [each for each in failed if each.error is None]
     unsaid = Counter((each.op, each.reason) for each in _wholes(failed))
     first = {(each.op, each.reason): each.node.origin for each in reversed(failed)}
     findings = [
@@ -47,7 +54,7 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
         )
         for (op, reason), count in unsaid.items()
     ]
-    return result, findings
+    return result, [*findings, *stumbles]
 
 
 def unsupported(graph: Graph, dialect: str) -> dict[str, int]:
@@ -62,6 +69,8 @@ class _Unsaid(NamedTuple):
     node: Node
     whole: Node
     reason: str
+    error: BaseException | None = None
+    """What a rule of ours stumbled over."""
 
     @property
     def op(self) -> str:
@@ -76,7 +85,7 @@ def _wholes(failed: Sequence[_Unsaid]) -> Iterable[_Unsaid]:
 
 def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsaid]]:
     """A copy in words of `dialect`, without what no output depends on; the nodes that have none, and why."""
-    with paused_collection():
+    with paused_collection(), told(f"writing as {dialect or 'onnx'}"):
         result = rewrite.copy(graph)
         rewrite.remove_dead(result)
         before_lifting(result, dialect)
@@ -109,10 +118,11 @@ def _say(graph: Graph, node: Node, dialect: str, ways: _Ways) -> list[_Unsaid]:
         current = pending.pop()
         before = current.previous
         following = current.next
-        reason = _lift(graph, current, dialect, ways)
-        if reason is not None:
+        refusal = _lift(graph, current, dialect, ways)
+        if refusal is not None:
+            reason = str(refusal) or "the shape of an operand is not known"
             part = reason if current is node else f"it is made of {current.op}, and {reason}"
-            failed.append(_Unsaid(current, node, part))
+            failed.append(_Unsaid(current, node, part, refusal if isinstance(refusal, FOUND) else None))
             continue
         last = graph.last if following is None else following.previous
         while last is not None and last is not before:
@@ -144,7 +154,7 @@ def _age(graph: Graph, dialect: str, newest: int) -> None:
             )
             try:
                 answer = rule(builder, node)
-            except (UnsupportedError, ShapeError, Unknown):
+            except (UnsupportedError, Unknown, *FOUND):
                 answer = None
             made = _made(node, before)
             if answer is not None:
@@ -165,12 +175,12 @@ def _made(node: Node, before: Node | None) -> list[Node]:
     return found
 
 
-def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> str | None:
+def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> Exception | None:
     """Replace `node` by words of `dialect`, or say why not."""
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None:
-        return f"it is a word of {node.dialect or 'no known dialect'}"
-    reason = "there is no word for it"
+        return UnsupportedError(f"it is a word of {node.dialect or 'no known dialect'}")
+    refusal: Exception = UnsupportedError("there is no word for it")
     rules = ways.get(page)
     if rules is None:
         rules = ways[page] = registry.liftings(dialect, page)
@@ -182,14 +192,16 @@ def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> str | None:
         before = node.previous
         try:
             answer = rule(builder, node)
-        except (UnsupportedError, ShapeError, Unknown) as error:
-            answer, reason = None, str(error) or "the shape of an operand is not known"
+        except ShapeError as error:
+            answer, refusal = None, UnsupportedError(str(error))
+        except (UnsupportedError, Unknown, *FOUND) as error:
+            answer, refusal = None, error
         if answer is not None:
             _take_over(graph, node, answer)
             return None
         while node.previous is not before and node.previous is not None:
             graph.remove(node.previous)
-    return reason
+    return refusal
 
 
 def _take_over(graph: Graph, node: Node, answer: tuple[Value | None, ...]) -> None:

@@ -146,6 +146,8 @@ class Builder:
         Raises:
             DiagnosticError: `EXPR0201` to `EXPR0206`, at the step that cannot be taken.
         """
+        if any(step.index >= len(self.arguments) for step in steps):
+            check_operand_count(self.text, steps, len(self.arguments))
         stack: list[object] = []
         for position, step in enumerate(steps):
             taken = stack[len(stack) - step.arity :]

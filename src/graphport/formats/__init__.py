@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.faults import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,10 +46,11 @@ class Format(NamedTuple):
     def read(self, path: str | Path, **options: Any) -> tuple[Graph, list[Diagnostic]]:
         """The graph in the format's own words, and warnings; errors are raised. Options unknown to it are ignored."""
         known = {name: value for name, value in options.items() if name in self.options}
-        if _FINDINGS not in self.options:
-            return self.module.read(path, **known)
-        findings: list[Diagnostic] = []
-        return self.module.read(path, findings=findings, **known), findings
+        with told(f"reading {self.title}", Span(Source(str(path)))):
+            if _FINDINGS not in self.options:
+                return self.module.read(path, **known)
+            findings: list[Diagnostic] = []
+            return self.module.read(path, findings=findings, **known), findings
 
     def write(self, graph: Graph, path: str | Path, **options: Any) -> None:
         """Write a graph in the format's own words, whole or not at all.
@@ -57,7 +59,8 @@ class Format(NamedTuple):
             DiagnosticError: IO0008 its writer has no such option; what the writer raises.
         """
         self.check_choices(options)
-        self.module.write(graph, path, **options)
+        with told(f"writing {self.title}", Span(Source(str(path)))):
+            self.module.write(graph, path, **options)
 
     def check_choices(self, options: Iterable[str]) -> None:
         """Refuse what its writer cannot be told.

@@ -21,6 +21,7 @@ from graphport.core.facts import (
     Unknown,
     named,
 )
+from graphport.core.faults import FOUND, stumbled
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 from graphport.ir.graph import Graph, Value
@@ -42,6 +43,7 @@ _INFERRED_ANEW = frozenset({"openvino"})
 """Dialects whose own runtime ignores the element types that a file declares."""
 
 
+_MOST_EXTENT = (1 << 63) - 1
 _NONE = frozenset[int]()
 _MOST_REMEMBERED = 1 << 14
 """So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
@@ -122,6 +124,8 @@ class Inference:
                 self.findings.append(Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help))
         except (UnsupportedError, Unknown):
             pass
+        except FOUND as error:
+            self.findings.append(stumbled(f"the rule of {node.op}", error, node.origin, Severity.WARNING))
         return (UNKNOWN,) * count
 
     # Canonical operators
@@ -169,6 +173,8 @@ class Inference:
         except Unknown:
             answer = [TensorFact(_result_dtype(types, bound), None) for types in _result_types(page, count)]
         facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
+        for fact in facts:
+            _check_extents(fact)
         facts += [UNKNOWN] * (count - len(facts))
         if not any(callable(argument) for argument in arguments.values()):
             facts = _propagate(page, operands, attributes, facts)
@@ -294,6 +300,14 @@ def infer(graph: Graph) -> list[Diagnostic]:
     inference = Inference()
     inference.graph(graph)
     return list(dict.fromkeys(inference.findings))
+
+
+def _check_extents(fact: Fact | None) -> None:
+    if isinstance(fact, TensorFact) and fact.shape is not None:
+        for extent in fact.shape:
+            if isinstance(extent, int) and not 0 <= extent <= _MOST_EXTENT:
+                message = f"its result has an extent of {extent if abs(extent) < 1 << 70 else 'more than 2^70'}"
+                raise ShapeError(message, "extents lie between 0 and 2^63 - 1")
 
 
 def _bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 DIALECT = "caffe"
 LARGEST_READ = 4096
 """Bytes of a constant that a rule may compute with; larger ones stay where they are."""
-MOST_MADE_UP = 1 << 22
-"""Entries of a constant that a rule makes up: what a file says of extents is no reason to take memory."""
 BOTTOMS = "bottoms"
 """The attribute that says how many of the operands are bottoms."""
 
@@ -132,12 +131,9 @@ class Layer:
         """`count` entries that are to be made up.
 
         Raises:
-            UnsupportedError: they are too many.
+            OverBudgetError: they are too many.
         """
-        if count > MOST_MADE_UP:
-            message = f"{count} numbers, at most {MOST_MADE_UP} are made up"
-            raise UnsupportedError(message)
-        return count
+        return made_up(count)
 
     def integers(self, *numbers: int) -> Value:
         """A vector of integers."""

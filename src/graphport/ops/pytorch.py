@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, Fact, TensorFact, Unknown
@@ -21,7 +22,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.folded import folded
-from graphport.ops.layers import LARGEST_READ, MOST_MADE_UP
+from graphport.ops.layers import LARGEST_READ
 from graphport.ops.pattern import constant_numbers
 
 Function: TypeAlias = Callable[..., Any]
@@ -294,11 +295,12 @@ def length(dims: Sequence[Any], axis: int) -> int:
 
 
 def bounded(count: int) -> int:
-    """How many entries a rule makes up; raises `UnsupportedError` for more than a file is a reason for."""
-    if count > MOST_MADE_UP:
-        message = f"{count} entries that are made up"
-        raise UnsupportedError(message)
-    return count
+    """How many entries a rule makes up.
+
+    Raises:
+        OverBudgetError: they are more than a file is a reason for.
+    """
+    return made_up(count)
 
 
 # ── on the way to PNNX ────────────────────────────────────────────────────────────────────────────────────────────────

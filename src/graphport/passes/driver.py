@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.facts import TensorFact
+from graphport.core.faults import told
 from graphport.core.spill import spilling
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -174,7 +175,8 @@ class _Sweep:
     def _once(self, each: Pass, room: int) -> Journal:
         self._runs += 1
         journal = Journal(room=room)
-        each.work(self._graph, journal)
+        with told(f"the pass {each.name}"):
+            each.work(self._graph, journal)
         if journal.done:
             verify(self._graph)
         self._wanted[each.name] = journal.wanted

@@ -162,7 +162,7 @@ def _settle(graph: Graph, node: Node) -> None:
     """
     if node.graph is None or node.dialect or len(node.results) != 1:
         return
-    value = node.output
+    (value,) = node.results  # not always the first one: of a recurrent layer the last state alone may be read
     storage = folded(value)
     if storage is None:
         return
@@ -178,7 +178,7 @@ def _settle(graph: Graph, node: Node) -> None:
 
 def _remembered(graph: Graph, node: Node) -> Value | None:
     """What `node` computes, as a layer that has the numbers; an output has its batch in front."""
-    value = node.output
+    (value,) = node.results
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype is not DType.FLOAT32:
         return None

@@ -17,14 +17,25 @@ from graphport.ops.infer import Inference
 from graphport.ops.types import Body
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Node
+    from graphport.ir.graph import Attribute, Node, Value
 
 _BITS = 64
+_FOREIGN = "the archive was not written by graphport"
 
 
 def faults(graph: Graph) -> list[Diagnostic]:
-    """A finding for every attribute of a canonical node that is not of the type that its operator has."""
-    return [finding for inner in walk(graph) for node in inner for finding in _faults(node)]
+    """A finding for every attribute of a canonical node that is not of the type that its operator has, and extent."""
+    found = [finding for inner in walk(graph) for node in inner for finding in _faults(node)]
+    return found + [finding for inner in walk(graph) for value in inner.inputs for finding in _extents(value)]
+
+
+def _extents(value: Value) -> list[Diagnostic]:
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    wrong = [extent for extent in shape or () if isinstance(extent, int) and not 0 <= extent < 1 << (_BITS - 1)]
+    return [
+        Diagnostic("IO0216", f"the input {value.name} has an extent of {extent}", value.origin, _FOREIGN)
+        for extent in wrong
+    ]
 
 
 def _faults(node: Node) -> list[Diagnostic]:
@@ -34,7 +45,7 @@ def _faults(node: Node) -> list[Diagnostic]:
         keyword = page.signature.keywords.get(name) if page is not None else None
         if keyword is not None and not fits(keyword.annotation, attribute):
             message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {_said(keyword.annotation)} is needed"
-            findings.append(Diagnostic("IO0216", message, node.origin, "the archive was not written by graphport"))
+            findings.append(Diagnostic("IO0216", message, node.origin, _FOREIGN))
     return findings
 
 

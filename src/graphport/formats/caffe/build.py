@@ -220,7 +220,7 @@ def attributes_of(layer: Message) -> tuple[dict[str, Attribute], Message]:
             rest.entries[name] = list(entries)
         else:
             field = schema.fields(schema.LAYER).get(name)
-            attributes[name] = _attribute(entries, is_repeated=field is not None and field.is_repeated)
+            attributes[name] = _attribute(entries, is_repeated=_repeats(field, entries))
     return attributes, rest
 
 
@@ -242,15 +242,22 @@ def _take(entry: Entry, name: str, attributes: dict[str, Attribute], rest: Messa
         if field is not None and (field.type in (schema.FILLER, schema.ENGINE) or inner in _IDLE):
             idle.entries[inner] = list(entries)
         else:
-            attributes[inner] = _attribute(entries, is_repeated=field is not None and field.is_repeated)
+            attributes[inner] = _attribute(entries, is_repeated=_repeats(field, entries))
     if idle.entries:
         rest.add(name, idle, parameters.span)
 
 
 def _attribute(entries: Sequence[Entry], *, is_repeated: bool) -> Attribute:
-    """The values of a field; a message is its fields in pairs, a shape its extents."""
-    found = tuple(map(_content, entries))
-    return found if is_repeated or len(found) != 1 else found[0]
+    """The values of a field; a message is its fields in pairs, a shape its extents.
+
+    Of a field that stands only once, the last value counts, as protobuf has it.
+    """
+    return tuple(map(_content, entries)) if is_repeated else _content(entries[-1])
+
+
+def _repeats(field: schema.Field | None, entries: Sequence[Entry]) -> bool:
+    """Whether a field is a list; one that nobody knows is if it stands more than once."""
+    return len(entries) != 1 if field is None else field.is_repeated
 
 
 def _content(entry: Entry) -> Attribute:
@@ -260,7 +267,7 @@ def _content(entry: Entry) -> Attribute:
     if content.kind == schema.SHAPE:
         return tuple(content.integers("dim"))
     fields = schema.fields(content.kind)
-    pairs = [(n, _attribute(e, is_repeated=n in fields and fields[n].is_repeated)) for n, e in content.entries.items()]
+    pairs = [(n, _attribute(e, is_repeated=_repeats(fields.get(n), e))) for n, e in content.entries.items()]
     return tuple(pairs)
 
 

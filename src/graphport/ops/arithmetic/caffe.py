@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.budget import bounded
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -313,7 +314,7 @@ def _along_axes(b: Builder, type: str, x: Value, y: Value) -> tuple[Value, ...] 
         if type != "Bias":
             return in_caffe(b, type, [x.fact], x, blobs=[flat], **said)
         # The layer that only shifts is younger than most readers of the format.
-        ones = b.constant(np.ones(whole, np.float32))
+        ones = b.constant(np.ones(bounded(whole), np.float32))
         return in_caffe(b, "Scale", [x.fact], x, blobs=[ones, flat], bias_term=True, **said)
     second = y if len(own) == len(shape) else reshaped_in_caffe(b, y, TensorFact(DType.FLOAT32, shape))[0]
     return in_caffe(b, type, [x.fact], x, second, axis=place)

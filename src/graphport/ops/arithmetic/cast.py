@@ -26,7 +26,7 @@ def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: 
     if round_mode not in ("up", "down", "nearest"):
         message = f"round_mode is {round_mode!r}"
         raise ShapeError(message, "up, down or nearest")
-    if to in COMPLEX:
+    if not isinstance(to, DType) or to in COMPLEX:  # pyright: ignore[reportUnnecessaryIsInstance]  a file may say any
         message = f"nothing is cast to {to}"
         raise ShapeError(message)
     fact = TensorFact(to, input.shape)

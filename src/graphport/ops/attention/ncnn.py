@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -99,6 +100,7 @@ def lift_attention(
     if is_causal:
         if attn_mask is not None or rows != columns:
             return None
+        made_up(rows, columns)
         masks = [blob(b, b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32), 2)]
     elif attn_mask is not None:
         if dtype_of(attn_mask) is DType.BOOL:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.activation import Softmax, Tanh
 from graphport.ops.arithmetic import Add, Div, Mul
@@ -102,6 +103,7 @@ def _repeated(b: Builder, x: Value, count: int) -> Value:
 
 def _seen(queries: int, keys: int, past: int, window: tuple[int, int]) -> Array:
     """Which keys each query may see, but for the mask: [queries, keys]."""
+    made_up(keys, queries)
     ahead = np.arange(keys) - (np.arange(queries)[:, None] + past)
     left, right = window
     seen = np.ones(ahead.shape, np.bool_)

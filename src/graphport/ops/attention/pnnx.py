@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -44,6 +45,7 @@ def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | No
 def _causal(b: Builder, query: Value, key: Value) -> Value:
     rows, columns = (length(b.dims(x), len(b.dims(x)) - 2) for x in (query, key))
     bounded(rows * columns)
+    made_up(rows, columns)
     return b.constant(np.tril(np.ones((rows, columns), bool)))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Add, Min, Mul, Sub
 from graphport.ops.comparison import And, GreaterOrEqual, Less, Where
@@ -144,5 +145,5 @@ def extract_image_patches(
     wide = dtype if dtype.is_floating else DType.FLOAT32
     copied = convolved(b, cast(b, x, wide), b.constant(columns_kernel(channels, sizes, wide), wide), channels, said)
     # Filters came channel by channel, the result is place by place.
-    order = np.arange(channels * prod(sizes)).reshape(channels, -1).T.reshape(-1)
+    order = np.arange(made_up(channels, *sizes)).reshape(channels, -1).T.reshape(-1)
     return cast(b, b(Gather, copied, vector(b, [int(n) for n in order]), axis=1), dtype)

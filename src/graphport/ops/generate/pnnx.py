@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -115,7 +116,7 @@ def aten_arange(b: Builder, *arguments: Any, dtype: Any = None) -> Value:
 @says("torch.linspace", ignores=_IGNORED)
 def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
-    return b.constant(np.linspace(number(start), number(end), int(number(steps))).astype(wanted.numpy), wanted)
+    return b.constant(np.linspace(number(start), number(end), made_up(int(number(steps)))).astype(wanted.numpy), wanted)
 
 
 @says("torch.eye", ignores=_IGNORED)
@@ -123,6 +124,7 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
     rows = int(number(n))
     bounded(rows * (rows if m is None else int(number(m))))
+    made_up(rows, rows if m is None else int(number(m)))
     return b.constant(np.eye(rows, rows if m is None else int(number(m))).astype(wanted.numpy), wanted)
 
 

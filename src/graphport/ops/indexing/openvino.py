@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.arithmetic import Div, Max, Mod, Neg, Sub
@@ -252,7 +253,7 @@ def lift_slice(
     b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Lifted:
     if steps is None:
-        (count,) = sizes(b.dims(starts), "how many axes are sliced")
+        (count,) = sizes(b.dims(as_vector(b, starts)), "how many axes are sliced")
         steps = b.constant(np.ones(count, dtype_of(starts).numpy))
     return b.word("opset8.Slice", data, starts, ends, steps, *([] if axes is None else [axes]))
 
@@ -444,7 +445,7 @@ def _counting(b: Builder, x: Value, axis: int) -> Value:
     """0, 1, 2 and so on along an axis of `x`."""
     length = b.dims(x)[axis]
     if isinstance(length, int):
-        return b.constant(np.arange(length, dtype=np.int64))
+        return b.constant(np.arange(made_up(length), dtype=np.int64))
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     count = say(b, "opset8.Gather", say(b, "opset3.ShapeOf", x), b.constant(np.array(axis, np.int64)), zero)
     fact = TensorFact(DType.INT64, (length,))

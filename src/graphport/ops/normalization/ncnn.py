@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
@@ -34,7 +35,7 @@ def batch_norm(at: Layer) -> Value:
 def _affine(at: Layer, index: int, count: int, default: float, flag: int) -> Value:
     if at.integer(flag, 1):
         return at.weight(index, [count])
-    return at.b.constant(np.full(count, default), dtype_of(at.x))
+    return at.b.constant(np.full(made_up(count), default), dtype_of(at.x))
 
 
 @layer("GroupNorm")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
 from graphport.ops.arithmetic.openvino import said_cast
@@ -129,6 +130,7 @@ def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_sc
     if is_scaled and is_inside and places == list(range(len(dims) - len(last), len(dims))) and last:
         known = [dim for dim in last if isinstance(dim, int)]
         if len(known) == len(last) and dtype in (DType.FLOAT32, DType.FLOAT16):
+            made_up(*known[-1:])
             ones = b.constant(np.ones(known[-1:], dtype.numpy), dtype)
             return b(LayerNormalization, x, ones, axis=places[0] - len(dims), epsilon=eps)
     chosen = vector(b, places)

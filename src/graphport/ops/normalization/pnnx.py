@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
 from graphport.ops.builder import Builder
@@ -173,6 +174,7 @@ def layer_norm(
 ) -> Value:
     del cudnn_enable
     shape = integers(normalized_shape)
+    made_up(*shape)
     scale = weight if weight is not None else b.constant(np.ones(shape), dtype_of(input))
     return b(LayerNormalization, input, scale, bias, axis=-len(shape), epsilon=_epsilon(eps))
 

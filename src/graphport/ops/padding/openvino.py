@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.ops.declare import lower
 from graphport.ops.indexing import Slice
 from graphport.ops.inner import said_reshape, say
@@ -109,6 +110,7 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
             continue
         (length,) = sizes(b.dims(x)[axis : axis + 1], "an extent that is wrapped")
         # What is cut off comes first: the rest goes around.
+        made_up(length + max(begin, 0) + max(end, 0), what="places that are padded")
         every = np.arange(length)[max(-begin, 0) : length - max(-end, 0)]
         places = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
         x = say(b, "opset8.Gather", x, vector(b, [int(n) for n in places]), b.constant(np.array(axis, np.int64)))

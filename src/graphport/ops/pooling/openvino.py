@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Add, Div, Mul, Sub
@@ -234,6 +235,7 @@ def _averaged(b: Builder, x: Value, axis: int, length: Dim, out: int) -> Value:
     rank, dtype = len(b.dims(x)), dtype_of(x)
     order = [*(other for other in range(rank) if other != axis), axis]
     if isinstance(length, int):
+        made_up(length, out)
         numbers = np.zeros((length, out))
         for i, (begin, end) in enumerate(_regions(length, out)):
             numbers[begin:end, i] = 1 / (end - begin)
@@ -246,7 +248,7 @@ def _averaged(b: Builder, x: Value, axis: int, length: Dim, out: int) -> Value:
 
 def _shares(b: Builder, length: Value, out: int, dtype: DType) -> Value:
     """The same matrix for a length that only a run can tell."""
-    steps = np.arange(out, dtype=np.int64)
+    steps = np.arange(made_up(out), dtype=np.int64)
     count = b.constant(np.array([out], np.int64))
     begins = b(Div, b(Mul, b.constant(steps), length), count)
     ends = b(Div, b(Add, b(Mul, b.constant(steps + 1), length), b.constant(np.array([out - 1], np.int64))), count)
@@ -264,8 +266,11 @@ def adaptive_max_pool(
     wanted = needed(output_shape, "the shape of an adaptive pooling")
     lead = b.dims(x)[: -len(wanted)]
     dims = sizes(b.dims(x)[-len(wanted) :], "the shape that is pooled adaptively")
+    made_up(max(wanted, default=0), what="regions")
     regions = [_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
     most = prod(max(end - begin for begin, end in axis) for axis in regions)
+    # Every region is found among the places of all.
+    made_up(*wanted, prod(dims))
     table = np.zeros((prod(wanted), most), np.int64)
     for row, place in enumerate(product(*regions)):
         every = np.arange(prod(dims)).reshape(dims)[tuple(slice(*ends) for ends in place)].reshape(-1)
@@ -341,7 +346,7 @@ def lift_max_unpool(
     lead, spatial = sizes(b.dims(x)[:2], "the maps"), sizes(b.dims(x)[2:], "the shape of what is pooled back")
     axes = zip(spatial, kernel_shape, steps, cut[:rank], cut[rank:], strict=True)
     dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
-    zeros = b.constant(np.zeros(prod(dims), dtype_of(x).numpy), dtype_of(x))
+    zeros = b.constant(np.zeros(made_up(*dims), dtype_of(x).numpy), dtype_of(x))
     flat, places = said_reshape(b, x, (-1,)), said_reshape(b, i, (-1,))
     at = b.constant(np.array(0, np.int64))
     written = said_reshape(b, say(b, "opset3.ScatterElementsUpdate", zeros, places, flat, at), dims)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -443,7 +444,7 @@ class _Layer:
             return given
         batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
         if isinstance(batch, int) and isinstance(steps, int):
-            return self._b.constant(np.full(batch, steps, np.int32))
+            return self._b.constant(np.full(made_up(batch), steps, np.int32))
         count, length = (self._b.constant(np.array([n], np.int64)) if isinstance(n, int) else n for n in (batch, steps))
         whole = say(self._b, "opset3.Broadcast", length, count)
         return say(self._b, "opset1.Convert", whole, destination_type=DType.INT32)

@@ -96,6 +96,7 @@ def _places(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: i
         if noop_with_empty_axes:
             return None
         return vector(b, range(len(b.dims(data))))
+    axes = as_vector(b, axes)
     if integers(axes) is None and not isinstance(b.dims(axes)[0], int) and not noop_with_empty_axes:
         message = "whether any axes are named depends on an extent that is not known"
         raise UnsupportedError(message)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.layers import MOST_MADE_UP, Layer, in_caffe, layer, small_numbers
+from graphport.ops.layers import Layer, in_caffe, layer, small_numbers
 from graphport.ops.padding import Pad
 from graphport.ops.pooling.caffe import unpooled
 from graphport.ops.resize import Resize
@@ -124,8 +125,7 @@ def lift_resize(
     rounds = coordinate_transformation_mode == "half_pixel" and nearest_mode.startswith("round")
     if mode != "nearest" or not exact or not (floors or rounds) or not isinstance(dims[1], int):
         return None
-    if dims[1] * repeats[0] * repeats[1] > MOST_MADE_UP:
-        return None
+    made_up(dims[1], *repeats)
     ones = b.constant(np.ones((dims[1], 1, *repeats), np.float32))
     shape = (dims[0], dims[1], dims[2] * repeats[0], dims[3] * repeats[1])
     said = {"num_output": dims[1], "group": dims[1] if dims[1] != 1 else None, "bias_term": False}

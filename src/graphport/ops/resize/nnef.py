@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import decide_equal
 from graphport.ops.convolution.borders import fact_of
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
@@ -259,8 +260,9 @@ def _by_axes(
             continue
         plan = Axis(0, n, out, ratio)
         if picks:
-            y = b(Gather, y, vector(b, sampled(np.arange(n), plan)), axis=axis)
+            y = b(Gather, y, vector(b, sampled(np.arange(made_up(max(n, out))), plan)), axis=axis)
         else:
+            made_up(n, max(n, out))
             y = _mixed(b, y, axis, sampled(np.eye(n), plan))
     return (b(Identity, y) if y is x else y,)
 

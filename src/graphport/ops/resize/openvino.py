@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
@@ -229,7 +230,7 @@ def _plans(b: Builder, x: Value, axes: Sequence[int], wanted: Value | None, scal
 
 def _places(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
     if coordinates == "tf_half_pixel_for_nn":
-        y = np.arange(plan.out, dtype=np.float32)
+        y = np.arange(made_up(plan.out), dtype=np.float32)
         return (y + np.float32(0.5)) / np.float32(plan.ratio)
     return places(plan, coordinates, np.dtype(np.float32))
 
@@ -276,6 +277,7 @@ def _shares(plan: Axis, at: np.ndarray[Any, Any], said: dict[str, Any], *, antia
     if _MODES[said["mode"]] == "cubic" and not antialiases:
         return _clipped_shares(plan, at, said["a"])
     scale = min(plan.ratio, 1.0) if antialiases else 1.0
+    made_up(plan.length, plan.out)
     distance = np.abs(np.arange(plan.length)[:, None] - at.astype(np.float64)) * scale
     if _MODES[said["mode"]] == "linear":
         weights = np.clip(1 - distance, 0, None)
@@ -287,6 +289,7 @@ def _shares(plan: Axis, at: np.ndarray[Any, Any], said: dict[str, Any], *, antia
 def _clipped_shares(plan: Axis, at: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
     """Shares of cubic interpolation, whose four entries are the ones at the edge where they lie beyond it."""
     indices, weights = taps(at.astype(np.float64), plan, "cubic", a, antialiases=False)
+    made_up(plan.length, plan.out)
     shares = np.zeros((plan.length, plan.out))
     np.add.at(shares, (np.clip(indices, 0, plan.length - 1), np.arange(plan.out)[:, None]), weights)
     return shares
@@ -433,9 +436,10 @@ def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, An
             continue
         alone = replace(plan, axis=0)
         if how["mode"] == "nearest":
-            entries = resampled(np.arange(plan.length), [alone], **how, extrapolation=0)
+            entries = resampled(np.arange(made_up(plan.length)), [alone], **how, extrapolation=0)
             x = say(b, "opset8.Gather", x, b.constant(entries), b.constant(np.array(plan.axis, np.int64)))
         else:
+            made_up(plan.length, max(plan.length, plan.out))
             shares = resampled(np.eye(plan.length, dtype=np.float64), [alone], **how, extrapolation=0)
             order = [*(other for other in range(rank) if other != plan.axis), plan.axis]
             matrix = b.constant(shares.T.astype(dtype.numpy), dtype)
@@ -484,6 +488,7 @@ def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: in
     """The places of an undistorted grid, times each matrix."""
     shape = needed(size, "the size of a grid")
     spatial = shape[2:]
+    made_up(*spatial, len(spatial) + 1)
     steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
     mesh = np.meshgrid(*steps, indexing="ij")
     # The last axis comes first, and a one behind all.

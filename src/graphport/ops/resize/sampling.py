@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.ops.types import Tensor
 
 COORDINATES = (
@@ -89,7 +90,7 @@ def places(axis: Axis, coordinates: str, dtype: np.dtype[Any]) -> Tensor:
     real = dtype.type
     n, ratio, out = real(axis.length), real(axis.ratio), real(axis.out)
     one, half = real(1), real(0.5)
-    y = np.arange(axis.out, dtype=dtype)
+    y = np.arange(made_up(axis.out), dtype=dtype)
     width = ratio * n
     match coordinates:
         case "asymmetric":

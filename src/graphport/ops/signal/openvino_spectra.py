@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Mul
 from graphport.ops.arithmetic.openvino import said_cast
@@ -196,6 +197,7 @@ def lift_stft(
     length = _frame(b, whole, window, frame_length)
     dtype = dtype_of(signal)
     count = (whole - length) // step + 1
+    made_up(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = say(b, "opset8.Gather", signal, b.constant(places), b.constant(np.array(1, np.int64)))
     if window is not None:

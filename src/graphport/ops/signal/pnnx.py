@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -300,6 +301,7 @@ def istft(
     if number(normalized):
         frames = b(Mul, frames, b.like(frames, sqrt(size)))
     weighted = b(Mul, frames, b(Reshape, shape, vector(b, [-1, 1])))
+    made_up(size, size)
     kernel_ = b.like(frames, np.eye(size).reshape(size, 1, size))
     added = b(Squeeze, b(ConvTranspose, weighted, kernel_, strides=(step,)), vector(b, [1]))
     return _evened(b, added, known.numpy(), step, is_centered=bool(number(center)), length=length)

@@ -1,0 +1,91 @@
+"""What a file may make us take.
+
+A file of a hundred bytes can ask for an array of terabytes. Whatever makes something as large as a file says asks here
+first. What is spent is counted for one command (`fresh`) and never more than `SETTING` allows.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+SETTING = "GRAPHPORT_MOST_MADE"
+"""Environment variable: how many entries the arrays have in all that rules make up for one model."""
+
+MOST_MADE = 1 << 25
+"""Entries that rules may make up for one model, unless `SETTING` says otherwise."""
+
+MOST_AT_ONCE = 1 << 22
+"""Entries of one array that a rule makes up: 32 MiB of 64-bit numbers."""
+
+
+class OverBudgetError(MemoryError):
+    """A file asks for more than it may; the message names how much and the setting."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left to spend."""
+
+    entries: int
+
+
+_BUDGET: ContextVar[Budget | None] = ContextVar("_BUDGET", default=None)
+
+
+@contextmanager
+def fresh() -> Generator[Budget]:
+    """A budget of its own for what happens inside; one that is there already goes on."""
+    current = _BUDGET.get()
+    if current is not None:
+        yield current
+        return
+    budget = Budget(_most())
+    token = _BUDGET.set(budget)
+    try:
+        yield budget
+    finally:
+        _BUDGET.reset(token)
+
+
+def made_up(*extents: int, what: str = "entries of a table") -> int:
+    """The number of entries of an array with these extents, which are spent.
+
+    Raises:
+        OverBudgetError: it is more than a rule may make up at once, or than is left.
+    """
+    count = prod(max(extent, 0) for extent in extents)
+    most = max(MOST_AT_ONCE, _most() // 8)
+    if count > most:
+        message = f"{_number(count)} {what}, at most {_number(most)} are made up; {SETTING} allows more"
+        raise OverBudgetError(message)
+    budget = _BUDGET.get()
+    if budget is not None:
+        budget.entries -= count
+        if budget.entries < 0:
+            message = f"{_number(_most())} entries of tables were made up already; {SETTING} allows more"
+            raise OverBudgetError(message)
+    return count
+
+
+def bounded(extents: Iterable[int], what: str = "entries of a table") -> tuple[int, ...]:
+    """`extents`, of an array that `made_up` allows."""
+    found = tuple(extents)
+    made_up(*found, what=what)
+    return found
+
+
+def _most() -> int:
+    text = os.environ.get(SETTING, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else MOST_MADE
+
+
+def _number(count: int) -> str:
+    return str(count) if count < 1 << 63 else "more than 2^63"

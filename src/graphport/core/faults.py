@@ -1,0 +1,100 @@
+"""What becomes of our own mistakes: one finding with a place in place of a traceback, unless somebody debugs."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from graphport.core.diagnostics import Span
+
+VARIABLE = "GRAPHPORT_DEBUG"
+"""Set to anything, it lets our own mistakes through as the exceptions that they are."""
+
+FOUND = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""What a mistake of ours, or too little memory, is raised as."""
+
+_DEBUGGING: ContextVar[bool] = ContextVar("_DEBUGGING", default=False)
+
+
+def is_debugging() -> bool:
+    """Whether our own mistakes are to be seen with their traceback."""
+    return _DEBUGGING.get() or bool(os.environ.get(VARIABLE))
+
+
+def debug() -> None:
+    """Let our own mistakes through from now on."""
+    _DEBUGGING.set(True)
+
+
+def stumbled(
+    what: str, error: BaseException, span: Span | None = None, severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    """The finding that `what` of ours failed, or took more memory than there is.
+
+    Raises:
+        BaseException: `error` itself, where somebody debugs.
+    """
+    if isinstance(error, MemoryError):
+        return exhausted(what, error, span, severity)
+    if is_debugging():
+        raise error
+    return failed(what, error, span, severity)
+
+
+def failed(
+    what: str, error: BaseException, span: Span | None = None, severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    """The finding that `what` of ours stumbled over an input."""
+    return Diagnostic(
+        "BUG0001",
+        f"{what} failed: {described(error)}",
+        span,
+        "this is a fault of graphport: please report it with the file; --debug shows where it happened",
+        severity,
+    )
+
+
+def exhausted(
+    what: str, error: BaseException, span: Span | None = None, severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    """The finding that `what` takes more memory than there is."""
+    return Diagnostic(
+        "LIMIT0001",
+        f"{what} takes more memory than there is{f': {error}' if str(error) else ''}",
+        span,
+        "bind smaller extents with --input, or let it have more memory",
+        severity,
+    )
+
+
+def described(error: BaseException) -> str:
+    """An exception in a line: its kind, and what it says."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_ours(finding: Diagnostic) -> bool:
+    """Whether a finding tells a mistake of ours rather than one of the input's."""
+    return finding.code == "BUG0001"
+
+
+@contextmanager
+def told(what: str, span: Span | None = None) -> Generator[None]:
+    """Let a mistake of ours inside end as a finding: `what` of ours failed.
+
+    Raises:
+        DiagnosticError: BUG0001, with the exception as its cause; LIMIT0001 if memory did not suffice.
+    """
+    try:
+        yield
+    except UnicodeError:
+        raise  # a text that is no UTF-8: the caller knows which
+    except FOUND as error:
+        raise DiagnosticError(stumbled(what, error, span)) from error

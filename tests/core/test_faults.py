@@ -1,0 +1,141 @@
+"""Mistakes of our own: a finding with a place, apart from the input's faults, and the exception for who debugs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.conversion.legalize import legalize
+from graphport.conversion.lift import lift
+from graphport.core import budget, faults
+from graphport.core.diagnostics import DiagnosticError, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ops import registry
+from tests.models import model, node, typed
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.delenv(faults.VARIABLE)
+
+
+def _relu(dialect="", word="Relu"):
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
+    graph.set_outputs(graph.append(Node(word, [x], [Value("y")], dialect=dialect)).results)
+    return graph
+
+
+def _stumble(*_, **__):
+    message = "tuple index out of range"
+    raise IndexError(message)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_reading_rule_that_stumbles_leaves_its_node_and_is_told(monkeypatch):
+    monkeypatch.setattr(registry, "lowering", lambda *_: _stumble)
+    legal, findings = legalize(_relu("nnef", "relu"))
+    assert [node.op for node in legal] == ["nnef.relu"]
+    (finding,) = {each.code: each for each in findings}.values()
+    assert (finding.code, finding.severity) == ("BUG0001", Severity.WARNING)
+    assert "nnef.relu" in finding.message
+    assert "IndexError: tuple index out of range" in finding.message
+    assert faults.is_ours(finding)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_writing_rule_that_stumbles_is_an_error_of_ours(monkeypatch):
+    monkeypatch.setattr(registry, "liftings", lambda *_: [_stumble])
+    _, findings = lift(_relu(), "nnef")
+    assert [(each.code, each.severity) for each in findings] == [("BUG0001", Severity.ERROR)]
+
+
+def test_who_debugs_sees_the_exception(monkeypatch):
+    monkeypatch.setenv(faults.VARIABLE, "1")
+    monkeypatch.setattr(registry, "lowering", lambda *_: _stumble)
+    with pytest.raises(IndexError):
+        legalize(_relu("nnef", "relu"))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_reader_that_stumbles_names_the_file(monkeypatch, tmp_path):
+    from graphport.formats import nnef
+
+    path = tmp_path / "m.nnef"
+    path.write_text("version 1.0;\n")
+    monkeypatch.setattr(nnef, "read", _stumble)
+    with pytest.raises(DiagnosticError) as caught:
+        gp.load(path)
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "BUG0001"
+    assert finding.span is not None
+    assert finding.span.file == str(path)
+    assert isinstance(caught.value.__cause__, IndexError)
+
+
+def test_the_command_line_tells_its_own_mistakes_apart(tmp_path):
+    path = tmp_path / "m.nnef"
+    path.write_text("version 1.0;\n")
+    program = (
+        "import sys; from graphport.formats import nnef; from graphport.cli import main\n"
+        "nnef.read = lambda *_, **__: [][1]\n"
+        f"sys.argv = ['graphport', *sys.argv[1:], {str(path)!r}]; main()"
+    )
+
+    def run(*arguments):
+        command = [sys.executable, "-c", program, *arguments]
+        environment = {name: value for name, value in os.environ.items() if name != faults.VARIABLE}
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    told = run("shapes")
+    assert (told.returncode, "Traceback" in told.stderr, "BUG0001" in told.stderr) == (3, False, True)
+    shown = run("--debug", "shapes")
+    assert "Traceback" in shown.stderr
+    assert "IndexError" in shown.stderr
+
+
+def test_an_array_as_large_as_a_file_says_is_asked_for_first():
+    assert budget.made_up(3, 4) == 12
+    assert budget.made_up(3, -4) == 0
+    with pytest.raises(
+        budget.OverBudgetError, match=r"4611686018427387904 rows, at most 4194304 .* GRAPHPORT_MOST_MADE"
+    ):
+        budget.made_up(1 << 31, 1 << 31, what="rows")
+
+
+def test_what_is_made_up_is_counted_for_one_command_and_can_be_allowed(monkeypatch):
+    with budget.fresh(), budget.fresh():
+        for _ in range(8):
+            budget.made_up(1 << 22)
+        with pytest.raises(budget.OverBudgetError, match="33554432 entries"):
+            budget.made_up(1)
+    monkeypatch.setenv(budget.SETTING, str(1 << 34))
+    with budget.fresh():
+        assert budget.made_up(1 << 30) == 1 << 30
+
+
+def test_extents_that_no_format_can_hold_are_told(tmp_path):
+    path = tmp_path / "m.nnef"
+    path.write_text(
+        "version 1.0;\ngraph g(x) -> (y)\n{\n x = external<scalar>(shape = [4611686018427387904]);\n"
+        " y = concat([x, x, x], axis = 0);\n}\n"
+    )
+    assert "extent" in "".join(each.message for each in gp.check(path))
+
+
+def test_too_large_a_table_refuses_one_format_and_not_the_others(tmp_path):
+    how = {"mode": "linear", "coordinate_transformation_mode": "asymmetric", "axes": [2]}
+    resize = node("Resize", ["x", "", "", "s"], ["y"], **how)
+    constants = {"s": np.array([(1 << 30) + 7])}
+    wide = gp.from_onnx(model([resize], [typed("x", [1, 1, 1 << 30])], [typed("y", None)], constants, opset=18))
+    gp.save(wide, tmp_path / "m.onnx")
+    gp.save(wide, tmp_path / "m.xml")
+    with pytest.raises(DiagnosticError, match="LIMIT0001"):
+        gp.save(wide, tmp_path / "m.nnef")
