@@ -227,6 +227,39 @@ def test_every_preset_tells_the_noise_of_layers(place):
     assert all(layer["own_db"] > 0 and layer["accumulated_db"] > 0 for layer in document["layers"])
 
 
-def test_a_model_whose_layers_all_stay_real_has_no_noise_to_tell(place):
-    result = _run(place, "--no-latency", "--preset", "fast", "--min-snr", "300")
-    assert "noise by layer: no layer computes on integers" in result.stdout
+def test_a_goal_is_not_met_by_quantizing_nothing(place):
+    result = _run(place, "--no-latency", "--json", "--preset", "fast", "--min-snr", "300")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["goal_met"] is False
+    assert sum(layer["quantized"] for layer in document["layers"]) == 1
+    (finding,) = document["diagnostics"]
+    assert finding["code"] == "QUANT0022"
+    assert f"{document['snr_db']:.2f} dB" in finding["message"]
+
+
+def test_a_ruined_model_is_told(place):
+    found = nets.depthwise(imbalance=10, activation="Relu")
+    gp.save(found, place / "net.onnx")
+    np.savez(place / "samples.npz", **nets.samples(found))
+    (place / "settings.json").write_text('{"equalize": false}')
+    result = _run(place, "--no-latency", "--preset", "fast", "--settings", place / "settings.json")
+    assert result.exit_code == 1
+    assert "QUANT0020" in result.stderr
+    assert "--preset balanced" in result.stderr
+    assert (place / "out.onnx").exists()
+
+
+def test_statistics_are_not_kept_in_a_device(place):
+    result = _run(place, "--resume", "/dev/full")
+    assert result.exit_code != 0
+    assert "QUANT0016" in result.stderr
+    assert "device" in result.stderr
+
+
+def test_a_result_that_is_slower_is_told(place, monkeypatch):
+    times = {"source_ms": 1.0, "target_ms": 2.0, "speed_up": 0.5}
+    monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times)
+    assert "QUANT0023" in _run(place, "--preset", "fast").stderr
+    monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times | {"speed_up": 1.5})
+    assert "QUANT0023" not in _run(place, "--preset", "fast").stderr

@@ -278,8 +278,26 @@ def test_where_nothing_is_made_good_a_layer_alone_makes_less_noise_than_all_befo
 
 def test_reasons_name_unlike_channels():
     found = nets.depthwise(imbalance=6, activation="Relu")
-    report = gp.quantize(found, nets.samples(found), preset="fast").report
+    report = gp.quantize(found, nets.samples(found), preset="fast", equalize=False).report
     assert any("channels are unlike" in reason for layer in report.layers for reason in layer.reasons)
+
+
+def test_channels_that_are_far_apart_are_balanced_by_every_preset():
+    found = nets.depthwise(imbalance=6, activation="Relu")
+    plain, fast = (gp.quantize(found, nets.samples(found), preset="fast", equalize=way) for way in (False, None))
+    assert plain.report.snr_db < 15
+    assert fast.report.snr_db > plain.report.snr_db + 6
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21])
+def test_a_model_is_written_at_the_opset_of_its_source(opset, tmp_path):
+    """Also where preparing fuses what is newer than that."""
+    gp.save(nets.residual(), tmp_path / "source.onnx", opset=opset)
+    found = gp.load(tmp_path / "source.onnx")
+    made = gp.to_onnx(gp.quantize(found, nets.samples(found), preset="fast"))
+    assert [item.version for item in made.opset_import if not item.domain] == [opset]
+    blocked = gp.quantize(found, nets.samples(found), preset="fast", weights_only=True, weight_bits=4, weight_block=4)
+    assert [item.version for item in gp.to_onnx(blocked).opset_import if not item.domain] == [21]
 
 
 def test_progress_is_told():

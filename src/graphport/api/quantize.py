@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.api.documents import origin
 from graphport.api.model import Model, QuantizedModel
-from graphport.api.rewrite import prepare
+from graphport.api.rewrite import keep_opset, prepare
 from graphport.api.run import runnable
 from graphport.quantization.dispatch import Method, dispatch
 from graphport.quantization.record import note_documents, settled
@@ -57,7 +57,10 @@ def quantize(
 
     chosen = settings if isinstance(settings, Settings) else Settings.from_json(_plain(settings))
     chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
-    graph = prepare(model, verify=False)[0].graph if chosen.prepare else runnable(model)
+    graph = runnable(model)
+    if chosen.prepare:
+        graph = prepare(model, verify=False)[0].graph
+        keep_opset(model.graph, graph)
     found, report, scales = quantize_graph(
         graph,
         calibration,

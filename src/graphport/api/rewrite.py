@@ -223,6 +223,15 @@ def _say_today(graph: Graph) -> None:
     _write_at(graph, opsets.choose(graph, opsets.words(walk(graph)), None, Findings(Source(graph.name))))
 
 
+def keep_opset(source: Graph, graph: Graph) -> None:
+    """Let ONNX be written at the opset that `source` was read at, where all nodes of `graph` can be said in it."""
+    from graphport.formats.onnx import opsets
+
+    opset = opsets.source(source)
+    if opset is not None:
+        _write_at(graph, opset)
+
+
 def _write_at(graph: Graph, opset: int) -> None:
     """Let `opset` be what ONNX is written at, and what passes take for granted."""
     from graphport.formats.onnx.notes import MODEL, ModelNotes, noted

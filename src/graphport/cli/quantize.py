@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -98,7 +97,7 @@ def verb(
 ) -> None:
     """Round a model to integers, and tell how good it still is.
 
-    Exit code 1 if a goal is not reached; the model is written all the same.
+    Exit code 1 if a goal is not reached, or the outputs are mostly noise; the model is written all the same.
 
     \b
     Examples:
@@ -127,8 +126,8 @@ def verb(
     graphport.save(result, dst, format=format)
     layer = None if explain is None else report.explain(explain)
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
-    findings = [*unknown, *model.findings, *report.findings]
     times = _times(model, result) if latency else None
+    findings = [*unknown, *model.findings, *report.findings, *_slower(report, times)]
     sizes = {"source": source_bytes, "target": _size(dst)}
     if as_json_:
         document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}
@@ -255,6 +254,22 @@ def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str,
     return {"source_ms": round(before.median, 3), "target_ms": round(after.median, 3), "speed_up": speed_up}
 
 
+def _slower(report: QuantizationReport, times: dict[str, Any] | None) -> list[Diagnostic]:
+    """A warning where the target was timed, and is slower on the result than on the source."""
+    from graphport.core.diagnostics import Diagnostic, Severity
+
+    target = report.settings.target
+    found = None if times is None else times["runtimes"].get(target)
+    if found is None or found["speed_up"] >= 1:
+        return []
+    message = (
+        f"the result is slower than the source on {target} here: {found['target_ms']} ms a run of one sample beside "
+        f"{found['source_ms']} ms"
+    )
+    remedy = "try --preset fast, --no-real-results, or --no-cheap-layers"
+    return [Diagnostic("QUANT0023", message, None, remedy, Severity.WARNING)]
+
+
 def _tell(
     report: QuantizationReport,
     target: Path,
@@ -293,8 +308,6 @@ def _tell(
             f"a run of one sample on {name}: {one['source_ms']} ms before, {one['target_ms']} ms after "
             f"({one['speed_up']}x)"
         )
-    if report.goal_met is False:
-        click.echo(f"the goal of {report.settings.min_snr} dB is not reached{os.linesep}", nl=False)
 
 
 def _decibels(number: float | None) -> str:

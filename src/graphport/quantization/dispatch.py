@@ -46,6 +46,8 @@ class Decision:
 
     place: Place
     reason: str
+    is_asked: bool = False
+    """Whether a user named the node."""
 
 
 Decisions: TypeAlias = "dict[Node, Decision]"
@@ -253,10 +255,10 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
             if decisions[node].place is Place.INDEX or _is_inside(node):
                 message = f"{name!r} cannot be quantized: {decisions[node].reason}"
                 findings.append(Diagnostic("QUANT0102", message, node.origin, "take it out of the list"))
-            decisions[node] = Decision(Place.QUANTIZED, "it was asked to be")
+            decisions[node] = Decision(Place.QUANTIZED, "it was asked to be", is_asked=True)
     for name in floating:
         for node in names.get(name, ()):
-            decisions[node] = Decision(Place.FLOATING, "it was asked to stay so")
+            decisions[node] = Decision(Place.FLOATING, "it was asked to stay so", is_asked=True)
     if findings:
         raise DiagnosticError(*findings)
 

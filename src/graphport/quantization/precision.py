@@ -24,8 +24,9 @@ _FIRST = 12
 
 
 def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) -> Candidate:
-    """`best` with as few layers floating as reach `goal` dB, at most `most` of them.
+    """`best` with as few layers floating as reach `goal` dB, at most `most` of them, and never all.
 
+    Where the goal cannot be met with any layer on integers, that is what is left: the nearest to it.
     Layers are ranked by the noise that each makes at the outputs if it alone is quantized. Noises of layers add up, so
     the first `k` of that order are nearly the best `k`; the least `k` is found by halving, and then each layer is tried
     without, beginning with the least noisy. As values between two real layers need no rounding, neighbours may be worth
@@ -33,7 +34,7 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     """
     noise = best.noise or work.measure(best)
     layers = list(best.quantization.placement.layers)
-    limit = len(layers) if most is None else min(most, len(layers))
+    limit = len(layers) - 1 if most is None else min(most, len(layers) - 1)
     if noise.snr >= goal or not limit:
         return best
     order = sorted(layers, key=_sensitivities(work, best).__getitem__, reverse=True)

@@ -14,12 +14,13 @@ from graphport.quantization.express import express
 from graphport.quantization.follow import bytes_per_sample
 from graphport.quantization.plain import plain
 from graphport.quantization.precision import enough_floating
-from graphport.quantization.report import QuantizationReport
+from graphport.quantization.report import QuantizationReport, worst_of
 from graphport.quantization.samples import gather, spread
 from graphport.quantization.shards import here
 from graphport.quantization.statistics_file import refuse_place
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
+from graphport.quantization.verdict import verdict
 from graphport.quantization.work import Choices, Work, fitting_batch
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _HELD_BACK = {"fast": 8, "balanced": 4, "best": 4}
 _MOST_HELD_BACK = {"fast": 32, "balanced": 64, "best": 64}
 _FOLLOWED = {"fast": 8, "balanced": 48, "best": 96}
 """Samples that are followed through the graph to adjust layers, or to tell their noise at least."""
+_NAMED = 3
+"""Layers that a finding names."""
 _QUANTIZED = frozenset(
     {
         "QuantizeLinear",
@@ -118,20 +121,22 @@ def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | No
 def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> QuantizationReport:
     settings, follower = work.choices.settings, best.follower
     noise = best.noise or work.measure(best)
+    layers = layer_reports(
+        best.quantization,
+        best.states,
+        {} if follower is None else follower.noise,
+        {} if follower is None else follower.accumulated,
+    )
+    noisiest = [layer.name for layer in worst_of(layers)][:_NAMED]
     return QuantizationReport(
         settings,
         work.samples.count,
         len(work.held_back),
         noise.snr,
         noise.agreement,
-        layer_reports(
-            best.quantization,
-            best.states,
-            {} if follower is None else follower.noise,
-            {} if follower is None else follower.accumulated,
-        ),
+        layers,
         tuple(work.steps),
-        tuple(findings),
+        (*findings, *verdict(settings, best.quantization, noise, noisiest)),
         None if settings.min_snr is None else noise.snr >= settings.min_snr,
         processor.description(),
         work.seconds,

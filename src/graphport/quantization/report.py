@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphport.quantization.verdict import RUINED
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphport.core.diagnostics import Diagnostic
     from graphport.quantization.settings import Settings
 
@@ -86,8 +90,7 @@ class QuantizationReport:
     @property
     def worst(self) -> list[LayerReport]:
         """The noisiest layers, the worst first."""
-        known = [layer for layer in self.layers if layer.own_db is not None]
-        return sorted(known, key=lambda layer: layer.own_db or 0.0)[:WORST]
+        return worst_of(self.layers)
 
     @property
     def floating(self) -> list[LayerReport]:
@@ -96,8 +99,8 @@ class QuantizationReport:
 
     @property
     def passed(self) -> bool:
-        """Whether the goal was met, if there was one."""
-        return self.goal_met is not False
+        """Whether the goal was met; without one, whether the outputs are more than noise."""
+        return self.snr_db >= RUINED if self.goal_met is None else self.goal_met
 
     def explain(self, name: str) -> LayerReport | None:
         """What is known of the layer of that name."""
@@ -121,6 +124,12 @@ class QuantizationReport:
             "processor": self.processor,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
         }
+
+
+def worst_of(layers: Iterable[LayerReport]) -> list[LayerReport]:
+    """The noisiest layers, the worst first."""
+    known = [layer for layer in layers if layer.own_db is not None]
+    return sorted(known, key=lambda layer: layer.own_db or 0.0)[:WORST]
 
 
 def _range(ends: tuple[float, float] | None) -> list[float] | None:

@@ -66,12 +66,15 @@ def refuse_place(path: Path) -> None:
     """Refuse, before any work, a place where statistics cannot be written.
 
     Raises:
-        DiagnosticError: QUANT0016 there is no such folder, it cannot be written, or `path` is a folder itself.
+        DiagnosticError: QUANT0016 there is no such folder, it cannot be written, or `path` is no file.
     """
     folder = path.absolute().parent
     message, remedy = "", "make it, or name a file in another one"
     if path.is_dir():
         message, remedy = f"statistics cannot be kept in {path}: it is a folder", "name a file in it"
+    elif path.exists() and not path.is_file():
+        message = f"statistics cannot be kept in {path}: it is a device or a pipe"
+        remedy = "name a file, or one that is not there yet"
     elif not folder.is_dir():
         message = f"there is no folder {path.parent} to keep statistics in"
     elif why := obstacle(folder):

@@ -55,6 +55,8 @@ _RUN, _LEAST_RUN = 1 << 20, 8
 """Bytes of values of one run, which caches of processors hold, and samples that it has even if these take more."""
 _LEAST_GAIN, _LEAST_CURVES = 0.3, 1.0
 """dB that a change of the graph must gain to be worth it, and all nodes without weights that stay real."""
+_UNLIKE = 15.0
+"""dB below which channels are balanced even where the preset does not: they are often far apart."""
 _CLEAR_LOSS, _GLANCED = 0.5, 3
 """dB that a change must lose to be given up at a glance, and of how many samples that sees one at most."""
 _LEAST_SPARED = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
@@ -221,8 +223,8 @@ class Work:
             quantized=settings.quantize_nodes,
         )
         chosen = {node for node, decision in decisions.items() if decision.place is Place.QUANTIZED}
-        asked = {node for node in graph if decisions[node].reason == "it was asked to stay so"}
-        forced = {node for node in chosen if decisions[node].reason == "it was asked to be"}
+        asked = {node for node in graph if decisions[node].is_asked and node not in chosen}
+        forced = {node for node in chosen if decisions[node].is_asked}
         return place(graph, self.choices.target, chosen | asked, asked, forced=forced, summed=self.choices.summed)
 
     def grid(self, state: Statistics, method: Calibration | None = None) -> Grid:
@@ -335,9 +337,12 @@ class Work:
 
     def run(self, graph: Graph) -> Candidate:
         """The best candidate for `graph`."""
-        if self.choices.settings.weights_only or not self.choices.equalizes or not self.followed:
+        if self.choices.settings.weights_only or not self.followed:
+            return self._finished(self._calibrated(graph))
+        if not self.choices.equalizes:
             best = self._calibrated(graph)
-            return self._finished(best)
+            is_free = self.choices.settings.equalize is None and self.choices.settings.smooth is None
+            return self._finished(self._balanced(best) if is_free and self.snr(best) < _UNLIKE else best)
         if self.choices.settings.preset == "best":
             return self._finished(self._best_of_all(graph))
         start = self._calibrated(graph)

@@ -1,0 +1,56 @@
+"""What a user must be told of a result before it is used: a goal that was missed, noise, nothing on integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from graphport.quantization.engine import Noise
+    from graphport.quantization.express import Quantization
+    from graphport.quantization.settings import Settings
+
+RUINED = 10.0
+"""dB below which outputs are hardly those of the model: a third of their magnitude is noise."""
+
+
+def verdict(
+    settings: Settings, quantization: Quantization, noise: Noise, noisiest: Collection[str]
+) -> list[Diagnostic]:
+    """Findings about a result as a whole; `noisiest` are the layers that make most of its noise."""
+    return [*_nothing(quantization), *_missed(settings, noise), *_ruined(settings, noise, noisiest)]
+
+
+def _nothing(quantization: Quantization) -> list[Diagnostic]:
+    if quantization.weights:
+        return []
+    message = "nothing is quantized: every layer stays floating"
+    reasons = list(dict.fromkeys(quantization.placement.floating.values()))
+    remedy = f"layers stay floating because: {'; '.join(reasons[:3])}" if reasons else None
+    return [Diagnostic("QUANT0021", message, None, remedy, Severity.WARNING)]
+
+
+def _missed(settings: Settings, noise: Noise) -> list[Diagnostic]:
+    goal = settings.min_snr
+    if goal is None or noise.snr >= goal:
+        return []
+    limit = settings.max_float_layers
+    within = "with any layer on integers" if limit is None else f"with {limit} floating layers"
+    message = f"the goal of {goal:g} dB is not reached: the best {within} is {noise.snr:.2f} dB"
+    remedy = "ask for less, let more layers float (--max-float-layers), or take 16 bits (--bits 16)"
+    return [Diagnostic("QUANT0022", message, None, remedy, Severity.WARNING)]
+
+
+def _ruined(settings: Settings, noise: Noise, noisiest: Collection[str]) -> list[Diagnostic]:
+    if noise.snr >= RUINED:
+        return []
+    agreement = "" if noise.agreement is None else f", the same first choice in {100 * noise.agreement:.1f} %"
+    message = f"the outputs are mostly noise: {noise.snr:.2f} dB{agreement}"
+    ways = ["--preset balanced"] if settings.preset == "fast" else []
+    ways += [f"--float {' --float '.join(noisiest)}"] if noisiest else []
+    ways += ["--bits 16"] if settings.activation_bits < 16 and not settings.weights_only else []
+    ways += ["--weight-bits 8"] if settings.weight_bits < 8 else []
+    return [Diagnostic("QUANT0020", message, None, f"try {', or '.join(ways)}" if ways else None, Severity.WARNING)]
