@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import MOST_AT_ONCE, made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -16,7 +16,6 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.generate import Constant, ConstantOfShape, Range, constant_value
-from graphport.ops.layers import MOST_MADE_UP
 from graphport.ops.pytorch import DIALECT, DTYPES, Scalar, bounded, called, dtype_of, named_dtype, number, says, static
 from graphport.ops.reshape import Shape
 from graphport.ops.reshape.pnnx_shapes import lengths
@@ -155,6 +154,6 @@ def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Va
     dtype = _REAL if value is None else value.dtype
     if dtype is DType.FLOAT64 and isfinite(number_) and float(np.float32(number_)) != number_:
         # Parameters have the digits of float32.
-        return None if prod(size) > MOST_MADE_UP else b.constant(np.full(size, number_))
+        return None if prod(size) > MOST_AT_ONCE else b.constant(np.full(size, number_))
     name = next((name for name, own in DTYPES.items() if own is dtype), None)
     return called(b, "torch.full", TensorFact(dtype, size), size=size, fill_value=number_, dtype=name)
