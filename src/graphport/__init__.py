@@ -9,6 +9,7 @@ from graphport.core.lazy import first_used
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from graphport.api.cast import cast
     from graphport.api.compare import compare
     from graphport.api.convert import ConversionReport, convert
     from graphport.api.inspect import inspect
@@ -28,6 +29,7 @@ _HOMES = {
     "Model": "graphport.api.model",
     "QuantizedModel": "graphport.api.model",
     "RewriteReport": "graphport.api.rewrite",
+    "cast": "graphport.api.cast",
     "check": "graphport.api.load",
     "compare": "graphport.api.compare",
     "convert": "graphport.api.convert",
@@ -58,6 +60,7 @@ __all__ = [
     "Model",
     "QuantizedModel",
     "RewriteReport",
+    "cast",
     "check",
     "compare",
     "convert",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.formats.ncnn import Scales
     from graphport.ir.graph import Graph, Value
+    from graphport.quantization.half.cast import CastReport
     from graphport.quantization.report import QuantizationReport
 
     Shapes = Mapping[str, Sequence[int | str]]
@@ -55,6 +56,13 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<Model {self.path or self.graph.name}: {len(self.graph)} nodes>"
+
+
+@dataclass(frozen=True, eq=False)
+class CastModel(Model):
+    """A model in another precision, and the report on how it became one."""
+
+    report: CastReport | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ VERBS = (
     "simplify",
     "prepare",
     "quantize",
+    "cast",
     "run",
     "compare",
     "expr",

@@ -1,0 +1,108 @@
+"""`graphport cast`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    MODEL,
+    bound,
+    chosen,
+    color_option,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_findings,
+    print_json,
+    writer_options,
+)
+from graphport.cli.render import as_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphport.quantization.half.cast import CastReport
+
+_TYPES = ("float16", "bfloat16", "float32")
+_MOST_ROWS = 12
+
+
+@click.command(name="cast")
+@click.argument("src", type=MODEL)
+@click.argument("dst", type=MODEL)
+@click.option("--to", type=click.Choice(_TYPES), required=True, help="The type to compute in.")
+@click.option("--calibration", type=MODEL, help="Samples that tell what overflows: a .npz, or a folder of .npy files.")
+@click.option("--keep-io", is_flag=True, help="Leave inputs and outputs of the type that they are.")
+@click.option("--keep", multiple=True, metavar="NAME", help="A node, operator or pattern that stays. Repeatable.")
+@click.option("--min-snr", type=float, metavar="DB", help="Let more nodes stay until the outputs reach this.")
+@click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@input_option
+@edition_option
+@writer_options
+@color_option
+@json_option
+@findings_end
+def verb(
+    src: Path,
+    dst: Path,
+    to: Any,
+    calibration: Path | None,
+    keep_io: bool,
+    keep: tuple[str, ...],
+    min_snr: float | None,
+    format: str | None,
+    shapes: Any,
+    edition: str | None,
+    color: str,
+    as_json_: bool,
+    **options: Any,
+) -> None:
+    """Put a model into half precision, or back into single, and tell how near it still is.
+
+    What overflows, or would lose its digits, stays in single precision: found in samples, or else with inputs that are
+    made up and a margin. Exit code 1 if a goal is not reached, or the outputs are mostly noise; the model is written
+    all the same.
+
+    \b
+    Examples:
+      graphport cast net.onnx net.fp16.onnx --to float16 --calibration samples.npz
+      graphport cast net.onnx net.fp16.xml --to float16 --keep-io --keep Softmax --keep "head*"
+      graphport cast net.fp16.onnx net.onnx --to float32
+    """
+    import graphport
+
+    model = graphport.load(src, shapes=bound(shapes), edition=edition)
+    writer = chosen(options, dst, format)
+    result = graphport.cast(model, to, calibration=calibration, keep=keep, min_snr=min_snr, keep_io=keep_io)
+    report = result.report
+    if report is None:
+        message = "a cast model came without its report"
+        raise RuntimeError(message)
+    graphport.save(result, dst, format=format, **writer)
+    findings = [*model.findings, *report.findings]
+    if as_json_:
+        document = {"schema": "graphport/cast/1", "source": str(src), "target": str(dst), **report.as_json()}
+        print_json({**document, "diagnostics": [as_json(finding) for finding in findings]})
+    else:
+        print_findings(findings, color)
+        _tell(report, dst)
+    raise click.exceptions.Exit(0 if report.passed else 1)
+
+
+def _tell(report: CastReport, target: Path) -> None:
+    from graphport.cli.table import print_table
+
+    counts = Counter((kept.operator, kept.reason) for kept in report.kept)
+    rows = [(operator, str(count), reason) for (operator, reason), count in counts.most_common(_MOST_ROWS)]
+    if rows:
+        print_table(("operator", "nodes", "reason"), rows, title="nodes that stay in single precision:")
+    seen = f"{report.samples} samples" if report.samples else "inputs that were made up"
+    ends = report.snr_range
+    between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
+    snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB on {seen}{between}"
+    click.echo(f"written to {target}: {report.cast} of {report.nodes} nodes in {report.to}, {snr}")
+    click.echo(f"bytes of weights: {report.bytes_before} before, {report.bytes_after} after")

@@ -1,0 +1,300 @@
+"""The whole way from a graph to one in half precision, or back, and a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+from graphport.backends.inputs import made_up, made_up_otherwise
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.spill import spilling
+from graphport.ir import rewrite
+from graphport.ir.graph import walk
+from graphport.passes import driver
+from graphport.passes.driver import Pass
+from graphport.passes.lift_constants import lift_constants
+from graphport.quantization.engine import Judge, Noise, session
+from graphport.quantization.half.decide import decide
+from graphport.quantization.half.express import NARROW, halved, widened
+from graphport.quantization.half.ranges import ranges
+from graphport.quantization.samples import gather, spread
+from graphport.quantization.verdict import RUINED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from graphport.ir.graph import Graph, Node
+    from graphport.quantization.half.decide import Decisions
+    from graphport.quantization.samples import Run
+
+To = Literal["float16", "bfloat16", "float32"]
+_DTYPES = {"float16": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float32": DType.FLOAT32}
+_MOST_SAMPLES = 32
+_DRAWS, _MOST_TRIED = 3, 8
+"""Draws of made-up inputs, and how many sizes of them are tried where the model does not run with the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A node that stays in single precision, and why."""
+
+    name: str
+    operator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CastReport:
+    """What a cast did: `nodes` compute reals, `cast` of them in the new type; `snr_db` is of the outputs.
+
+    `samples` is 0 where ranges and noise are of inputs that were made up. `snr_db` is `None` where nothing could run.
+    """
+
+    to: To
+    nodes: int
+    cast: int
+    kept: tuple[Kept, ...]
+    samples: int
+    snr_db: float | None
+    snr_range: tuple[float, float] | None
+    bytes_before: int
+    bytes_after: int
+    goal: float | None = None
+    findings: tuple[Diagnostic, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the goal is met; without one, whether the outputs are more than noise."""
+        if self.snr_db is None:
+            return self.goal is None
+        return self.snr_db >= (RUINED if self.goal is None else self.goal)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        ends = self.snr_range
+        return {
+            "to": self.to,
+            "nodes": self.nodes,
+            "cast": self.cast,
+            "kept": [{"name": x.name, "operator": x.operator, "reason": x.reason} for x in self.kept],
+            "samples": self.samples,
+            "snr_db": None if self.snr_db is None else round(self.snr_db, 3),
+            "snr_range_db": None if ends is None else [round(x, 3) for x in ends],
+            "goal_met": None if self.goal is None else self.passed,
+            "weight_bytes": {"source": self.bytes_before, "target": self.bytes_after},
+        }
+
+
+@spilling()
+def cast(
+    graph: Graph,
+    to: To,
+    *,
+    data: object = None,
+    keep: Collection[str] = (),
+    min_snr: float | None = None,
+    keep_io: bool = False,
+    threads: int = 0,
+) -> tuple[Graph, CastReport]:
+    """A copy of `graph` in the type `to`, and what was done; see `graphport.cast`."""
+    _refuse_type(graph, to)
+    # Weights may stand in nodes; whoever reads them must see them.
+    graph = rewrite.copy(graph)
+    driver.run(graph, [Pass("lift-constants", lift_constants, "exact")])
+    if to == "float32":
+        return _back(graph, data, keep_io=keep_io, threads=threads)
+    _refuse_names(graph, keep)
+    runs, samples, findings = _runs(graph, data)
+    seen = ranges(graph, [given for given, _ in runs], threads=threads)
+    dtype = _DTYPES[to]
+
+    def decided(goal: Collection[Node] = ()) -> Decisions:
+        return decide(graph, dtype, seen, is_measured=bool(samples), keep=keep, goal=goal)
+
+    judge = _judge(graph, runs, threads)
+    decisions = decided()
+    made = halved(graph, decisions.halves, dtype, keep_io=keep_io)
+    noise = _noise(judge, made, findings)
+    if min_snr is not None and judge is not None and noise is not None and noise.snr < min_snr:
+        for goal in _orders(decisions):
+            fewer = decided(goal)
+            other = halved(graph, fewer.halves, dtype, keep_io=keep_io)
+            found = _noise(judge, other, findings)
+            if found is not None and found.snr > noise.snr:
+                made, decisions, noise = other, fewer, found
+            if noise.snr >= min_snr:
+                break
+    if min_snr is not None and noise is not None and noise.snr < min_snr:
+        message = f"the goal of {min_snr:g} dB is not reached: the best is {noise.snr:.2f} dB"
+        findings.append(Diagnostic("CAST0003", message, None, "ask for less, or keep --to float32", Severity.WARNING))
+    return made, _report(graph, made, to, decisions, noise, samples, min_snr, findings)
+
+
+def _orders(decisions: Decisions) -> list[list[Node]]:
+    """More and more nodes that stay, but not all: the last ones, or the first, whose rounding all others get."""
+    nodes = list(decisions.halves)
+    counts = sorted({max(len(nodes) * part // 8, 1) for part in range(1, 8)})
+    return [order[:count] for count in counts for order in (nodes[::-1], nodes) if count < len(nodes)]
+
+
+def _back(graph: Graph, data: object, *, keep_io: bool, threads: int) -> tuple[Graph, CastReport]:
+    runs, samples, findings = _runs(graph, data)
+    made = widened(graph, keep_io=keep_io)
+    noise = _noise(_judge(graph, runs, threads), made, findings)
+    nodes = [node for inner in walk(graph) for node in inner if _computes(node)]
+    narrow = [node for node in nodes if any(_dtype(value) in NARROW for value in [*node.operands, *node.results])]
+    report = CastReport(
+        "float32",
+        len(nodes),
+        len(narrow),
+        (),
+        samples,
+        None if noise is None else noise.snr,
+        None if noise is None else noise.snr_range,
+        _weights(graph),
+        _weights(made),
+        findings=tuple(findings),
+    )
+    return made, report
+
+
+def _report(
+    graph: Graph,
+    made: Graph,
+    to: To,
+    decisions: Decisions,
+    noise: Noise | None,
+    samples: int,
+    goal: float | None,
+    findings: list[Diagnostic],
+) -> CastReport:
+    if not decisions.halves:
+        message = f"nothing is cast to {to}: every node stays as it is"
+        findings.append(Diagnostic("CAST0002", message, None, None, Severity.WARNING))
+    kept = tuple(
+        Kept(node.name or node.output.name if node.results else node.name, node.word, reason.value)
+        for node, reason in decisions.kept.items()
+    )
+    snr = None if noise is None else noise.snr
+    if snr is not None and snr < RUINED and goal is None:
+        message = f"the outputs are mostly noise: {snr:.2f} dB"
+        remedy = "give samples (--calibration), a goal (--min-snr), or name what is to stay (--keep)"
+        findings.append(Diagnostic("CAST0004", message, None, remedy, Severity.WARNING))
+    return CastReport(
+        to,
+        len(decisions.halves) + len(decisions.kept),
+        len(decisions.halves),
+        kept,
+        samples,
+        snr,
+        None if noise is None else noise.snr_range,
+        _weights(graph),
+        _weights(made),
+        goal,
+        tuple(findings),
+    )
+
+
+def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]:
+    """Runs to look at: samples, how many, and else inputs that are made up; none where the model runs with none."""
+    if data is not None:
+        samples = gather(graph, data)
+        taken = samples.take(spread(samples.count, min(samples.count, _MOST_SAMPLES)))
+        return list(taken.runs(1)), taken.count, []
+    real = session(graph)
+    others = islice(made_up_otherwise(graph), _MOST_TRIED)
+    problem = "no inputs can be made up for it"
+    try:
+        real.run(made_up(graph))
+        return [(made_up(graph, seed), 1) for seed in range(_DRAWS)], 0, []
+    except DiagnosticError as error:
+        problem = error.diagnostics[0].message
+    for given in others:
+        try:
+            real.run(given)
+        except DiagnosticError:
+            continue
+        return [(given, 1)], 0, []
+    remedy = "give samples (--calibration): without, every number is taken to fit"
+    return [], 0, [Diagnostic("CAST0005", f"nothing is known of ranges: {problem}", None, remedy, Severity.WARNING)]
+
+
+def _judge(graph: Graph, runs: list[Run], threads: int) -> Judge | None:
+    if not runs:
+        return None
+    real = session(graph, threads=threads)
+    return Judge(runs, [_single(real.run(inputs)) for inputs, _ in runs], threads)
+
+
+def _noise(judge: Judge | None, graph: Graph, findings: list[Diagnostic]) -> Noise | None:
+    """The noise of `graph`, whose inputs may be narrow."""
+    if judge is None:
+        return None
+    try:
+        made = session(graph, threads=judge.threads)
+        noise = Noise()
+        for (inputs, count), expected in zip(judge.runs, judge.expected, strict=True):
+            given = {
+                value.name: inputs[value.name].astype(dtype.numpy)
+                if (dtype := _dtype(value)) is not None and dtype.is_floating
+                else inputs[value.name]
+                for value in graph.inputs
+            }
+            noise.add(expected, _single(made.run(given)), count)
+    except DiagnosticError as error:
+        message = f"the result could not be run here: {error.diagnostics[0].message}"
+        findings.append(Diagnostic("CAST0006", message, None, "what it computes is unproven", Severity.WARNING))
+        return None
+    return noise
+
+
+def _single(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs with what is narrow in single precision."""
+    return {
+        name: array.astype("float32")
+        if hasattr(array, "dtype") and array.dtype.itemsize == 2 and array.dtype.kind in "fV"
+        else array
+        for name, array in outputs.items()
+    }
+
+
+def _refuse_type(graph: Graph, to: str) -> None:
+    if to not in _DTYPES:
+        message = f"there is no cast to {to!r}"
+        raise DiagnosticError(Diagnostic("CAST0001", message, None, f"types: {', '.join(_DTYPES)}"))
+    dtypes = {_dtype(value) for inner in walk(graph) for value in inner.values()}
+    wanted = NARROW if to == "float32" else {DType.FLOAT32}
+    if not dtypes & wanted:
+        names = " or ".join(sorted(map(str, wanted)))
+        raise DiagnosticError(Diagnostic("CAST0001", f"the model has nothing in {names} to cast to {to}", None, None))
+
+
+def _refuse_names(graph: Graph, keep: Sequence[str] | Collection[str]) -> None:
+    from fnmatch import fnmatchcase
+
+    names = {name for node in graph for name in (node.name, node.word, *(value.name for value in node.results[:1]))}
+    missing = [pattern for pattern in keep if not any(fnmatchcase(name, pattern) for name in names)]
+    if missing:
+        raise DiagnosticError(
+            *(
+                Diagnostic(
+                    "CAST0007", f"no node, and no operator, is called {pattern!r}", None, "see graphport inspect"
+                )
+                for pattern in missing
+            )
+        )
+
+
+def _computes(node: Node) -> bool:
+    return any((dtype := _dtype(value)) is not None and dtype.is_floating for value in node.results)
+
+
+def _dtype(value: Any) -> DType | None:
+    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
+
+
+def _weights(graph: Graph) -> int:
+    return sum(v.storage.nbytes for inner in walk(graph) for v in inner.constants if v.storage is not None and v.uses)

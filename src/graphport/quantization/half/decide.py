@@ -1,0 +1,235 @@
+"""Which nodes of a graph compute in half precision, and why the others do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from math import prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.onnx import domains, schema
+from graphport.ir import rewrite
+from graphport.ops import registry
+from graphport.ops.declare import OPSET
+from graphport.quantization.dispatch import Place, dispatch
+from graphport.quantization.place import is_real
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.half.ranges import Range
+
+
+class Reason(Enum):
+    """Why a node stays in single precision."""
+
+    ASKED = "it was asked to stay so"
+    INDEX = "it computes shapes, axes or indices"
+    TYPE = "the operator takes no halves there"
+    BODY = "it has bodies, or one of them reads its result"
+    OVERFLOW = "its numbers grow too large for halves"
+    SUM = "what it adds up could grow too large for halves"
+    SMALL = "its numbers are so small that halves lose them"
+    CONSTANT = "halves lose a constant of it"
+    GOAL = "the goal asks for it"
+    BETWEEN = "it stands between nodes that stay so"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a narrow type holds: `most` is its largest number, `step` the distance of its least ones.
+
+    `least_snr` is what a constant must keep of its digits, in dB: an even rounding has 73 and 55.
+    """
+
+    most: float
+    step: float
+    least_snr: float
+
+
+LIMITS: Mapping[DType, Limits] = MappingProxyType(
+    {DType.FLOAT16: Limits(65504.0, 2.0**-24, 66.0), DType.BFLOAT16: Limits(3.38e38, 0.0, 48.0)}
+)
+_SEEN, _GUESSED = 2.0, 16.0
+"""How many times the largest number must fit: of what samples showed, and of what made-up inputs did."""
+_SIGNAL = 2000.0
+"""Steps that the root mean square of a value takes at least: then halves keep 66 dB of it."""
+
+
+@dataclass(slots=True, eq=False)
+class Decisions:
+    """The nodes that compute in half precision, and the reasons of those that do not though they compute reals."""
+
+    halves: dict[Node, None]
+    kept: dict[Node, Reason]
+
+
+def decide(
+    graph: Graph,
+    to: DType,
+    seen: Mapping[Value, Range],
+    *,
+    is_measured: bool,
+    keep: Collection[str] = (),
+    goal: Collection[Node] = (),
+) -> Decisions:
+    """Which nodes compute in `to`.
+
+    Args:
+        graph: canonical; facts are set.
+        to: a narrow floating type.
+        seen: ranges of its values.
+        is_measured: whether these are of samples, rather than of inputs that were made up.
+        keep: names of nodes, of their first results, or of operators, or patterns of these, that stay.
+        goal: nodes that stay for the sake of a goal.
+    """
+    worker = _Decider(graph, LIMITS[to], to, seen, _SEEN if is_measured else _GUESSED, keep, goal)
+    return worker.run()
+
+
+class _Decider:
+    def __init__(
+        self,
+        graph: Graph,
+        limits: Limits,
+        to: DType,
+        seen: Mapping[Value, Range],
+        margin: float,
+        keep: Collection[str],
+        goal: Collection[Node],
+    ) -> None:
+        self.graph = graph
+        self.limits = limits
+        self.to = to
+        self.seen = seen
+        self.margin = margin
+        self.keep = keep
+        self.goal = set(goal)
+        self.index = {node for node, d in dispatch(graph).items() if d.place is Place.INDEX}
+        self.captured = {value for node in graph for value in rewrite.captured(node)}
+        self._constants: dict[Value, bool] = {}
+
+    def run(self) -> Decisions:
+        found = Decisions({}, {})
+        for node in self.graph:
+            reads = [value for value in node.operands if is_real(value)]
+            gives = [value for value in node.results if is_real(value)]
+            if not reads and not gives:
+                continue
+            reason = self._reason(node, reads, gives)
+            if reason is None:
+                found.halves[node] = None
+            else:
+                found.kept[node] = reason
+        self._merge(found)
+        return found
+
+    def _reason(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> Reason | None:
+        if any(fnmatchcase(name, pattern) for pattern in self.keep for name in _names(node)):
+            return Reason.ASKED
+        if node in self.index:
+            return Reason.INDEX
+        if any(True for _ in node.bodies()) or any(value in self.captured for value in gives):
+            return Reason.BODY
+        if self._misfits(node, reads):
+            return Reason.TYPE
+        if any(self._is_large(value) for value in [*reads, *gives] if not value.is_constant):
+            return Reason.OVERFLOW
+        if self._sums_up(node, reads, gives):
+            return Reason.SUM
+        if any(self._is_small(value) for value in [*reads, *gives] if not value.is_constant):
+            return Reason.SMALL
+        if any(self._loses(value) for value in reads if value.is_constant):
+            return Reason.CONSTANT
+        return Reason.GOAL if node in self.goal else None
+
+    def _misfits(self, node: Node, reads: Sequence[Value]) -> bool:
+        """Whether ONNX does not have the operator with halves for its reals, or its result's type is an attribute."""
+        if node.dialect != domains.CANONICAL or not schema.operator("", node.word, OPSET).is_known:
+            return True
+        if not reads:
+            return True
+        types = [*map(self._type, node.inputs), *map(self._type, node.outputs)]
+        return schema.misfit(node.word, OPSET, types, len(node.inputs)) is not None
+
+    def _type(self, value: Value | None) -> str | None:
+        if value is None:
+            return None
+        if not isinstance(value.fact, TensorFact) or value.fact.dtype is None:
+            return ""
+        dtype = self.to if is_real(value) else value.fact.dtype
+        return f"tensor({_SPOKEN.get(dtype, str(dtype))})"
+
+    def _is_large(self, value: Value) -> bool:
+        found = self.seen.get(value)
+        return found is not None and found.largest * self.margin > self.limits.most
+
+    def _is_small(self, value: Value) -> bool:
+        found = self.seen.get(value)
+        return found is not None and 0 < found.rms < _SIGNAL * self.limits.step
+
+    def _sums_up(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> bool:
+        """Whether a reduction of so many entries, were they all as large as the largest, is beyond the type."""
+        page = registry.pages().get(node.word)
+        if page is None or ".reduction" not in page.function.__module__ or not gives:
+            return False
+        range_ = self.seen.get(reads[0])
+        entries = _entries(reads[0]) / max(_entries(gives[0]), 1)
+        return range_ is not None and range_.largest * entries > self.limits.most
+
+    def _loses(self, value: Value) -> bool:
+        if value not in self._constants:
+            storage = value.storage
+            self._constants[value] = storage is None or loses(storage, self.to)
+        return self._constants[value]
+
+    def _merge(self, found: Decisions) -> None:
+        """Let what stands alone between nodes in single precision, without a weight, be computed as these are."""
+        for node in list(found.halves):
+            sources = [value.producer for value in node.operands if is_real(value) and not value.is_constant]
+            readers = [user for value in node.results if is_real(value) for user in value.users]
+            is_weighted = any(value.is_constant and is_real(value) for value in node.operands)
+            if is_weighted or not sources or not readers or any(value.is_output for value in node.results):
+                continue
+            if all(other in found.kept for other in [*sources, *readers]):
+                del found.halves[node]
+                found.kept[node] = Reason.BETWEEN
+
+
+_SPOKEN = {DType.FLOAT32: "float", DType.FLOAT64: "double"}
+"""What ONNX calls them."""
+
+
+def loses(storage: Storage, to: DType) -> bool:
+    """Whether `to` holds so little of a constant, or of a row or column of it, that its digits go."""
+    limits = LIMITS[to]
+    x = storage.numpy().astype(np.float64)
+    with np.errstate(over="ignore"):
+        y = x.astype(np.float32).astype(to.numpy).astype(np.float64)
+    finite = np.isfinite(x)
+    if not np.isfinite(y[finite]).all():
+        return True
+    x, y = np.where(finite, x, 0.0), np.where(finite, y, 0.0)
+    for axis in {0, max(x.ndim - 1, 0)}:
+        others = tuple(i for i in range(x.ndim) if i != axis)
+        signal, noise = np.sum(x**2, axis=others), np.sum((x - y) ** 2, axis=others)
+        if np.any(noise > signal * 10 ** (-limits.least_snr / 10)):
+            return True
+    return False
+
+
+def _entries(value: Value) -> int:
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    return prod(dim if isinstance(dim, int) else 1 for dim in shape or ())
+
+
+def _names(node: Node) -> list[str]:
+    return [node.name, node.word, *(value.name for value in node.results[:1])]

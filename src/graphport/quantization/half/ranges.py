@@ -1,0 +1,62 @@
+"""How large values are while a graph runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.quantization.engine import is_array, observing, session
+from graphport.quantization.place import is_real
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphport.ir.graph import Graph, Value
+
+_AT_ONCE = 64
+"""Values that are looked at in one run: all of a large graph need not fit into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The largest magnitude, and the root of the mean square; both infinite where a number was none."""
+
+    largest: float
+    rms: float
+
+
+def ranges(graph: Graph, runs: Iterable[Mapping[str, Any]], *, threads: int = 0) -> dict[Value, Range]:
+    """What is seen of every real value of `graph` that a node computes, and of its inputs."""
+    inputs = list(runs)
+    found: dict[Value, list[tuple[float, float, int]]] = {}
+    for given in inputs:
+        for value in graph.inputs:
+            if is_real(value):
+                found.setdefault(value, []).append(_seen(given[value.name]))
+    computed = [value for node in graph for value in node.results if is_real(value)]
+    for start in range(0, len(computed), _AT_ONCE):
+        values = computed[start : start + _AT_ONCE]
+        made = session(observing(graph, values), threads=threads)
+        for given in inputs:
+            arrays = made.run(given)
+            for value in values:
+                found.setdefault(value, []).append(_seen(arrays[value.name]))
+    return {value: _range(seen) for value, seen in found.items()}
+
+
+def _seen(array: Any) -> tuple[float, float, int]:
+    if not is_array(array) or not array.size:
+        return 0.0, 0.0, 0
+    x = np.abs(array.astype(np.float64))
+    if not np.isfinite(x).all():
+        # Masks are made of infinities on purpose; what else there is decides.
+        x = x[np.isfinite(x)]
+    return float(x.max(initial=0.0)), float(np.sum(x**2)), array.size
+
+
+def _range(seen: Iterable[tuple[float, float, int]]) -> Range:
+    entries = list(seen)
+    count = sum(each[2] for each in entries)
+    return Range(max(each[0] for each in entries), (sum(each[1] for each in entries) / max(count, 1)) ** 0.5)

@@ -1,0 +1,235 @@
+"""Half precision: what is cast, what stays, and that no half result overflows; oracles are ONNX Runtime and NumPy."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+
+import graphport as gp
+from graphport.cli.main import cli
+from graphport.ir.verify import verify
+from tests.models import model, node
+from tests.quantization import nets
+
+NETS = {"residual": nets.residual, "depthwise": nets.depthwise, "products": nets.products}
+
+
+def _theirs(found, inputs):
+    """What ONNX Runtime computes of the file, its inputs in the types that it has."""
+    proto = gp.to_onnx(found)
+    onnx.checker.check_model(proto, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    kinds = {"tensor(float16)": np.float16, "tensor(float)": np.float32, "tensor(int64)": np.int64}
+    given = {x.name: np.asarray(inputs[x.name]).astype(kinds[x.type]) for x in session.get_inputs()}
+    return dict(zip([x.name for x in session.get_outputs()], session.run(None, given), strict=True))
+
+
+def _halves(found):
+    return [str(value.fact.dtype) for node_ in found.graph for value in node_.results]
+
+
+@pytest.mark.parametrize("name", list(NETS))
+def test_nets_are_half_as_large_and_nearly_as_good(name):
+    found = NETS[name]()
+    made = gp.cast(found, "float16", calibration=nets.samples(found))
+    verify(made.graph)
+    x = nets.samples(found, 8, seed=5)
+    expected, given = gp.run(found, x)["y"], _theirs(made, x)["y"]
+    assert given.dtype == np.float16
+    assert nets.snr(expected, given) > 55
+    assert made.report.snr_db == pytest.approx(nets.snr(expected, given), abs=4)
+    assert made.report.bytes_after * 2 <= made.report.bytes_before + 8
+    assert not made.report.kept
+
+
+def test_inputs_and_outputs_are_kept():
+    found = nets.residual()
+    made = gp.cast(found, "float16", keep_io=True)
+    x = nets.samples(found, 4)
+    given = _theirs(made, x)["y"]
+    assert given.dtype == np.float32
+    assert nets.snr(gp.run(found, x)["y"], given) > 55
+    assert list(made.inputs) == list(found.inputs)
+
+
+def _large(scale):
+    """The middle value is `scale` times as large as those around it."""
+    r = np.random.default_rng(2)
+    w1, w2 = (r.normal(size=(8, 8)).astype(np.float32) for _ in range(2))
+    constants = {"w1": w1 * np.float32(scale), "w2": w2 / np.float32(scale), "w3": w2}
+    nodes = [
+        node("MatMul", ["x", "w1"], ["a"], name="up"),
+        node("Relu", ["a"], ["b"], name="act"),
+        node("MatMul", ["b", "w2"], ["c"], name="down"),
+        node("MatMul", ["c", "w3"], ["y"], name="last"),
+    ]
+    return gp.from_onnx(model(nodes, [("x", ["N", 8])], [("y", ["N", 8])], constants))
+
+
+@pytest.mark.parametrize("has_samples", [True, False])
+@pytest.mark.parametrize("scale", [2.0**17, 2.0**-22])
+def test_what_overflows_or_fades_stays_in_single_precision(scale, has_samples):
+    found = _large(scale)
+    samples = nets.samples(found, 16)
+    made = gp.cast(found, "float16", calibration=samples if has_samples else None)
+    assert {kept.name for kept in made.report.kept} == {"up", "act", "down"}
+    for name, array in gp.run(made, {"x": samples["x"].astype(np.float16)}, every_value=True).items():
+        assert np.isfinite(array).all(), name
+    assert nets.snr(gp.run(found, samples)["y"], _theirs(made, samples)["y"]) > 55
+
+
+def test_a_constant_that_halves_do_not_hold_keeps_its_node():
+    constants = {"e": np.float32(1e-12), "m": np.asarray([0.0, -1e9], np.float32)}
+    nodes = [
+        node("Add", ["x", "e"], ["a"], name="epsilon"),
+        node("Add", ["a", "m"], ["b"], name="mask"),
+        node("Softmax", ["b"], ["c"], name="choice"),
+        node("Sqrt", ["c"], ["d"], name="root"),
+        node("Mul", ["d", "d"], ["y"], name="square"),
+    ]
+    found = gp.from_onnx(model(nodes, [("x", ["N", 2])], [("y", ["N", 2])], constants))
+    made = gp.cast(found, "float16")
+    reasons = {kept.name: kept.reason for kept in made.report.kept}
+    assert "constant" in reasons["epsilon"]
+    assert "large" in reasons["mask"]
+    assert "square" not in reasons
+    x = np.asarray([[0.5, 2.0]], np.float32)
+    assert np.allclose(_theirs(made, {"x": x})["y"], [[1.0, 0.0]], atol=1e-3)
+
+
+def test_sums_that_could_overflow_stay():
+    nodes = [node("ReduceSum", ["x", "axes"], ["s"], keepdims=1, name="sum"), node("Relu", ["s"], ["y"], name="act")]
+    constants = {"axes": np.asarray([1], np.int64)}
+    found = gp.from_onnx(model(nodes, [("x", ["N", 4096])], [("y", ["N", 1])], constants))
+    x = np.full((8, 4096), 20.0, np.float32) * np.where(np.arange(4096) % 2, 1, -1).astype(np.float32)
+    assert "sum" in {kept.name for kept in gp.cast(found, "float16", calibration={"x": x}).report.kept}
+    assert not gp.cast(found, "float16", calibration={"x": x / 16}).report.kept
+
+
+def test_scales_and_sizes_of_resizing_are_untouched():
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Resize", ["a", "", "scales"], ["b"], mode="linear"),
+        node("Relu", ["b"], ["y"]),
+    ]
+    scales = np.asarray([1, 1, 2, 2], np.float32)
+    found = gp.from_onnx(model(nodes, [("x", [1, 2, 4, 4])], [("y", None)], {"scales": scales}))
+    x = nets.samples(found, 1)
+    made = gp.cast(found, "float16")
+    assert nets.snr(gp.run(found, x)["y"], _theirs(made, x)["y"]) > 55
+    (resize,) = [item for item in made.graph if item.op == "Resize"]
+    assert str(resize.operands[-1].fact.dtype) == "float32"
+
+
+def test_bodies_stay_and_read_what_they_read():
+    def branch(name, word):
+        value = onnx.helper.make_tensor_value_info(f"{name}_y", onnx.TensorProto.FLOAT, None)
+        return onnx.helper.make_graph([node(word, ["a"], [f"{name}_y"])], name, [], [value])
+
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Neg", ["r"], ["a"]),
+        node("If", ["p"], ["b"], then_branch=branch("then", "Exp"), else_branch=branch("else", "Neg")),
+        node("Neg", ["b"], ["y"]),
+    ]
+    found = gp.from_onnx(_with_condition(nodes))
+    made = gp.cast(found, "float16", keep_io=True)
+    verify(made.graph)
+    x = {"x": nets.samples(found, 2)["x"], "p": np.asarray(True)}
+    assert nets.snr(gp.run(found, x)["y"], gp.run(made, x)["y"]) > 50
+
+
+def _with_condition(nodes):
+    info = onnx.helper.make_tensor_value_info
+    inputs = [info("x", onnx.TensorProto.FLOAT, [2, 3]), info("p", onnx.TensorProto.BOOL, [])]
+    outputs = [info("y", onnx.TensorProto.FLOAT, [2, 3])]
+    graph = onnx.helper.make_graph(nodes, "branches", inputs, outputs)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+
+
+def test_what_is_named_stays():
+    found = nets.residual()
+    for pattern, names in (("first", {"first"}), ("Conv", {"first", "second"}), ("s*", {"second", "sum", "sum_relu"})):
+        made = gp.cast(found, "float16", keep=[pattern])
+        assert names <= {kept.name for kept in made.report.kept}
+    with pytest.raises(gp.DiagnosticError, match=r"CAST0007.*'nobody'"):
+        gp.cast(found, "float16", keep=["nobody"])
+
+
+def test_more_stays_for_a_goal():
+    found = nets.residual()
+    samples = nets.samples(found)
+    plain = gp.cast(found, "float16", calibration=samples, keep_io=True).report
+    better = gp.cast(found, "float16", calibration=samples, min_snr=plain.snr_db + 1, keep_io=True).report
+    assert better.passed
+    assert better.snr_db >= plain.snr_db + 1
+    assert 0 < better.cast < plain.cast
+
+
+def test_what_is_in_half_precision_goes_back(tmp_path):
+    found = nets.products()
+    samples = nets.samples(found, 8)
+    half = gp.cast(found, "float16")
+    gp.save(half, tmp_path / "half.onnx")
+    again = gp.cast(gp.load(tmp_path / "half.onnx"), "float32")
+    assert not {"float16"} & set(_halves(again))
+    assert not [item for item in again.graph if item.op == "Cast"]
+    assert nets.snr(gp.run(found, samples)["y"], _theirs(again, samples)["y"]) > 60
+    kept = gp.cast(half, "float32", keep_io=True)
+    assert _theirs(kept, samples)["y"].dtype == np.float16
+    with pytest.raises(gp.DiagnosticError, match="CAST0001"):
+        gp.cast(found, "float32")
+
+
+def test_bfloat16_is_said_and_computed_by_the_reference():
+    found = nets.products()
+    made = gp.cast(found, "bfloat16", keep_io=True)
+    onnx.checker.check_model(gp.to_onnx(made), full_check=True)
+    assert made.report.cast == made.report.nodes
+    x = nets.samples(found, 4)
+    given = gp.run(made, x, backend="reference")["y"]
+    assert 30 < nets.snr(gp.run(found, x)["y"], given) < 55
+
+
+def test_other_formats_hold_it(tmp_path):
+    found = gp.load(_saved(nets.residual(batch=2), tmp_path / "net.onnx"))
+    x = nets.samples(found, 2)
+    expected = gp.run(found, x)["y"]
+    for name in ("net.xml", "net.nnef", "net.graphport"):
+        # NNEF has no casts: there everything is narrow or nothing.
+        made = gp.cast(found, "float16", keep_io=name != "net.nnef")
+        gp.save(made, tmp_path / name)
+        assert nets.snr(expected, gp.run(gp.load(tmp_path / name), x)["y"]) > 50, name
+
+
+def _saved(found, path):
+    gp.save(found, path)
+    return path
+
+
+def test_the_command_tells_what_it_did(tmp_path):
+    found = nets.residual()
+    gp.save(found, tmp_path / "net.onnx")
+    np.savez(tmp_path / "samples.npz", **nets.samples(found))
+
+    def run(*options):
+        words = ["cast", tmp_path / "net.onnx", tmp_path / "out.onnx", *options]
+        return CliRunner().invoke(cli, [str(word) for word in words])
+
+    result = run("--to", "float16", "--calibration", tmp_path / "samples.npz", "--keep", "head", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["schema"] == "graphport/cast/1"
+    assert [kept["name"] for kept in document["kept"]] == ["head"]
+    assert document["snr_db"] > 55
+    assert document["weight_bytes"]["target"] < 0.6 * document["weight_bytes"]["source"]
+    missed = run("--to", "bfloat16", "--keep-io", "--min-snr", "500")
+    assert missed.exit_code == 1
+    assert "CAST0003" in missed.output
