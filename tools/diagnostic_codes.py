@@ -31,6 +31,7 @@ GROUPS = {
     "LEG": "legalizing and lifting: from one dialect to another",
     "SHAPE": "shapes and element types",
     "QUANT": "quantization",
+    "CAST": "half precision",
     "RUN": "running and comparing",
     "IO": "files and their names",
     "LIMIT": "what would take too much",

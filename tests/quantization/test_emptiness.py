@@ -36,7 +36,7 @@ def test_weights_of_other_types_are_to_be_converted(dtype, name):
     )
     message, remedy = _said(found, {"x": np.random.default_rng(1).normal(size=(9, 4, 3, 3)).astype(dtype)})
     assert "its weight is not a plain constant of float32" in message
-    assert remedy == f"convert the model from {name} to float32, then quantize that"
+    assert remedy == f"convert the model from {name} to float32 (graphport cast --to float32), then quantize that"
 
 
 def test_layers_in_bodies_are_counted():

@@ -49,7 +49,8 @@ def is_weighted(node: Node) -> bool:
 def _remedy(placement: Placement, inside: int) -> str:
     types = dict.fromkeys(str(dtype) for node in placement.floating if (dtype := _other_type(node)) is not None)
     if types:
-        return f"convert the model from {' and '.join(types)} to float32 (graphport cast MODEL NEW --to float32), then quantize that"
+        names = " and ".join(types)
+        return f"convert the model from {names} to float32 (graphport cast --to float32), then quantize that"
     if placement.floating:
         return "choose another target or dispatch, or leave fewer nodes floating"
     if inside:
