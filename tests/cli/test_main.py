@@ -81,15 +81,14 @@ def test_the_version_is_told():
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 def test_ctrl_c_is_130_without_traceback(tmp_path):
-    # Somebody who reads from a pipe that nobody writes to waits until he is interrupted.
-    os.mkfifo(tmp_path / "in.npz")
     net = write_onnx(tmp_path / "net.onnx", perceptron())
     # Where the tests themselves run in the background, the interruption would be ignored.
-    heeding = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {COMMAND[-1]}"
-    command = [*COMMAND[:-1], heeding, "run", str(net), "--inputs", str(tmp_path / "in.npz")]
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    waiting = f"import pathlib, time, graphport; graphport.check = lambda *_, **__: [pathlib.Path({str(tmp_path / 'ready')!r}).touch(), time.sleep(60)]"
+    command = [*COMMAND[:-1], f"{heeding}; {waiting}; {COMMAND[-1]}", "check", str(net)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        _wait_until_asleep(process.pid)
+        _wait_for(tmp_path / "ready")
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     finally:
@@ -99,16 +98,11 @@ def test_ctrl_c_is_130_without_traceback(tmp_path):
     assert errors.strip() == "interrupted"
 
 
-def _wait_until_asleep(pid: int) -> None:
-    """Wait until the process is at the pipe: it has loaded NumPy and sleeps."""
-    where = Path(f"/proc/{pid}/wchan")
+def _wait_for(file: Path) -> None:
     for _ in range(600):
-        if not where.exists():
-            time.sleep(5)  # the system does not tell
+        if file.exists():
             return
-        if where.read_text() == "wait_for_partner":
-            return
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes as POSIX has them")
@@ -163,3 +157,30 @@ def test_help_loads_no_numpy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_while_the_program_is_still_loading_is_130_without_traceback():
+    program = """
+import builtins, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+real = builtins.__import__
+def interrupted(name, *arguments, **named):
+    if name == "click":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *arguments, **named)
+builtins.__import__ = interrupted
+from graphport.__main__ import main
+main()
+"""
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file descriptors as POSIX has them")
+def test_closed_outputs_change_no_exit_code(tmp_path):
+    net = write_onnx(tmp_path / "net.onnx", perceptron())
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        command = f'"{sys.executable}" -m graphport check "{net}" {closed}'
+        process = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+        assert process.returncode == 0, closed

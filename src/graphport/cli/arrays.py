@@ -12,6 +12,7 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import is_numpy_own
+from graphport.core.opening import opened
 from graphport.core.replacing import replacing
 from graphport.core.sequences import is_sequence
 
@@ -53,7 +54,7 @@ def read(path: Path) -> dict[str, Any]:
         DiagnosticError: IO0005 the file is no `.npz` of plain arrays.
         OSError: it cannot be opened.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         size = path.stat().st_size
         try:
             with zipfile.ZipFile(file) as archive:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from graphport.cli.options import MODEL, color_option, edition_option, findings_end, json_option, print_json
+from graphport.core.opening import contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,7 @@ def _format(file: Path, edition: str | None, *, check: bool) -> bool:
     from graphport.formats.nnef.syntax import Edition
 
     # Bytes, since reading as text would turn line ends into others before we see them.
-    source = Source(str(file), file.read_bytes().decode("utf-8"))
+    source = Source(str(file), contents(file).decode("utf-8"))
     text = format_text(source, None if edition is None else Edition(edition))
     if text == source.text:
         return False

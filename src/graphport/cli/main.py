@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 
 import click
 
@@ -63,6 +65,9 @@ def main() -> None:
 
     0 done, 1 the input is at fault or the answer is no, 2 wrong usage, 3 graphport itself is at fault, 130 Ctrl-C.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  it stays until the end
     for stream in (sys.stdout, sys.stderr):
         # A name may hold what the terminal's encoding does not; in JSON that makes the right escape, too.
         if isinstance(stream, TextIOWrapper):

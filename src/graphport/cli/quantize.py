@@ -21,6 +21,7 @@ from graphport.cli.options import (
     print_json,
 )
 from graphport.cli.render import as_json
+from graphport.core.opening import contents
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -165,7 +166,7 @@ def _settings(path: Path) -> dict[str, Any]:
     from graphport.quantization.settings import Settings
 
     try:
-        return Settings.from_json(path.read_text("utf-8")).as_json()
+        return Settings.from_json(contents(path).decode("utf-8")).as_json()
     except DiagnosticError as error:
         span = Span(Source(str(path)))
         raise DiagnosticError(*(replace(finding, span=span) for finding in error.diagnostics)) from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.opening import regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,6 +79,10 @@ class Pages:
         """Number of bytes."""
         return len(self._data)
 
+    def is_cut(self) -> bool:
+        """Whether the file has become shorter: who then looks behind its end is ended by the system."""
+        return self._map.size() < len(self._data)
+
     def view(self, start: int, length: int) -> memoryview:
         """Bytes `start` to `start + length`, not copied."""
         self._seen += max(length, _PAGE)
@@ -98,7 +103,7 @@ class MappedFile:
     def __init__(self, path: Path | str) -> None:
         # Absolute: whoever reads it later may stand in another folder.
         self.path = Path(path).absolute()
-        status = self.path.stat()
+        status = regular(self.path)
         self.size = status.st_size
         self._identity = _identity(status)
         self._map: Pages | None = None
@@ -111,6 +116,8 @@ class MappedFile:
             return memoryview(b"")
         if self._map is None:
             self._map = self._open()
+        elif self._is_there() and self._map.is_cut():
+            raise OSError(self._shortened())
         return self._map.view(start, length)
 
     def chunks(self, start: int, length: int, limit: int = CHUNK) -> Iterator[memoryview]:

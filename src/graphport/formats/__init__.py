@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import told
+from graphport.core.opening import regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,6 +152,8 @@ def recognize(path: str | Path) -> Format:
     try:
         if not place.exists():
             raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
+        if not place.is_dir():
+            regular(place)
         found = _by_content(place) or _by_ending(place.name)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"

@@ -34,7 +34,19 @@ class Computed(Storage):
         """How many such storages stand within each other."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        found = self.function(*(source.numpy() for source in self.sources))
+        return self._computed({})
+
+    def _computed(self, known: dict[int, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """The numbers; sources that several read are computed once, or a chain of sums `x + x` would take 2^n steps."""
+        operands: list[np.ndarray[Any, Any]] = []
+        for source in self.sources:
+            if not isinstance(source, Computed):
+                operands.append(source.numpy())
+                continue
+            if id(source) not in known:
+                known[id(source)] = source._computed(known)
+            operands.append(known[id(source)])
+        found = self.function(*operands)
         return np.ascontiguousarray(found, self.dtype.numpy).reshape(self.shape)
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
@@ -61,16 +73,29 @@ def _deepest(sources: Iterable[Storage]) -> int:
     return max((source.depth for source in sources if isinstance(source, Computed)), default=0)
 
 
-def folded(value: Value, depth: int = 0) -> Storage | None:
+def folded(value: Value) -> Storage | None:
     """The numbers of a constant, or of what is computed from constants alone; `None` of anything else."""
+    return _folded(value, 0, {})
+
+
+def _folded(value: Value, depth: int, known: dict[Value, Storage]) -> Storage | None:
+    if value in known:
+        return known[value]
+    found = _made(value, depth, known)
+    if found is not None:
+        known[value] = found
+    return found
+
+
+def _made(value: Value, depth: int, known: dict[Value, Storage]) -> Storage | None:
     if value.storage is not None and (value.is_constant or value.graph is None):
         return value.storage
     node, fact = value.producer, value.fact
     if isinstance(fact, TensorFact) and fact.elements is not None and fact.dtype is not None:
-        known = [n for n in fact.elements if isinstance(n, int)]
-        if len(known) == len(fact.elements):
+        numbers = [n for n in fact.elements if isinstance(n, int)]
+        if len(numbers) == len(fact.elements):
             shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
-            return storage_of(np.array(known).reshape(shape if len(shape) == fact.rank else (-1,)), fact.dtype)
+            return storage_of(np.array(numbers).reshape(shape if len(shape) == fact.rank else (-1,)), fact.dtype)
     if node is None or depth > _DEEPEST or node.dialect or any(True for _ in node.bodies()):
         return None
     if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.is_static:
@@ -78,9 +103,12 @@ def folded(value: Value, depth: int = 0) -> Storage | None:
     page = registry.pages().get(node.word)
     if page is None or page.is_random or (not node.inputs and node.word not in _MADE_OF_NOTHING):
         return None
-    sources = [None if operand is None else folded(operand, depth + 1) for operand in node.inputs]
-    if any(source is None and operand is not None for source, operand in zip(sources, node.inputs, strict=True)):
-        return None
+    sources: list[Storage | None] = []
+    for operand in node.inputs:
+        source = None if operand is None else _folded(operand, depth + 1, known)
+        if source is None and operand is not None:
+            return None
+        sources.append(source)
     shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
     present = tuple(source for source in sources if source is not None)
     if _deepest(present) >= _DEEPEST:

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.opening import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,7 +233,7 @@ def damaged(path: Path, error: Exception) -> DiagnosticError:
 
 def _opened(path: Path, entry: str | None) -> IO[bytes]:
     if entry is None:
-        return path.open("rb")
+        return opened(path)
     archive = zipfile.ZipFile(path)
     try:
         return archive.open(entry)

@@ -19,6 +19,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.opening import opened
 from graphport.core.spill import UnnamedFile
 from graphport.quantization.columns import (
     ArrayColumn,
@@ -225,7 +226,7 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
     if path.exists() and zipfile.is_zipfile(path):
         return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in entries_of(path)}
     if path.exists():
-        with path.open("rb") as file:
+        with opened(path) as file:
             if file.read(2) == b"PK":
                 raise damaged(path, ValueError("the archive is cut off"))
         return {graph.inputs[0].name if graph.inputs else "": FileColumn.of(path)}

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.opening import contents
 from graphport.core.replacing import obstacle, replacing
 from graphport.quantization.fingerprint import Trail
 from graphport.quantization.observe import BINS, Histogram, Statistics
@@ -166,7 +167,7 @@ def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
     """
     span = Span(Source(str(path)))
     if not zipfile.is_zipfile(path):
-        is_ours = path.read_bytes()[:2] == b"PK"
+        is_ours = contents(path)[:2] == b"PK"
         message = f"the statistics in {path} are cut off" if is_ours else f"{path} is no file of statistics"
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW if is_ours else _ELSEWHERE))
     try:

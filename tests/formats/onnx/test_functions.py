@@ -203,6 +203,20 @@ def test_functions_that_double_with_every_step_are_refused_before_they_do() -> N
     assert str(2**60) in text
 
 
+def test_a_file_of_few_bytes_does_not_become_a_million_nodes() -> None:
+    functions = [DOUBLE]
+    for number in range(19):
+        inner = f"F{number - 1}" if number else "Double"
+        functions.append(function(f"F{number}", [call(inner, "a", output="h"), call(inner, "h", output="b")]))
+    assert "ONNX0504" in refusal(calling([call("F18", "x")], *functions))
+
+
+def test_a_long_chain_of_functions_is_ordered_in_one_go() -> None:
+    chain = [function(f"F{number}", [call(f"F{number + 1}", "a", output="b")]) for number in range(2999)]
+    graph = inlined(calling([call("F0", "x")], *chain, function("F2999", [helper.make_node("Neg", ["a"], ["b"])])))
+    assert [node.op for node in graph] == ["onnx.Neg"]
+
+
 def test_a_function_of_another_opset_is_inlined_where_its_operators_stayed_the_same() -> None:
     relu = function("F", [helper.make_node("Relu", ["a"], ["b"])], opset=14)
     assert [node.op for node in inlined(calling([call("F", "x")], relu))] == ["onnx.Relu"]

@@ -8,6 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
+from graphport.core.opening import opened
 from graphport.formats.archive.layout import ALIGNMENT, HEAD, MOST_TEXT
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _directory(path: Path, source: Source) -> list[zipfile.ZipInfo]:
             return archive.infolist()
     # All that `zipfile` raises over a directory that is damaged, or of a newer version of the format than it reads.
     except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeDecodeError, EOFError) as error:
-        with path.open("rb") as file:
+        with opened(path) as file:
             is_zip = file.read(4) == _MARK
         if is_zip:
             message = "the directory at the end of the archive is not there, or is damaged"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.opening import contents, opened
 from graphport.core.storage import MappedFile
 from graphport.formats.caffe.build import Building, weights_of
 from graphport.formats.caffe.findings import Findings
@@ -91,7 +92,7 @@ def _is_weights(path: Path) -> bool:
     if path.suffix == WEIGHTS:
         return True
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             head = file.read(4096)
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -103,7 +104,7 @@ def _source(path: Path, name: str) -> Source:
         if path.stat().st_size > MOST_TEXT:
             message = f"{name} has more than {MOST_TEXT} bytes"
             raise DiagnosticError(Diagnostic("CAFFE0102", message, Span(Source(name)), "a network's text is short"))
-        data = path.read_bytes()
+        data = contents(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     try:

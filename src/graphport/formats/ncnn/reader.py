@@ -9,6 +9,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.opening import contents
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import MappedFile
 from graphport.formats.ncnn import layers
@@ -40,7 +41,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
     """
     place = Path(path)
     try:
-        content = place.read_bytes()
+        content = contents(place)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.opening import contents
 from graphport.core.replacing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 _WEIGHTS = "_param_"
 DEAD = 1.0
@@ -42,7 +43,7 @@ def read_table(path: str | Path) -> list[Scales]:
         DiagnosticError: NCNN0401 a line has no scales, or one that is no positive number; IO0006 it cannot be read.
     """
     try:
-        text = Path(path).read_text("utf-8", "backslashreplace")
+        text = contents(path).decode("utf-8", "backslashreplace")
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error

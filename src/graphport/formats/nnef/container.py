@@ -19,6 +19,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+from graphport.core.opening import opened
 from graphport.core.replacing import replacing
 from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
@@ -221,7 +222,7 @@ def open_container(path: Path | str, limits: FileLimits = FILES) -> Container:
         if not path.is_file():
             message = "this is no ordinary file" if path.exists() else "there is no such file or folder"
             raise _fault("NNEF0730", message, str(path))
-        with path.open("rb") as file:
+        with opened(path) as file:
             head = file.read(BLOCK)
         if head.startswith(GZIP):
             return Tar(path, _unpacked(path, limits), limits)
@@ -244,7 +245,7 @@ def _unpacked(path: Path, limits: FileLimits) -> UnpackedFile:
 
     most = min(limits.unpacked, max(limits.ratio_above, path.stat().st_size * limits.ratio))
     size = 0
-    with tempfile.TemporaryFile() as target, gzip.open(path) as source:
+    with tempfile.TemporaryFile() as target, opened(path) as packed, gzip.open(packed) as source:
         try:
             while piece := source.read(CHUNK):
                 size += len(piece)

@@ -14,18 +14,21 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from graphport.formats.onnx.notes import Function
     from graphport.ir.graph import Attribute
 
-MOST_NODES = 1_000_000
-"""Nodes that inlining may make of one model: functions that call each other twice double with every step."""
+MOST_NODES = 200_000
+"""Nodes that inlining may make of any model: functions that call each other twice double with every step."""
+
+MOST_GROWTH = 20
+"""So many times the nodes of the file may come of it where that is more."""
 
 Key = tuple[str, str, str]
 
 
-def inline_functions(graph: Graph, most_nodes: int = MOST_NODES) -> int:
+def inline_functions(graph: Graph, most_nodes: int | None = None) -> int:
     """Replace every call of a function of the model, wherever it stands, and forget the functions; return how many.
 
     Before  y = my.domain.F(x, alpha=2.0)   with   F(x) { t = Elu(x, alpha=@alpha); return Neg(t) }
@@ -36,13 +39,17 @@ def inline_functions(graph: Graph, most_nodes: int = MOST_NODES) -> int:
 
     Raises:
         DiagnosticError: ONNX0501 a function calls itself, ONNX0502 it needs another version of an operator than the
-            model imports, ONNX0504 more than `most_nodes` nodes would come of it. The graph is then as it was.
+            model imports, ONNX0504 more than `most_nodes` nodes (by default `MOST_NODES`,
+            or `MOST_GROWTH` times those of the file) would come of it. The graph is then as it was.
     """
     notes = noted(graph, ModelNotes, MODEL)
     if notes is None or not notes.functions:
         return 0
     functions = {function.key: function for function in notes.functions}
     findings = Findings(Source(_file(graph)))
+    if most_nodes is None:
+        written = sum(len(body) for each in [graph, *(f.body for f in functions.values())] for body in walk(each))
+        most_nodes = max(MOST_NODES, MOST_GROWTH * written)
     _check(graph, functions, most_nodes, findings)
     findings.raise_errors()
     for function in functions.values():
@@ -180,24 +187,26 @@ def _size(graph: Graph, sizes: Mapping[Key, int]) -> int:
 def _callees_first(functions: Mapping[Key, Function], findings: Findings) -> list[Key]:
     """The functions in an order in which each stands behind those it calls; those in a cycle are a finding."""
     calls = {key: _calls(function, functions) for key, function in functions.items()}
-    order: list[Key] = []
-    done: set[Key] = set()
-    rest = list(functions)
-    while rest:
-        ready = [key for key in rest if calls[key] <= done]
-        if not ready:
-            names = listed(key[1] for key in rest)
-            findings.error("ONNX0501", f"functions call themselves, or such as do: {names}", "functions")
-            return order
-        order += ready
-        done.update(ready)
-        rest = [key for key in rest if key not in done]
+    callers: dict[Key, list[Key]] = {key: [] for key in functions}
+    for key, called in calls.items():
+        for each in called:
+            callers[each].append(key)
+    order = [key for key, called in calls.items() if not called]
+    missing = {key: len(called) for key, called in calls.items()}
+    for key in order:  # it grows while it is walked
+        for caller in callers[key]:
+            missing[caller] -= 1
+            if not missing[caller]:
+                order.append(caller)
+    if len(order) < len(functions):
+        done = set(order)
+        names = listed(key[1] for key in functions if key not in done)
+        findings.error("ONNX0501", f"functions call themselves, or such as do: {names}", "functions")
     return order
 
 
-def _calls(function: Function, functions: Iterable[Key]) -> set[Key]:
-    known = set(functions)
-    return {key for body in walk(function.body) for node in body if (key := _key(node)) in known}
+def _calls(function: Function, functions: Mapping[Key, Function]) -> set[Key]:
+    return {key for body in walk(function.body) for node in body if (key := _key(node)) in functions}
 
 
 def _check_versions(function: Function, graph: Graph, findings: Findings) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
+from graphport.core.opening import contents
 from graphport.core.storage import MappedFile
 from graphport.formats.openvino import means
 from graphport.formats.openvino.build import Networks
@@ -47,7 +48,7 @@ def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Dia
         if size > limits.size:
             message = f"the file has {size} bytes, more than {limits.size}"
             raise DiagnosticError(Diagnostic("OV0004", message, Span(source), "a real model needs far fewer"))
-        data = place.read_bytes()
+        data = contents(place)
         weights = _weights(place)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"

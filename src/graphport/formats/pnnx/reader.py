@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source
 from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.opening import contents
 from graphport.core.storage import FileStorage, MappedFile
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
@@ -50,7 +51,7 @@ def read(path: str | Path, *, tolerant: bool = False) -> tuple[Graph, list[Diagn
     """
     place = Path(path)
     try:
-        content = place.read_bytes()
+        content = contents(place)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error

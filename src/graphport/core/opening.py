@@ -1,0 +1,50 @@
+"""The one way to a file that somebody names: regular files only, whose size is known before they are read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+}
+
+
+def regular(path: str | os.PathLike[str]) -> os.stat_result:
+    """What the system says of a regular file, links followed.
+
+    Raises:
+        OSError: there is none, or it is a folder, a pipe, a socket or a device: who reads such may wait or read for
+            ever.
+    """
+    status = os.stat(path)  # noqa: PTH116  a path may be anything that names a file
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        raise OSError(0, f"it is {_KINDS.get(kind, 'no regular file')}, no file", os.fspath(path))
+    return status
+
+
+def opened(path: str | os.PathLike[str], *, buffering: int = -1) -> BinaryIO:
+    """A regular file, to be read.
+
+    Raises:
+        OSError: as `regular`.
+    """
+    regular(path)
+    return Path(path).open("rb", buffering=buffering)  # type: ignore[return-value]
+
+
+def contents(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a regular file.
+
+    Raises:
+        OSError: as `regular`.
+    """
+    with opened(path) as file:
+        return file.read()

@@ -1,0 +1,52 @@
+"""Constants that are computed when somebody wants them: the work is that of the operators, however often each is read."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+import graphport as gp
+from graphport.ops import folded as module
+from graphport.ops.folded import Computed, folded
+from tests.models import model, node, typed
+
+
+def _doubled(steps: int) -> gp.Model:
+    """y = x * 2^steps, each step the sum of a value and itself."""
+    names = ["k", *(f"k{i}" for i in range(1, steps)), "s"]
+    nodes = [node("Add", [a, a], [b]) for a, b in itertools.pairwise(names)]
+    nodes.append(node("Mul", ["x", "s"], ["y"]))
+    return gp.from_onnx(model(nodes, [typed("x", [4])], [typed("y", [4])], {"k": np.ones(4, np.float32)}))
+
+
+def test_sums_of_a_value_and_itself_are_computed_once_each(monkeypatch):
+    calls = []
+    meaning = module._meaning  # pyright: ignore[reportPrivateUsage]
+
+    def counted(node, is_there, index):
+        compute = meaning(node, is_there, index)
+
+        def call(*arrays):
+            calls.append(node.op)
+            return compute(*arrays)
+
+        return call
+
+    monkeypatch.setattr(module, "_meaning", counted)
+    scale = next(each for each in _doubled(12).graph if each.op == "Mul").operands[1]
+    storage = folded(scale)
+    assert isinstance(storage, Computed)
+    np.testing.assert_array_equal(storage.numpy(), np.full(4, 4096, np.float32))
+    assert len(calls) == 12
+
+
+def test_what_is_too_deep_is_given_up_at_once(monkeypatch):
+    asked = []
+    made = module._made  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(
+        module, "_made", lambda value, depth, known: (asked.append(value), made(value, depth, known))[1]
+    )
+    scale = next(each for each in _doubled(60).graph if each.op == "Mul").operands[1]
+    assert folded(scale) is None
+    assert len(asked) < 40
