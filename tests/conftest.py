@@ -10,6 +10,9 @@ from hypothesis import settings
 # Our own mistakes are to be seen as what they are, not as findings.
 os.environ.setdefault("GRAPHPORT_DEBUG", "1")
 
+# Nothing that tests write has to outlast the machine.
+os.environ.setdefault("GRAPHPORT_UNFLUSHED", "1")
+
 # A deadline measures the machine, not the code. In CI the examples are the same every time, so that failures repeat.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

@@ -1,38 +1,151 @@
-"""Writing a file beside its place and moving it there when it is whole."""
+"""Files that appear whole: written beside their places, flushed, and moved there together.
+
+One file is moved by one step of the system, which happens or does not. Several that belong together (a graph and its
+weights) cannot be: so what is to be moved is written down first, and the old graph is taken away before the first move.
+Who is ended meanwhile leaves no mixture that loads: other programs find no graph, and `recover`, which reading and
+writing begin with, finishes the moves. Before the note is written the old files are whole, after it the new ones.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from contextlib import contextmanager
+import re
+import shutil
+import stat
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
+from secrets import token_hex
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
+
+    Path_ = str | os.PathLike[str]
+
+UNFLUSHED = "GRAPHPORT_UNFLUSHED"
+"""Environment variable: set, files are not flushed to the disk; quicker, and a crash of the machine may cost them."""
+
+_ENDING = ".part"
+_NOTE = ".moves"
+_BESIDE = re.compile(r"\.(?P<name>.+)\.(?P<process>[0-9]+)-[0-9a-f]{8}\.part")
+_MOST_NOTE = 1 << 16
+
+
+class Replacing:
+    """Files that become visible together when the block ends; made by `together`."""
+
+    def __init__(self) -> None:
+        self.moves: list[tuple[Path, Path]] = []
+        self._stack = ExitStack()
+
+    def open(self, path: Path_) -> BinaryIO:
+        """A file to write, which becomes `path`; the one opened last is the graph, that the others belong to."""
+        target = _target(path)
+        beside = beside_of(target)
+        file = self._stack.enter_context(beside.open("w+b"))
+        self.moves.append((beside, target))
+        return cast("BinaryIO", file)
+
+    def finish(self) -> None:
+        """Flush what was written and move it to its places."""
+        for beside, _ in self.moves:
+            beside.chmod(0o666 & ~_mask())
+        self._stack.close()
+        move(self.moves)
+
+    def give_up(self) -> None:
+        """Remove what was written."""
+        self._stack.close()
+        for beside, _ in self.moves:
+            beside.unlink(missing_ok=True)
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
+def together() -> Generator[Replacing]:
+    """Files that are there together when the block ends; when it fails nothing has changed.
+
+    Raises:
+        OSError: a folder is not there or cannot be written, or there is no room.
+    """
+    files = Replacing()
+    try:
+        yield files
+        files.finish()
+    except BaseException:
+        files.give_up()
+        raise
+
+
+@contextmanager
+def replacing(path: Path_) -> Generator[BinaryIO]:
     """A file to write; when the block ends it is `path`, when the block fails nothing has changed.
 
     Whoever reads `path` meanwhile sees the old file or the new one, whole. A link stays one: what it leads to is
     replaced.
 
     Raises:
-        OSError: the folder is not there or cannot be written, or there is no room.
+        OSError: the folder is not there or cannot be written, or there is no room; `path` is a pipe or a device.
     """
-    target = Path(os.path.realpath(path))
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        beside = Path(file.name)
-        try:
-            yield cast("BinaryIO", file)
-            file.flush()
-            beside.chmod(0o666 & ~_mask())
-            beside.replace(target)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+    with together() as files:
+        yield files.open(path)
+
+
+def beside_of(path: Path) -> Path:
+    """A new name beside `path` for what is going to be moved there; `recover` knows such names."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}{_ENDING}")
+
+
+def move(moves: Sequence[tuple[Path, Path]]) -> None:
+    """Move files and folders to their places, where they are seen together; the last one is the graph.
+
+    All sources lie beside their targets, under names of `beside_of`, or in a folder of such a name.
+
+    Raises:
+        OSError: a move is not allowed; where it was the first, nothing has changed.
+    """
+    if not moves:
+        return
+    for source, target in moves:
+        if target.is_dir() and not source.is_dir():
+            raise IsADirectoryError(21, "it is a folder", os.fspath(target))
+        _flush(source)
+    folder, note = moves[-1][1].parent, _note_of(moves[-1][1])
+    if any(target.parent != folder for _, target in moves):
+        # A link leads elsewhere: weights come first, and each file is whole.
+        for source, target in moves:
+            source.replace(target)
+        return
+    with _locked(folder):
+        left = _read_note(note)
+        if left is not None:
+            _settle(note, left)
+        if len(moves) == 1 and not moves[0][1].is_dir():
+            moves[0][0].replace(moves[0][1])
+        else:
+            _write_note(note, moves)
+            _settle(note, moves)
+        _sweep(folder, {target.name for _, target in moves})
+    _flush(folder)
+
+
+def recover(path: Path_) -> None:
+    """Finish what a process that was ended had begun to move to `path`; usually there is nothing to do.
+
+    Raises:
+        OSError: it cannot be finished here.
+    """
+    try:
+        note = _note_of(_target_name(path))
+    except ValueError:
+        return  # the system has no such names
+    if not os.path.lexists(note):
+        return
+    with _locked(note.parent):
+        moves = _read_note(note)
+        if moves is not None:
+            _settle(note, moves)
 
 
 def obstacle(folder: Path) -> str:
@@ -42,6 +155,156 @@ def obstacle(folder: Path) -> str:
             return ""
     except OSError as error:
         return error.strerror or str(error)
+
+
+def _settle(note: Path, moves: Sequence[tuple[Path, Path]]) -> None:
+    """Make the moves that a note tells of, those that are still to be made; then the note goes.
+
+    What was there before goes out of the way, the graph first: nobody reads it with new weights.
+    """
+    open_ = [(source, target) for source, target in moves if os.path.lexists(source)]
+    before = [(beside_of(target), target) for _, target in reversed(open_) if os.path.lexists(target)]
+    made: list[tuple[Path, Path]] = []
+    try:
+        for way in (*((target, aside) for aside, target in before), *open_):
+            way[0].rename(way[1])
+            made.append(way)
+    except OSError:
+        for old, new in reversed(made):
+            new.rename(old)
+        note.unlink(missing_ok=True)
+        raise
+    note.unlink(missing_ok=True)
+    for aside, _ in before:
+        _remove(aside)
+    for folder in {source.parent for source, _ in moves} - {note.parent}:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _write_note(note: Path, moves: Sequence[tuple[Path, Path]]) -> None:
+    beside = beside_of(moves[-1][1])
+    with beside.open("w", encoding="utf-8", errors="surrogatepass") as file:
+        folder = note.parent
+        json.dump([[os.path.relpath(source, folder), target.name] for source, target in moves], file)
+    _flush(beside)
+    beside.replace(note)
+    _flush(note.parent)
+
+
+def _read_note(note: Path) -> list[tuple[Path, Path]] | None:
+    """The moves of a note; nobody else's files are moved, whatever it says."""
+    try:
+        if not stat.S_ISREG(note.lstat().st_mode) or note.lstat().st_size > _MOST_NOTE:
+            return None
+        said = json.loads(note.read_text("utf-8", "surrogatepass"))
+        moves = [(note.parent / source, note.parent / target) for source, target in said]
+    except (OSError, ValueError, TypeError):
+        return None
+    folder = note.parent
+    for source, target in moves:
+        inner = source.relative_to(folder).parts
+        is_ours = len(inner) <= 2 and ".." not in inner and _BESIDE.fullmatch(inner[0]) is not None
+        if not is_ours or target.parent != folder or target.name in ("", ".", ".."):
+            return None
+    return moves
+
+
+def _sweep(folder: Path, names: set[str]) -> None:
+    """Remove what killed processes left beside files of these names."""
+    for place in os.scandir(folder):
+        found = _BESIDE.fullmatch(place.name)
+        if found is not None and found["name"] in names and not _lives(int(found["process"])):
+            _remove(folder / place.name)
+
+
+def _lives(process: int) -> bool:
+    if process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _target(path: Path_) -> Path:
+    """Where a file is going to be: what a link leads to.
+
+    Raises:
+        OSError: there is something that no file can take the place of.
+    """
+    target = _target_name(path)
+    with suppress(FileNotFoundError):
+        mode = target.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(21, "it is a folder", os.fspath(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(0, "it is a pipe, a socket or a device, which no file takes the place of", os.fspath(path))
+    return target
+
+
+def _target_name(path: Path_) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _note_of(graph: Path) -> Path:
+    return graph.with_name(f".{graph.name}{_NOTE}")
+
+
+def _flush(path: Path) -> None:
+    """Have the disk hold a file, or the files and names of a folder."""
+    if os.environ.get(UNFLUSHED):
+        return
+    if path.is_dir() and not path.is_symlink():
+        if path.name.endswith(_ENDING):
+            for inner in sorted(path.rglob("*")):
+                _flush_one(inner)
+        if os.name != "posix":
+            return  # folders are no files there
+    _flush_one(path)
+
+
+def _flush_one(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    except PermissionError:
+        return  # a folder that may be written and not read
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Alone among those who move files in `folder`."""
+    try:
+        import fcntl
+    except ImportError:
+        yield  # Windows lets nobody rename what another one has open
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        yield
+        return
+    try:
+        # Some network file systems have no locks.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _mask() -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import told
 from graphport.core.opening import regular
+from graphport.core.replacing import recover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,6 +151,7 @@ def recognize(path: str | Path) -> Format:
     place = Path(path)
     span = Span(Source(str(path)))
     try:
+        recover(place)
         if not place.exists():
             raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
         if not place.is_dir():

@@ -10,7 +10,7 @@ from graphport.core.dims import Symbolic, example
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
-from graphport.core.replacing import replacing
+from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.caffe import schema
 from graphport.formats.caffe.blobs import blob_of_storage
@@ -56,13 +56,13 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
         raise DiagnosticError(Diagnostic("CAFFE0405", message, graph.origin, "choose another format"))
     has_weights = any(isinstance(piece, Storage) for piece in pieces)
     try:
-        with replacing(text) as file:
+        with together() as files:
             if has_weights:
-                with replacing(weights) as stored:
-                    for piece in pieces:
-                        for chunk in piece.chunks() if isinstance(piece, Storage) else (piece,):
-                            stored.write(chunk)
-            file.write(to_text(_without_blobs(net)).encode("utf-8", "surrogateescape"))
+                stored = files.open(weights)
+                for piece in pieces:
+                    for chunk in piece.chunks() if isinstance(piece, Storage) else (piece,):
+                        stored.write(chunk)
+            files.open(text).write(to_text(_without_blobs(net)).encode("utf-8", "surrogateescape"))
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise DiagnosticError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
-from graphport.core.replacing import replacing
+from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.ncnn.layers import Weight, weights_of
 from graphport.formats.ncnn.param import MAGIC, Layer
@@ -42,11 +42,11 @@ def write(graph: Graph, path: str | Path) -> None:
         raise DiagnosticError(*writer.findings)
     base = target.name.removesuffix(_TEXT)
     try:
-        with replacing(target.with_name(f"{base}.bin")) as file:
+        with together() as files:
+            weights = files.open(target.with_name(f"{base}.bin"))
             for weight, storage in writer.weights:
-                write_weight(file, weight, storage)
-        with replacing(target) as file:
-            file.write("".join(f"{row}\n" for row in rows).encode())
+                write_weight(weights, weight, storage)
+            files.open(target).write("".join(f"{row}\n" for row in rows).encode())
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("NCNN0304", message, Span(Source(str(path))))) from error

@@ -15,12 +15,11 @@ import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.opening import opened
-from graphport.core.replacing import replacing
+from graphport.core.replacing import beside_of, move, replacing, together
 from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
 from graphport.formats.nnef.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header
@@ -297,11 +296,10 @@ def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
     if QUANTIZATION not in files and beside.exists():
         message = f"{beside.name} lies beside it and would be taken for its quantization"
         raise _fault("NNEF0745", message, str(path), "remove it, or choose another name")
-    # The graph comes last: with it alone the pair is complete.
-    for place, name in ((beside, QUANTIZATION), (path, GRAPH)):
-        if name in files:
-            with replacing(place) as target:
-                _write_all(target, files[name])
+    with together() as opened_files:
+        for place, name in ((beside, QUANTIZATION), (path, GRAPH)):
+            if name in files:
+                _write_all(opened_files.open(place), files[name])
 
 
 def _write_all(target: BinaryIO, payload: Payload) -> None:
@@ -324,17 +322,13 @@ def _write_gzipped(path: Path, files: Mapping[str, Payload]) -> None:
         _write_tar(packed, files)  # pyright: ignore[reportArgumentType]  it writes bytes as a file does
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{token_hex(6)}.part")
-
-
 def _write_folder(path: Path, files: Mapping[str, Payload]) -> None:
     path = Path(os.path.realpath(path))
     foreign = _foreign(path)
     if foreign is not None:
         message = f"the folder holds other files than a model's: {foreign}"
         raise _fault("NNEF0744", message, str(path), "choose a new folder, or an archive: a name in .nnef.tgz")
-    beside, old = _beside(path), _beside(path)
+    beside = beside_of(path)
     try:
         beside.mkdir()
         for name, payload in files.items():
@@ -342,14 +336,9 @@ def _write_folder(path: Path, files: Mapping[str, Payload]) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("xb") as target:
                 _write_all(target, payload)
-        if path.exists():
-            path.rename(old)
-        beside.rename(path)
+        move([(beside, path)])
     finally:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        for left in (beside, old):
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 _OWN = re.compile(r"graph\.nnef|graph\.quant|.+\.dat(?:\..+)?")

@@ -11,7 +11,7 @@ from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, Train
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import identifier
-from graphport.core.replacing import replacing
+from graphport.core.replacing import Replacing, together
 from graphport.formats.onnx import domains, older, opsets, schema
 from graphport.formats.onnx.encode import Encoder, entries
 from graphport.formats.onnx.encoded import Encoded, numbers
@@ -72,11 +72,10 @@ def write(
             data = DataFile(name, with_attributes=with_attributes)
             encoded = encode(graph, data, opset, collected, None)
     _check_size(encoded, collected)
-    if data is not None and data.placed:
-        # Should the work stop between both moves, an old model is left with new data; the other order is no better.
-        with _replacing(target.with_name(data.location), collected) as file:
-            _write_data(data.placed, file)
-    with _replacing(target, collected) as file:
+    with _together(collected) as files:
+        if data is not None and data.placed:
+            _write_data(data.placed, _opened(files, target.with_name(data.location), collected))
+        file = _opened(files, target, collected)
         for chunk in encoded.chunks():
             file.write(chunk)
 
@@ -272,14 +271,18 @@ def _write_data(placed: Iterable[tuple[int, Storage]], file: Sink) -> None:
 
 
 @contextmanager
-def _replacing(target: Path, collected: Findings) -> Generator[Sink]:
-    """A new file that takes the place of `target` when it is whole, and leaves nothing behind if it never is."""
+def _together(collected: Findings) -> Generator[Replacing]:
+    """Files that are there together when the block ends; what is in their way is told."""
+    try:
+        with together() as files:
+            yield files
+    except OSError as error:
+        message = f"{collected.source.name} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("ONNX0608", message, Span(collected.source))) from error
+
+
+def _opened(files: Replacing, target: Path, collected: Findings) -> Sink:
     if target.exists() and not target.is_file():
         collected.error("ONNX0607", f"{target} is no regular file, and cannot be replaced by one", "")
         collected.raise_errors()
-    try:
-        with replacing(target) as file:
-            yield file
-    except OSError as error:
-        message = f"{target} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(Diagnostic("ONNX0608", message, Span(collected.source))) from error
+    return files.open(target)

@@ -12,8 +12,6 @@ from graphport.formats.openvino.xml import Element
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from graphport.core.storage import MappedFile, Storage
     from graphport.ir.graph import Graph, Value
 
@@ -83,8 +81,6 @@ class Blobs:
         self._file.truncate(self._size)
 
 
-def copy(source: MappedFile, target: Path) -> None:
+def copy(source: MappedFile, target: BinaryIO) -> None:
     """Write the bytes of a file to another one."""
-    with target.open("wb") as file:
-        for chunk in source.chunks(0, source.size):
-            file.write(chunk)
+    target.writelines(source.chunks(0, source.size))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
+from io import TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.collection import paused_collection
-from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.replacing import Replacing, together
 from graphport.formats.openvino import blobs, operators
 from graphport.formats.openvino.eighths import eighths
 from graphport.formats.openvino.halved import halved
 from graphport.formats.openvino.layers import tree
-from graphport.formats.openvino.xml import Element, render
+from graphport.formats.openvino.xml import render
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def write(
     Raises:
         DiagnosticError: OV0501 and OV0502, see `tree`; OV0503 words of newer operation sets; OV0504 the version of the
             file; OV0505 words of other dialects; OV0506 how weights are stored;
-            OV0507 the name of the file is that of its weights.
+            OV0507 the name of the file is that of its weights; OV0508 a file cannot be written.
     """
     if ir_version not in (None, *_VERSIONS):
         message = f"there is no version {ir_version} of IR files"
@@ -64,16 +65,14 @@ def write(
         raise DiagnosticError(Diagnostic("OV0507", f"the weights stand in {target.name}", None, "call the model .xml"))
     _check(graph, ir_opset)
     graph = _STORED[weights or "f32"](graph)
-    beside = [each.with_name(f".{each.name}.{os.getpid()}.part") for each in (target, blob)]
     try:
-        with paused_collection():
-            _write(graph, beside[0], beside[1], None if ir_version is None else str(ir_version))
-        if beside[1].exists():
-            beside[1].replace(blob)
-        beside[0].replace(target)
-    finally:
-        for each in beside:
-            each.unlink(missing_ok=True)
+        with together() as files, paused_collection():
+            _write(graph, files, target, None if ir_version is None else str(ir_version))
+    except OSError as error:
+        message = f"{target} cannot be written: {error.strerror or error}"
+        raise DiagnosticError(
+            Diagnostic("OV0508", message, Span(Source(str(path))), "check the folder and the room on it")
+        ) from error
 
 
 def least_snr(**options: Any) -> float | None:
@@ -111,19 +110,17 @@ def _check(graph: Graph, newest: int | None) -> None:
         raise DiagnosticError(*findings.values())
 
 
-def _write(graph: Graph, xml: Path, weights: Path, version: str | None) -> None:
+def _write(graph: Graph, files: Replacing, target: Path, version: str | None) -> None:
+    weights = files.open(target.with_suffix(".bin"))
     source = blobs.unchanged(graph)
     if source is not None:
         blobs.copy(source, weights)
         root = tree(graph, None, version=version)
     else:
-        with weights.open("w+b") as file:
-            kept = blobs.Blobs(file)
-            root = tree(graph, kept.place, version=version)
-            kept.finish()
-    _save(root, xml)
-
-
-def _save(root: Element, path: Path) -> None:
-    with path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-        file.writelines(render(root))
+        kept = blobs.Blobs(weights)
+        root = tree(graph, kept.place, version=version)
+        kept.finish()
+    text = TextIOWrapper(files.open(target), encoding="utf-8", errors="surrogatepass", newline="")
+    text.writelines(render(root))
+    text.flush()
+    text.detach()

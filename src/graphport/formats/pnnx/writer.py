@@ -9,7 +9,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
-from graphport.core.replacing import replacing
+from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Layout, write_archive
@@ -55,10 +55,10 @@ def write(graph: Graph, path: str | Path) -> None:
     layout = graph.notes.get(notes.LAYOUT) if graph.has_notes else None
     base = target.name.removesuffix(_ENDING)
     try:
-        with replacing(target.with_name(f"{base}.bin")) as file:
-            write_archive(file, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
-        with replacing(target) as file:
-            file.write(text.encode())
+        with together() as files:
+            weights = files.open(target.with_name(f"{base}.bin"))
+            write_archive(weights, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
+            files.open(target).write(text.encode())
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("PNNX0304", message, Span(Source(str(path))))) from error

@@ -1,0 +1,180 @@
+"""Old or new, nothing else: files that belong together, written by processes that are ended at every step."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core import replacing
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.replacing import recover, together
+from tests.models import model, node, typed
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are forked")
+
+_STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree"})
+
+
+def _ended_at(step: int, folder: Path, work) -> bool:
+    """Do `work` in a process that is ended before its step number `step` below `folder`; whether it came so far."""
+
+    left = [step]
+
+    def hook(event, arguments):
+        if event in _STEPS and any(str(folder) in str(each) for each in arguments[:2]):
+            left[0] -= 1
+            if left[0] < 0:
+                os._exit(9)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child does nothing that other threads hold
+        process = os.fork()
+    if not process:
+        sys.addaudithook(hook)
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+
+
+def _net(scale: float) -> gp.Model:
+    constants = {"w": np.full((64, 64), scale, np.float32)}
+    return gp.from_onnx(
+        model([node("MatMul", ["x", "w"], ["y"])], [typed("x", [1, 64])], [typed("y", [1, 64])], constants)
+    )
+
+
+def _numbers(path: Path) -> float:
+    return float(gp.run(gp.load(path), {"x": np.ones((1, 64), np.float32)}, backend="reference")["y"][0, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("m.onnx", {"external_data": True}),
+        ("m.onnx", {}),
+        ("m.xml", {}),
+        ("m.pnnx.param", {}),
+        ("m.ncnn.param", {}),
+        ("m.prototxt", {}),
+        ("m.graphport", {}),
+        ("m.nnef.tgz", {}),
+        ("m", {}),
+    ],
+)
+def test_a_model_is_the_old_one_or_the_new_one_whenever_its_writer_is_ended(tmp_path, name, options):
+    old, new, number = _net(1), _net(2), 0
+    for number in range(200):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / name
+        gp.save(old, path, **options)
+        before = sorted(each.name for each in folder.iterdir())
+        is_ended = _ended_at(number, folder, lambda path=path: gp.save(new, path, **options))
+        assert _numbers(path) in ((64, 128) if is_ended else (128,))
+        gp.save(new, path, **options)
+        assert sorted(each.name for each in folder.iterdir()) == before, "leftovers are swept"
+        assert _numbers(path) == 128
+        if not is_ended:
+            break
+    assert 3 < number < 199
+
+
+def test_other_programs_find_no_mixture(tmp_path):
+    graph, weights = tmp_path / "m.xml", tmp_path / "m.bin"
+    states = set()
+    for number in range(100):
+        for path in (graph, weights):
+            path.write_text("old")
+        if not _ended_at(number, tmp_path, lambda: _write_pair(graph, weights, "new")):
+            break
+        states.add((graph.read_text() if graph.exists() else None, weights.read_text() if weights.exists() else None))
+        recover(graph)
+        assert graph.read_text() == weights.read_text()
+    assert ("old", "new") not in states
+    assert ("new", "old") not in states
+    assert {("old", "old"), ("new", "new")} <= states
+
+
+def _write_pair(graph: Path, weights: Path, text: str) -> None:
+    with together() as files:
+        files.open(weights).write(text.encode())
+        files.open(graph).write(text.encode())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+def test_a_step_that_the_system_refuses_changes_nothing(tmp_path, monkeypatch, number):
+    graph, weights = tmp_path / "m.xml", tmp_path / "m.bin"
+    _write_pair(graph, weights, "old")
+    real, steps = Path.rename, []
+
+    def refused(self, target):
+        steps.append(self)
+        if len(steps) == fails_at:
+            raise OSError(number, os.strerror(number))
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    for fails_at in range(1, 5):  # noqa: B007  `refused` reads it
+        steps.clear()
+        with pytest.raises(OSError, match=os.strerror(number)):
+            _write_pair(graph, weights, "new")
+        assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"m.xml": "old", "m.bin": "old"}
+    fails_at = 0
+    _write_pair(graph, weights, "new")
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"m.xml": "new", "m.bin": "new"}
+
+
+def test_many_writers_at_once_leave_one_of_their_models(tmp_path):
+    graph, weights = tmp_path / "m.xml", tmp_path / "m.bin"
+    processes = []
+    for writer in range(4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = os.fork()
+        if not process:
+            try:
+                for _ in range(20):
+                    _write_pair(graph, weights, str(writer))
+                os._exit(0)
+            finally:
+                os._exit(1)
+        processes.append(process)
+    assert [os.waitpid(process, 0)[1] for process in processes] == [0] * 4
+    assert graph.read_text() == weights.read_text()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.bin", "m.xml"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "null").symlink_to("/dev/null")
+    for name in ("pipe", "folder", "null"):
+        with pytest.raises(OSError, match=r"pipe|folder"), replacing.replacing(tmp_path / name):
+            pass
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "null", "pipe"]
+    for name in ("pipe.xml", "null.onnx", "null.graphport", "null.nnef"):
+        (tmp_path / name).symlink_to("/dev/null")
+        with pytest.raises(DiagnosticError):
+            gp.save(_net(1), tmp_path / name)
+
+
+def test_a_note_moves_nobody_elses_files(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "secret").write_text("s")
+    (home / "other").write_text("o")
+    for moves in ([["../secret", "m.xml"]], [["other", "m.xml"]], [["other", "../x"]], [[]], 3, {"a": 1}, [["a"]]):
+        (home / ".m.xml.moves").write_text(json.dumps(moves))
+        recover(home / "m.xml")
+        assert sorted(each.name for each in home.iterdir()) == [".m.xml.moves", "other"]
+        assert (tmp_path / "secret").read_text() == "s"
