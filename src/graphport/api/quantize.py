@@ -13,7 +13,7 @@ from graphport.quantization.dispatch import Method, dispatch
 from graphport.quantization.record import note_documents, settled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from graphport.quantization.samples import Progress
     from graphport.quantization.settings import Settings
@@ -28,6 +28,7 @@ def quantize(
     told: Progress | None = None,
     statistics: str | Path | None = None,
     distributed: str | None = None,
+    metric: Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float] | None = None,
     **changes: Any,
 ) -> QuantizedModel:
     """`model` on grids that its target computes with integers; `.report` says what was done and how good it is.
@@ -43,6 +44,8 @@ def quantize(
         told: hears a stage, how much of it is done, and how much there is.
         statistics: a file where what was seen of the samples is kept, also if the work is interrupted, and read from
             if it is there and is of the same model, samples and settings.
+        metric: a measure of your own, for the setting `min_metric`: it takes a function from inputs to outputs, which
+            runs one of the models, and gives a number that should be large.
         distributed: `ray` to observe samples on the machines of a Ray cluster, to the same last bit.
         **changes: settings by name.
 
@@ -68,6 +71,7 @@ def quantize(
         told=told,
         statistics=None if statistics is None else Path(statistics),
         distributed=distributed,
+        metric=metric,
     )
     result = QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, scales)
     method = chosen.dispatch or Method.CONSERVATIVE

@@ -56,6 +56,12 @@ _EITHER = ("real_results", "cheap_layers")
 @click.option("--processor", type=click.Choice(_PROCESSORS), help="Where the result must be right (default: any).")
 @click.option("--min-snr", type=float, metavar="DB", help="Keep layers floating until the outputs reach this.")
 @click.option("--max-float-layers", type=click.IntRange(0), help="How many layers may stay floating for that.")
+@click.option("--max-latency", metavar="TIME", help="Goal: 0.5x beside the source, or 3ms, on one thread here.")
+@click.option("--max-bytes", type=click.IntRange(1), help="Goal: bytes of the file.")
+@click.option("--metric", metavar="MODULE:FUNCTION", help="A measure of your own: takes what runs a model.")
+@click.option("--min-metric", type=float, metavar="X", help="Goal: what that gives at least.")
+@click.option("--front", is_flag=True, help="Find the front of plans, and take its knee.")
+@click.option("--point", type=click.IntRange(1), metavar="K", help="Take the point K of the front.")
 @click.option("--dispatch", type=click.Choice(_DISPATCH), help="Which nodes are candidates.")
 @click.option("--float", "float_nodes", multiple=True, metavar="NODE", help="Leave a node floating. Repeatable.")
 @click.option("--quantize", "quantize_nodes", multiple=True, metavar="NODE", help="Quantize a node. Repeatable.")
@@ -89,6 +95,7 @@ def verb(
     resume: Path | None,
     explain: str | None,
     latency: bool,
+    metric: str | None,
     format: str | None,
     shapes: Any,
     edition: str | None,
@@ -118,7 +125,13 @@ def verb(
     source_bytes = _size(src)
     with _kept(resume), _progress(is_shown=not as_json_ and sys.stderr.isatty()) as told:
         result = graphport.quantize(
-            model, calibration, settings=settings, told=told, statistics=resume, **_given(options)
+            model,
+            calibration,
+            settings=settings,
+            told=told,
+            statistics=resume,
+            metric=None if metric is None else _function(metric),
+            **_given(options),
         )
     report = result.report
     if report is None:
@@ -156,6 +169,27 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
                 found["prepare"] = False
             case _:
                 found[name] = value
+    return found
+
+
+def _function(name: str) -> Any:
+    """The function that `MODULE:FUNCTION` names; modules are looked for in the present folder, too."""
+    from importlib import import_module
+
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+    module, colon, function = name.partition(":")
+    sys.path.insert(0, "")
+    try:
+        found = getattr(import_module(module), function) if colon and module and function else None
+    except (ImportError, AttributeError) as error:
+        raise DiagnosticError(
+            Diagnostic("QUANT0026", f"there is no measure {name!r}: {error}", None, "name it as MODULE:FUNCTION")
+        ) from error
+    finally:
+        sys.path.remove("")
+    if not callable(found):
+        raise DiagnosticError(Diagnostic("QUANT0026", f"{name!r} is no function", None, "name it as MODULE:FUNCTION"))
     return found
 
 
@@ -294,6 +328,7 @@ def _tell(
     if report.floating:
         rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
         print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")
+    _print_front(report)
     if layer is not None:
         click.echo(json.dumps(layer.as_json(), indent=2, ensure_ascii=False))
     agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"
@@ -309,6 +344,25 @@ def _tell(
             f"a run of one sample on {name}: {one['source_ms']} ms before, {one['target_ms']} ms after "
             f"({one['speed_up']}x)"
         )
+
+
+def _print_front(report: QuantizationReport) -> None:
+    from graphport.cli.table import print_table
+
+    rows = [
+        (
+            f"{x.point}{' *' if x is report.chosen else ''}",
+            f"{x.snr_db:.2f} dB" + ("" if x.snr_range is None else f" ({x.snr_range[0]:.1f} to {x.snr_range[1]:.1f})"),
+            "" if x.agreement is None else f"{100 * x.agreement:.1f} %",
+            "" if x.latency is None else f"{x.latency:.3f}x ({x.latency_ms:.3f} ms)",
+            str(x.bytes),
+            ", ".join(f"{count} {name}" for name, count in x.layers.items()),
+        )
+        for x in report.front
+    ]
+    if rows:
+        headings = ("point", "SNR (on others)", "first choice", "time beside source", "bytes", "layers")
+        print_table(headings, rows, title="the front, * is written (--point K takes another):")
 
 
 def _decibels(number: float | None) -> str:

@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
-from graphport.quantization.interval import ratio_interval, share_interval
+from graphport.quantization.interval import ratio_interval, ratio_margin, share_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,6 +102,14 @@ class Noise:
         worst = max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30))
         found = ratio_interval(*zip(*self.each[worst], strict=True))
         return None if found is None else (decibels(found[1]), decibels(found[0]))
+
+    @property
+    def margin(self) -> float:
+        """dB that the worst output may be less on other samples: 1.65 standard errors; 0 where nothing is known."""
+        if not self.signal:
+            return 0.0
+        worst = max(self.signal, key=lambda name: self.noise[name] / max(self.signal[name], 1e-30))
+        return ratio_margin(*zip(*self.each[worst], strict=True))
 
     @property
     def agreement_range(self) -> tuple[float, float] | None:

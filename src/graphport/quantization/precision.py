@@ -37,7 +37,7 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     limit = len(layers) - 1 if most is None else min(most, len(layers) - 1)
     if noise.snr >= goal or not limit:
         return best
-    order = sorted(layers, key=_sensitivities(work, best).__getitem__, reverse=True)
+    order = sorted(layers, key=sensitivities(work, best).__getitem__, reverse=True)
     low, high, found = 1, limit, _with_floating(work, best, order[:limit])
     if found.noise is not None and found.noise.snr < goal:
         work.steps.append(Step(f"{limit} layers floating", found.noise.snr, is_kept=True))
@@ -86,7 +86,7 @@ def _best_of(work: Work, best: Candidate, sets: list[list[Node]]) -> tuple[list[
     return min(tried, key=lambda pair: 0.0 if pair[1].noise is None else pair[1].noise.ratio)
 
 
-def _sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
+def sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
     """Noise to signal at the outputs of each layer alone, or at its own result where there are very many."""
     layers = list(best.quantization.placement.layers)
     if len(layers) > _MOST_ALONE and best.follower is not None:

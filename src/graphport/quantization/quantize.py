@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.quantization import processor
@@ -12,6 +13,8 @@ from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
 from graphport.quantization.express import express
 from graphport.quantization.follow import bytes_per_sample
+from graphport.quantization.goals import Goals, latency_goal
+from graphport.quantization.optimise.optimise import optimised, refuse_goals
 from graphport.quantization.plain import plain
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.report import QuantizationReport, worst_of
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from graphport.formats.ncnn import Scales
     from graphport.ir.graph import Graph
     from graphport.quantization.candidate import Candidate
+    from graphport.quantization.optimise.optimise import Optimum
     from graphport.quantization.samples import Progress, Samples
     from graphport.quantization.settings import Preset, Settings
 
@@ -60,6 +64,7 @@ def quantize(
     told: Progress | None = None,
     statistics: Path | None = None,
     distributed: str | None = None,
+    metric: Any = None,
 ) -> tuple[Graph, QuantizationReport, tuple[Scales, ...] | None]:
     """A quantized copy of `graph`, how good it is, and for targets that read tables of scales its lines.
 
@@ -70,6 +75,7 @@ def quantize(
         told: hears how far the work is.
         statistics: a file that keeps what was seen of the samples; if it is there and is of the same model, samples
             and settings, they are not run again.
+        metric: what a user measures: takes a function that runs a model, and gives a number that should be large.
         distributed: `ray` to observe samples on the machines of a Ray cluster.
 
     Raises:
@@ -78,7 +84,10 @@ def quantize(
             another model, other samples or settings, QUANT0011 and QUANT0012 they cannot be observed on other machines,
             QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 statistics cannot be kept there.
     """
-    choices = Choices.of(settings)
+    goals = _goals(settings)
+    is_planned = settings.front or settings.point is not None or goals.needs_plans
+    refuse_goals(goals, settings.target)
+    choices = Choices.of(_whole(settings) if is_planned else settings)
     if statistics is not None:
         refuse_place(statistics)
     observer = here if distributed is None else find_observer(distributed)
@@ -88,12 +97,19 @@ def quantize(
     work = _begun(graph, choices, samples, told, statistics)
     work.observer = observer
     best = work.run(graph)
-    if settings.min_snr is not None:
+    optimum = work.timed("points", optimised, work, best, goals, metric) if is_planned else None
+    if optimum is not None:
+        best = work.followed_again(optimum.candidate, best)
+    elif settings.min_snr is not None:
         best = work.followed_again(
             work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers), best
         )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
-    return express(best.graph, best.quantization), _report(work, best, [*work.findings, *_notes(graph)]), beside
+    return (
+        express(best.graph, best.quantization),
+        _report(work, best, [*work.findings, *_notes(graph)], settings, optimum),
+        beside,
+    )
 
 
 def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | None, statistics: Path | None) -> Work:
@@ -118,8 +134,10 @@ def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | No
     return Work(choices, samples, judge, held_back, runs, told, statistics, findings=list(seen.findings))
 
 
-def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> QuantizationReport:
-    settings, follower = work.choices.settings, best.follower
+def _report(
+    work: Work, best: Candidate, findings: list[Diagnostic], settings: Settings, optimum: Optimum | None
+) -> QuantizationReport:
+    follower = best.follower
     noise = best.noise or work.measure(best)
     layers = layer_reports(
         best.quantization,
@@ -128,6 +146,12 @@ def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> Quantiza
         {} if follower is None else follower.accumulated,
     )
     noisiest = [layer.name for layer in worst_of(layers)][:_NAMED]
+    if optimum is None:
+        told = verdict(settings, best.quantization, noise, noisiest)
+        met = None if settings.min_snr is None else noise.snr >= settings.min_snr
+    else:
+        told = [*verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest), *optimum.findings]
+        met = optimum.goal_met
     return QuantizationReport(
         settings,
         work.samples.count,
@@ -136,13 +160,27 @@ def _report(work: Work, best: Candidate, findings: list[Diagnostic]) -> Quantiza
         noise.agreement,
         layers,
         tuple(work.steps),
-        (*findings, *verdict(settings, best.quantization, noise, noisiest)),
-        None if settings.min_snr is None else noise.snr >= settings.min_snr,
+        (*findings, *told),
+        met,
         processor.description(),
         work.seconds,
         noise.snr_range,
         noise.agreement_range,
+        () if optimum is None else optimum.front,
+        None if optimum is None else optimum.chosen,
     )
+
+
+def _goals(settings: Settings) -> Goals:
+    latency, is_absolute = latency_goal(settings.max_latency)
+    return Goals(settings.min_snr, latency, is_absolute, settings.max_bytes, settings.min_metric, settings.point)
+
+
+def _whole(settings: Settings) -> Settings:
+    """`settings` for a base from which plans begin: everything on integers that can be, unless that is said."""
+    cheap = False if settings.cheap_layers is None else settings.cheap_layers
+    real = False if settings.real_results is None else settings.real_results
+    return replace(settings, cheap_layers=cheap, real_results=real, min_snr=None)
 
 
 def _held_back(count: int, preset: Preset) -> frozenset[int]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphport.core.diagnostics import Diagnostic
+    from graphport.quantization.goals import FrontPoint
     from graphport.quantization.settings import Settings
 
 WORST = 10
@@ -86,6 +87,10 @@ class QuantizationReport:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     snr_range: tuple[float, float] | None = None
     agreement_range: tuple[float, float] | None = None
+    front: tuple[FrontPoint, ...] = ()
+    """Plans that no other is nearer, faster and smaller than, the fastest first; one where only one was made."""
+    chosen: FrontPoint | None = None
+    """The plan of these that was taken."""
 
     @property
     def worst(self) -> list[LayerReport]:
@@ -117,6 +122,8 @@ class QuantizationReport:
             "agreement": self.agreement,
             "agreement_range": _range(self.agreement_range),
             "goal_met": self.goal_met,
+            "front": [point.as_json() for point in self.front],
+            "chosen": None if self.chosen is None else self.chosen.as_json(),
             "layers": [layer.as_json() for layer in self.layers],
             "worst": [layer.name for layer in self.worst],
             "floating": [layer.name for layer in self.floating],

@@ -58,6 +58,11 @@ class Settings:
         quantize_nodes: names of nodes that are quantized whatever dispatch says.
         min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.
         max_float_layers: how many may.
+        max_latency: goal beside the source's time (0.5, or "0.5x"), or absolute ("3ms"); processor time on one thread.
+        max_bytes: goal for the file.
+        min_metric: goal for the measure that is given besides the settings.
+        point: of the front, to be taken whatever the goals; from 1.
+        front: find the front of plans also where nothing of these is asked for.
         prepare: rewrite the graph for quantization first.
         batch: samples in a run, if so many fit.
         memory: bytes of activations that are held at once while layers are adjusted.
@@ -92,6 +97,11 @@ class Settings:
     quantize_nodes: tuple[str, ...] = ()
     min_snr: float | None = None
     max_float_layers: int | None = None
+    max_latency: float | str | None = None
+    max_bytes: int | None = None
+    min_metric: float | None = None
+    point: int | None = None
+    front: bool = False
     prepare: bool = True
     batch: int = 16
     memory: int = 256 << 20
@@ -198,11 +208,18 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("processor", settings.processor in get_args(Processor), ", ".join(get_args(Processor))),
         ("min_snr", settings.min_snr is None or _is_number(settings.min_snr), "a number of dB"),
         ("max_float_layers", settings.max_float_layers is None or _is_count(settings.max_float_layers, 0), "0 or more"),
+        ("max_latency", settings.max_latency is None or _is_latency(settings.max_latency), "0.5x, or 3ms"),
+        ("max_bytes", settings.max_bytes is None or _is_count(settings.max_bytes, 1), "1 or more"),
+        ("min_metric", settings.min_metric is None or _is_number(settings.min_metric), "a number"),
+        ("point", settings.point is None or _is_count(settings.point, 1), "1 or more"),
         ("threads", _is_count(settings.threads, 0), "0 or more"),
         *((name, _is_count(getattr(settings, name), 1), "1 or more") for name in whole),
         *((name, _is_flag(getattr(settings, name)), "true, false or null") for name in optional),
         *((name, _is_type(getattr(settings, name)), "the name of an element type, such as int8") for name in types),
-        *((name, isinstance(getattr(settings, name), bool), "true or false") for name in ("prepare", "weights_only")),
+        *(
+            (name, isinstance(getattr(settings, name), bool), "true or false")
+            for name in ("prepare", "weights_only", "front")
+        ),
         *((name, _are_names(getattr(settings, name)), "a list of names") for name in ("float_nodes", "quantize_nodes")),
     ]
     return [(name, remedy) for name, is_right, remedy in rules if not is_right]
@@ -210,6 +227,10 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
 
 def _is_number(x: object) -> bool:
     return isinstance(x, int | float) and not isinstance(x, bool) and (isinstance(x, int) or isfinite(x))
+
+
+def _is_latency(x: object) -> bool:
+    return _is_number(x) or isinstance(x, str)
 
 
 def _is_one_of(x: object, choices: tuple[int, ...]) -> bool:

@@ -1,0 +1,155 @@
+"""What a user wants of a result: how near, how fast, how small, how good by a measure of their own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LATENCY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(x|ms|)")
+_DECIBELS, _PART = 3.0, 0.05
+"""What a goal is missed by that counts as much: so many dB, such a part of time, bytes or the user's measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """A plan that was made and measured.
+
+    `latency` is processor time beside the source's, `latency_ms` that of one run here, both `None` where the target's
+    runtime is not here; `layers` counts layers by precision; `bytes` are those of the file as ONNX. `margin_db` is what
+    `snr_db` may be less on other samples, by one standard error and two thirds.
+    """
+
+    point: int
+    snr_db: float
+    snr_range: tuple[float, float] | None
+    margin_db: float
+    agreement: float | None
+    latency: float | None
+    latency_ms: float | None
+    bytes: int
+    layers: dict[str, int]
+    metric: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "point": self.point,
+            "snr_db": round(self.snr_db, 3),
+            "snr_range_db": None if self.snr_range is None else [round(x, 3) for x in self.snr_range],
+            "agreement": self.agreement,
+            "latency": None if self.latency is None else round(self.latency, 4),
+            "latency_ms": None if self.latency_ms is None else round(self.latency_ms, 4),
+            "bytes": self.bytes,
+            "layers": dict(self.layers),
+            "metric": self.metric,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """All that is asked; `None` where nothing is. `latency` is a part of the source's, or milliseconds if absolute."""
+
+    snr: float | None = None
+    latency: float | None = None
+    is_absolute: bool = False
+    bytes: int | None = None
+    metric: float | None = None
+    point: int | None = None
+
+    @property
+    def are_any(self) -> bool:
+        """Whether there is a goal at all."""
+        return any(x is not None for x in (self.snr, self.latency, self.bytes, self.metric))
+
+    @property
+    def needs_plans(self) -> bool:
+        """Whether a goal is there that leaving layers real one by one does not look at."""
+        return any(x is not None for x in (self.latency, self.bytes, self.metric))
+
+    def missed(self, of: FrontPoint, *, margin: bool = False) -> float:
+        """How far a point is from the goals, 0 where it meets all; with `margin` also on other samples, likely."""
+        found = 0.0
+        if self.snr is not None:
+            found += max(self.snr - of.snr_db + (of.margin_db if margin else 0.0), 0.0) / _DECIBELS
+        time = of.latency_ms if self.is_absolute else of.latency
+        if self.latency is not None and time is not None:
+            found += max(time / self.latency - 1, 0.0) / _PART
+        if self.bytes is not None:
+            found += max(of.bytes / self.bytes - 1, 0.0) / _PART
+        if self.metric is not None and of.metric is not None:
+            found += max(self.metric - of.metric, 0.0) / max(abs(self.metric), 1e-9) / _PART
+        return found
+
+    def chosen(self, points: Sequence[FrontPoint]) -> FrontPoint:
+        """The point to write: that which was named; of those that meet all goals the best; else the nearest."""
+        if self.point is not None:
+            found = next((each for each in points if each.point == self.point), None)
+            if found is None:
+                message = f"there is no point {self.point}"
+                remedy = f"points: 1 to {len(points)}"
+                raise DiagnosticError(Diagnostic("QUANT0025", message, None, remedy))
+            return found
+        if not self.are_any:
+            return knee(points)
+        for margin in (True, False):
+            meeting = [each for each in points if not self.missed(each, margin=margin)]
+            if meeting:
+                # What is not asked for is had as good as can be: speed where only nearness is, else nearness.
+                is_near = self.latency is None and self.bytes is None and self.snr is not None
+                return (
+                    min(meeting, key=lambda x: (x.latency or 0.0, -x.snr_db))
+                    if is_near
+                    else max(meeting, key=lambda x: x.snr_db)
+                )
+        return min(points, key=self.missed)
+
+
+def knee(points: Sequence[FrontPoint]) -> FrontPoint:
+    """The point furthest above the line from the fastest to the nearest one."""
+    known = [each for each in points if each.latency is not None]
+    if len(known) < len(points) or not known:
+        return max(points, key=lambda x: x.snr_db)
+    fast, near = min(known, key=lambda x: x.latency or 0.0), max(known, key=lambda x: x.snr_db)
+    wide = max((near.latency or 0.0) - (fast.latency or 0.0), 1e-9)
+    high = max(near.snr_db - fast.snr_db, 1e-9)
+    return max(
+        known,
+        key=lambda x: (x.snr_db - fast.snr_db) / high - ((x.latency or 0.0) - (fast.latency or 0.0)) / wide,
+    )
+
+
+def front(points: Sequence[FrontPoint], most: int = 9) -> list[FrontPoint]:
+    """The points that no other is nearer, faster and smaller than, the fastest first; of many the widest apart."""
+
+    def is_over(a: FrontPoint, b: FrontPoint) -> bool:
+        pairs = [(a.snr_db, b.snr_db), (-(a.latency or 0.0), -(b.latency or 0.0)), (-a.bytes * 0.98, -b.bytes)]
+        return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs[:2])
+
+    kept = [each for each in points if not any(is_over(other, each) for other in points if other is not each)]
+    kept.sort(key=lambda x: (x.latency or 0.0, -x.snr_db))
+    while len(kept) > most:
+        gaps = {i: kept[i + 1].snr_db - kept[i - 1].snr_db for i in range(1, len(kept) - 1)}
+        del kept[min(gaps, key=lambda i: abs(gaps[i]))]
+    return kept
+
+
+def latency_goal(said: float | str | None) -> tuple[float | None, bool]:
+    """A latency that was asked for, and whether it is milliseconds rather than a part of the source's.
+
+    Raises:
+        DiagnosticError: QUANT0004 it is neither.
+    """
+    if said is None:
+        return None, False
+    found = _LATENCY.fullmatch(said.strip()) if isinstance(said, str) else None
+    number = float(found[1]) if found else said
+    if isinstance(number, str | bool) or number <= 0:
+        message = f"the setting 'max_latency' is {said!r}"
+        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "0.5x for half of the source's, or 3ms"))
+    return float(number), bool(found and found[2] == "ms")

@@ -1,0 +1,85 @@
+"""The cheapest way to part nodes into two kinds, where edges between unlike ones cost, too: a minimum cut."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+_SOURCE, _SINK = 0, 1
+_LEAST = 1e-12
+
+
+@dataclass(slots=True, eq=False)
+class Cut:
+    """A problem: every item is of the first or the second kind.
+
+    `add` says what an item costs as either, `link` what it costs if `a` is of the first kind and `b` of the second.
+    """
+
+    edges: list[list[int]] = field(default_factory=lambda: [[], []])
+    heads: list[int] = field(default_factory=list[int])
+    room: list[float] = field(default_factory=list[float])
+
+    def add(self, first: float = 0.0, second: float = 0.0) -> int:
+        """A new item, and what it costs if it is of the first kind, and of the second."""
+        self.edges.append([])
+        item = len(self.edges) - 1
+        self._edge(item, _SINK, first)
+        self._edge(_SOURCE, item, second)
+        return item
+
+    def link(self, a: int, b: int, cost: float) -> None:
+        """Let it cost if `a` is of the first kind and `b` of the second; infinity forbids it."""
+        self._edge(a, b, cost)
+
+    def _edge(self, a: int, b: int, room: float) -> None:
+        for source, head, size in ((a, b, room), (b, a, 0.0)):
+            self.edges[source].append(len(self.heads))
+            self.heads.append(head)
+            self.room.append(size)
+
+    def solve(self) -> set[int]:
+        """The items of the first kind in the cheapest way, by Dinic's shortest augmenting paths."""
+        room = list(self.room)
+        while (levels := self._levels(room))[_SINK] >= 0:
+            places = [0] * len(self.edges)
+            while self._pushed(room, levels, places):
+                pass
+        return {item for item, level in enumerate(self._levels(room)) if level >= 0 and item > _SINK}
+
+    def _levels(self, room: list[float]) -> list[int]:
+        levels = [-1] * len(self.edges)
+        levels[_SOURCE] = 0
+        pending = deque([_SOURCE])
+        while pending:
+            item = pending.popleft()
+            for edge in self.edges[item]:
+                head = self.heads[edge]
+                if room[edge] > _LEAST and levels[head] < 0:
+                    levels[head] = levels[item] + 1
+                    pending.append(head)
+        return levels
+
+    def _pushed(self, room: list[float], levels: list[int], places: list[int]) -> bool:
+        """Whether more went along one path that leads on in every step."""
+        path: list[int] = []
+        item = _SOURCE
+        while item != _SINK:
+            while places[item] < len(self.edges[item]):
+                edge = self.edges[item][places[item]]
+                if room[edge] > _LEAST and levels[self.heads[edge]] == levels[item] + 1:
+                    break
+                places[item] += 1
+            else:
+                if not path:
+                    return False
+                levels[item] = -1
+                item = self.heads[path.pop() ^ 1]
+                continue
+            path.append(edge)
+            item = self.heads[edge]
+        size = min(room[edge] for edge in path)
+        for edge in path:
+            room[edge] -= size
+            room[edge ^ 1] += size
+        return True

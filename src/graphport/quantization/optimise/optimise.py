@@ -1,0 +1,217 @@
+"""From a base where everything is rounded to the front of plans, and the one that meets the goals."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.quantization.engine import session
+from graphport.quantization.express import express
+from graphport.quantization.goals import FrontPoint, Goals, front
+from graphport.quantization.optimise.costs import parts_of, preparer, times_of
+from graphport.quantization.optimise.plans import plans
+from graphport.quantization.precision import sensitivities
+from graphport.quantization.report import Step
+from graphport.quantization.spare import floated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphport.backends import Session
+    from graphport.ir.graph import Graph
+    from graphport.quantization.candidate import Candidate
+    from graphport.quantization.work import Work
+
+_REASON = "it is faster so, or its noise is not worth its time"
+_BATCH = 16
+_SUMS = (0.1, 1.0)
+"""The parts of products whose sums may stay unrounded that are tried."""
+_MOST_PLANS = 9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """The candidate that was chosen, the front that it is of, and what to tell."""
+
+    candidate: Candidate
+    front: tuple[FrontPoint, ...]
+    chosen: FrontPoint
+    goal_met: bool | None
+    findings: tuple[Diagnostic, ...]
+
+
+def refuse_goals(goals: Goals, target: str) -> None:
+    """Refuse a goal that cannot be measured here.
+
+    Raises:
+        DiagnosticError: QUANT0024 the target's runtime is not here to be timed.
+    """
+    if goals.latency is not None and preparer(target) is None:
+        message = f"a latency on {target} cannot be measured here"
+        remedy = f"install its runtime: pip install {target}" if target in ("onnxruntime", "openvino") else None
+        raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy or "leave --max-latency out"))
+
+
+def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> Optimum:
+    """The best plan for `goals` of those on the front.
+
+    Args:
+        work: made `base`, and measures others.
+        base: everything on integers that can be.
+        goals: what is asked for; without any the knee of the front is taken.
+        metric: takes what runs a model, a function from inputs to outputs, and gives a number that should be large.
+    """
+    candidates = [base, *_variants(work, base), *work.timed("plans", _planned, work, base)]
+    points = _measured(work, base.graph, candidates, metric)
+    kept = front(points)
+    by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
+    numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
+    chosen = goals.chosen(numbered)
+    candidate = by_point[id(kept[chosen.point - 1])]
+    met = None if not goals.are_any else not goals.missed(chosen)
+    findings = [] if met is not False else [_missed(goals, chosen)]
+    work.steps.append(Step(f"point {chosen.point} of {len(numbered)}", chosen.snr_db, is_kept=True))
+    return Optimum(candidate, tuple(numbered), chosen, met, tuple(findings))
+
+
+def _variants(work: Work, base: Candidate) -> list[Candidate]:
+    """`base` where some, or all, sums of products are left unrounded."""
+    if not work.choices.target.summing or work.choices.settings.weights_only:
+        return []
+    found: list[Candidate] = []
+    for part in _SUMS:
+        other = copy.copy(work)
+        other.choices = replace(work.choices, summed=part)
+        new = floated(other, base, (), _REASON)
+        if list(new.quantization.placement.summing) or new.quantization.grids.keys() != base.quantization.grids.keys():
+            found.append(new)
+    return found
+
+
+def _planned(work: Work, base: Candidate) -> list[Candidate]:
+    """`base` with plans of real layers, by measured times of kernels where the runtime tells them."""
+    layers = base.quantization.placement.layers
+    if len(layers) < 2 or work.choices.settings.weights_only:
+        return []
+    noises = sensitivities(work, base)
+    names = work.choices.target.name
+    chosen: list[tuple[str, ...]] = []
+    inputs, count = _timed_inputs(work)
+    if names == "onnxruntime":
+        known = [node.name for node in base.graph if node.name]
+        before = times_of(base.graph, inputs, known)
+        after = times_of(express(base.graph, base.quantization), inputs, known)
+        if before is not None and after is not None:
+            chosen = plans(base, work.choices.target, before, after, noises, count)
+    order = sorted(noises, key=noises.__getitem__, reverse=True)
+    by_noise = [tuple(node.output.name for node in order[:k]) for k in (1, 2, 4, 8, 16) if k < len(order)]
+    found = [names for names in dict.fromkeys([*chosen, *by_noise]) if names][:_MOST_PLANS]
+    return [floated(work, base, names, _REASON) for names in found]
+
+
+def _timed_inputs(work: Work) -> tuple[dict[str, Any], int]:
+    """Samples in one run, as many as fit a run of 16, and how many."""
+    runs = work.judge.runs
+    inputs, count = runs[0]
+    for more, number in runs[1:]:
+        if count + number > _BATCH or not _joins(inputs, more, count):
+            break
+        inputs = {name: _joined(array, more[name]) for name, array in inputs.items()}
+        count += number
+    return dict(inputs), count
+
+
+def _joins(a: Any, b: Any, count: int) -> bool:
+    return all(
+        name in b and x.ndim and b[name].ndim == x.ndim and x.shape[0] % count == 0 and x.shape[1:] == b[name].shape[1:]
+        for name, x in a.items()
+    )
+
+
+def _joined(a: Any, b: Any) -> Any:
+    import numpy as np
+
+    return np.concatenate([a, b])
+
+
+def _measured(work: Work, real: Graph, candidates: Sequence[Candidate], metric: Any) -> list[FrontPoint]:
+    graphs = [express(each.graph, each.quantization) for each in candidates]
+    noises = [each.noise or work.measure(each) for each in candidates]
+    times = _latencies(work, real, graphs)
+    points: list[FrontPoint] = []
+    for number, (each, graph, noise) in enumerate(zip(candidates, graphs, noises, strict=True)):
+        ends = noise.snr_range
+        point = FrontPoint(
+            number,
+            noise.snr,
+            ends,
+            noise.margin,
+            noise.agreement,
+            None if times is None else times[1][number],
+            None if times is None else times[0] * times[1][number],
+            _bytes(graph),
+            _layers(work, each),
+            None if metric is None else float(metric(_runner(graph))),
+        )
+        points.append(point)
+        if work.told is not None:
+            work.told("points", number + 1, len(candidates))
+    return points
+
+
+def _latencies(work: Work, real: Graph, graphs: Sequence[Graph]) -> tuple[float, list[float]] | None:
+    made = preparer(work.choices.target.name)
+    if made is None:
+        return None
+    inputs, _ = _timed_inputs(work)
+    sessions: list[Session] = [made(graph) for graph in (real, *graphs)]
+    try:
+        milliseconds, parts = parts_of(sessions, inputs)
+    except DiagnosticError:
+        # The runs that were joined need not fit a model that takes one sample only.
+        milliseconds, parts = parts_of(sessions, work.judge.runs[0][0])
+    return milliseconds, parts[1:]
+
+
+def _runner(graph: Graph) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    made = session(graph)
+    return lambda inputs: dict(made.run(inputs))
+
+
+def _bytes(graph: Graph) -> int:
+    from graphport.formats.onnx import to_proto
+
+    weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None and value.uses)
+    return weights if weights > 1 << 30 else int(to_proto(graph).ByteSize())
+
+
+def _layers(work: Work, of: Candidate) -> dict[str, int]:
+    placement, choices = of.quantization.placement, work.choices
+    weight, activation = str(choices.weight), str(choices.activation)
+    sums = len(placement.summing)
+    whole = len(of.quantization.weights) - sums
+    is_alone = choices.settings.weights_only
+    name = f"{weight} weights" if is_alone else weight if "8" in activation else f"{weight}, activations {activation}"
+    found = {name: whole, f"{weight} with real sums": sums, "float32": len(placement.floating)}
+    return {precision: count for precision, count in found.items() if count}
+
+
+def _missed(goals: Goals, best: FrontPoint) -> Diagnostic:
+    asked: list[str] = []
+    if goals.snr is not None:
+        asked.append(f"{goals.snr:g} dB")
+    if goals.latency is not None:
+        asked.append(f"{goals.latency:g} ms" if goals.is_absolute else f"{goals.latency:g} of the source's time")
+    if goals.bytes is not None:
+        asked.append(f"{goals.bytes} bytes")
+    if goals.metric is not None:
+        asked.append(f"a metric of {goals.metric:g}")
+    time = "" if best.latency is None else f", {best.latency:.3f} of the time ({best.latency_ms:.3f} ms)"
+    own = "" if best.metric is None else f", a metric of {best.metric:g}"
+    message = (
+        f"the goal of {' and '.join(asked)} is not reached: the nearest has {best.snr_db:.2f} dB{time}, "
+        f"{best.bytes} bytes{own}"
+    )
+    return Diagnostic("QUANT0022", message, None, "ask for less, or take another point (--point)", Severity.WARNING)

@@ -1,0 +1,140 @@
+"""The front of plans: measured, ordered, and what is written is what was chosen."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import graphport as gp
+from graphport.cli.main import cli
+from graphport.quantization.engine import session
+from graphport.quantization.optimise import optimise
+from graphport.quantization.optimise.costs import Times
+from tests.quantization import nets
+
+
+def _snr(found, made, count=400):
+    x = nets.samples(found, count, seed=9)
+    return nets.snr(gp.run(found, x)["y"], session(made.graph).run(x)["y"])
+
+
+@pytest.mark.parametrize("name", ["residual", "products"])
+def test_the_front_is_of_points_none_of_which_is_over_another(name):
+    found = getattr(nets, name)()
+    made = gp.quantize(found, nets.samples(found, 96), front=True)
+    front = made.report.front
+    assert 2 <= len(front) <= 9
+    assert [point.point for point in front] == list(range(1, len(front) + 1))
+    assert [point.latency for point in front] == sorted(point.latency for point in front)
+    assert not any(a.snr_db > b.snr_db and a.latency < b.latency and a.bytes < b.bytes for a in front for b in front)
+    assert made.report.chosen in front
+    assert made.report.snr_db == pytest.approx(made.report.chosen.snr_db)
+    # Rare samples beyond what was calibrated make most of the noise of `products`.
+    assert _snr(found, made) == pytest.approx(made.report.snr_db, abs=8)
+    layers = sum(layer.is_quantized for layer in made.report.layers)
+    assert sum(n for name, n in made.report.chosen.layers.items() if name != "float32") == layers > 0
+
+
+def _timed(monkeypatch, times):
+    """Let every candidate take a time that is known: the first of `times` for the source."""
+    monkeypatch.setattr(optimise, "_latencies", lambda work, real, graphs: (2.0, [times(graph) for graph in graphs]))
+
+
+def _share(graph):
+    rounded = sum(node.op == "DequantizeLinear" and node.operands[0].is_constant for node in graph)
+    return 1.0 - 0.1 * rounded
+
+
+def test_goals_are_met_or_the_nearest_point_is_told(monkeypatch):
+    _timed(monkeypatch, _share)
+    found = nets.residual()
+    samples = nets.samples(found, 64)
+    near = gp.quantize(found, samples, min_snr=40, max_latency=5.0).report
+    assert near.passed
+    assert near.snr_db >= 40
+    fast = gp.quantize(found, samples, max_latency="0.6x").report
+    assert fast.passed
+    assert fast.chosen.latency <= 0.6
+    small = gp.quantize(found, samples, max_bytes=fast.chosen.bytes).report
+    assert small.chosen.bytes <= fast.chosen.bytes
+    missed = gp.quantize(found, samples, min_snr=200, max_latency="0.1ms").report
+    assert not missed.passed
+    assert missed.goal_met is False
+    (finding,) = [finding for finding in missed.findings if finding.code == "QUANT0022"]
+    assert f"{missed.chosen.snr_db:.2f} dB" in finding.message
+
+
+def test_any_point_can_be_taken(monkeypatch):
+    _timed(monkeypatch, _share)
+    found = nets.residual()
+    samples = nets.samples(found, 64)
+    front = gp.quantize(found, samples, front=True).report.front
+    for point in (front[0], front[-1]):
+        made = gp.quantize(found, samples, point=point.point)
+        assert made.report.snr_db == pytest.approx(point.snr_db)
+        assert len(gp.to_onnx(made).SerializeToString()) == pytest.approx(point.bytes, rel=0.01)
+    with pytest.raises(gp.DiagnosticError, match="QUANT0025"):
+        gp.quantize(found, samples, point=len(front) + 1)
+
+
+def test_a_measure_of_ones_own_is_a_goal(monkeypatch):
+    _timed(monkeypatch, _share)
+    found = nets.residual()
+    x = nets.samples(found, 32, seed=4)
+    expected = gp.run(found, x)["y"]
+
+    def metric(run):
+        return float(-np.abs(run(x)["y"] - expected).max())
+
+    loose = gp.quantize(found, nets.samples(found, 64), metric=metric, min_metric=-10).report
+    tight = gp.quantize(found, nets.samples(found, 64), metric=metric, min_metric=-1e-9).report
+    assert loose.passed
+    assert not tight.passed
+    assert tight.chosen.metric == max(point.metric for point in tight.front)
+
+
+def test_a_latency_without_a_runtime_to_time_is_refused():
+    found = nets.residual()
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0024.*nnef"):
+        gp.quantize(found, nets.samples(found), "nnef", max_latency=0.5)
+
+
+def test_slow_kernels_for_integers_are_left_out(monkeypatch):
+    """Of two layers of equal noise that one is real whose kernel for integers takes longer."""
+    found = nets.residual()
+
+    def times_of(graph, inputs, names):
+        is_real = not any(node.op == "QuantizeLinear" for node in graph)
+        del inputs, names
+        rounded = {"first": 10.0, "second": 50.0, "head": 10.0}
+        return Times(dict.fromkeys(rounded, 30.0) if is_real else rounded)
+
+    monkeypatch.setattr(optimise, "times_of", times_of)
+    tried = []
+    floated = optimise.floated
+    monkeypatch.setattr(optimise, "floated", lambda *given: tried.append(given[2]) or floated(*given))
+    gp.quantize(found, nets.samples(found), front=True)
+    assert any("c" in names and "a" not in names for names in tried)
+
+
+def test_the_command_prints_the_front(tmp_path):
+    found = nets.residual()
+    gp.save(found, tmp_path / "net.onnx")
+    np.savez(tmp_path / "samples.npz", **nets.samples(found, 48))
+
+    def run(*options):
+        words = ["quantize", tmp_path / "net.onnx", tmp_path / "out.onnx", "--calibration", tmp_path / "samples.npz"]
+        return CliRunner().invoke(cli, [str(word) for word in [*words, "--no-latency", *options]])
+
+    document = json.loads(run("--json", "--max-latency", "100x").stdout)
+    assert document["goal_met"] is True
+    assert document["chosen"] in document["front"]
+    assert set(document["front"][0]) >= {"snr_db", "latency", "bytes", "layers"}
+    result = run("--max-latency", "0.001x")
+    assert result.exit_code == 1
+    assert "the front, * is written" in result.stdout
+    assert "QUANT0022" in result.stderr
+    assert run("--metric", "nowhere:none", "--min-metric", "1").exit_code == 1

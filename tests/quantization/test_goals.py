@@ -1,0 +1,76 @@
+"""Which point of a front is taken, and which points are on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization.goals import FrontPoint, Goals, front, knee, latency_goal
+
+
+def _point(number, snr, latency, size=100, margin=0.0, metric=None):
+    return FrontPoint(number, snr, None, margin, None, latency, latency * 4, size, {}, metric)
+
+
+POINTS = [_point(1, 20, 0.4, 90), _point(2, 30, 0.45, 100), _point(3, 32, 0.7, 150), _point(4, 40, 1.1, 200)]
+
+
+@pytest.mark.parametrize(("goals", "expected"), [
+    (Goals(snr=31), 3),
+    (Goals(latency=0.5), 2),
+    (Goals(latency=2.9, is_absolute=True), 3),
+    (Goals(snr=25, latency=0.8), 3),
+    (Goals(bytes=100), 2),
+    (Goals(point=1, snr=35), 1),
+    (Goals(), 2),
+    (Goals(snr=39, latency=0.69), 3),
+])  # fmt: skip
+def test_the_best_point_that_meets_the_goals_is_taken(goals, expected):
+    assert goals.chosen(POINTS).point == expected
+
+
+def test_a_goal_is_met_with_a_margin_where_one_is():
+    points = [_point(1, 30.2, 0.4, margin=0.5), _point(2, 30.6, 0.5, margin=0.5)]
+    assert Goals(snr=30).chosen(points).point == 2
+    assert Goals(snr=30.5).chosen(points).point == 2
+    assert Goals(snr=30.5).missed(points[1]) == 0
+    assert Goals(snr=31).missed(points[1]) > 0
+
+
+def test_a_measure_of_ones_own_decides():
+    points = [_point(1, 20, 0.4, metric=0.7), _point(2, 30, 0.5, metric=0.8)]
+    assert Goals(metric=0.75).chosen(points).point == 2
+    assert Goals(metric=0.9).missed(points[1]) > 0
+
+
+def test_points_that_another_is_over_are_not_on_the_front():
+    worse = _point(9, 29, 0.5, 120)
+    assert front([*POINTS, worse]) == POINTS
+    many = [_point(n, 20 + n * n / 10, 0.4 + n / 50) for n in range(30)]
+    kept = front(many)
+    assert len(kept) == 9
+    assert kept[0] is many[0]
+    assert kept[-1] is many[-1]
+
+
+def test_the_knee_is_where_more_time_gains_little():
+    assert knee(POINTS).point == 2
+    assert knee([_point(1, 20, 0.4)]).point == 1
+
+
+def test_there_is_no_other_point():
+    with pytest.raises(DiagnosticError, match=r"QUANT0025.*no point 7"):
+        Goals(point=7).chosen(POINTS)
+
+
+@pytest.mark.parametrize(("said", "expected"), [
+    (0.5, (0.5, False)), ("0.5x", (0.5, False)), ("3ms", (3.0, True)), (" 2.5 ms", (2.5, True)), (None, (None, False)),
+])  # fmt: skip
+def test_latencies_are_parts_or_milliseconds(said, expected):
+    assert latency_goal(said) == expected
+
+
+@pytest.mark.parametrize("said", ["fast", "-1x", 0, -2.0, "3s", True])
+def test_what_is_no_latency_is_refused(said):
+    with pytest.raises(DiagnosticError, match=r"QUANT0004.*max_latency"):
+        latency_goal(said)
