@@ -5,12 +5,13 @@ BIN    := .venv/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 GIVEN  := pyproject.toml constraints.txt
 SAMPLE ?= all
+SECONDS ?= 300
 
 export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: demo test conformance check lint types storeys known-codes format bench docs codes constraints clean
+.PHONY: demo test fuzz conformance check lint types storeys known-codes format bench docs codes constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -20,6 +21,9 @@ test: .venv/test  ## every test but the conformance suites
 
 conformance: .venv/test  ## the suites that others wrote; SAMPLE=200 runs 200 of them
 	$(BIN)/python -W error -m pytest -q -n auto -m conformance $(if $(filter all,$(SAMPLE)),,--sample $(SAMPLE))
+
+fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does it for an hour
+	$(BIN)/python tools/fuzz.py --seconds $(SECONDS)
 
 check: lint types storeys known-codes docs  ## all that is read and not run; `make -k check` goes on after a failure
 
