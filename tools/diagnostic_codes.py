@@ -27,6 +27,7 @@ GROUPS = {
     "PNNX": "PNNX",
     "NCNN": "ncnn",
     "CAFFE": "Caffe",
+    "PT": "exported programs of PyTorch (`.pt2`)",
     "EXPR": "the expression language",
     "LEG": "legalizing and lifting: from one dialect to another",
     "SHAPE": "shapes and element types",

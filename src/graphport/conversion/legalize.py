@@ -47,7 +47,7 @@ def legalize(
     worker = _Legalizer(check_declared=check_declared, keep=frozenset(keep))
     with paused_collection():
         result = graph if in_place else rewrite.copy(graph)
-        before_legalizing(result)
+        worker.inference.findings += before_legalizing(result)
         worker.graph(result)
     spoken = {node.dialect for inner in walk(result) for node in inner}
     result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in spoken)}

@@ -137,6 +137,7 @@ FORMATS: dict[str, Format] = {
         Format("pnnx", "PNNX", (".pnnx.param",), "pnnx", ("tolerant",)),
         Format("ncnn", "ncnn", (".ncnn.param", ".param", ".param.bin"), "ncnn"),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe"),
+        Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program",)),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",)),
     )
 }
@@ -179,6 +180,9 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
             found = FORMATS["nnef"]
     if found is None:
         message = f"there is no format {name!r}" if name else f"the name {path} says no format"
+        raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))
+    if not found.writes:
+        message = f"{found.title}s are read, not written"
         raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))
     return found
 

@@ -166,6 +166,8 @@ PAGES: dict[str, Page] = {}
 """Filled by `@op` while the families are imported; read through `ops.pages`."""
 LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
 LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
+FALLBACKS: dict[str, Callable[[str], Lowering | None]] = {}
+"""By dialect: where else the rule of a word is that has none of its own; filled with `LOWERINGS`."""
 
 
 def op(

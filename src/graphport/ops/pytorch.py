@@ -85,7 +85,7 @@ class _Bound:
     takes_weights: bool
     ignores: frozenset[str]
 
-    def __call__(self, b: Builder, *operands: Value | None, **attributes: Any) -> Any:
+    def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         given, rest = self._operands(operands, attributes.pop(KEYS, ()))
         weights = {key[1:].replace(".", "_"): attributes.pop(key) for key in list(attributes) if key.startswith("@")}
         for name, value in attributes.items():

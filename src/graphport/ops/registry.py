@@ -17,7 +17,7 @@ import graphport.ops
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
-from graphport.ops.declare import LIFTINGS, LOWERINGS, PAGES, ShapeError
+from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, PAGES, ShapeError
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
@@ -91,7 +91,9 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
     if dialect == "onnx":
         return partial(_verbatim, pages()[word]) if is_verbatim(word, opset) else None
     said = patterns(dialect).get(word)
-    return None if said is None else partial(_by_pattern, said)
+    if said is None:
+        return FALLBACKS[dialect](word) if dialect in FALLBACKS else None
+    return partial(_by_pattern, said)
 
 
 @cache

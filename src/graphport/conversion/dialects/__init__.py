@@ -1,6 +1,7 @@
 """What a dialect does differently in a whole graph, not in a word: one module each.
 
-Its hooks are `before(graph)`, ahead of legalizing, and on the way back `before_lifting(graph)` and
+Its hooks are `before(graph)`, ahead of legalizing, which may return findings, and on the way back
+`before_lifting(graph)` and
 `after_lifting(graph)`, as far as it needs them. Where its words come in versions, `older(word, newest)` gives the
 function that says one in words that are no newer.
 """
@@ -17,17 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from graphport.core.diagnostics import Diagnostic
     from graphport.ir.graph import Graph, Node, Value
     from graphport.ops.builder import Builder
 
 
-def before_legalizing(graph: Graph) -> None:
-    """Let each dialect that `graph` speaks settle what its words alone cannot say."""
+def before_legalizing(graph: Graph) -> list[Diagnostic]:
+    """Let each dialect that `graph` speaks settle what its words alone cannot say; return what it found."""
+    findings: list[Diagnostic] = []
     spoken = dict.fromkeys([*graph.opsets, *(node.dialect for inner in walk(graph) for node in inner)])
     for dialect in spoken:
         module = _module(dialect)
         if module is not None and hasattr(module, "before"):
-            module.before(graph)
+            findings += module.before(graph) or ()
+    return findings
 
 
 def before_lifting(graph: Graph, dialect: str) -> None:

@@ -68,9 +68,14 @@ def _pair(graph: Graph) -> None:
         node.word = f"{COMPLEX}{node.word}"
         node.set_attribute(COMPLEX, tuple(value in known for value in node.inputs))
     for value in known:
-        value.fact = _paired(value.fact)
-        if value.storage is not None:
-            value.storage = _real(value.storage)
+        pair_value(value)
+
+
+def pair_value(value: Value) -> None:
+    """Make a complex tensor a real one with a last axis of two."""
+    value.fact = _paired(value.fact)
+    if value.storage is not None:
+        value.storage = _real(value.storage)
 
 
 def _is_complex(value: Value) -> bool:

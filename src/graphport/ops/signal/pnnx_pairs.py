@@ -58,7 +58,8 @@ def stacked(b: Builder, x: Part) -> Value:
     return b(Concat, b(Unsqueeze, x.real, last), b(Unsqueeze, x.imaginary, last), axis=-1)
 
 
-def _in_pairs(function: Function, b: Builder, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
+def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
+    """The results of a function of complex tensors, given pairs and giving pairs."""
     flags = attributes.pop(COMPLEX, ())
     given = [parts(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
     found = registry.results(function(b, *given, **attributes))
@@ -70,7 +71,7 @@ def pairs(*words: str) -> Callable[[Function], Function]:
 
     def register(function: Function) -> Function:
         for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(partial(_in_pairs, bound(word, function)))
+            lower(DIALECT, f"{COMPLEX}{word}")(partial(in_pairs, bound(word, function)))
         return function
 
     return register
@@ -163,7 +164,7 @@ _ALONE: dict[str, Callable[[Builder, Pair], Part]] = {
 }
 
 
-def _both(b: Builder, name: str, x: Part, y: Part) -> Part:
+def both(b: Builder, name: str, x: Part, y: Part) -> Part:
     """A function of two operands, of which at least one is complex."""
     wide = [each if isinstance(each, Pair) else Pair(each, b.like(each, 0)) for each in (x, y)]
     match name:
@@ -225,7 +226,7 @@ def _applied(b: Builder, name: str, taken: Sequence[Part]) -> Part:
         case [Pair() as x, Value() as y] if name == "pow" and _is_two(y):
             return _times(b, x, x)
         case [x, y]:
-            return _both(b, name, x, y)
+            return both(b, name, x, y)
         case _:
             message = f"{name} of complex tensors"
             raise UnsupportedError(message)
@@ -245,7 +246,7 @@ def _spell_arithmetic() -> None:
 
 
 def _binary(name: str, b: Builder, input: Part, other: Part) -> Part:
-    return _both(b, name, input, other)
+    return both(b, name, input, other)
 
 
 def _unary(name: str, b: Builder, input: Pair) -> Part:

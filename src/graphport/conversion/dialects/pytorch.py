@@ -1,0 +1,47 @@
+"""Exported programs write in place, look at one storage through many tensors, and have graphs among arguments.
+
+Here they become graphs in which every value is computed once: regions are inlined, writes are new values that later
+readers read, branches and loops are those of ONNX, and complex tensors are pairs of real ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.conversion.dialects import pytorch_bodies, pytorch_complex, pytorch_states, pytorch_writes
+from graphport.ir.graph import walk
+from graphport.ops import registry
+from graphport.ops.aten import DIALECT
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Diagnostic
+    from graphport.ir.graph import Graph
+
+
+def before(graph: Graph) -> list[Diagnostic]:
+    """Take out what words alone cannot say; what is left unsaid is a finding."""
+    registry.load(DIALECT)
+    findings: list[Diagnostic] = []
+    graphs = list(walk(graph))
+    for inner in reversed(graphs):
+        pytorch_bodies.inline_regions(inner)
+        findings += pytorch_writes.functionalize(inner)
+        pytorch_bodies.convert_control_flow(inner)
+    findings += pytorch_states.settle(graph)
+    for inner in walk(graph):
+        _forget(inner)
+    pytorch_complex.pair(graph)
+    return findings
+
+
+def _forget(graph: Graph) -> None:
+    """Drop results that nobody reads, and words of this dialect that are left with none: checks of sizes, dead code."""
+    for node in reversed(graph):
+        if node.dialect != DIALECT:
+            continue
+        if not any(value.uses for value in node.results):
+            graph.remove(node)
+            continue
+        for place, value in enumerate(node.outputs):
+            if value is not None and not value.uses:
+                node.drop_output(place)

@@ -1,0 +1,200 @@
+"""The zip file: which members it has and where their bytes lie; nothing is ever extracted."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
+from graphport.core.storage import Bytes
+
+if TYPE_CHECKING:
+    from typing import IO
+    from zipfile import ZipInfo
+
+    from graphport.core.diagnostics import Source
+    from graphport.core.storage import MappedFile
+
+_LOCAL = struct.Struct("<4sHHHHHIIIHH")
+_SIGNATURE = b"PK\3\4"
+_ENCRYPTED = 0x1
+
+MOST_INFLATED = 1 << 31
+"""Bytes that the packed members of one file may take when they are unpacked, all together."""
+MOST_RATIO = 200
+"""How many times as long a packed member may get; zeros aside, weights and programs stay far below."""
+SMALL = 1 << 20
+"""Bytes of a member that may have been packed as tightly as they like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of an archive, as its directory declares it."""
+
+    name: str
+    header: int
+    length: int
+    packed: int
+    checksum: int
+    is_packed: bool
+
+
+class Container:
+    """The members of an archive by name, without the folder that all of them lie in."""
+
+    def __init__(
+        self, file: MappedFile | Bytes, source: Source, start: int = 0, length: int | None = None, within: str = ""
+    ) -> None:
+        """The directory of `file`, or of its part from `start` on: the member `within` of another archive.
+
+        Raises:
+            DiagnosticError: PT0001 it is no zip file, PT0002 two members have one name, PT0003 a member is encrypted,
+                packed in an unknown way, or far larger than it is packed.
+        """
+        self.file = file
+        self.source = source
+        self.size = file.size - start if length is None else length
+        self._offset = start
+        self._within = f"{within}: " if within else ""
+        self._inflated = 0
+        self.folder, self.members = self._directory()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.members
+
+    def below(self, prefix: str) -> list[str]:
+        """Names of the members that begin so, in the order of the directory."""
+        return [name for name in self.members if name.startswith(prefix)]
+
+    def read(self, name: str) -> bytes:
+        """A member that is read as a whole, held against its checksum.
+
+        Raises:
+            DiagnosticError: PT0004 there is none of this name, PT0005 it is damaged.
+        """
+        member = self._member(name)
+        found, start, _ = self.placed(name)
+        data = found.view(start, member.length).tobytes()
+        if zlib.crc32(data) != member.checksum:
+            raise self.fault("PT0005", f"{name} is damaged: its checksum is not that of the directory")
+        return data
+
+    def placed(self, name: str) -> tuple[MappedFile | Bytes, int, int]:
+        """Where a member's bytes lie: in what, from which on, and how many.
+
+        Raises:
+            DiagnosticError: PT0004 there is none of this name, PT0005 it reaches beyond the file, or is damaged.
+        """
+        member = self._member(name)
+        start = self._start(member)
+        if not member.is_packed:
+            return self.file, start, member.length
+        return Bytes(self._unpacked(member, start)), 0, member.length
+
+    def fault(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
+        """What is wrong with the archive."""
+        return DiagnosticError(
+            Diagnostic(code, f"{self._within}{message}", Span(self.source), help or "torch.export.save wrote it once")
+        )
+
+    def _member(self, name: str) -> Member:
+        member = self.members.get(name)
+        if member is None:
+            raise self.fault("PT0004", f"the archive has no member {name!r}")
+        return member
+
+    def _start(self, member: Member) -> int:
+        """The first byte behind the local header, which has lengths of its own."""
+        if member.header < 0 or member.header + _LOCAL.size > self.size:
+            raise self.fault("PT0005", f"the header of {member.name!r} lies beyond the end of the file")
+        fields = _LOCAL.unpack(self.file.view(self._offset + member.header, _LOCAL.size))
+        start = member.header + _LOCAL.size + fields[9] + fields[10]
+        if fields[0] != _SIGNATURE or start + member.packed > self.size:
+            raise self.fault("PT0005", f"{member.name!r} reaches beyond the end of the file, or has no header")
+        return self._offset + start
+
+    def _unpacked(self, member: Member, start: int) -> bytes:
+        self._inflated += member.length
+        if self._inflated > MOST_INFLATED:
+            raise self.fault("PT0003", f"the members are more than {MOST_INFLATED} bytes when they are unpacked")
+        inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            data = inflate.decompress(self.file.view(start, member.packed), member.length + 1)
+        except zlib.error as error:
+            raise self.fault("PT0005", f"{member.name!r} cannot be unpacked: {error}") from error
+        if len(data) != member.length:
+            message = f"{member.name!r} is declared to have {member.length} bytes, and has others"
+            raise self.fault("PT0005", message)
+        return data
+
+    def _directory(self) -> tuple[str, dict[str, Member]]:
+        window = cast("IO[bytes]", io.BufferedReader(_Window(self.file, self._offset, self.size)))
+        try:
+            with ZipFile(window) as opened:
+                entries = opened.infolist()
+        except (BadZipFile, NotImplementedError, ValueError, EOFError, OverflowError, struct.error) as error:
+            help = "torch.export.save writes zip files; export the module once more"
+            raise self.fault("PT0001", f"it is no zip file: {error}", help) from error
+        folder = _folder([entry.filename for entry in entries])
+        members: dict[str, Member] = {}
+        for entry in entries:
+            name = entry.filename.removeprefix(folder)
+            if name.endswith("/") or not name:
+                continue
+            if name in members:
+                raise self.fault("PT0002", f"two members are called {name!r}", "no member of a zip file is there twice")
+            self._check(entry)
+            members[name] = Member(
+                name,
+                entry.header_offset,
+                entry.file_size,
+                entry.compress_size,
+                entry.CRC,
+                entry.compress_type == ZIP_DEFLATED,
+            )
+        return folder, members
+
+    def _check(self, entry: ZipInfo) -> None:
+        name, length, packed = entry.filename, entry.file_size, entry.compress_size
+        message = None
+        if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            message = f"the member {name!r} is encrypted, or packed in a way that torch does not read"
+        elif entry.compress_type == ZIP_STORED and length != packed:
+            message = f"the member {name!r} is not packed, and has two lengths"
+        elif length > SMALL and length > MOST_RATIO * packed:
+            message = f"the member {name!r} is {length} bytes long, and {packed} bytes when packed"
+        if message is not None:
+            raise self.fault("PT0003", message, "save the program once more")
+
+
+class _Window(io.RawIOBase):
+    """Part of a file, as `zipfile` wants to read it."""
+
+    def __init__(self, file: MappedFile | Bytes, start: int, length: int) -> None:
+        self._file, self._start, self._length, self._at = file, start, length, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = max(offset + (0, self._at, self._length)[whence], 0)
+        return self._at
+
+    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]  zipfile's own
+        count = max(min(len(buffer), self._length - self._at), 0)
+        buffer[:count] = self._file.view(self._start + self._at, count)
+        self._at += count
+        return count
+
+
+def _folder(names: list[str]) -> str:
+    """The folder that every member lies in, with its slash; empty where there is none."""
+    first = names[0].partition("/")[0] + "/" if names and "/" in names[0] else ""
+    return first if first and all(name.startswith(first) for name in names) else ""

@@ -1,0 +1,38 @@
+"""JSON as programs are written in it, within limits."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from graphport.formats.pt2.container import Container
+
+MOST_BYTES = 1 << 29
+"""Length of the longest program that is read; one of 20,000 nodes with their stack traces takes some 60 MB."""
+
+
+def document(container: Container, name: str) -> dict[str, Any]:
+    """The member `name` as the object that it is.
+
+    Raises:
+        DiagnosticError: PT0004 and PT0005 as of `Container.read`, PT0006 it is no JSON, or larger than is read.
+    """
+    member = container.members.get(name)
+    if member is not None and member.length > MOST_BYTES:
+        raise container.fault("PT0006", f"{name} has {member.length} bytes, more than a program has")
+    return parsed(container, name, container.read(name))
+
+
+def parsed(container: Container, name: str, data: bytes) -> dict[str, Any]:
+    """Bytes as the JSON object that they are; see `document`."""
+    try:
+        # Integers of more than 4,300 digits are refused by Python itself.
+        found = json.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise container.fault("PT0006", f"{name} is nested deeper than any program is") from error
+    except ValueError as error:
+        raise container.fault("PT0006", f"{name} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise container.fault("PT0006", f"{name} is no JSON object")
+    return cast("dict[str, Any]", found)

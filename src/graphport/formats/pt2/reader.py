@@ -1,0 +1,198 @@
+"""Exported programs as raw graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.collection import paused_collection
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+from graphport.core.dims import Symbolic, symbols
+from graphport.core.facts import TensorFact
+from graphport.core.storage import MappedFile
+from graphport.formats.pt2 import programs, pytrees, signature
+from graphport.formats.pt2.build import DIALECT, Builder, GraphReader
+from graphport.formats.pt2.container import Container
+from graphport.formats.pt2.extents import Extents, Range
+from graphport.formats.pt2.schema import SchemaError, fail, fields, items, text, union
+from graphport.formats.pt2.spans import Places
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from graphport.core.facts import Fact
+
+ALIAS = "aten.alias.default"
+VERSION = "pt2.version"
+MUTATED = "pt2.mutated"
+"""The note of a graph that says which weights the program changes, and to which values: full name and value."""
+
+
+def versions(graph: Graph) -> dict[str, str]:
+    """The schema of the program and the PyTorch that wrote it."""
+    found = graph.notes.get(VERSION) if graph.has_notes else None
+    return dict(cast("dict[str, str]", found)) if isinstance(found, dict) else {}
+
+
+def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a program, and warnings.
+
+    Raises:
+        DiagnosticError: PT0001 to PT0006 what is wrong with the archive, PT0007 to PT0010 which programs it has,
+            PT0011 what is wrong with the program.
+    """
+    source = Source(str(path))
+    try:
+        container = Container(MappedFile(Path(path)), source)
+        with paused_collection():
+            chosen = programs.program(container, program)
+            return _Reader(container, chosen, Path(path).stem).graph(), chosen.findings
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror or error}"
+        raise DiagnosticError(Diagnostic("IO0006", message, Span(source), "check the path")) from error
+    except SchemaError as error:
+        raise DiagnosticError(Diagnostic("PT0011", str(error), Span(source), "export the module once more")) from error
+
+
+class _Reader:
+    def __init__(self, container: Container, chosen: programs.Program, stem: str) -> None:
+        self._source = container.source
+        self._chosen = chosen
+        self._module = fields(chosen.document.get("graph_module"), "graph_module")
+        self._signature = fields(self._module.get("signature"), "the signature")
+        self._document = fields(self._module.get("graph"), "the graph")
+        self._specs = list(signature.inputs(self._signature))
+        self._extents = Extents(_ranges(chosen.document.get("range_constraints")))
+        self._extents.names = _symbol_names(self._document, self._specs)
+        self._builder = Builder(self._extents, Places(container.source))
+        self._reader = GraphReader(self._builder, self._document, stem)
+
+    def graph(self) -> Graph:
+        """The graph with inputs, weights, nodes and outputs."""
+        self._inputs()
+        self._reader.nodes()
+        self._outputs()
+        made = self._reader.made
+        made.opsets[DIALECT] = 1
+        made.notes[VERSION] = self._chosen.versions
+        return made
+
+    # Inputs
+
+    def _inputs(self) -> None:
+        declared = items(self._document.get("inputs"), "the inputs")
+        if len(declared) != len(self._specs):
+            fail(f"the graph has {len(declared)} inputs, its signature {len(self._specs)}")
+        names = {spec.name for spec in self._specs if isinstance(spec, signature.Given)}
+        for spec, argument in zip(self._specs, declared, strict=True):
+            if spec is None:
+                continue
+            name = _named(argument)
+            if name != spec.name:
+                fail(f"the graph has the input {name!r} where its signature has {spec.name!r}")
+            if isinstance(spec, signature.Weight):
+                self._weight(spec, names)
+                continue
+            fact = self._reader.recorded.integer(name) if spec.is_number else self._reader.recorded.tensor(name)
+            self._reader.made.adopt_input(self._reader.value(name, _settled(fact)))
+
+    def _weight(self, spec: signature.Weight, taken: set[str]) -> None:
+        storage = self._chosen.weights.storage(spec.folder, spec.full_name)
+        claim = self._reader.recorded.tensor(spec.name)
+        fact = TensorFact.of(storage)
+        if (fact.dtype, fact.shape) != (claim.dtype, claim.shape):
+            fail(f"the numbers of {spec.full_name!r} are {fact}, the program declares {claim}")
+        own = spec.full_name if spec.full_name not in taken else spec.name
+        value = self._reader.value(spec.name, fact, own)
+        value.storage = storage
+        self._reader.made.adopt_constant(value)
+
+    # Outputs
+
+    def _outputs(self) -> None:
+        specs = list(signature.outputs(self._signature))
+        paths = pytrees.output_paths(
+            self._module.get("module_call_graph"), self._module.get("treespec_namedtuple_fields")
+        )
+        returned = [spec for spec in specs if spec.mutated is None]
+        if len(paths) != len(returned):
+            paths = [()] * len(returned)
+        self._note_mutations([spec for spec in specs if spec.mutated is not None])
+        named: set[Value] = set()
+        for spec, path in zip(returned, paths, strict=True):
+            kind, value = union(spec.argument, "an output")
+            if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+                kind, value = union(value, "an output")
+            if kind not in ("as_tensor", "as_name"):
+                # A number or text that the module returns always: PyTorch returns it without computing anything.
+                continue
+            name = value if kind == "as_name" else fields(value, "an output").get("name")
+            self._return(self._reader.lookup(text(name, "an output")), pytrees.name_of(path), named)
+
+    def _return(self, value: Value, name: str | None, named: set[Value]) -> None:
+        made = self._reader.made
+        # What is returned twice, or given, has another name as an output.
+        if value in named or value.producer is None:
+            result = Value(self._builder.name(value.name), value.fact)
+            made.append(Node(ALIAS, [value], [result], {"$": ("self",)}, dialect=DIALECT))
+            value = result
+        named.add(value)
+        if name is not None and name != value.name:
+            made.rename(value, self._builder.name(name))
+        made.add_output(value)
+
+    def _note_mutations(self, specs: list[signature.Returned]) -> None:
+        found = [
+            (str(spec.mutated), self._reader.lookup(_named(spec.argument)), spec.kind == "buffer_mutation")
+            for spec in specs
+        ]
+        if found:
+            self._reader.made.notes[MUTATED] = tuple((name, value.name, kept) for name, value, kept in found)
+
+
+def _named(argument: Any) -> str:
+    kind, value = union(argument, "an input")
+    if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+        return text(union(value, "an input")[1], "an input")
+    return text(fields(value, "an input").get("name"), "an input")
+
+
+def _settled(fact: Fact) -> Fact:
+    """What is known of an input: a number that the user gives has no elements yet, whatever it is called."""
+    return fact
+
+
+def _ranges(found: Any) -> dict[str, Range]:
+    """The ranges of symbols; those of expressions follow from them."""
+    ranges: dict[str, Range] = {}
+    for name, constraint in fields(found or {}, "range_constraints").items():
+        if not name.isidentifier():
+            continue
+        ends = fields(constraint, f"the range of {name}")
+        low, high = (_end(ends.get(key)) for key in ("min_val", "max_val"))
+        ranges[name] = Range(low, high)
+    return ranges
+
+
+def _end(found: Any) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 1 << 62 else None
+
+
+def _symbol_names(document: dict[str, Any], specs: list[signature.Weight | signature.Given | None]) -> dict[str, str]:
+    """What symbols are called: after the first input and axis that has exactly this extent, or the input itself."""
+    probe = Extents()
+    facts = GraphReader(Builder(probe, Places(Source(""))), document, "").recorded
+    names: dict[str, str] = {}
+    for spec in specs:
+        if not isinstance(spec, signature.Given):
+            continue
+        fact = facts.integer(spec.name) if spec.is_number else facts.tensor(spec.name)
+        if not isinstance(fact, TensorFact):
+            continue
+        dims = (fact.elements or ()) if spec.is_number else (fact.shape or ())
+        for axis, dim in enumerate(dims):
+            if isinstance(dim, Symbolic) and (own := str(dim)) in symbols(dim):
+                names.setdefault(own, spec.name if spec.is_number else f"{spec.name}.dim{axis}")
+    return names
+
+
+__all__ = ["MUTATED", "Severity", "read", "versions"]

@@ -1,0 +1,117 @@
+"""Objects of the program's JSON, looked into with their kinds checked."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Never, cast
+
+from graphport.core.dtypes import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DTYPES: Mapping[int, DType] = MappingProxyType(
+    {
+        1: DType.UINT8,
+        2: DType.INT8,
+        3: DType.INT16,
+        4: DType.INT32,
+        5: DType.INT64,
+        6: DType.FLOAT16,
+        7: DType.FLOAT32,
+        8: DType.FLOAT64,
+        10: DType.COMPLEX64,
+        11: DType.COMPLEX128,
+        12: DType.BOOL,
+        13: DType.BFLOAT16,
+        28: DType.UINT16,
+        29: DType.FLOAT8E4M3FN,
+        30: DType.FLOAT8E5M2,
+        31: DType.FLOAT8E4M3FNUZ,
+        32: DType.FLOAT8E5M2FNUZ,
+        33: DType.FLOAT8E8M0,
+        34: DType.UINT32,
+        35: DType.UINT64,
+    }
+)
+"""Element types by the number that the schema gives them."""
+
+STRIDED = 7
+"""The layout of every tensor that is not sparse."""
+
+MEMORY_FORMATS: Mapping[int, str] = MappingProxyType(
+    {1: "contiguous", 2: "channels_last", 3: "channels_last_3d", 4: "preserve"}
+)
+_FAR = 1 << 63
+_REALS: Mapping[str, float] = MappingProxyType(
+    {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+)
+
+
+class SchemaError(ValueError):
+    """An object is not what the schema says; the sentence is its text."""
+
+
+def fail(message: str) -> Never:
+    """Refuse an object."""
+    raise SchemaError(message)
+
+
+def fields(found: Any, what: str) -> dict[str, Any]:
+    """An object with fields."""
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else fail(f"{what} is no object")
+
+
+def items(found: Any, what: str) -> list[Any]:
+    """A list; one that is not there is empty."""
+    if found is None:
+        return []
+    return cast("list[Any]", found) if isinstance(found, list) else fail(f"{what} is no list")
+
+
+def text(found: Any, what: str) -> str:
+    """A text."""
+    return found if isinstance(found, str) else fail(f"{what} is no text")
+
+
+def integer(found: Any, what: str) -> int:
+    """An integer of 64 bits."""
+    if isinstance(found, bool) or not isinstance(found, int) or not -_FAR <= found < _FAR:
+        fail(f"{what} is no integer of 64 bits")
+    return found
+
+
+def real(found: Any, what: str) -> float:
+    """A real number; what JSON has no literal for is a text."""
+    if isinstance(found, str) and found in _REALS:
+        return _REALS[found]
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        fail(f"{what} is no number")
+    try:
+        return float(found)
+    except OverflowError:
+        fail(f"{what} is no number of 64 bits")
+
+
+def flag(found: Any, what: str) -> bool:
+    """True or false."""
+    return found if isinstance(found, bool) else fail(f"{what} is neither true nor false")
+
+
+def union(found: Any, what: str) -> tuple[str, Any]:
+    """The chosen member of a union and what it holds."""
+    chosen = fields(found, what)
+    if len(chosen) != 1:
+        fail(f"{what} is {len(chosen)} kinds of argument at once")
+    return next(iter(chosen.items()))
+
+
+def name_of(found: Any, what: str) -> str:
+    """The name in `{"name": …}`."""
+    return text(fields(found, what).get("name"), f"the name of {what}")
+
+
+def dtype_of(found: Any, what: str) -> DType:
+    """The element type of a number of the schema."""
+    dtype = DTYPES.get(integer(found, what))
+    return dtype if dtype is not None else fail(f"{what} is {found}, which is no element type of a dense tensor")

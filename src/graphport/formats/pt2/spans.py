@@ -1,0 +1,61 @@
+"""Places in the user's Python files, as the exporter recorded them with every node."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.diagnostics import Span
+
+if TYPE_CHECKING:
+    from graphport.core.diagnostics import Source
+
+_FRAME = re.compile(r'\s*File "([^"\n]*)", line (\d+), in ([^\n]*)(?:\n([^\n]*))?')
+_LIBRARY = re.compile(r"(^|[/\\])(torch|transformers[/\\]utils|torchao)[/\\]")
+_LONGEST = 120
+
+
+class Places:
+    """Says where nodes come from when somebody asks; until then the texts of the program are all that is kept."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._metadata: list[tuple[str, Any]] = []
+
+    def add(self, name: str, metadata: Any) -> int:
+        """The number under which the place of a node is known."""
+        self._metadata.append((name, metadata))
+        return len(self._metadata) - 1
+
+    def span(self, index: int) -> Span:
+        """The innermost line outside of PyTorch, the module that it runs in, and the node."""
+        name, metadata = self._metadata[index]
+        found = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+        place = _frame(found.get("stack_trace"))
+        module = module_of(found.get("nn_module_stack"))
+        parts = [part for part in (place, f"in {module}" if module else "", f"node {name}") if part]
+        return Span(self._source, place=", ".join(parts))
+
+
+def _frame(trace: Any) -> str:
+    """File, line and code of the innermost frame that is the user's; empty where there is none."""
+    if not isinstance(trace, str):
+        return ""
+    frames = _FRAME.findall(trace)
+    chosen = next(
+        (frame for frame in reversed(frames) if not _LIBRARY.search(frame[0])), frames[-1] if frames else None
+    )
+    if chosen is None:
+        return ""
+    file, line, _, code = chosen
+    shown = code.strip()[:_LONGEST]
+    return f"{file}:{line}" + (f" `{shown}`" if shown else "")
+
+
+def module_of(stack: Any) -> str:
+    """The full name of the innermost module of `KEY,PATH,TYPE;KEY,PATH,TYPE`; empty for the model itself."""
+    if not isinstance(stack, str):
+        return ""
+    entry = stack.rpartition(";")[2].split(",")
+    path = entry[1] if len(entry) > 2 else ""
+    return path.removeprefix("L['self'].").removeprefix("L['self']")

@@ -1,0 +1,67 @@
+"""Arithmetic of exported programs whose overloads or arguments differ from PNNX's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.ir.graph import Value
+from graphport.ops.arithmetic import Abs, Div, Mod, Mul, Round
+from graphport.ops.arithmetic import pytorch_sizes as pytorch_sizes  # noqa: PLC0414  registers its rules
+from graphport.ops.arithmetic.promotion import promoted
+from graphport.ops.aten import aten, renamed
+from graphport.ops.builder import Builder
+from graphport.ops.comparison import Equal, Where
+from graphport.ops.indexing import NonZero
+from graphport.ops.pytorch import dtype_of, number, vector
+from graphport.ops.reshape import Reshape, Split, Squeeze
+
+
+@aten("aten.item", "aten._local_scalar_dense")
+def item(b: Builder, self: Value) -> Value:
+    return b(Reshape, self, vector(b, [])) if b.dims(self) else self
+
+
+@aten("aten.round.decimals")
+def round_decimals(b: Builder, self: Value, decimals: Any) -> Value:
+    factor = 10.0 ** abs(int(number(decimals)))
+    scale = b.like(self, factor)
+    if number(decimals) < 0:
+        return b(Mul, b(Round, b(Div, self, scale)), scale)
+    return b(Div, b(Round, b(Mul, self, scale)), scale)
+
+
+@aten("aten.where.default")
+def where_places(b: Builder, condition: Value) -> tuple[Value, ...]:
+    """The places that are not zero: a row for each axis."""
+    rank = len(b.dims(condition))
+    places = b(NonZero, condition)
+    rows = b.results(Split, rank, places, vector(b, [1] * rank), axis=0) if rank > 1 else (places,)
+    return tuple(b(Squeeze, row, vector(b, [0])) for row in rows)
+
+
+@aten("aten.gcd")
+def gcd(b: Builder, self: Value, other: Value) -> Value:
+    """Euclid's steps, as many as 64 bits take at most where the lengths of operands are those of one another."""
+    x, y = (b(Abs, each) for each in promoted(b, self, other))
+    zero = b.like(x, 0)
+    one = b.like(x, 1)
+    for _ in range(_EUCLID[dtype_of(x).bits]):
+        rest = b(Mod, x, b(Where, b(Equal, y, zero), one, y))
+        x, y = b(Where, b(Equal, y, zero), x, y), b(Where, b(Equal, y, zero), y, rest)
+    return x
+
+
+_EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}
+"""Steps of the greatest common divisor of numbers of so many bits."""
+
+renamed("aten.dot", "aten::dot", tensor="other")
+renamed("aten.vdot", "aten::dot")
+renamed("aten.clamp.Tensor", "aten::clamp")
+renamed("aten.special_expm1", "aten::expm1")
+renamed("aten.special_log1p", "aten::log1p")
+renamed("aten.special_erf", "aten::erf")
+renamed("aten.special_expit", "aten::sigmoid")
+renamed("aten.div.Tensor_mode", "aten::div")
+renamed("aten.special_logit", "aten::logit")
+renamed("aten.special_xlogy", "aten::xlogy")
+renamed("aten.special_sinc", "aten::sinc")

@@ -1,0 +1,186 @@
+"""Writes the programs beside it, and what PyTorch 2.13 computes with them: `python make.py` where torch is installed.
+
+NAME.pt2 is as exported, NAME.core.pt2 decomposed; NAME.npz has `inI` and `outI` by place, with `_b` for a second size
+and `_callN` for further calls of the same module.
+"""
+
+import copy
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils import _pytree as pytree
+
+HERE = Path(__file__).parent
+SITE = str(Path(torch.__file__).parent.parent) + os.sep
+OPEN = torch.export.Dim.DYNAMIC
+torch.manual_seed(0)
+
+
+class Writes(nn.Module):
+    """Writes in place, through views of views."""
+
+    def forward(self, x, v):
+        y = x.clone()
+        y[:, 1:3] = v
+        y[..., -1] = 0.5
+        z = y.view(2, 24)
+        z[:, ::2].mul_(2)
+        y.transpose(1, 2)[0, 1] += 3
+        a, b = y.chunk(2, 1)
+        a.add_(b)
+        return y, z, a.relu_()
+
+
+class Cache(nn.Module):
+    """A cache of keys that every call adds to, and a counter."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 6, 4))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+        self.project = nn.Linear(4, 4)
+
+    def forward(self, x, place):
+        self.keys.index_copy_(1, place, self.project(x))
+        self.count += 1
+        return self.keys.sum(1) * self.count
+
+
+class Loops(nn.Module):
+    """A branch, a loop and a scan."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, n):
+        from torch._higher_order_ops.scan import scan
+        from torch._higher_order_ops.while_loop import while_loop
+
+        x = torch.cond(x.sum() > 0, lambda x: self.layer(x) + 1, lambda x: x.sin(), (x,))
+        _, x = while_loop(lambda i, _: i < n, lambda i, x: (i + 1, torch.tanh(self.layer(x)) + x), (n - n, x))
+        last, rows = scan(lambda carry, row: (carry + row, carry * row), x[0] * 1, x * 1)
+        return x, last, rows
+
+
+class Sizes(nn.Module):
+    """Extents that are computed from one another."""
+
+    def forward(self, x, y):
+        half = x.view(x.shape[0] // 2, -1)
+        both = torch.cat([x, y]), torch.arange(x.shape[0] + 1)
+        return {"half": half, "both": both, "sum": x[:-1] + y[: x.shape[0] - 1]}
+
+
+class Names(nn.Module):
+    """Results in dictionaries, numbers among them, and one value as two results."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.tied = nn.Linear(4, 4)
+        self.tied.weight = self.layer.weight
+        self.register_buffer("table", torch.arange(24.0).view(4, 6).t()[1:3], persistent=False)
+
+    def forward(self, inputs, *, scale):
+        y = self.tied(self.layer(inputs["x"])) * scale
+        return {"logits": y, "parts": [y @ self.table.t(), 7, None, y], "deep": {"again": inputs["x"]}}
+
+
+class Network(nn.Module):
+    """Convolution, normalization, attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.norm.running_mean.normal_()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.last = nn.LayerNorm(4)
+
+    def forward(self, x):
+        y = F.max_pool2d(F.relu(self.norm(self.conv(x)), inplace=True), 2)
+        y = y.flatten(2).transpose(1, 2)
+        y = self.last(y + self.attention(y, y, y, need_weights=False)[0])
+        return F.gelu(y)
+
+
+class Recurrent(nn.Module):
+    """Layers of two directions."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 3, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        return self.lstm(x)
+
+
+def sizes(*shape):
+    return torch.randn(*shape)
+
+
+CASES = {
+    "writes": (Writes(), (sizes(2, 4, 6), sizes(2, 2, 6)), {}, None, None, 1),
+    "cache": (Cache(), (sizes(2, 2, 4), torch.tensor([1, 3])), {}, None, None, 3),
+    "loops": (Loops(), (sizes(3, 4), torch.tensor(4)), {}, (-sizes(3, 4).abs(), torch.tensor(0)), None, 1),
+    "sizes": (Sizes(), (sizes(4, 3), sizes(5, 3)), {}, (sizes(6, 3), sizes(9, 3)), "even", 1),
+    "names": (Names(), ({"x": sizes(2, 4)},), {"scale": sizes(1)}, None, None, 1),
+    "network": (Network(), (sizes(2, 2, 8, 6),), {}, (sizes(1, 2, 12, 8),), ({0: OPEN, 2: OPEN, 3: OPEN},), 1),
+    "recurrent": (Recurrent(), (sizes(2, 3, 4),), {}, (sizes(3, 3, 4),), ({0: OPEN},), 1),
+}
+
+
+def even():
+    half = torch.export.Dim("half", min=2, max=32)
+    return {0: 2 * half}, {0: torch.export.Dim.DYNAMIC}
+
+
+def leaves(tree):
+    return pytree.tree_flatten(tree)[0]
+
+
+def scrubbed(program):
+    """The same without paths of this machine."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                trace = node.meta.get("stack_trace")
+                if trace:
+                    node.meta["stack_trace"] = trace.replace(SITE, "").replace(str(HERE) + os.sep, "")
+    return program
+
+
+def main(names):
+    for name, (module, args, kwargs, second, dynamic, calls) in CASES.items():
+        if names and name not in names:
+            continue
+        module.eval()
+        data = {}
+        for tag, given in (("", args), ("_b", second)):
+            if given is None:
+                continue
+            twin = copy.deepcopy(module)
+            data |= {f"in{i}{tag}": x.numpy().copy() for i, x in enumerate(leaves((given, kwargs)))}
+            for call in range(calls):
+                with torch.no_grad():
+                    found = twin(*copy.deepcopy(given), **copy.deepcopy(kwargs))
+                results = [x for x in leaves(found) if isinstance(x, torch.Tensor)]
+                end = tag + (f"_call{call}" if call else "")
+                data |= {f"out{i}{end}": x.detach().numpy().copy() for i, x in enumerate(results)}
+        np.savez_compressed(HERE / f"{name}.npz", **data)
+        shapes = even() if dynamic == "even" else dynamic
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
+        torch.export.save(scrubbed(program), HERE / f"{name}.pt2")
+        if name == "recurrent":
+            continue  # taken apart, a layer has a node for every step of time
+        torch.export.save(scrubbed(program.run_decompositions()), HERE / f"{name}.core.pt2")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

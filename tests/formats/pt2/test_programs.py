@@ -1,0 +1,83 @@
+"""Programs that PyTorch exported, held against what PyTorch computed with them; `programs/make.py` made both."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import graphport as gp
+
+PROGRAMS = Path(__file__).parent / "programs"
+NAMES = ("writes", "cache", "loops", "sizes", "names", "network")
+FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2"]
+
+
+def recorded(name, kind, tag=""):
+    """Arrays by place, of one size and the first call."""
+    with np.load(PROGRAMS / f"{name}.npz") as data:
+        found = {int(key.removeprefix(kind).removesuffix(tag)): data[key] for key in data if fits(key, kind, tag)}
+    return [found[place] for place in sorted(found)]
+
+
+def fits(key, kind, tag):
+    return key.startswith(kind) and key.removeprefix(kind).removesuffix(tag).isdecimal() and key.endswith(tag)
+
+
+def sizes(name):
+    return ("", "_b") if recorded(name, "in", "_b") else ("",)
+
+
+def agree(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_program_computes_what_pytorch_does_at_every_size(file, tmp_path):
+    name = file.split(".")[0]
+    model = gp.load(PROGRAMS / file)
+    gp.save(model, tmp_path / "net.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    for tag in sizes(name):
+        given = dict(zip([value.name for value in model.graph.inputs], recorded(name, "in", tag), strict=True))
+        agree(list(gp.run(model, given, backend="reference").values()), recorded(name, "out", tag))
+        agree(session.run(None, given), recorded(name, "out", tag))
+
+
+def test_open_extents_stay_open_and_are_called_after_their_inputs():
+    model = gp.load(PROGRAMS / "sizes.pt2")
+    assert [str(value.fact) for value in model.graph.inputs] == ["float32[2*s44, 3]", "float32[y.dim0, 3]"]
+
+
+def test_results_are_called_after_the_keys_under_which_they_are_returned():
+    model = gp.load(PROGRAMS / "names.pt2")
+    assert [value.name for value in model.graph.inputs] == ["inputs_x", "scale"]
+    assert [value.name for value in model.graph.outputs] == ["logits", "parts.0", "parts.3", "deep.again"]
+
+
+def test_weights_have_their_full_names_and_are_shared_where_the_module_shares_them():
+    model = gp.load(PROGRAMS / "names.pt2", raw=True)
+    storages = {value.name: value.storage for value in model.graph.constants}
+    assert set(storages) >= {"layer.weight", "tied.weight", "tied.bias", "table"}
+    assert storages["layer.weight"].start == storages["tied.weight"].start
+    np.testing.assert_array_equal(storages["table"].numpy(), np.arange(24.0).reshape(4, 6).T[1:3])
+
+
+def test_what_a_program_changes_is_told():
+    codes = {finding.code: finding.message for finding in gp.load(PROGRAMS / "cache.pt2").findings}
+    assert codes == {"LEG0005": "the program changes count, keys: every run begins with what the file has"}
+    assert "LEG0005" in {finding.code for finding in gp.load(PROGRAMS / "cache.core.pt2").findings}
+
+
+def test_a_node_knows_the_line_of_the_python_file_that_it_comes_from():
+    graph = gp.load(PROGRAMS / "network.pt2", raw=True).graph
+    origin = next(node.origin for node in graph if node.word == "aten.conv2d.default")
+    assert str(origin).endswith("self.norm(self.conv(x)), inplace=True), 2)`, in conv, node conv2d")
+    assert "make.py:" in str(origin)
+
+
+def test_versions_are_those_of_schema_and_writer():
+    assert gp.load(PROGRAMS / "names.pt2").versions == {"schema": "8.20", "torch": "2.13.0+cpu"}
