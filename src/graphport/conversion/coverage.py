@@ -28,5 +28,5 @@ def unsaid(graph: Graph, format: Format) -> dict[str, int]:
 
 
 def coverage(graph: Graph) -> dict[str, dict[str, int]]:
-    """`unsaid` of every format by its name; empty where it can say all of the graph."""
-    return {name: unsaid(graph, format) for name, format in FORMATS.items()}
+    """`unsaid` of every format that is written, by its name; empty where it can say all of the graph."""
+    return {name: unsaid(graph, format) for name, format in FORMATS.items() if format.writes}
