@@ -28,6 +28,7 @@ GROUPS = {
     "NCNN": "ncnn",
     "CAFFE": "Caffe",
     "PT": "exported programs of PyTorch (`.pt2`)",
+    "TFL": "TFLite",
     "EXPR": "the expression language",
     "LEG": "legalizing and lifting: from one dialect to another",
     "SHAPE": "shapes and element types",

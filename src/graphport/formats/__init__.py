@@ -138,6 +138,7 @@ FORMATS: dict[str, Format] = {
         Format("ncnn", "ncnn", (".ncnn.param", ".param", ".param.bin"), "ncnn"),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe"),
         Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program",)),
+        Format("tflite", "TFLite", (".tflite",), "tflite"),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",)),
     )
 }

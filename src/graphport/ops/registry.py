@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Lower = Callable[..., Any]
 _parsed = cache(pattern.parse)
 
-_UNSIGNED = frozenset({"openvino"})
+_UNSIGNED = frozenset({"openvino", "tflite"})
 """Dialects whose files alone say how many operands a node has, of which rank, and what attributes are."""
 _STUMBLES = (ValueError, LookupError, ArithmeticError, AttributeError)
 

@@ -1,0 +1,119 @@
+"""TFLite's models keep state in resources, which operators read and write by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, walk
+from graphport.ir.states import State, mark
+
+if TYPE_CHECKING:
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Node, Value
+
+_DIALECT = "tflite"
+_HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
+
+
+def before(graph: Graph) -> None:
+    """Make variables inputs that are given back as outputs, and begin as the subgraph that runs once sets them."""
+    nodes = [node for node in graph if node.dialect == _DIALECT and node.word in (_HANDLE, _READ, _ASSIGN, _ONCE)]
+    if not nodes or not _is_simple(graph, nodes):
+        return
+    begins: dict[str, Storage] = {}
+    for node in nodes:
+        if node.word == _ONCE:
+            begins |= _assigned(_body(node))
+    if not _are_set(nodes, begins):
+        return
+    held: dict[str, Value] = {}
+    inputs: dict[str, Value] = {}
+    for node in nodes:
+        if node.word == _ONCE:
+            graph.remove(node)
+            continue
+        if node.word == _HANDLE:
+            continue
+        name = _name(node.operands[0])
+        if node.word == _READ:
+            if name not in held:
+                held[name] = inputs[name] = _state(graph, name, begins[name], node.output)
+            # What is read is the same value under another name, which outputs keep.
+            _replace(node.output, held[name])
+        else:
+            if name not in inputs:
+                inputs[name] = _state(graph, name, begins[name], node.operands[1])
+            held[name] = node.operands[1]
+        graph.remove(node)
+    for node in nodes:
+        if node.word == _HANDLE:
+            graph.remove(node)
+    _return(graph, inputs, held)
+
+
+def _body(node: Node) -> Graph | None:
+    return next(iter(node.bodies()), None)
+
+
+def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
+    """Whether only this graph itself uses resources, and what runs once does nothing but setting them."""
+    for inner in walk(graph):
+        if inner is graph:
+            continue
+        owner = inner.parent
+        runs_once = owner is not None and owner.dialect == _DIALECT and owner.word == _ONCE
+        for node in inner:
+            if node.dialect == _DIALECT and (
+                node.word in (_READ, _ONCE) or (node.word in (_HANDLE, _ASSIGN) and not runs_once)
+            ):
+                return False
+            if runs_once and node.word not in (_HANDLE, _ASSIGN):
+                return False
+    handles = [node for node in nodes if node.word == _HANDLE]
+    return all(user in nodes for node in handles for user in node.output.users)
+
+
+def _name(handle: Value) -> str:
+    node = handle.producer
+    return (
+        "" if node is None else f"{node.attributes.get('container') or ''}/{node.attributes.get('shared_name') or ''}"
+    )
+
+
+def _assigned(body: Graph | None) -> dict[str, Storage]:
+    found: dict[str, Storage] = {}
+    for node in body or ():
+        if node.word == _ASSIGN and node.operands[1].storage is not None:
+            found[_name(node.operands[0])] = node.operands[1].storage
+    return found
+
+
+def _are_set(nodes: list[Node], begins: dict[str, Storage]) -> bool:
+    return all(_name(node.operands[0]) in begins for node in nodes if node.word in (_READ, _ASSIGN))
+
+
+def _state(graph: Graph, name: str, begins: Storage, like: Value) -> Value:
+    value = graph.add_input(name.rpartition("/")[2] or like.name, TensorFact(begins.dtype, begins.shape))
+    value.storage = begins
+    return value
+
+
+def _replace(old: Value, new: Value) -> None:
+    for use in list(old.uses):
+        if isinstance(use.user, Graph):
+            use.user.set_output(use.index, new)
+        else:
+            use.user.set_input(use.index, new)
+
+
+def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> None:
+    outputs = graph.outputs
+    for name, value in inputs.items():
+        last = held[name]
+        if last is value:
+            continue
+        mark(value, State(last.name, name.rpartition("/")[2] or name, is_returned=last in outputs))
+        if last not in outputs:
+            outputs.append(last)
+    graph.set_outputs(outputs)

@@ -1,0 +1,27 @@
+"""TFLite (LiteRT): operators and tensors in one FlatBuffer.
+
+A raw graph speaks `tflite.CONV_2D`: the operator's name is the word, its options are attributes with the names of the
+schema. How tensors are quantized stands with the operators that use them, in the attributes `quantized` (operands) and
+`quantized_results`: element type, axis, scales and zero points. A custom operator is the word `custom.NAME`, with its
+bytes. Bodies of control flow are graphs that are given what they read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.lazy import first_used
+from graphport.formats.tflite.recognition import recognizes
+
+if TYPE_CHECKING:
+    from graphport.formats.tflite.reader import read, versions
+
+__all__ = ["read", "recognizes", "versions"]
+
+__getattr__ = first_used(
+    __name__,
+    {
+        "read": "graphport.formats.tflite.reader",
+        "versions": "graphport.formats.tflite.reader",
+    },
+)

@@ -1,0 +1,12 @@
+"""What is noted of a file besides its meaning, to be written back."""
+
+TENSOR = "tflite.tensor"
+"""The note of a value: the `Tensor` that it was read from."""
+SIGNATURE = "tflite.signature"
+"""The note of an input or output: the key of a signature, and its name there."""
+VERSION = "tflite.version"
+"""The note of a node: the version of its operator."""
+METADATA = "tflite.metadata"
+"""The note of a graph: names and bytes of what the file says of itself."""
+WRITTEN_BY = "tflite.description"
+"""The note of a graph: the file's description."""

@@ -1,0 +1,14 @@
+"""Telling a TFLite file by its first bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether a file has the identifier of TFLite where FlatBuffers have theirs."""
+    del path
+    return head[4:8] == b"TFL3"

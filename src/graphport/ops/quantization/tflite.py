@@ -1,0 +1,31 @@
+"""Integers that stand for real numbers, in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.ops.operands import cast
+from graphport.ops.reshape import Identity
+from graphport.ops.tflite import Operator, word
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+
+
+@word("QUANTIZE")
+def quantize(op: Operator) -> Value:
+    """Integers that stand for real numbers, or for what other integers stand for."""
+    return op[0]
+
+
+@word("DEQUANTIZE")
+def dequantize(op: Operator) -> Value:
+    """The real numbers that integers stand for, or halves."""
+    return cast(op.b, op[0], DType.FLOAT32)
+
+
+@word("DENSIFY", moves=True)
+def densify(op: Operator) -> Value:
+    """A sparse constant as a dense one, which it is as soon as it is read."""
+    return op.b(Identity, op[0])
