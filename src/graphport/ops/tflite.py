@@ -9,6 +9,7 @@ only moves elements is given the integers themselves where operands and results 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -114,6 +115,10 @@ class Operator:
         told = self.options.get(name)
         return default if told is None else told
 
+    def stored(self, value: Value, activation: int, told: Quantization | None) -> Value:
+        """A result behind the fused activation, as it is stored."""
+        return quantized_as(self.b, activated(self.b, value, activation), told)
+
     def positive(self, *names: str) -> tuple[int, ...]:
         """Options that are counts from 1.
 
@@ -143,6 +148,7 @@ def word(
 
     def register(rule: Rule) -> Rule:
         @lower(DIALECT, name)
+        @wraps(rule)
         def lowered(
             b: Builder,
             *operands: Value | None,
@@ -162,7 +168,7 @@ def word(
             activation = 0 if has_states else op.option("fused_activation_function")
             told = [*(_at(op.results, index) for index in range(len(types))), *map(op.quantization, states)]
             return [
-                None if value is None else quantized_as(b, activated(b, value, activation), _at(told, index))
+                None if value is None else op.stored(value, activation, _at(told, index))
                 for index, value in enumerate(results)
             ]
 
