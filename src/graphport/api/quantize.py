@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def quantize(
     model: Model,
-    calibration: object,
+    calibration: object = None,
     target: str | None = None,
     *,
     settings: Settings | Mapping[str, Any] | str | None = None,
@@ -38,7 +38,8 @@ def quantize(
         calibration: samples stacked along axis 0 by input name (a mapping, a `.npz`, a folder of `.npy`), or an
             iterable of such mappings, or a function that gives one; for a model of one input also an array, and arrays
             in place of mappings. What comes one after another is read once, and kept in a temporary file if it is much.
-            Real numbers are converted to the type that the input takes.
+            Real numbers are converted to the type that the input takes. With `weights_only` none are needed: inputs are
+            made up to measure with, and indices into tables, such as tokens, also to round with.
         target: `onnxruntime`, `openvino`, `tensorrt`, `ncnn` or `nnef`; that of `settings` if `None`.
         settings: see `graphport.quantization.settings.Settings`; also as JSON.
         told: hears a stage, how much of it is done, and how much there is.

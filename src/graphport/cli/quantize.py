@@ -45,7 +45,7 @@ _EITHER = ("real_results", "cheap_layers")
 @click.command(name="quantize")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=MODEL)
-@click.option("--calibration", required=True, type=MODEL, help="Samples: a .npz, or a folder of .npy files.")
+@click.option("--calibration", type=MODEL, help="Samples: a .npz, or a folder of .npy; not needed for weights only.")
 @click.option("--target", type=click.Choice(_TARGETS), help="What is to run the result (default: onnxruntime).")
 @click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
 @click.option("--method", type=click.Choice(_METHODS), help="How ranges of activations are chosen.")
@@ -90,7 +90,7 @@ _EITHER = ("real_results", "cheap_layers")
 def verb(
     src: Path,
     dst: Path,
-    calibration: Path,
+    calibration: Path | None,
     settings_file: Path | None,
     resume: Path | None,
     explain: str | None,
@@ -111,7 +111,7 @@ def verb(
     Examples:
       graphport quantize net.onnx net.int8.onnx --calibration samples.npz
       graphport quantize net.onnx net.int8.onnx --calibration samples/ --preset best --min-snr 30
-      graphport quantize net.onnx net.int4.onnx --calibration samples.npz --weight-bits 4 --block 32
+      graphport quantize net.onnx net.int4.onnx --weights-only --weight-bits 4 --block 32
     """
     import graphport
     from graphport.cli.destination import refuse_destination
@@ -335,7 +335,8 @@ def _tell(
     ends = report.snr_range
     between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     count = report.held_back or report.samples
-    click.echo(f"written to {target}: {report.snr_db:.2f} dB on {count} samples{between}{agreement}")
+    seen = f"{count} samples" if count else "inputs that were made up"
+    click.echo(f"written to {target}: {report.snr_db:.2f} dB on {seen}{between}{agreement}")
     if None not in sizes.values():
         click.echo(f"bytes: {sizes['source']} before, {sizes['target']} after")
     runtimes: dict[str, dict[str, float]] = {} if times is None else times["runtimes"]

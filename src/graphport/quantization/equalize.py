@@ -119,7 +119,7 @@ def _below(region: Region, node: Node, value: Value) -> list[Value] | None:
     """The same for a node that reads one of its values."""
     commuting = _commutes(region, node)
     if commuting is not None:
-        return commuting
+        return commuting if value in commuting else None
     layer = layer_of(node)
     if layer is not None and layer.input is value and _axis(value, layer) == region.axis:
         region.readers.append(layer)
@@ -141,8 +141,17 @@ def _commutes(region: Region, node: Node) -> list[Value] | None:
             return [first, node.output] if _keeps_channels(region, first, node.output) else None
         case "Add" | "Sub":
             return _sum(region, node)
+        case "Mul" if len(node.operands) == 2 and not any(value.is_constant for value in node.operands):
+            return _gated(node)
         case _:
             return None
+
+
+def _gated(node: Node) -> list[Value] | None:
+    """The factor of a product that a layer gives as it is, and the product; the other factor stays."""
+    factors = [value for value in node.operands if value.producer is not None and layer_of(value.producer) is not None]
+    is_alike = _shape(node.operands[0]) == _shape(node.operands[1]) is not None
+    return [factors[0], node.output] if len(factors) == 1 and is_alike else None
 
 
 def _sum(region: Region, node: Node) -> list[Value] | None:
@@ -165,7 +174,7 @@ def _is_scaled(region: Region, node: Node) -> bool:
     scale, bias = node.operand(1), node.operand(2)
     if node.word == "Mul" and len(node.operands) == 2:
         return any(_per_channel(x, region) and _size(x) == region.channels for x in node.operands if x.is_constant)
-    if node.word == "LayerNormalization":
+    if node.word in ("LayerNormalization", "RMSNormalization"):
         last = region.axis == len(_shape(node.output) or ()) - 1
         whole = node.attributes.get("axis", -1) in (-1, region.axis) and len(node.results) == 1
         parameters = [x for x in (scale, bias) if x is not None]

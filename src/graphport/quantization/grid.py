@@ -52,7 +52,7 @@ class Grid:
 
     def codes(self, x: Array) -> Array:
         """The nearest codes, halves to even, clipped to the grid."""
-        scale, zero_point = self._spread(self.scale, x), self._spread(self.zero_point, x)
+        scale, zero_point = self.spread(self.scale, x), self.spread(self.zero_point, x)
         if self.dtype.is_floating:
             most = _LARGEST[self.dtype]
             return np.clip(x / scale, -most, most).astype(self.dtype.numpy)
@@ -63,14 +63,15 @@ class Grid:
 
     def values(self, codes: Array) -> Array:
         """The real numbers that `codes` stand for, float32."""
-        scale, zero_point = self._spread(self.scale, codes), self._spread(self.zero_point, codes)
+        scale, zero_point = self.spread(self.scale, codes), self.spread(self.zero_point, codes)
         return (codes.astype(np.float32) - zero_point) * scale
 
     def nearest(self, x: Array) -> Array:
         """The nearest numbers on the grid."""
         return self.values(self.codes(x))
 
-    def _spread(self, parameter: Array, x: Array) -> Array:
+    def spread(self, parameter: Array, x: Array) -> Array:
+        """A parameter for each entry of `x`, or what NumPy makes that of."""
         parameter = parameter.astype(np.float32)
         if self.block:
             wide = np.repeat(parameter, self.block, axis=self.axis)

@@ -14,6 +14,7 @@ from graphport.quantization.engine import Judge
 from graphport.quantization.express import express
 from graphport.quantization.follow import bytes_per_sample
 from graphport.quantization.goals import Goals, latency_goal
+from graphport.quantization.made_up import made_up_samples
 from graphport.quantization.optimise.optimise import optimised, refuse_goals
 from graphport.quantization.plain import plain
 from graphport.quantization.precision import enough_floating
@@ -92,6 +93,10 @@ def quantize(
         refuse_place(statistics)
     observer = here if distributed is None else find_observer(distributed)
     _refuse_quantized(graph)
+    is_made_up = data is None
+    if is_made_up:
+        data, is_likely = _made_up(graph, settings)
+        choices = replace(choices, corrects=False) if is_likely else _unseen(choices)
     samples = gather(graph, data)
     graph = plain(graph)
     work = _begun(graph, choices, samples, told, statistics)
@@ -107,7 +112,7 @@ def quantize(
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     return (
         express(best.graph, best.quantization),
-        _report(work, best, [*work.findings, *_notes(graph)], settings, optimum),
+        _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_made_up=is_made_up),
         beside,
     )
 
@@ -135,7 +140,13 @@ def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | No
 
 
 def _report(
-    work: Work, best: Candidate, findings: list[Diagnostic], settings: Settings, optimum: Optimum | None
+    work: Work,
+    best: Candidate,
+    findings: list[Diagnostic],
+    settings: Settings,
+    optimum: Optimum | None,
+    *,
+    is_made_up: bool,
 ) -> QuantizationReport:
     follower = best.follower
     noise = best.noise or work.measure(best)
@@ -154,8 +165,8 @@ def _report(
         met = optimum.goal_met
     return QuantizationReport(
         settings,
-        work.samples.count,
-        len(work.held_back),
+        0 if is_made_up else work.samples.count,
+        0 if is_made_up else len(work.held_back),
         noise.snr,
         noise.agreement,
         layers,
@@ -164,11 +175,29 @@ def _report(
         met,
         processor.description(),
         work.seconds,
-        noise.snr_range,
-        noise.agreement_range,
+        None if is_made_up else noise.snr_range,
+        None if is_made_up else noise.agreement_range,
         () if optimum is None else optimum.front,
         None if optimum is None else optimum.chosen,
     )
+
+
+def _made_up(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any]], bool]:
+    """Inputs to measure with where there are no samples, and whether they are like real ones.
+
+    Raises:
+        DiagnosticError: QUANT0001 activations cannot be rounded without samples.
+    """
+    if not settings.weights_only:
+        message = "without samples nothing is known of activations, and only weights can be rounded"
+        remedy = "give samples (--calibration), or leave activations real (--weights-only)"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, None, remedy))
+    return made_up_samples(graph)
+
+
+def _unseen(choices: Choices) -> Choices:
+    """`choices` without all that inputs decide."""
+    return replace(choices, rounds=False, corrects=False, searches=False, refines=False)
 
 
 def _goals(settings: Settings) -> Goals:

@@ -7,7 +7,7 @@ single codes are moved up or down as long as that helps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -62,6 +62,8 @@ class Codes:
     least: int
     most: int
     has_pairs: bool
+    shift: Array | None = None
+    """What was taken from the codes that are written, where that is not the same for all."""
 
     @property
     def real(self) -> Array:
@@ -71,25 +73,32 @@ class Codes:
     def repeated(self, times: int) -> Codes:
         """The same results `times` times, one set behind the other."""
         tile = (1, times, 1)
-        return Codes(np.tile(self.numbers, tile), np.tile(self.scale, tile), self.least, self.most, self.has_pairs)
+        shift = None if self.shift is None else np.tile(self.shift, tile)
+        return replace(self, numbers=np.tile(self.numbers, tile), scale=np.tile(self.scale, tile), shift=shift)
 
     def part(self, index: int, times: int) -> Codes:
         """Set `index` of `times` sets of results."""
         rows = self.numbers.shape[1] // times
         place = slice(index * rows, (index + 1) * rows)
-        return Codes(self.numbers[:, place], self.scale[:, place], self.least, self.most, self.has_pairs)
+        shift = None if self.shift is None else self.shift[:, place]
+        return replace(self, numbers=self.numbers[:, place], scale=self.scale[:, place], shift=shift)
 
     @classmethod
     def of(cls, layer: Layer, grid: Grid, codes: Array, *, has_pairs: bool) -> Codes:
-        """The codes of a weight; `grid` is symmetric."""
-        ones = np.ones_like(codes, np.float32)
-        scale = layer.matrix(grid.values(ones + grid.zero_point.astype(np.float32).max(initial=0.0)))
-        middle = int(grid.zero_point.astype(np.int64).max(initial=0))
-        numbers = layer.matrix(codes.astype(np.float32)) - middle
-        return cls(numbers, scale, grid.least - middle, grid.most - middle, has_pairs)
+        """The codes of a weight, counted from the zero points of `grid`."""
+        zeros = np.broadcast_to(grid.spread(grid.zero_point, codes), codes.shape)
+        scale = layer.matrix(grid.values(zeros + np.float32(1)))
+        numbers = layer.matrix(codes.astype(np.float32) - zeros)
+        middle = int(zeros.max(initial=0))
+        if np.all(zeros == middle):
+            return cls(numbers, scale, grid.least - middle, grid.most - middle, has_pairs)
+        return cls(numbers, scale, grid.least, grid.most, has_pairs, layer.matrix(zeros))
 
     def limits(self, numbers: Array, column: int) -> tuple[Array | float, Array | float]:
         """Between what the codes of a column may lie, beside the codes that its neighbour has."""
+        if self.shift is not None:
+            shift = np.repeat(self.shift[:, :, column], numbers.shape[1] // self.shift.shape[1], axis=1)
+            return self.least - shift, self.most - shift
         if not self.has_pairs:
             return self.least, self.most
         beside = column ^ 1
@@ -150,7 +159,7 @@ def second_order(codes: Codes, weight: Array, second: Array) -> Codes:
         stop = min(start + WIDEST, depth)
         _round_block(codes, weight[:, :, start:stop], second[:, start:stop, start:stop], numbers, start)
     numbers = np.ascontiguousarray(numbers)
-    return Codes(numbers, codes.scale, codes.least, codes.most, codes.has_pairs)
+    return replace(codes, numbers=numbers)
 
 
 def factored(second: Array) -> tuple[Array, Array, Array]:
@@ -205,7 +214,8 @@ def descend(codes: Codes, weight: Array, second: Array, steps: int) -> Codes:
         with np.errstate(over="ignore"):
             gain = codes.scale * (2 * np.abs(slope) - codes.scale * diagonal)
         moved = numbers + sign
-        gain[(moved < codes.least) | (moved > codes.most)] = 0
+        written = moved if codes.shift is None else moved + codes.shift
+        gain[(written < codes.least) | (written > codes.most)] = 0
         if codes.has_pairs:
             gain[_overflows(numbers, moved)] = 0
         best = gain.argmax(axis=2)
@@ -215,7 +225,7 @@ def descend(codes: Codes, weight: Array, second: Array, steps: int) -> Codes:
         step = np.where(helps, sign[groups, rows, best], 0)
         numbers[groups, rows, best] += step
         slope += (step * codes.scale[groups, rows, best])[:, :, None] * second[groups, best]
-    return Codes(numbers, codes.scale, codes.least, codes.most, codes.has_pairs)
+    return replace(codes, numbers=numbers)
 
 
 def _overflows(numbers: Array, moved: Array) -> Array:

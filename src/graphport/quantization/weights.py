@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.quantization.grid import Grid, limits, symmetric
+from graphport.quantization.grid import TINY, Grid, limits, symmetric
 
 if TYPE_CHECKING:
     from graphport.quantization.layer import Layer
@@ -18,6 +18,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 PAIR = 128
 """Two neighbouring codes of one sign may add up to so much: 255 times it fits in 16 bits."""
+_PARTS_OF_BLOCKS = (15 / 14, 1.0, 0.94, 0.88, 0.82, 0.76, 0.7)
+_FITS = 3
+"""Parts of the range of a block that are tried, and how often the scale of each is fitted to its codes."""
 _SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75, 0.7)
 """Parts of the largest magnitude that are tried for narrow types, whose outliers cost the others much."""
 
@@ -33,15 +36,16 @@ def weight_grid(
     power_of_two: bool = False,
     least: Array | None = None,
 ) -> Grid:
-    """The grid of a layer's weight: symmetric, a scale for each channel, block, or the tensor.
+    """The grid of a layer's weight: a scale for each channel, block, or the tensor; zero points for blocks at most.
 
     Args:
         layer: whose weight it is.
         weight: its numbers.
         dtype: an integer type or a narrow float.
         per_channel: a scale for each result.
-        block: entries along the summed axis that share a scale.
-        reach: `full`, `reduced` (half of the codes) or `pairs` (no two neighbours overflow 16 bits).
+        block: entries along the summed axis that share a scale; with few bits `reach` tells how.
+        reach: `full`, `reduced` (half of the codes), `pairs` (no two neighbours overflow 16 bits), or `zeros` (blocks
+            of few bits have zero points of their own).
         power_of_two: scales are powers of two.
         least: for each result the least scale that it may have.
 
@@ -54,7 +58,7 @@ def weight_grid(
         message = f"the {name} of {layer.node.name or layer.node.output.name!r} holds NaN or infinity"
         raise DiagnosticError(Diagnostic("QUANT0015", message, layer.node.origin, "mend the model, or train it again"))
     if block:
-        return _blocked(layer, weight, dtype, block)
+        return _blocked(layer, weight, dtype, block, has_zeros=reach == "zeros")
     others = tuple(i for i in range(weight.ndim) if i != layer.out_axis)
     bound = np.abs(weight).max(axis=others) if per_channel else np.abs(weight).max(initial=0.0)
     is_reduced = reach == "reduced" or (reach == "pairs" and layer.pairs_vary)
@@ -108,14 +112,55 @@ def nearest(grid: Grid, layer: Layer, weight: Array, *, reach: str = "full") -> 
     return layer.unmatrix(matrix).astype(codes.dtype)
 
 
-def _blocked(layer: Layer, weight: Array, dtype: DType, block: int) -> Grid:
+def _blocked(layer: Layer, weight: Array, dtype: DType, block: int, *, has_zeros: bool) -> Grid:
     axis = layer.in_axis
     pad = -weight.shape[axis] % block
-    padded = np.pad(np.abs(weight), [(0, pad if i == axis else 0) for i in range(weight.ndim)])
+    padded = np.pad(weight, [(0, pad if i == axis else 0) for i in range(weight.ndim)])
     moved = np.moveaxis(padded, axis, -1)
-    bound = np.moveaxis(moved.reshape(*moved.shape[:-1], -1, block).max(axis=-1), -1, axis)
+    blocks = moved.reshape(*moved.shape[:-1], -1, block)
+    if dtype.bits < 8 and dtype.is_integer and has_zeros:
+        scale, zeros = least_squares(blocks, dtype)
+        least, most = limits(dtype)
+        kind = dtype.numpy
+        return Grid(
+            dtype, np.moveaxis(scale, -1, axis), np.moveaxis(zeros, -1, axis).astype(kind), least, most, axis, block
+        )
+    bound = np.moveaxis(np.abs(blocks).max(axis=-1), -1, axis)
     plain = symmetric(bound, dtype)
     return Grid(dtype, plain.scale, plain.zero_point, plain.least, plain.most, axis, block)
+
+
+def least_squares(blocks: Array, dtype: DType) -> tuple[Array, Array]:
+    """For each block a scale and a zero point with nearly the least squared error: [..., blocks] each.
+
+    Ranges from the least to the largest entry, and parts of them, are tried, and those around zero; each scale is then
+    fitted to the codes that it gives, as often as that helps.
+    """
+    least, most = limits(dtype)
+    low, high = np.minimum(blocks.min(axis=-1), 0.0), np.maximum(blocks.max(axis=-1), 0.0)
+    bound = np.maximum(-low, high)
+    best = np.full(bound.shape, np.inf)
+    scales, zeros = np.ones(bound.shape, np.float32), np.zeros(bound.shape, np.int32)
+    middle = (least + most + 1) // 2
+    starts: list[tuple[Array, Array]] = []
+    for part in _PARTS_OF_BLOCKS:
+        around = np.maximum(bound * (2 * part / (most - least)), TINY)
+        wide = np.maximum((high - low) * (part / (most - least)), TINY)
+        # What is cut off is cut off at both ends alike.
+        offset = np.clip(np.rint(least - (low + (1 - part) / 2 * (high - low)) / wide), least, most)
+        starts += [(around, np.full(bound.shape, middle)), (wide, offset)]
+    for scale, zero in starts:
+        for _ in range(_FITS):
+            counts = np.clip(np.rint(blocks / scale[..., None]) + zero[..., None], least, most) - zero[..., None]
+            error: Array = np.sum((counts * scale[..., None] - blocks) ** 2, axis=-1)
+            is_better = error < best
+            best = np.where(is_better, error, best)
+            scales = np.where(is_better, scale, scales)
+            zeros = np.where(is_better, zero, zeros)
+            squares: Array = np.sum(counts**2, axis=-1)
+            fitted: Array = np.sum(counts * blocks, axis=-1) / np.maximum(squares, 1)
+            scale = np.where((squares > 0) & (fitted > TINY), fitted, scale)  # noqa: PLW2901
+    return scales.astype(np.float32), zeros.astype(np.int32)
 
 
 def _least_error(layer: Layer, weight: Array, dtype: DType, bound: Array) -> Array:

@@ -26,6 +26,7 @@ from graphport.quantization.shards import Plan, here, merged, sharded
 from graphport.quantization.spare import REASON, floated, spared, step_name, with_real_curves, with_real_weights
 from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.targets import target as find_target
+from graphport.quantization.unscale import unscale
 from graphport.quantization.weights import by_group, nearest, weight_grid
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class Choices:
             reach = "pairs" if target.pairs and processor.may_saturate(settings.processor) else "full"
         # What has scales for blocks is multiplied as real numbers: no sum of codes overflows.
         if weight is not DType.INT8 or settings.weight_block:
-            reach = "full"
+            has_zeros = bool(settings.weight_block) and target.has_zeros and settings.symmetric is not True
+            reach = "zeros" if has_zeros else "full"
         return cls(
             settings,
             target,
@@ -337,7 +339,10 @@ class Work:
 
     def run(self, graph: Graph) -> Candidate:
         """The best candidate for `graph`."""
-        if self.choices.settings.weights_only or not self.followed:
+        if self.choices.settings.weights_only:
+            start = self._calibrated(graph)
+            return self._finished(self._unscaled(start), start)
+        if not self.followed:
             return self._finished(self._calibrated(graph))
         if not self.choices.equalizes:
             best = self._calibrated(graph)
@@ -400,6 +405,13 @@ class Work:
             return start
         new = self.timed("equalize", self.candidate, twin, self.timed("observe", self.observe, twin))
         return self.better("equalize", start, new, _LEAST_GAIN)
+
+    def _unscaled(self, start: Candidate) -> Candidate:
+        """`start`, or a candidate whose outstanding channels are brought back where that helps."""
+        twin = rewrite.copy(start.graph)
+        if self.choices.settings.equalize is False or not unscale(twin):
+            return start
+        return self.better("unscale", start, self.timed("equalize", self.candidate, twin, {}), _LEAST_GAIN)
 
     def _is_hopeless(self, twin: Graph, start: Candidate) -> bool:
         """Whether `twin` is clearly worse when both are calibrated on the samples in memory, a small part of all."""

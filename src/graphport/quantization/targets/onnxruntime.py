@@ -19,6 +19,7 @@ ONNXRUNTIME = Target(
     per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
     # Its kernels for bytes take a scale for each block of bytes for one for each channel, and fail.
     block_weights=frozenset({DType.INT4, DType.UINT4, DType.FLOAT8E4M3FN, DType.FLOAT8E5M2}),
+    has_zeros=True,
     pairs=True,
     is_simulated=False,
     guarded=frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", "AveragePool", "Resize"}),

@@ -30,6 +30,7 @@ class Target:
         activations: the element types that activations may have; none for all.
         weights: the same for weights.
         has_blocks: whether entries along the summed axis may have scales of their own.
+        has_zeros: whether blocks of few bits have zero points of their own in its fast kernels.
         block_weights: element types of weights that may have them beside activations of eight bits; none for all.
         symmetric: whether zero is the middle of their range.
         weight: element type of weights.
@@ -72,6 +73,7 @@ class Target:
     activations: frozenset[DType] = frozenset()
     weights: frozenset[DType] = frozenset()
     has_blocks: bool = True
+    has_zeros: bool = False
     block_weights: frozenset[DType] = frozenset()
     products: bool = False
     bias_bits: int = 32

@@ -1,0 +1,53 @@
+"""Channels that stand out only because their readers make up for it, brought back: nothing else is known to be lost.
+
+Where a normalization, or one factor of a gated product, gives a channel 64 times as large and the weights that read it
+are 64 times smaller there, blocks of these weights lose that channel. Powers of two go back without rounding anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.quantization.equalize import divide, regions
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+    from graphport.quantization.equalize import Region
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_LEAST = 1.5
+"""Powers of two that a channel's weights differ from the middle one's before they are touched."""
+
+
+def unscale(graph: Graph) -> int:
+    """Multiply the weights that read outstanding channels, and divide the channels, in place; how many regions.
+
+    Before  y = f(x) * g;          z = y @ W
+    After   y = f(x) * (g / s);    z = y @ (s * W)    with s = 2 ** round(log2(middle norm / norm of W's row))
+    """
+    count = 0
+    for region in regions(graph):
+        s = _scales(region)
+        if s is not None and np.any(s != 1):
+            divide(graph, region, s)
+            count += 1
+    return count
+
+
+def _scales(region: Region) -> Array | None:
+    readers = {layer.node: layer for layer in region.readers}.values()
+    if not readers or region.ceiling is not None or any(x.kind != "product" for x in readers):
+        return None
+    squares = np.zeros(region.channels)
+    for layer in readers:
+        weight = layer.numbers().astype(np.float64)
+        squares += np.sum(weight**2, axis=1 - layer.in_axis) / max(float(np.sum(weight**2)), 1e-300)
+    is_used = squares > 0
+    if not is_used.any():
+        return None
+    exponents = np.zeros(region.channels)
+    exponents[is_used] = np.log2(np.median(squares[is_used]) / squares[is_used]) / 2
+    return np.exp2(np.where(np.abs(exponents) >= _LEAST, np.rint(exponents), 0.0)).astype(np.float32)

@@ -1,0 +1,185 @@
+"""Weights of few bits in blocks, with samples and without: zero points, outstanding channels, inputs that are made up."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+
+import graphport as gp
+from graphport.cli.main import cli
+from graphport.core.dtypes import DType
+from graphport.quantization.made_up import made_up_samples
+from graphport.quantization.unscale import unscale
+from graphport.quantization.weights import least_squares
+from tests.models import model, node
+from tests.quantization import nets
+
+TOKENS = 40
+
+
+def decoder(outliers=0.0, seed=0):
+    """Tokens, a table, twice a normalization with gain and a gated product around a shortcut, and scores of tokens."""
+    r = np.random.default_rng(seed)
+    width, hidden = 32, 64
+    constants = {
+        "table": r.normal(size=(TOKENS, width)).astype(np.float32),
+        "eps": np.float32(1e-5),
+        "two": np.float32(2),
+    }
+    nodes = [node("Gather", ["table", "ids"], ["h0"], name="embed")]
+    for i in range(2):
+        gain = (1 + 0.2 * r.normal(size=width)).astype(np.float32)
+        gate, up = ((r.normal(size=(width, hidden)) / 6).astype(np.float32) for _ in range(2))
+        down = (r.normal(size=(hidden, width)) / 8).astype(np.float32)
+        if outliers:
+            for given, reads, count in ((gain, (gate, up), 3), (up, (down,), 5)):
+                places = np.random.default_rng(count).choice(given.shape[-1], count, replace=False)
+                given[..., places] *= np.float32(outliers)
+                for other in reads:
+                    other[places] /= np.float32(outliers)
+        constants |= {f"g{i}": gain, f"gate{i}": gate, f"up{i}": up, f"down{i}": down}
+        nodes += [
+            node("Pow", [f"h{i}", "two"], [f"sq{i}"]),
+            node("ReduceMean", [f"sq{i}"], [f"mean{i}"], axes=[-1], keepdims=1),
+            node("Add", [f"mean{i}", "eps"], [f"var{i}"]),
+            node("Sqrt", [f"var{i}"], [f"std{i}"]),
+            node("Div", [f"h{i}", f"std{i}"], [f"unit{i}"]),
+            node("Mul", [f"unit{i}", f"g{i}"], [f"n{i}"]),
+            node("MatMul", [f"n{i}", f"gate{i}"], [f"a{i}"], name=f"gate{i}"),
+            node("Sigmoid", [f"a{i}"], [f"s{i}"]),
+            node("Mul", [f"a{i}", f"s{i}"], [f"silu{i}"]),
+            node("MatMul", [f"n{i}", f"up{i}"], [f"u{i}"], name=f"up{i}"),
+            node("Mul", [f"silu{i}", f"u{i}"], [f"p{i}"]),
+            node("MatMul", [f"p{i}", f"down{i}"], [f"d{i}"], name=f"down{i}"),
+            node("Add", [f"h{i}", f"d{i}"], [f"h{i + 1}"]),
+        ]
+    constants["head"] = (r.normal(size=(width, TOKENS)) / 6).astype(np.float32)
+    nodes.append(node("MatMul", ["h2", "head"], ["y"], name="head"))
+
+    ids = onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["N", "L"])
+    proto = model(nodes, [("x", ["N", 1])], [("y", None)], constants, opset=17)
+    del proto.graph.input[:]
+    proto.graph.input.append(ids)
+    return gp.from_onnx(proto)
+
+
+def _tokens(count=48, length=24, seed=1):
+    return {"ids": np.random.default_rng(seed).integers(0, TOKENS, size=(count, length))}
+
+
+def _theirs(found, inputs):
+    """What ONNX Runtime computes of the file node by node."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    made = onnxruntime.InferenceSession(gp.to_onnx(found).SerializeToString(), options, ["CPUExecutionProvider"])
+    return made.run(None, inputs)[0]
+
+
+def _snr(found, made):
+    x = _tokens(seed=7)
+    return nets.snr(_theirs(found, x), _theirs(made, x))
+
+
+FOUR = {"weights_only": True, "weight_bits": 4, "weight_block": 16}
+
+
+def test_no_block_is_further_off_than_with_its_whole_range():
+    r = np.random.default_rng(0)
+    blocks = r.normal(size=(50, 7, 16)) * r.uniform(0.01, 5, size=(50, 7, 1)) + r.normal(size=(50, 7, 1))
+    blocks[0, 0] = 0
+    blocks[1, 1] = 3.0
+    scale, zero = least_squares(blocks, DType.INT4)
+    codes = np.clip(np.rint(blocks / scale[..., None]) + zero[..., None], -8, 7)
+    errors = np.sum(((codes - zero[..., None]) * scale[..., None] - blocks) ** 2, axis=-1)
+    plain = np.maximum(np.abs(blocks).max(axis=-1) / 7, 1e-30)[..., None]
+    expected = np.sum((np.clip(np.rint(blocks / plain), -7, 7) * plain - blocks) ** 2, axis=-1)
+    assert zero.min() >= -8
+    assert zero.max() <= 7
+    assert np.all(scale > 0)
+    assert np.all(errors <= expected * (1 + 1e-5) + 1e-9)
+    assert errors.sum() < 0.7 * expected.sum()
+
+
+def test_zero_points_of_blocks_go_through_rounding_by_moments():
+    found = decoder()
+    nearest = gp.quantize(found, _tokens(), preset="fast", **FOUR)
+    rounded = gp.quantize(found, _tokens(), preset="balanced", **FOUR)
+    assert _snr(found, rounded) > _snr(found, nearest) + 1
+    for item in (item for item in rounded.graph if item.op == "DequantizeLinear" and item.attributes.get("block_size")):
+        codes = item.operands[0].storage.numpy().astype(int)
+        assert -8 <= codes.min() < 0 < codes.max() <= 7
+        assert len(np.unique(item.operands[2].storage.numpy().astype(int))) > 1
+    symmetric = gp.quantize(found, _tokens(), preset="fast", symmetric=True, **FOUR)
+    assert _snr(found, symmetric) < _snr(found, nearest)
+
+
+@pytest.mark.parametrize("has_samples", [True, False])
+def test_channels_that_stand_out_are_brought_back(has_samples):
+    """A twin that computes the same to the last bit is as near in the end as the plain model."""
+    plain, twin = decoder(), decoder(outliers=64.0)
+    x = _tokens(seed=3)
+    assert np.allclose(_theirs(plain, x), _theirs(twin, x), rtol=1e-4, atol=1e-4)
+    data = _tokens() if has_samples else None
+    found = [_snr(each, gp.quantize(each, data, **FOUR)) for each in (plain, twin)]
+    assert found[1] > found[0] - 1
+    assert _snr(twin, gp.quantize(twin, data, equalize=False, **FOUR)) < found[1] - 5
+
+
+def test_scales_that_go_back_change_no_result():
+    twin = decoder(outliers=32.0)
+    x = _tokens(seed=5)
+    expected = _theirs(twin, x)
+    assert unscale(twin.graph) == 4
+    assert np.allclose(_theirs(twin, x), expected, rtol=1e-5, atol=1e-5)
+    assert unscale(decoder().graph) == 0
+
+
+def test_indices_that_are_made_up_lie_in_their_table():
+    drawn, is_likely = made_up_samples(decoder().graph)
+    ids = np.stack([each["ids"] for each in drawn])
+    assert is_likely
+    assert ids.shape[-1] == 16
+    assert ids.min() >= 0
+    assert TOKENS // 2 < ids.max() < TOKENS
+    assert not made_up_samples(nets.products().graph)[1]
+
+
+@pytest.mark.parametrize("name", ["decoder", "products", "residual"])
+def test_weights_are_rounded_without_samples(name):
+    found = decoder() if name == "decoder" else getattr(nets, name)()
+    report = (
+        made := gp.quantize(found, **FOUR | ({} if name != "residual" else {"weight_bits": 8, "weight_block": 0}))
+    ).report
+    assert report.samples == 0
+    assert report.snr_range is None
+    assert report.snr_db > 15
+    if name == "decoder":
+        assert _snr(found, made) > _snr(found, gp.quantize(found, _tokens(), preset="fast", **FOUR))
+
+
+def test_activations_are_not_rounded_without_samples():
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0001.*without samples.*--weights-only"):
+        gp.quantize(nets.residual())
+
+
+def test_the_command_needs_no_samples_for_weights(tmp_path):
+    gp.save(decoder(), tmp_path / "net.onnx")
+    words = [
+        "quantize",
+        tmp_path / "net.onnx",
+        tmp_path / "out.onnx",
+        "--weights-only",
+        "--weight-bits",
+        "4",
+        "--no-latency",
+    ]
+    result = CliRunner().invoke(cli, [str(word) for word in [*words, "--block", "16"]])
+    assert result.exit_code == 0, result.output
+    assert "inputs that were made up" in result.stdout
+    document = json.loads(CliRunner().invoke(cli, [str(word) for word in [*words, "--block", "16", "--json"]]).stdout)
+    assert document["samples"] == document["held_back"] == 0
