@@ -10,6 +10,7 @@ from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph
 from graphport.conversion.legalize import legalize
+from graphport.conversion.typical import typical
 from graphport.core import budget
 
 if TYPE_CHECKING:
@@ -21,5 +22,8 @@ def inspect(model: Model) -> Inspection:
     """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
     graph, _ = legalize(model.graph)
     found = inspect_graph(graph, model.format, model.versions)
+    if not any(found.unsupported.values()):
+        return found
     # As `convert` does it: shape arithmetic whose results are known needs no words.
-    return replace(found, unsupported=coverage(resolved(graph))) if any(found.unsupported.values()) else found
+    tried, stands_for = typical(graph)
+    return replace(found, unsupported=coverage(resolved(tried), stands_for))

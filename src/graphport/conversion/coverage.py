@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from graphport.conversion.lift import unsupported
+from graphport.conversion.lift import ONE_EACH, unsupported
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphport.formats import Format
     from graphport.ir.graph import Graph
 
 
-def unsaid(graph: Graph, format: Format) -> dict[str, int]:
-    """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be."""
+def unsaid(graph: Graph, format: Format, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:
+    """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be.
+
+    Some nodes may stand for several, by their first result: see `typical`.
+    """
     if format.dialect:
         try:
-            return unsupported(graph, format.dialect)
+            return unsupported(graph, format.dialect, stands_for)
         except DiagnosticError:
             # What goes through the whole graph stumbles: nothing of it can be written.
             return dict(Counter(node.op for inner in walk(graph) for node in inner))
@@ -27,6 +32,6 @@ def unsaid(graph: Graph, format: Format) -> dict[str, int]:
     return dict(Counter(foreign))
 
 
-def coverage(graph: Graph) -> dict[str, dict[str, int]]:
+def coverage(graph: Graph, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, dict[str, int]]:
     """`unsaid` of every format that is written, by its name; empty where it can say all of the graph."""
-    return {name: unsaid(graph, format) for name, format in FORMATS.items() if format.writes}
+    return {name: unsaid(graph, format, stands_for) for name, format in FORMATS.items() if format.writes}

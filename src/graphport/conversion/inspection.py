@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphport.conversion.coverage import coverage
+from graphport.conversion.typical import typical
 from graphport.core.dims import product
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
 from graphport.ir.graph import Node, walk
@@ -65,7 +66,7 @@ def inspect(graph: Graph, format: str = "", versions: Mapping[str, str] | None =
         macs=total,
         macs_by_operator=macs,
         macs_unknown=_by_number(unknown),
-        unsupported=coverage(graph),
+        unsupported=coverage(*typical(graph)),
     )
 
 

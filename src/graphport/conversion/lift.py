@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.conversion.dialects import after_lifting, before_lifting, older
@@ -18,12 +19,15 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphport.ir.graph import Graph
     from graphport.ops.declare import Page
 
     _Ways = dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
+
+
+ONE_EACH: Mapping[str, int] = MappingProxyType({})
 
 
 def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Graph, list[Diagnostic]]:
@@ -57,10 +61,13 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
     return result, [*findings, *stumbles]
 
 
-def unsupported(graph: Graph, dialect: str) -> dict[str, int]:
-    """How many nodes of each operator `dialect` cannot say."""
+def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:
+    """How many nodes of each operator `dialect` cannot say, where some stand for several, by their first result."""
     _, failed = _lifted(graph, dialect)
-    return dict(Counter(each.op for each in {each.whole: each for each in failed}.values()))
+    counts: Counter[str] = Counter()
+    for whole in {each.whole: None for each in failed}:
+        counts[whole.op] += stands_for.get(whole.results[0].name, 1) if whole.results else 1
+    return dict(counts)
 
 
 class _Unsaid(NamedTuple):
