@@ -448,9 +448,16 @@ def _memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def model_in(folder: Path) -> Path:
+    """The file of a kept finding that is opened."""
+    files = [each for each in sorted(folder.iterdir()) if each.name != "what.txt"]
+    weights = {path.with_suffix(COMPANIONS.get(path.suffix, ".none")) for path in files}
+    return next(each for each in files if each not in weights)
+
+
 def replay(folder: Path) -> None:
     """A finding again; what is raised goes through."""
-    path = next(each for each in sorted(folder.iterdir()) if each.name != "what.txt" and each.suffix != ".bin")
+    path = model_in(folder)
     for name, verb in verbs(path):
         from graphport import DiagnosticError
 

@@ -136,7 +136,7 @@ class _Bound:
 
     def _name(self, key: str) -> str:
         """The parameter that a name or place (`#2`) stands for."""
-        if key.startswith(PLACE):
+        if key.startswith(PLACE) and key[1:].isdecimal():
             # The operands of a variadic function are one list.
             place = int(key[1:]) - self.is_variadic
             return self.names[place] if 0 <= place < len(self.names) else key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -27,9 +28,9 @@ Rule: TypeAlias = Callable[[Parameters], Iterator[Weight]]
 
 
 def integer(parameters: Parameters, key: int, default: int = 0) -> int:
-    """A parameter that is an integer."""
+    """A parameter that is an integer; one that is infinite or no number counts as absent."""
     value = parameters.get(str(key), default)
-    return int(value) if isinstance(value, int | float) else default
+    return int(value) if isinstance(value, int | float) and isfinite(value) else default
 
 
 def weights_of(type_: str, parameters: Parameters) -> list[Weight]:
