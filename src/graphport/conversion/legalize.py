@@ -72,6 +72,10 @@ class _Legalizer:
         """Infer the facts of a canonical node; behind an opaque one, what the file declared is all that is known."""
         claims = [(value, value.fact) for value in node.results]
         self.inference.settle(node, check_declared=False)
+        if any(each.dialect for body in node.bodies() for inner in walk(body) for each in inner):
+            # Bodies are legalized knowing what they are given, which the fact of their node tells them.
+            self._bodies(node)
+            self.inference.settle(node, check_declared=False)
         for value, claim in claims:
             if isinstance(claim, TensorFact) and isinstance(value.fact, TensorFact) and value.fact.shape is None:
                 value.fact = TensorFact(value.fact.dtype or claim.dtype, claim.shape)

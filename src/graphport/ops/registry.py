@@ -65,8 +65,10 @@ def patterns(dialect: str) -> Mapping[str, list[tuple[Page, pattern.Pattern]]]:
 
 @cache
 def load(dialect: str) -> None:
-    """Import what the families say of a dialect."""
+    """Import what the families say of a dialect, and of the one that it has its words from."""
     pages()
+    if dialect in _PARENTS:
+        load(_PARENTS[dialect])
     module = dialect.replace(".", "_")
     for family in families():
         if find_spec(f"{family}.{module}") is not None:
@@ -91,9 +93,20 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
     if dialect == "onnx":
         return partial(_verbatim, pages()[word]) if is_verbatim(word, opset) else None
     said = patterns(dialect).get(word)
-    if said is None:
-        return FALLBACKS[dialect](word) if dialect in FALLBACKS else None
-    return partial(_by_pattern, said)
+    if said is not None:
+        return partial(_by_pattern, said)
+    if dialect in _PARENTS:
+        return _of_parent(dialect, word)
+    return FALLBACKS[dialect](word) if dialect in FALLBACKS else None
+
+
+_PARENTS = {"tract": "nnef"}
+"""Dialects that have the words of another one, where they say nothing else, and the other."""
+
+
+def _of_parent(dialect: str, word: str) -> Lower | None:
+    rule = lowering(_PARENTS[dialect], word)
+    return None if rule is None else partial(import_module(f"graphport.ops.{dialect}").inherited, rule)
 
 
 @cache

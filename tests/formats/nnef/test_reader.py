@@ -231,11 +231,11 @@ def test_an_operation_of_a_vendor_stays_opaque(tmp_path):
     graph = graph_of(
         tmp_path,
         "x = external(shape = [4])",
-        "y = tract_core_cast(x, [1, 2], to = 'i32')",
-        before="extension tract_registry tract_core;\n",
+        "y = vendor_cast(x, [1, 2], to = 'i32')",
+        before="extension vendor_words;\n",
     )
     (node,) = graph
-    assert (node.op, [value.name for value in node.operands]) == ("nnef.tract_core_cast", ["x"])
+    assert (node.op, [value.name for value in node.operands]) == ("nnef.vendor_cast", ["x"])
     assert node.attributes == {"1": (1, 2), "to": "i32"}
     assert node.output.fact == UNKNOWN
 

@@ -406,7 +406,7 @@ def test_an_open_extent_is_a_symbol_for_lenient_readers(tmp_path):
     assert "x = external(shape = [N, 3]);" in text
     graph, _ = read(tmp_path / "out")
     assert str(graph.inputs[0].fact) == "float32[N, 3]"
-    assert text_of(graph, tmp_path, strict=False, flatten=True) == text
+    assert [node.op for node in graph] == ["tract.relu"]
 
 
 # ── editions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -571,15 +571,15 @@ def test_operations_without_body_are_declared_again(tmp_path):
 
 def test_operations_of_vendors_are_written_as_they_were_called(tmp_path):
     text = (
-        "version 1.0;\n\nextension tract_registry tract_core;\n\ngraph net( x ) -> ( y )\n{\n"
-        "    x = external(shape = [4]);\n    y = tract_core_cast([x, x], [1, 2], to = 'i32');\n}\n"
+        "version 1.0;\n\nextension vendor_registry vendor_core;\n\ngraph net( x ) -> ( y )\n{\n"
+        "    x = external(shape = [4]);\n    y = vendor_core_cast([x, x], [1, 2], to = 'i32');\n}\n"
     )
     (tmp_path / "a.nnef").write_text(text)
     graph, _ = read(tmp_path / "a.nnef")
     write(graph, tmp_path / "b.nnef", flatten=True)
     again, _ = read(tmp_path / "b.nnef")
     assert content(again) == content(graph)
-    assert "y = tract_core_cast([x, x], [1, 2], to = 'i32');" in (tmp_path / "b.nnef").read_text()
+    assert "y = vendor_core_cast([x, x], [1, 2], to = 'i32');" in (tmp_path / "b.nnef").read_text()
 
 
 # ── laws and other readers ────────────────────────────────────────────────────────────────────────────────────────────

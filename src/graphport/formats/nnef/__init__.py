@@ -11,8 +11,9 @@ from graphport.formats.nnef.recognition import recognizes
 if TYPE_CHECKING:
     from graphport.formats.nnef.reader import read
     from graphport.formats.nnef.writer import write
+    from graphport.ir.graph import Graph
 
-__all__ = ["read", "recognizes", "versions", "write"]
+__all__ = ["can_stay", "read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
@@ -21,3 +22,9 @@ __getattr__ = first_used(
         "write": "graphport.formats.nnef.writer",
     },
 )
+
+
+def can_stay(graph: Graph, **options: object) -> bool:
+    """Whether the writer takes a graph in the words that it was read in: those of Khronos' text."""
+    del options
+    return all(node.dialect != "tract" for node in graph)

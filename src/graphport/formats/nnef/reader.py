@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.dims import parse_dim
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
-from graphport.formats.nnef.build import CONSTANT, QUANTIZED, Builder, is_source, place, source_fact
+from graphport.formats.nnef.build import CONSTANT, DIALECT, QUANTIZED, Builder, is_source, place, source_fact
 from graphport.formats.nnef.check import check
 from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import FILES, FileLimits, open_container
@@ -26,6 +26,8 @@ from graphport.formats.nnef.propagation import Propagation
 from graphport.formats.nnef.quant import check_quantization, parse_quantization
 from graphport.formats.nnef.quantized import QUANTIZATION
 from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.tract.reader import read_tract
+from graphport.formats.nnef.tract.recognition import is_tract
 from graphport.formats.nnef.weights import Weights
 from graphport.ir.graph import Graph, Value
 
@@ -85,12 +87,18 @@ def _read(
     container: Container, edition: Edition | None, bound: Mapping[str, Sequence[Dim]], limits: Limits, *, tolerant: bool
 ) -> tuple[Graph, list[Diagnostic]]:
     source, quantization = container.graph(), container.quantization()
+    if edition is None and is_tract(source.text or ""):
+        return read_tract(container, source, bound)
     parsed = parse(source, edition, limits)
     checked = check(parsed.document, limits=limits, tolerant=tolerant)
     findings = [*container.findings, *parsed.diagnostics, *checked.diagnostics]
+    if (liberal := _liberal(container, source, bound, findings, tolerant=tolerant)) is not None:
+        return liberal
     raise_errors(findings)
     expansion = expand(checked, infer=Propagation(), shapes=bound, limits=limits)
     findings += expansion.diagnostics
+    if (liberal := _liberal(container, source, bound, findings, tolerant=tolerant)) is not None:
+        return liberal
     quantized = {} if quantization is None else _quantizations(quantization, checked, expansion, limits, findings)
     raise_errors(findings)
     weights = Weights(container, parsed.document.edition, findings)
@@ -98,6 +106,33 @@ def _read(
     raise_errors(findings)
     graph.notes[NOTE] = Original.of(graph, checked, quantization)
     return graph, findings
+
+
+_LIBERTIES = frozenset(
+    ["NNEF0206", "NNEF0304", "NNEF0309", "NNEF0322", "NNEF0323", "NNEF0329", "NNEF0346", "NNEF0401", "NNEF0402"]
+)
+"""What torch_to_nnef writes against Khronos' text, and tract takes."""
+
+
+def _liberal(
+    container: Container,
+    source: Source,
+    bound: Mapping[str, Sequence[Dim]],
+    findings: Sequence[Diagnostic],
+    *,
+    tolerant: bool,
+) -> tuple[Graph, list[Diagnostic]] | None:
+    """A document that breaks only rules which tract does not have, its words meaning what Khronos' text says."""
+    errors = [finding for finding in findings if finding.is_error]
+    if not tolerant or not errors or any(error.code not in _LIBERTIES for error in errors):
+        return None
+    try:
+        graph, found = read_tract(container, source, bound, dialect=DIALECT)
+    except DiagnosticError:
+        return None
+    message = f"this is tract's flavour: {errors[0].message}"
+    remedy = "say so: extension tract_registry tract_core;"
+    return graph, [Diagnostic("NNEF0905", message, errors[0].span, remedy, Severity.WARNING), *found]
 
 
 def _quantizations(

@@ -1,0 +1,176 @@
+"""Models in tract's flavour to graphs of the dialect `tract`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, raise_errors
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.build import QUANTIZED
+from graphport.formats.nnef.naming import LABEL
+from graphport.formats.nnef.quantized import QUANTIZATION, Decoded, decoding_of
+from graphport.formats.nnef.tensors import read_tensor
+from graphport.formats.nnef.tract.blocks import BLOCK, Blocked, read_blocked
+from graphport.formats.nnef.tract.evaluate import DIALECT, Evaluator
+from graphport.formats.nnef.tract.parser import parse
+from graphport.formats.nnef.tract.quant import quantizations_of
+from graphport.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.core.storage import Storage
+    from graphport.formats.nnef.container import Container
+    from graphport.formats.nnef.quant import Quantization
+    from graphport.formats.nnef.tract.evaluate import Variable
+    from graphport.formats.nnef.tract.parser import Document
+
+NOTE = "tract"
+"""The note of a graph that was read in this flavour: its properties and the lines of extensions nobody here knows."""
+_LEAST = re.compile(r"(\w+)\s*>(=?)\s*(\d+)")
+_KNOWN = frozenset({"tract_registry", "tract_symbol", "tract_assert", "tract_pulse_streaming_symbol"})
+
+
+def read_tract(
+    container: Container, source: Source, shapes: Mapping[str, Sequence[Dim]], *, dialect: str = DIALECT
+) -> tuple[Graph, list[Diagnostic]]:
+    """The graph of a model, and warnings; with the dialect `nnef` its words mean what Khronos' text says.
+
+    Raises:
+        DiagnosticError: what the text, the numbers or the quantizations have wrong.
+    """
+    document = parse(source)
+    quantization = container.quantization()
+    quantized = {} if quantization is None else quantizations_of(quantization)
+    weights = _Weights(container, quantized)
+    evaluator = Evaluator(
+        document,
+        weights.value,
+        shapes,
+        dialect=dialect,
+        quantized=quantized,
+        least=_least(document),
+    )
+    graph = evaluator.evaluate()
+    for value in list(graph.values()):
+        if value.name in quantized:
+            value.notes[QUANTIZATION] = quantized[value.name]
+    graph.notes[NOTE] = _properties(document)
+    findings = [*container.findings, *evaluator.findings, *_unknown(document), *weights.findings]
+    raise_errors(findings)
+    return graph, findings
+
+
+def _least(document: Document) -> dict[str, int]:
+    """The smallest numbers that symbols stand for, as far as assertions outside of scenarios say them."""
+    found: dict[str, int] = {}
+    for word, rest in document.extensions:
+        match = _LEAST.fullmatch(rest.strip()) if word == "tract_assert" else None
+        if match is not None:
+            found[match[1]] = int(match[3]) + (not match[2])
+    return found
+
+
+def _unknown(document: Document) -> list[Diagnostic]:
+    """A warning for each extension that is none of tract's."""
+    found: list[Diagnostic] = []
+    for word, _ in document.extensions:
+        if word not in _KNOWN and not word.startswith("KHR_"):
+            message = f"extension '{word}' is not known"
+            found.append(Diagnostic("NNEF0338", message, None, "it is kept as a note", Severity.WARNING))
+    return found
+
+
+def _properties(document: Document) -> dict[str, object]:
+    """The names of the registries, assertions and other extensions, and the text of the properties."""
+    fragment = document.fragments.get("tract_core_properties")
+    text = document.source.text or ""
+    shown = ""
+    if fragment is not None and fragment.body:
+        value = fragment.body[0].value
+        shown = text[value.start : value.stop]
+    return {"extensions": tuple(document.extensions), "properties": shown}
+
+
+class _Weights:
+    """The tensor files of a model, each opened once."""
+
+    def __init__(self, container: Container, quantized: Mapping[str, Quantization]) -> None:
+        self.findings: list[Diagnostic] = []
+        self._container = container
+        self._quantized = quantized
+        self._storages: dict[str, Storage | Blocked | None] = {}
+
+    def value(self, at: Evaluator, variable: Variable) -> Value:
+        """What a variable stands for: a constant, or the numbers of blocks."""
+        if variable.label not in self._storages:
+            self._storages[variable.label] = self._opened(variable)
+        found = self._storages[variable.label]
+        if isinstance(found, Blocked):
+            return _dequantized(at, variable, found)
+        quantization = self._quantized.get(variable.name)
+        storage = found
+        if storage is not None and storage.shape != variable.shape:
+            if storage.count != _volume(variable.shape):
+                message = (
+                    f"'{variable.label}' is declared as {list(variable.shape)}, its file holds {list(storage.shape)}"
+                )
+                raise at.fault("NNEF0750", message, None, "the declared shape and that of the file must be equal")
+            storage = storage.reshaped(variable.shape)
+        decoding = None if quantization is None else decoding_of(quantization)
+        is_coded = storage is not None and storage.dtype.is_integer and decoding is not None
+        if is_coded and storage is not None and decoding is not None:
+            storage = Decoded(storage, decoding)
+        fact = TensorFact(DType.FLOAT32, variable.shape) if storage is None else TensorFact.of(storage)
+        root = at.home
+        value = Value(root.fresh(variable.name), fact, storage=storage, origin=variable.span)
+        value.notes[LABEL] = variable.label
+        if is_coded:
+            value.notes[QUANTIZED] = True
+        return root.adopt_constant(value)
+
+    def _opened(self, variable: Variable) -> Storage | Blocked | None:
+        region = self._container.tensor(variable.label)
+        if region is None:
+            if self._container.needs_data:
+                message = f"there is no file '{variable.label}.dat'"
+                raise DiagnosticError(Diagnostic("NNEF0754", message, variable.span, "add it"))
+            return None
+        blocked = read_blocked(region)
+        if blocked is not None:
+            return blocked
+        tensor = read_tensor(region)
+        self.findings += tensor.findings
+        return tensor.storage
+
+
+def _volume(shape: Sequence[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _dequantized(at: Evaluator, variable: Variable, blocked: Blocked) -> Value:
+    """The numbers of blocks along the last axis of rows, in the shape that the text declares."""
+    from graphport.core.storage import storage_of
+
+    root = at.home
+    codes = storage_of(blocked.codes, DType.INT4)
+    scales = ArrayStorage(blocked.scales, DType.FLOAT32)
+    operands = [
+        root.add_constant(root.fresh(f"{variable.name}_{part}"), TensorFact.of(storage), storage)
+        for part, storage in (("codes", codes), ("scale", scales))
+    ]
+    stem = [variable.name]
+    (value,) = at.node("DequantizeLinear", operands, 1, dialect="", names=stem, axis=1, block_size=BLOCK)
+    if variable.shape == blocked.codes.shape:
+        return value
+    return at.node("Reshape", [value, at.tensor(list(variable.shape))], 1, dialect="", names=stem)[0]
+
+
+__all__ = ["NOTE", "read_tract"]

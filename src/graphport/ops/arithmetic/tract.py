@@ -1,0 +1,105 @@
+"""Arithmetic in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.arithmetic import Pow
+from graphport.ops.spoken import Speaker
+from graphport.ops.tract import axis_of, dtype_of, elementwise, unified, word
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+for _page, _word in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Div", "div"), ("Min", "min"), ("Max", "max")):
+    elementwise(_page, _word)
+elementwise("Pow", "pow")
+for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish")):
+    elementwise(_page, f"tract_core_{_word}")
+for _page, _word in (("BitwiseAnd", "bitand"), ("BitwiseOr", "bitor"), ("BitwiseXor", "bitxor")):
+    elementwise(_page, f"tract_core_{_word}")
+elementwise("Reciprocal", "recip")
+
+
+@word("square")
+def square(b: Builder, x: Value) -> Value:
+    """The square."""
+    return Speaker(b)("Mul", x, x)
+
+
+@word("round")
+def round_away(b: Builder, x: Value) -> Value:
+    """The nearest integer, halves away from zero."""
+    say = Speaker(b)
+    size = say("Abs", x)
+    below = say("Floor", size)
+    dtype = dtype_of(x) or DType.FLOAT32
+    above = say("Cast", say("GreaterOrEqual", say("Sub", size, below), b.like(x, 0.5)), to=dtype)
+    return say("Mul", say("Add", below, above), say("Sign", x))
+
+
+@word("tract_core_cast")
+def cast(b: Builder, input: Value, *, to: str = "") -> Value:
+    """Another element type; a target that is no number's type, or none, leaves it to what is said of the result."""
+    from graphport.ops.tract_types import datum
+
+    say = Speaker(b)
+    dtype = datum(to)
+    own = dtype_of(input)
+    if dtype is None or dtype is own:
+        return say("Identity", input)
+    if dtype.is_integer and own is not None and own.is_floating and dtype.bits < 64:
+        limits = np.iinfo(dtype.numpy)
+        low, high = (b.like(input, float(x)) for x in (limits.min, limits.max))
+        wide = say("Cast", say("Clip", input, low, high), to=DType.INT64)
+        return say("Cast", say("Clip", wide, int(limits.min), int(limits.max)), to=dtype)
+    return say("Cast", input, to=dtype)
+
+
+@word("tract_core_pow_const")
+def pow_const(b: Builder, input: Value, *, exponent: float) -> Value:
+    """A power that the text knows."""
+    return b(Pow, input, b.like(input, exponent))
+
+
+@word("tract_shl", "tract_shr")
+def shift(b: Builder, x: Value, y: Value) -> Value:
+    """Bits moved to the left or right."""
+    say = Speaker(b)
+    left, right = unified(b, x, y)
+    to = DType.UINT64
+    direction = "LEFT" if b.before is None or b.before.word == "tract_shl" else "RIGHT"
+    moved = say("BitShift", say("Cast", left, to=to), say("Cast", right, to=to), direction=direction)
+    return say("CastLike", moved, left)
+
+
+@word("tract_core_bitnot")
+def bitnot(b: Builder, input: Value) -> Value:
+    """All bits turned; of a truth, its opposite."""
+    return Speaker(b)("Not" if dtype_of(input) is DType.BOOL else "BitwiseNot", input)
+
+
+@word("tract_core_cumsum", "tract_pulse_cumsum")
+def cumsum(
+    b: Builder, input: Value, *, axis: int, exclusive: bool = False, reverse: bool = False, skip: int = 0
+) -> Value:
+    """Sums of all entries up to each one."""
+    del skip
+    place = axis_of(axis, len(b.dims(input)))
+    return Speaker(b)(
+        "CumSum", input, b.constant(np.array(place, np.int64)), exclusive=int(exclusive), reverse=int(reverse)
+    )
+
+
+@word("quantized_bias")
+def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
+    """The bias of a quantized layer: integers count steps of the product of two scales."""
+    dtype = dtype_of(bias)
+    if dtype is None or dtype.is_floating:
+        return bias
+    say = Speaker(b)
+    return say("Mul", say("Cast", bias, to=DType.FLOAT32), b.constant(np.float32(scale)))

@@ -1,0 +1,47 @@
+"""Comparisons and choices in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.ops.leading import trailed
+from graphport.ops.spoken import Speaker
+from graphport.ops.tract import dtype_of, elementwise, unified, word
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+for _page, _word in (
+    ("Less", "lt"),
+    ("LessOrEqual", "le"),
+    ("Greater", "gt"),
+    ("GreaterOrEqual", "ge"),
+    ("Equal", "eq"),
+):
+    elementwise(_page, _word)
+for _page, _word in (("IsNaN", "tract_core_is_nan"), ("Xor", "tract_core_xor")):
+    elementwise(_page, _word)
+
+
+@word("ne")
+def ne(b: Builder, x: Value, y: Value) -> Value:
+    """Whether they differ."""
+    say = Speaker(b)
+    return say("Not", say("Equal", *trailed(b, *unified(b, x, y))))
+
+
+@word("select")
+def select(b: Builder, condition: Value, true_value: Value, false_value: Value) -> Value:
+    """One or the other."""
+    say = Speaker(b)
+    test = condition if dtype_of(condition) in (None, DType.BOOL) else say("Cast", condition, to=DType.BOOL)
+    yes, no = unified(b, true_value, false_value)
+    return say("Where", *trailed(b, test, yes, no))
+
+
+@word("tract_core_is_inf")
+def is_inf(b: Builder, input: Value, *, detect_positive: bool = True, detect_negative: bool = True) -> Value:
+    """Whether an entry is infinite, on the sides that count."""
+    return Speaker(b)("IsInf", input, detect_positive=int(detect_positive), detect_negative=int(detect_negative))

@@ -1,0 +1,48 @@
+"""Numbers made of nothing in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.spoken import Speaker
+from graphport.ops.tract import unified, word
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@word("tract_core_range")
+def range_(b: Builder, start: Value, end: Value, step: Value) -> Value:
+    """Numbers from `start` on, before `end`."""
+    say = Speaker(b)
+    one = [_scalar(b, value) for value in unified(b, start, end, step)]
+    return say("Range", *one)
+
+
+def _scalar(b: Builder, value: Value) -> Value:
+    return Speaker(b)("Squeeze", value) if b.dims(value) else value
+
+
+@word("tract_onnx_random")
+def random(
+    b: Builder, *, datum_type: str, shape: tuple[int, ...], dist: str, parameters: tuple[float, ...], seed: float = 0.0
+) -> Value:
+    """Numbers at random."""
+    del datum_type, seed
+    if dist == "uniform":
+        low, high = parameters
+        return Speaker(b)("RandomUniform", shape=shape, low=low, high=high)
+    if dist == "normal":
+        mean, scale = parameters
+        return Speaker(b)("RandomNormal", shape=shape, mean=mean, scale=scale)
+    message = f"the distribution {dist}"
+    raise UnsupportedError(message)
+
+
+@word("tract_onnx_multinomial")
+def multinomial(b: Builder, input: Value, *, dtype: int = 6, sample_size: int = 1, seed: float = 0.0) -> Value:
+    """Places drawn at random."""
+    del dtype, seed
+    return Speaker(b)("Multinomial", input, sample_size=sample_size)

@@ -1,0 +1,162 @@
+"""Picking elements in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops.declare import ShapeError
+from graphport.ops.indexing.slicing import FAR
+from graphport.ops.spoken import Speaker
+from graphport.ops.tract import Numbers, axis_of, dtype_of, number, static, vector, word
+from graphport.ops.tract_types import datum
+
+if TYPE_CHECKING:
+    from graphport.ops.builder import Builder
+
+
+@word("slice")
+def slice_(
+    b: Builder, input: Value, *, axes: tuple[int, ...], begin: Numbers, end: Numbers = (), stride: Numbers = ()
+) -> Value:
+    """Ranges of entries; an end of 0 behind a begin from the front is that of the axis."""
+    say, rank = Speaker(b), len(b.dims(input))
+    places = tuple(axis_of(axis, rank) for axis in axes)
+    steps = static(stride) if isinstance(stride, Value) else stride
+    first, last = static(begin), static(end)
+    ends: Numbers = end
+    if last is not None:
+        known = last or (0,) * len(places)
+        starts = first if first is not None else (0,) * len(known)
+        if len(known) != len(places) or len(starts) != len(places):
+            message = f"axes, begin and end have {len(places)}, {len(starts)} and {len(known)} entries"
+            raise ShapeError(message)
+        forward = [step > 0 for step in steps] if steps else [True] * len(places)
+        ends = tuple(
+            FAR if stop == 0 and start >= 0 and ahead else stop
+            for start, stop, ahead in zip(starts, known, forward, strict=True)
+        )
+    has_steps = steps is not None and any(step != 1 for step in steps)
+    by = vector(b, stride) if steps is None or has_steps else None
+    return say("Slice", input, vector(b, begin), vector(b, ends), vector(b, places), by)
+
+
+@word("tract_core_downsample")
+def downsample(b: Builder, input: Value, *, axis: int, stride: int, modulo: int = 0) -> Value:
+    """Every so many entries of an axis, from `modulo` on; backwards with a negative stride."""
+    place = axis_of(axis, len(b.dims(input)))
+    start, stop = (modulo, FAR) if stride > 0 else (-1 - modulo, -FAR)
+    return Speaker(b)("Slice", input, *(vector(b, (n,)) for n in (start, stop, place, stride)))
+
+
+@word("tract_core_dyn_slice")
+def dyn_slice(b: Builder, input: Value, start: Value, end: Value, *, len: int | Value, axis: int) -> Value:
+    """A range of one axis whose ends only a run knows."""
+    rank = [*b.dims(input)].__len__()
+    del len
+    return Speaker(b)("Slice", input, vector(b, start), vector(b, end), vector(b, (axis_of(axis, rank),)))
+
+
+@word("tract_core_gather")
+def gather(b: Builder, input: Value, indices: Value, *, axis: int, datum_type: str = "") -> Value:
+    """Entries along an axis, picked by their places, which may count from the end."""
+    say = Speaker(b)
+    y = say("Gather", input, _places(b, indices), axis=axis_of(axis, len(b.dims(input))))
+    dtype = datum(datum_type) if datum_type else None
+    return y if dtype is None or dtype is dtype_of(y) else say("Cast", y, to=dtype)
+
+
+def _places(b: Builder, indices: Value) -> Value:
+    own = dtype_of(indices)
+    return indices if own in (None, DType.INT64, DType.INT32) else Speaker(b)("Cast", indices, to=DType.INT64)
+
+
+@word("tract_core_gather_elements")
+def gather_elements(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
+    """Entries along an axis, one for each place of `indices`."""
+    return Speaker(b)("GatherElements", input, _places(b, indices), axis=axis)
+
+
+@word("tract_core_gather_nd")
+def gather_nd(b: Builder, input: Value, indices: Value, *, batch_dims: int = 0) -> Value:
+    """Entries or slices at places of several axes."""
+    return Speaker(b)("GatherND", input, Speaker(b)("Cast", indices, to=DType.INT64), batch_dims=batch_dims)
+
+
+@word("tract_core_scatter_elements")
+def scatter_elements(
+    b: Builder, input: Value, indices: Value, updates: Value, *, axis: int, reduction: str = "none"
+) -> Value:
+    """The input with entries put in along an axis."""
+    return Speaker(b)("ScatterElements", input, _places(b, indices), updates, axis=axis, reduction=reduction)
+
+
+@word("tract_core_scatter_nd")
+def scatter_nd(b: Builder, input: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+    """The input with entries or slices put in at places of several axes."""
+    say = Speaker(b)
+    return say("ScatterND", input, say("Cast", indices, to=DType.INT64), updates, reduction=reduction)
+
+
+@word("tract_core_one_hot")
+def one_hot(
+    b: Builder, input: Value, *, axis: int, dim: int | Value, value_off: float = 0.0, value_on: float = 1.0
+) -> Value:
+    """A new axis in which the entry that the input names is on."""
+    say = Speaker(b)
+    depth = vector(b, dim)
+    scalar = say("Reshape", depth, vector(b, ())) if isinstance(dim, Value) else b.constant(np.array(dim, np.int64))
+    return say("OneHot", input, scalar, b.constant(np.array([value_off, value_on], np.float32)), axis=axis)
+
+
+@word("tract_core_topk")
+def topk(b: Builder, input: Value, *, k: int | Value, axis: int, largest: bool = True) -> tuple[Value, ...]:
+    """The largest or smallest entries of an axis in order, and their places."""
+    from graphport.ops import registry
+
+    place = axis_of(axis, len(b.dims(input)))
+    return b.results(registry.pages()["TopK"], 2, input, vector(b, k), axis=place, largest=int(largest), sorted=1)
+
+
+@word("tract_core_trilu")
+def trilu(b: Builder, input: Value, k: Value | None = None, *, upper: bool = True) -> Value:
+    """The triangle above or below a diagonal, zeros elsewhere."""
+    say = Speaker(b)
+    offset = None
+    if k is not None:
+        known = static(k)
+        offset = b.constant(np.array(known[0], np.int64)) if known else say("Cast", k, to=DType.INT64)
+    return say("Trilu", input, offset, upper=int(upper))
+
+
+@word("tract_onnx_non_zero")
+def non_zero(b: Builder, input: Value, *, count_symbol: str = "") -> Value:
+    """The places of all entries that are not zero: [rank, count]."""
+    del count_symbol
+    return Speaker(b)("NonZero", input)
+
+
+@word("tract_onnx_ml_direct_lookup")
+def direct_lookup(b: Builder, input: Value, values: Value, fallback: Value) -> Value:
+    """What stands in a table at each place; the fallback outside of it."""
+    say = Speaker(b)
+    extent = b.dims(values)[0]
+    size = b.constant(np.array(number(extent) if isinstance(extent, int) else 0, np.int64))
+    place = say("Cast", input, to=DType.INT64)
+    inside = say("And", say("GreaterOrEqual", place, 0), say("Less", place, size))
+    safe = say("Where", inside, place, 0)
+    return say("Where", inside, say("Gather", values, safe, axis=0), fallback)
+
+
+@word("tract_onnx_ml_reverse_lookup")
+def reverse_lookup(b: Builder, input: Value, keys: Value, *, fallback: int) -> Value:
+    """Where in a table each entry stands; the fallback where it does not."""
+    say, rank = Speaker(b), len(b.dims(input))
+    same = say("Equal", say("Unsqueeze", input, vector(b, (rank,))), keys)
+    found = say("Cast", same, to=DType.INT64)
+    place = say("ArgMax", found, axis=-1, keepdims=0)
+    some = say("Cast", say("ReduceMax", found, vector(b, (-1,)), keepdims=0), to=DType.BOOL)
+    return say("Cast", say("Where", some, place, fallback), to=DType.INT32)

@@ -1,0 +1,78 @@
+"""Windows in tract's NNEF, which slide over spatial axes alone: what is said of batch and channels is not looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.ops import registry
+from graphport.ops.convolution.borders import bordered, known
+from graphport.ops.pooling.nnef import pools
+from graphport.ops.pooling.nnef.arrangement import arranged
+from graphport.ops.spoken import Speaker
+from graphport.ops.tract import word
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Shaped = tuple[int, ...]
+
+
+def spatial(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of a window with 1, no padding and no step over the first two axes."""
+    found = dict(attributes)
+    for name, own in (("size", 1), ("stride", 1), ("dilation", 1), ("padding", (0, 0))):
+        given = found.get(name)
+        if given and len(given) > 2:
+            found[name] = (own, own, *given[2:])
+    return found
+
+
+@word("max_pool")
+def max_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The largest entry; padding is never chosen."""
+    return pools.max_pool(b, input, **{**spatial(attributes), "border": "ignore"})
+
+
+@word("avg_pool")
+def avg_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The mean."""
+    return pools.avg_pool(b, input, **spatial(attributes))
+
+
+@word("box")
+def box(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The sum, or the mean."""
+    return pools.box(b, input, **spatial(attributes))
+
+
+@word("rms_pool")
+def rms_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The root of the mean of squares."""
+    return pools.rms_pool(b, input, **spatial(attributes))
+
+
+@word("max_pool_with_index")
+def max_pool_with_index(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Any = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+) -> tuple[Value, Value]:
+    """The largest entry, and its place in the plane of its channel."""
+    del border
+    given = spatial({"size": size, "padding": padding, "stride": stride, "dilation": dilation})
+    found = arranged(b, input, given["size"], given["padding"], given["stride"], given["dilation"])
+    x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
+    dims = b.dims(x)
+    attributes = slide.attributes(dims[2:])
+    y, places = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known(slide.kernel), **attributes)
+    say = Speaker(b)
+    plane = say("ReduceProd", say("Shape", x, start=2), b.constant(np.array([0], np.int64)), keepdims=0)
+    return found.restored(b, y), found.restored(b, say("Mod", places, plane))

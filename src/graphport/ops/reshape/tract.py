@@ -1,0 +1,109 @@
+"""Reshaping in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops.declare import ShapeError
+from graphport.ops.reshape import nnef
+from graphport.ops.spoken import Speaker
+from graphport.ops.tract import Numbers, axis_of, dtype_of, static, vector, word
+
+if TYPE_CHECKING:
+    from graphport.ops.builder import Builder
+
+
+@word("reshape")
+def reshape(b: Builder, input: Value, *, shape: Numbers, axis_start: int = 0, axis_count: int = -1) -> Value:
+    """`shape` replaces `axis_count` axes from `axis_start` on."""
+    known = static(shape)
+    if known is not None:
+        return nnef.reshape(b, input, shape=known, axis_start=axis_start, axis_count=axis_count)
+    say, rank = Speaker(b), len(b.dims(input))
+    stop = rank if axis_count == -1 else axis_start + axis_count
+    if not 0 <= axis_start <= stop <= rank:
+        message = f"axis_start {axis_start} and axis_count {axis_count} reach beyond rank {rank}"
+        raise ShapeError(message)
+    parts = [say("Shape", input, start=0, end=axis_start)] if axis_start else []
+    parts.append(vector(b, shape))
+    parts += [say("Shape", input, start=stop, end=rank)] if stop < rank else []
+    return say("Reshape", input, parts[0] if len(parts) == 1 else say("Concat", *parts, axis=0))
+
+
+@word("squeeze")
+def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+    """Without axes of one entry."""
+    return nnef.squeeze(b, input, axes=tuple(axis_of(axis, len(b.dims(input))) for axis in axes))
+
+
+@word("tile")
+def tile(b: Builder, input: Value, *, repeats: Numbers) -> Value:
+    """So many times along each axis."""
+    return Speaker(b)("Tile", input, vector(b, repeats))
+
+
+@word("tract_core_broadcast")
+def broadcast(b: Builder, input: Value, *, shape: Numbers) -> Value:
+    """Axes of one entry grown to a shape of the same rank."""
+    return Speaker(b)("Expand", input, vector(b, shape))
+
+
+@word("tract_core_shape_of")
+def shape_of(b: Builder, input: Value) -> Value:
+    """The extents."""
+    return Speaker(b)("Shape", input)
+
+
+@word("concat")
+def concat(b: Builder, *values: Value, axis: int) -> Value:
+    """One behind another, in the element type of the first."""
+    say = Speaker(b)
+    own = dtype_of(values[0])
+    same = [v if own is None or dtype_of(v) in (None, own) else say("Cast", v, to=own) for v in values]
+    return nnef.concat(b, *same, axis=axis_of(axis, len(b.dims(values[0]))))
+
+
+@word("stack")
+def stack(b: Builder, *values: Value, axis: int) -> Value:
+    """One behind another along a new axis, in the element type of the first."""
+    say = Speaker(b)
+    own = dtype_of(values[0])
+    same = [v if own is None or dtype_of(v) in (None, own) else say("Cast", v, to=own) for v in values]
+    return nnef.stack(b, *same, axis=axis)
+
+
+@word("pack")
+def pack(b: Builder, *items: Value) -> Value:
+    """Integers one behind another: int64[n]."""
+    say = Speaker(b)
+    parts: list[Value] = []
+    for item in items:
+        wide = item if dtype_of(item) is DType.INT64 else say("Cast", item, to=DType.INT64)
+        is_flat = len(b.dims(item)) == 1
+        parts.append(wide if is_flat else say("Reshape", wide, b.constant(np.array([-1], np.int64))))
+    return parts[0] if len(parts) == 1 else say("Concat", *parts, axis=0)
+
+
+@word("chunked")
+def chunked(b: Builder, input: Value, *, axis: int, chunk: int) -> Value:
+    """An axis as two: which slice, and the place in it."""
+    say, rank = Speaker(b), len(b.dims(input))
+    shape = [0] * axis + [-1, chunk]
+    behind = [say("Shape", input, start=axis + 1, end=rank)] if axis + 1 < rank else []
+    return say(
+        "Reshape", input, say("Concat", vector(b, tuple(shape)), *behind, axis=0) if behind else vector(b, tuple(shape))
+    )
+
+
+@word("joined")
+def joined(b: Builder, input: Value, *, axis: int) -> Value:
+    """Two axes as one."""
+    say, rank = Speaker(b), len(b.dims(input))
+    front = vector(b, tuple([0] * axis + [-1]))
+    if axis + 2 >= rank:
+        return say("Reshape", input, front)
+    return say("Reshape", input, say("Concat", front, say("Shape", input, start=axis + 2, end=rank), axis=0))

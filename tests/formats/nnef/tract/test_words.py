@@ -1,0 +1,31 @@
+"""A document for each word of tract's registries, and for each liberty of its grammar, held against tract.
+
+`words.json` is written by `make_words.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphport as gp
+
+CASES = json.loads(Path(__file__).with_name("words.json").read_text())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_word_means_what_tract_computes(tmp_path, name):
+    case = CASES[name]
+    (tmp_path / "graph.nnef").write_text(case["text"])
+    model = gp.load(tmp_path / "graph.nnef")
+    given = {key: np.asarray(each, model.inputs[key].fact.dtype.numpy) for key, each in case["inputs"].items()}
+    found = list(gp.run(model, given).values())
+    assert len(found) == len(case["outputs"])
+    for one, other in zip(found, case["outputs"], strict=True):
+        expected = np.asarray(other)
+        assert one.shape == expected.shape
+        assert one.dtype.kind == expected.dtype.kind or {one.dtype.kind, expected.dtype.kind} <= {"i", "u"}
+        np.testing.assert_allclose(one.astype(np.float64), expected.astype(np.float64), 1e-4, 1e-4)
