@@ -22,6 +22,8 @@ from graphport.ops.folded import Computed, folded
 
 DIALECT = "ncnn"
 _MISMATCHES = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, StopIteration)
+AXES = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}
+"""The names of the axes of a blob, from the outermost in."""
 NONE = -233
 """What stands for a number that is not given."""
 
@@ -264,6 +266,12 @@ def reshaped(b: Builder, x: Value, lengths: Sequence[int]) -> Value:
         raise UnsupportedError(message)
     fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, (1, *lengths))
     return said(b, "Reshape", x, fact=fact, **shaped(lengths))
+
+
+def restored(b: Builder, y: Value, like: Value) -> Value:
+    """A blob in the shape of another one, wherever the batch of that one is."""
+    found = said(b, "Reshape", y, fact=like.fact, **shaped(laid(b, like)))
+    return placed(b, found, batch_of(like))
 
 
 def blob(b: Builder, x: Value, rank: int) -> Value:

@@ -49,6 +49,7 @@ from graphport.ops.arithmetic.promotion import kernel
 from graphport.ops.blobs import NONE, Layer, folded, joining, laid, layer, said, settled
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
+from graphport.ops.indexing import Slice
 from graphport.ops.pytorch import vector
 from graphport.ops.reshape import Identity, Unsqueeze
 from graphport.ops.shapes import broadcast
@@ -58,6 +59,8 @@ _BINARY = (
     *("-fmod", "logaddexp", "floor_divide", "-floor_divide", "remainder", "-remainder"),
 )
 """Functions by number; a minus marks those whose operands change places."""
+_REMAINDER = 17
+"""The first of those that give what a quotient, rounded to the nearest integer, leaves."""
 _UNARY = (
     *("abs", "neg", "floor", "ceil", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos"),
     *("atan", "reciprocal", "tanh", "log10", "round", "trunc", "sign", "expm1", "sinh", "asinh", "cosh", "acosh"),
@@ -96,7 +99,13 @@ def binary(at: Layer) -> Value:
     else:
         message = f"{len(at.inputs)} operands, 2 are needed"
         raise ShapeError(message)
-    return kernel(at.b, name.removeprefix("-"), *(operands[::-1] if name.startswith("-") else operands))
+    operands = operands[::-1] if name.startswith("-") else operands
+    return _rest(at.b, *operands) if number >= _REMAINDER else kernel(at.b, name.removeprefix("-"), *operands)
+
+
+def _rest(b: Builder, x: Value, y: Value) -> Value:
+    """`x - y round(x / y)`, as C's `remainder`: its sign is neither that of the divisor nor of the dividend."""
+    return b(Sub, x, b(Mul, y, b(Round, b(Div, x, y))))
 
 
 @layer("UnaryOp")
@@ -177,6 +186,10 @@ def scale(at: Layer) -> Value:
 
 @layer("Bias")
 def bias(at: Layer) -> Value:
+    """One number for each channel; vectors and matrices are one channel."""
+    bias = at.weight(0, [at.integer(0)])
+    if at.rank < 3:
+        return at.b(Add, at.x, at.b(Slice, bias, vector(at.b, [0]), vector(at.b, [1])))
     return at.b(Add, at.x, at.weight(0, [at.integer(0), *[1] * (at.rank - 1)]))
 
 

@@ -13,7 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.activation import Softmax
 from graphport.ops.arithmetic import Add, Mul
-from graphport.ops.attention import Attention
+from graphport.ops.attention import Attention, RotaryEmbedding
 from graphport.ops.blobs import Layer, blob, layer, lengths_of, said, stretched
 from graphport.ops.builder import Builder
 from graphport.ops.matmul import MatMul
@@ -70,6 +70,14 @@ def scaled_dot_product_attention(at: Layer) -> Value:
     if mask is not None:
         scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
     return b(MatMul, b(Softmax, scores), value)
+
+
+@layer("RotaryEmbed")
+def rotary_embed(at: Layer) -> Value:
+    """Pairs of features turned by angles whose cosines and sines are blobs; of halves, or of neighbours."""
+    b = at.b
+    x, cosines, sines = at.inputs
+    return b(RotaryEmbedding, x, cosines, sines, interleaved=1 if at.integer(0) else None)
 
 
 def _spread(at: Layer, x: Value, heads: int) -> Value:

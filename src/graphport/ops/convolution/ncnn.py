@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.activation.ncnn import activated
+from graphport.ops.arithmetic import Add
 from graphport.ops.blobs import Layer, layer, lengths_of, numbers_of, rearranged, said
 from graphport.ops.builder import Builder
 from graphport.ops.convolution import Conv, ConvTranspose, DeformConv
 from graphport.ops.convolution.transposed import transposed_window
 from graphport.ops.convolution.window import window
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.indexing import Slice
 from graphport.ops.padding.pnnx import padded
 from graphport.ops.pytorch import dtype_of, length, vector
 from graphport.ops.quantization.ncnn import (
@@ -27,7 +31,8 @@ from graphport.ops.quantization.ncnn import (
 )
 from graphport.ops.reshape import Reshape, Transpose
 
-_SAME = {-233: "SAME_UPPER", -234: "SAME_LOWER"}
+_LOWER = -234
+_SAME = {-233: "SAME_UPPER", _LOWER: "SAME_LOWER"}
 Axes = tuple[int, ...]
 
 
@@ -95,8 +100,11 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
             strides=attributes["strides"],
         )
         pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
+        _refuse_taken_away(b.dims(x)[2:], kernel, attributes, pairs)
         if len(pairs) == count:
             # Runtimes refuse automatic padding together with dilation.
+            if count > _PLANE and begin[0] == _LOWER:
+                pairs[0] = (pairs[0][1], pairs[0][0])  # of the depth, the larger half is at the end all the same
             attributes["pads"] = (*(p for p, _ in pairs), *(q for _, q in pairs))
         else:
             attributes["auto_pad"] = _SAME[begin[0]]
@@ -105,6 +113,17 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
     else:
         attributes["pads"] = (*begin, *end)
     return b(Conv, x, weight, bias, **attributes)
+
+
+def _refuse_taken_away(
+    dims: Sequence[Dim], kernel: Axes, attributes: Mapping[str, Any], pairs: Sequence[tuple[int, int]]
+) -> None:
+    """Refuse padding to equal lengths that adds along an axis and would take away along another one."""
+    numbers = zip(dims, kernel, attributes["strides"], attributes["dilations"], strict=True)
+    rest = [(k - 1) * d + 1 + (n - 1) // s * s - n for n, k, s, d in numbers if isinstance(n, int)]
+    if any(p or q for p, q in pairs) and any(n < 0 for n in rest):
+        message = "padding that takes away along one axis and adds along another"
+        raise UnsupportedError(message)
 
 
 def _operands(at: Layer, shape: list[int], group: int) -> tuple[Value, Value]:
@@ -120,14 +139,7 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
     """Weights are [group, outputs, inputs] there, and [group * inputs, outputs] in ONNX."""
     b, maps = at.b, at.integer(0)
     at.refuse(TERM, 28)
-    if any(at.integer(key) for key in (20, 21, 25)):
-        message = "the lengths of the result are given"
-        raise UnsupportedError(message)
     kernel = _along(at, count, 1, 0)
-    begin, end = _pads(at, count)
-    if begin[0] in _SAME:
-        message = "automatic padding of a deconvolution"
-        raise UnsupportedError(message)
     area = 1
     for k in kernel:
         area *= k
@@ -136,24 +148,50 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
     turned = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
     weight = b(Reshape, turned, vector(b, [group * inputs, maps // group, *kernel]))
     bias = at.weight(1, [maps]) if at.integer(5) else None
-    extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(26, at.integer(18)))[:count][::-1]
-    strides = _along(at, count, 3)
-    more = tuple(n if n < s else 0 for n, s in zip(extra, strides, strict=True))
-    y = b(
-        ConvTranspose,
-        at.x,
-        weight,
-        bias,
-        strides=strides,
-        dilations=_along(at, count, 2),
-        pads=(*begin, *end),
-        output_padding=more if any(more) else None,
-        group=group if group > 1 else None,
-    )
-    if more != extra:
-        message = "an output padding that is a step or longer"
+    extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(20, at.integer(18)))[:count][::-1]
+    strides, dilations = _along(at, count, 3), _along(at, count, 2)
+    attributes: dict[str, Any] = {"strides": strides, "dilations": dilations, "group": group if group > 1 else None}
+    begin, end = _cut(at, count, kernel, strides, dilations, extra)
+    if all(n < s for n, s in zip(extra, strides, strict=True)) and min(*begin, *end) >= 0:
+        more = extra if any(extra) else None
+        return b(ConvTranspose, at.x, weight, bias, pads=(*begin, *end), output_padding=more, **attributes)
+    # What is longer than a step holds nothing but the bias.
+    y = padded(b, b(ConvTranspose, at.x, weight, **attributes), [(0, n) for n in extra])
+    for axis, (p, q) in enumerate(zip(begin, end, strict=True), 2):
+        if p or q:
+            y = b(Slice, y, vector(b, [p]), vector(b, [length(b.dims(y), axis) - q]), vector(b, [axis]))
+    return y if bias is None else b(Add, y, b(Reshape, bias, vector(b, [maps, *[1] * count])))
+
+
+def _cut(
+    at: Layer, count: int, kernel: Axes, strides: Axes, dilations: Axes, extra: Axes
+) -> tuple[Sequence[int], Sequence[int]]:
+    """What is cut off before and behind each axis: as is said, or what is beyond the lengths of the result."""
+    begin, end = _pads(at, count)
+    # Where depths are, their lengths have other numbers.
+    keys = {1: (20,), 2: (20, 21), 3: (25, 26, 27)}[count]
+    lengths: list[int] = []
+    for key in keys:
+        lengths.append(at.integer(key, lengths[0] if lengths else 0))
+    if any(n > 0 for n in (*begin, *end)):
+        if min(*begin, *end) < 0:
+            message = "padding that is given along one axis and found along another"
+            raise UnsupportedError(message)
+        return begin, end
+    if not all(n > 0 for n in lengths):
+        return (0,) * count, (0,) * count
+    if begin[0] not in _SAME:
+        message = "lengths of the result without a rule for what is cut off"
         raise UnsupportedError(message)
-    return y
+    dims = [length(at.b.dims(at.x), axis) for axis in range(2, 2 + count)]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    whole = [(n - 1) * s + r + m for n, s, r, m in zip(dims, strides, reach, extra, strict=True)]
+    rest = [n - m for n, m in zip(whole, reversed(lengths), strict=True)]
+    if min(rest) < 0:
+        message = f"lengths of the result beyond {whole}"
+        raise UnsupportedError(message)
+    small, large = [n // 2 for n in rest], [n - n // 2 for n in rest]
+    return (small, large) if _SAME[begin[0]] == "SAME_UPPER" else (large, small)
 
 
 _spell_convolutions()
@@ -317,7 +355,7 @@ def lift_conv_transpose(
     )
     more: dict[str, Any] = {}
     if min(ends) < 0:
-        more = {f"p{key}": max(-end, 0) for key, end in zip((18, 19, 26), reversed(ends), strict=False)}
+        more = {f"p{key}": max(-end, 0) for key, end in zip((18, 19, 20), reversed(ends), strict=False)}
     return said(
         b,
         f"{'DeconvolutionDepthWise' if group > 1 else 'Deconvolution'}{_ENDINGS[count]}",

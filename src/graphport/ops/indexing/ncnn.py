@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
+from graphport.ops.arithmetic import Add, Mul
+from graphport.ops.blob_lengths import list_of
 from graphport.ops.blobs import (
+    AXES,
     NONE,
     Layer,
     batch_of,
@@ -20,41 +25,72 @@ from graphport.ops.blobs import (
     settled,
 )
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.indexing import Gather, Slice
 from graphport.ops.indexing.pnnx_slices import flip as flipped
+from graphport.ops.padding.pnnx import padded
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.pytorch import dtype_of, length, vector
+from graphport.ops.reshape import Flatten, Unsqueeze
 
 _LAST = 2147483647
 
 
 @layer("Crop")
 def crop(at: Layer) -> Value:
-    """From place to place along given axes; or from an offset on, with a length or up to a distance from the end."""
-    if len(at.inputs) != 1 or any(isinstance(at.parameters.get(str(key)), str) for key in (19, 20, 21)):
+    """From place to place along given axes; or from an offset on, with a length or up to a distance from the end.
+
+    Of two blobs, the second one has the lengths.
+    """
+    if len(at.inputs) == 2 and at.integer(0) != NONE and not any(str(key) in at.parameters for key in (9, 10, 19, 20)):
+        return _like(at)
+    texts = [at.parameters.get(str(key)) for key in (19, 20, 21)]
+    if isinstance(texts[0], str) and isinstance(texts[1], str):
+        starts, ends, axes = (list_of(at, text) if isinstance(text, str) else [] for text in texts)
+        return _between(at, starts, ends, axes)
+    if len(at.inputs) != 1:
         message = "the piece depends on another blob"
         raise UnsupportedError(message)
     starts, ends = at.array(9), at.array(10)
     if starts or ends:
-        return _between(at, [int(n) for n in starts], [int(n) for n in ends])
+        return _between(at, [int(n) for n in starts], [int(n) for n in ends], [int(n) for n in at.array(11)])
     x, b = at.x, at.b
-    names = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}[at.rank]
+    names = AXES[at.rank]
     keys = {"w": (0, 3, 6), "h": (1, 4, 7), "d": (13, 14, 15), "c": (2, 5, 8)}
+    if not any(at.integer(key) for name in names for key in keys[name][1:]):
+        message = "lengths that are not given"
+        raise ShapeError(message)
     for axis, name in enumerate(names, 1):
         offset, size, rest = (at.integer(key) for key in keys[name])
         extent = length(b.dims(x), axis)
-        stop = offset + size if size not in (0, NONE) else extent - rest
+        stop = extent - rest if size == NONE else min(offset + size, extent - rest)
         if offset or stop != extent:
             x = b(Slice, x, vector(b, [offset]), vector(b, [stop]), vector(b, [axis]))
     return x
 
 
-def _between(at: Layer, starts: list[int], ends: list[int]) -> Value:
+def _like(at: Layer) -> Value:
+    """From an offset on, with the lengths of another blob; channels only of one with as many axes."""
+    b, x = at.b, at.x
+    keys = {"w": 0, "h": 1, "d": 13, "c": 2}
+    own, other = AXES[at.rank], b.dims(at.inputs[1])
+    lengths = dict(zip(AXES[len(other) - 1], range(1, len(other)), strict=True))
+    for axis, name in enumerate(own, 1):
+        if name == "c" and len(other) - 1 != at.rank:
+            continue
+        offset = at.integer(keys[name])
+        stop = offset + (length(other, lengths[name]) if name in lengths else 1)
+        if offset or stop != length(b.dims(x), axis):
+            x = b(Slice, x, vector(b, [offset]), vector(b, [stop]), vector(b, [axis]))
+    return x
+
+
+def _between(at: Layer, starts: list[int], ends: list[int], axes: list[int]) -> Value:
     count = max(len(starts), len(ends))
-    axes = [int(axis) for axis in at.array(11)] or list(range(count))
+    axes = axes or list(range(count))
     first = [0 if n == NONE else n for n in starts] or [0] * count
-    last = [_LAST if n == NONE else n for n in ends] or [_LAST] * count
+    # An end of 0 is the end of the axis: ends that are not above 0 are counted from there.
+    last = [_LAST if n in (NONE, 0) else n for n in ends] or [_LAST] * count
     places = [at.axis(axis) for axis in axes]
     return at.b(Slice, at.x, vector(at.b, first), vector(at.b, last), vector(at.b, places))
 
@@ -68,11 +104,30 @@ def flip(at: Layer) -> Value:
 @layer("Embed")
 def embed(at: Layer) -> Value:
     """Rows of a table; the places are integers, though ncnn keeps them as it keeps floats."""
-    at.refuse(2, 18)
+    at.refuse(18)
     if not dtype_of(at.x).is_integer:
         message = "places that are not declared as integers"
         raise UnsupportedError(message)
-    return at.b(Gather, at.weight(0, [at.integer(1), at.integer(0)]), at.x)
+    rows = at.b(Gather, at.weight(0, [at.integer(1), at.integer(0)]), at.x)
+    return at.b(Add, rows, at.weight(1, [at.integer(0)])) if at.integer(2) else rows
+
+
+@layer("Diag")
+def diag(at: Layer) -> Value:
+    """A matrix with a vector on its diagonal, or that diagonal of a matrix."""
+    b, x, place = at.b, at.x, at.integer(0)
+    if at.rank == 1:
+        size = length(b.dims(x), 1) + abs(place)
+        filled = padded(b, x, [(max(place, 0), max(-place, 0))])
+        mask = b.constant(np.eye(size, k=place)[None], dtype_of(x))
+        return b(Mul, b(Unsqueeze, filled, vector(b, [1])), mask)
+    rows, columns = (length(b.dims(x), axis) for axis in (1, 2))
+    first = np.arange(max(-place, 0), rows)
+    chosen = (first * columns + first + place)[first + place < columns]
+    if at.rank != 2 or not chosen.size:
+        message = f"there is no diagonal {place} of {rows} rows and {columns} columns"
+        raise ShapeError(message)
+    return b(Gather, b(Flatten, x), vector(b, chosen.tolist()), axis=1)
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

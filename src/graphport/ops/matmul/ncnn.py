@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
@@ -28,8 +29,9 @@ from graphport.ops.blobs import (
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.matmul import Gemm, MatMul
+from graphport.ops.pytorch import vector
 from graphport.ops.quantization.ncnn import TERM, Integers, integers_of, rounded_operands
-from graphport.ops.reshape import Flatten, Transpose
+from graphport.ops.reshape import Flatten, Squeeze, Transpose, Unsqueeze
 from graphport.ops.shapes import broadcast
 
 
@@ -59,15 +61,26 @@ def _turned(at: Layer, x: Value) -> Value:
 
 @layer("MatMul")
 def matmul(at: Layer) -> Value:
-    left, right = at.inputs[:2]
-    return at.b(MatMul, left, _turned(at, right) if at.integer(0) else right)
+    """Of stacks of matrices; a vector is a row or a column, an axis that the result lacks."""
+    b, (left, right) = at.b, at.inputs[:2]
+    ranks = [len(b.dims(x)) - 1 for x in (left, right)]
+    row = b(Unsqueeze, left, vector(b, [1])) if ranks[0] == 1 else left
+    turned = _turned(at, right) if at.integer(0) and ranks[1] > 1 else right
+    column = b(Unsqueeze, right, vector(b, [2])) if ranks[1] == 1 else turned
+    y = b(MatMul, row, column)
+    if 1 not in ranks:
+        return y
+    rank = len(b.dims(y))
+    gone = [axis for axis, own in ((rank - 2, ranks[0]), (rank - 1, ranks[1])) if own == 1]
+    # A blob has an axis at least.
+    return b(Squeeze, y, vector(b, gone[: rank - 2]))
 
 
 @layer("Gemm")
 def gemm(at: Layer) -> Value:
     """`alpha * (A B + beta * C)`; each of the three is a blob or a weight."""
     b = at.b
-    at.refuse(14, 18)
+    at.refuse(11, 18)
     m, n, k = (at.integer(key) for key in (7, 8, 9))
     blobs, weights = list(at.inputs), 0
     turns_a, turns_b = at.integer(2), at.integer(3)
@@ -82,13 +95,15 @@ def gemm(at: Layer) -> Value:
     right = _turned(at, matrices[1]) if turns_b else matrices[1]
     y = b(MatMul, left, right)
     alpha, beta = at.real(0, 1.0), at.real(1, 1.0)
-    offset = _offset(at, weights, blobs, m, n)
+    rows, columns = (b.dims(y)[axis] for axis in (-2, -1))
+    offset = _offset(at, weights, blobs, m, n, (rows, columns))
     if offset is not None:
         y = b(Add, *aligned(b, y, offset if beta == 1 else b(Mul, offset, b.like(y, beta))))
-    return y if alpha == 1 else b(Mul, y, b.like(y, alpha))
+    y = y if alpha == 1 else b(Mul, y, b.like(y, alpha))
+    return _turned(at, y) if at.integer(14) else y
 
 
-def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int) -> Value | None:
+def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int, result: tuple[Dim, Dim]) -> Value | None:
     if at.integer(6):
         shapes = {0: [1, 1, 1], 1: [1, m, 1], 2: [1, m, 1], 3: [1, m, n], 4: [1, 1, n]}
         kind = at.integer(10)
@@ -98,7 +113,15 @@ def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int) -> Value 
             message = f"there is no rule for the broadcast {kind}"
             raise UnsupportedError(message)
         return at.weight(index, shapes[kind])
-    return blobs[0] if blobs else None
+    return _beside(at, blobs[0], *result) if blobs else None
+
+
+def _beside(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
+    """A blob that is added: a vector stands for columns if it is as long as a row is, else for rows."""
+    dims = at.b.dims(x)
+    if len(dims) != 2 or decide_equal(dims[1], n) is not True:
+        return at.b(Unsqueeze, x, vector(at.b, [2])) if len(dims) == 2 and decide_equal(dims[1], m) is True else x
+    return at.b(Unsqueeze, x, vector(at.b, [1]))
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

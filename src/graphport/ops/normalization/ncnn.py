@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
-from graphport.ops.arithmetic import Add, Div, Max, Mul, Sqrt, Sub
-from graphport.ops.blobs import Layer, batch_of, laid, layer, lengths_of, numbers_of, reshaped, said
+from graphport.ops.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
+from graphport.ops.blobs import Layer, batch_of, laid, layer, lengths_of, numbers_of, reshaped, restored, said
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.normalization import (
@@ -22,8 +24,10 @@ from graphport.ops.normalization import (
     MeanVarianceNormalization,
     RMSNormalization,
 )
+from graphport.ops.pooling import AveragePool
 from graphport.ops.pytorch import dtype_of, length, vector
 from graphport.ops.reduction import ReduceMean, ReduceSumSquare
+from graphport.ops.reshape import Reshape
 
 
 @layer("BatchNorm")
@@ -53,15 +57,22 @@ def instance_norm(at: Layer) -> Value:
 
 
 def _normalized(at: Layer) -> list[int]:
-    """The lengths of the last axes that are normalized together: their product is the size of the weights."""
-    dims = at.b.dims(at.x)
-    size, shape = at.integer(0), list[int]()
-    for axis in range(len(dims) - 1, 0, -1):
-        shape.insert(0, length(dims, axis))
-        if np.prod(shape) == size:
-            return shape
-    message = f"{size} elements are not those of the last axes"
-    raise UnsupportedError(message)
+    """The lengths of the last axes that are normalized together.
+
+    Of vectors and matrices that is the last one; of pictures rows, or planes, and of volumes all behind the channels.
+    The size of the weights says which.
+    """
+    dims, size = at.b.dims(at.x), at.integer(0)
+    lengths = [length(dims, axis) for axis in range(1, len(dims))]
+    rank = len(lengths)
+    choices = [lengths[-count:] for count in range(1, max(rank, 2))]
+    found = next((shape for shape in choices if np.prod(shape) == size), None)
+    if found is None and not at.integer(2, 1):
+        return choices[-1]
+    if found is None:
+        message = f"{size} elements are not those of the last axes"
+        raise UnsupportedError(message)
+    return found
 
 
 @layer("LayerNorm")
@@ -82,18 +93,47 @@ def rms_norm(at: Layer) -> Value:
 
 @layer("LRN")
 def lrn(at: Layer) -> Value:
-    size = at.integer(1, 5)
-    if at.integer(0) or not size % 2:
-        message = "a normalization within a channel, or over an even number of them"
-        raise UnsupportedError(message)
-    return at.b(LRN, at.x, size=size, alpha=at.real(2, 1.0), beta=at.real(3, 0.75), bias=at.real(4, 1.0))
+    """Over channels around each; or over a square of a plane.
+
+    What is beyond the border is 0; of an even number more are in front.
+    """
+    b, x, size = at.b, at.x, at.integer(1, 5)
+    alpha, beta, bias = at.real(2, 1.0), at.real(3, 0.75), at.real(4, 1.0)
+    if not at.integer(0) and size % 2:
+        return b(LRN, x, size=size, alpha=alpha, beta=beta, bias=bias)
+    before, behind = size // 2, size - size // 2 - 1
+    squares = b(Mul, x, x)
+    if at.integer(0):
+        window: dict[str, Any] = {"kernel_shape": (size, size), "pads": (before, before, behind, behind)}
+    else:
+        window = {"kernel_shape": (size, 1), "pads": (before, 0, behind, 0)}
+        squares = b(Reshape, squares, vector(b, [1, 1, *_plane(at)]))
+    mean = b(AveragePool, squares, strides=(1, 1), count_include_pad=1, **window)
+    if not at.integer(0):
+        mean = b(Reshape, mean, vector(b, [1, *(length(b.dims(x), axis) for axis in range(1, at.rank + 1))]))
+    total = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
+    return b(Mul, x, b(Pow, total, b.like(x, -beta)))
+
+
+def _plane(at: Layer) -> tuple[int, int]:
+    """The number of channels, and that of elements of each."""
+    lengths = [length(at.b.dims(at.x), axis) for axis in range(1, at.rank + 1)]
+    return lengths[0], int(np.prod(lengths[1:]))
 
 
 @layer("Normalize")
 def normalize(at: Layer) -> Value:
-    """By the root of the sum of squares over all, over channels, or over a plane."""
+    """By the root of the sum of squares over all, over channels, or over a plane; over neither, it does nothing.
+
+    Vectors and matrices are one channel.
+    """
     b, x = at.b, at.x
-    across = [*([1] if at.integer(4, 1) else []), *(range(2, at.rank + 1) if at.integer(0) else [])]
+    channels = [1] if at.rank > 2 else []
+    plane = list(range(1 + len(channels), at.rank + 1))
+    is_across, is_spatial = at.integer(4, 1), at.integer(0)
+    if not is_across and not is_spatial:
+        return x
+    across = [*(channels if is_across else []), *(plane if is_spatial else [])]
     total = b(ReduceSumSquare, x, vector(b, across)) if across else b(Mul, x, x)
     epsilon = b.like(x, at.real(2, 1e-4))
     match at.integer(9):
@@ -105,6 +145,9 @@ def normalize(at: Layer) -> Value:
             size = b(Sqrt, b(Max, total, epsilon))
     count = at.integer(3)
     shape = [1] if at.integer(1) or count == 1 else [count, *[1] * (at.rank - 1)]
+    if len(shape) > 1 and not channels:
+        message = "factors of channels of a blob that is one channel"
+        raise UnsupportedError(message)
     return b(Mul, b(Div, x, size), at.weight(0, shape))
 
 
@@ -188,7 +231,19 @@ def lift_layer_norm(
     if b.count > 1 or not _is_inner(b, x, axis, weights):
         return None
     shift = storage_of(np.zeros(weights.shape), DType.FLOAT32) if bias is None else numbers_of(bias)
-    return said(b, "LayerNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights, w1=shift)
+    given: dict[str, Any] = {"p0": weights.count, "p1": epsilon, "p2": 1, "w0": weights, "w1": shift}
+    return _flattened(b, "LayerNorm", x, len(weights.shape), **given)
+
+
+def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Value:
+    """A normalization over the last `count` axes: more than one are made one, which all shapes of blobs have."""
+    lengths = laid(b, x)
+    if count == 1:
+        return said(b, type_, x, **given)
+    size = int(np.prod(lengths[-count:]))
+    rows = int(np.prod(lengths[:-count]))
+    y = said(b, type_, reshaped(b, x, [rows, size] if rows > 1 else [size]), **given)
+    return restored(b, y, x)
 
 
 @RMSNormalization.lift("ncnn")
@@ -199,7 +254,7 @@ def lift_rms_norm(
     weights = numbers_of(scale)
     if not _is_inner(b, x, axis, weights):
         return None
-    return said(b, "RMSNorm", x, p0=weights.count, p1=epsilon, p2=1, w0=weights)
+    return _flattened(b, "RMSNorm", x, len(weights.shape), p0=weights.count, p1=epsilon, p2=1, w0=weights)
 
 
 @LRN.lift("ncnn")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from graphport.ir.graph import Value
+from graphport.ops.arithmetic import Mul, Sqrt, Sub
 from graphport.ops.blobs import Layer, layer, lengths_of, said
 from graphport.ops.builder import Builder
 from graphport.ops.convolution.window import window
@@ -12,11 +15,11 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.pooling.pnnx import adaptive_avg_pool, adaptive_max_pool
 from graphport.ops.pytorch import length, vector
-from graphport.ops.reshape import Squeeze
+from graphport.ops.reduction import ReduceMean
+from graphport.ops.reshape import Concat, Flatten, Squeeze
 
 Axes = tuple[int, ...]
 _MAXIMUM = 0
-_FULL = 0
 
 
 def _along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
@@ -51,42 +54,76 @@ def _pool(count: int) -> Any:
 
 
 def _windows(at: Layer, count: int, *, is_maximum: bool) -> Value:
-    kernel = _along(at, count, 1, 0)
-    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": _along(at, count, 2)}
-    match at.integer(5):
-        case 0:
-            attributes |= {"pads": _pads(at, count), "ceil_mode": 1}
-        case 1:
-            attributes["pads"] = _pads(at, count)
-        case 2:
-            attributes["auto_pad"] = "SAME_UPPER"
-        case 3:
-            attributes["auto_pad"] = "SAME_LOWER"
-        case other:
-            message = f"there is no rule for the padding mode {other}"
-            raise UnsupportedError(message)
+    kernel, strides = _along(at, count, 1, 0), _along(at, count, 2)
+    mode = at.integer(5)
+    if mode not in _BORDERS:
+        message = f"there is no rule for the padding mode {mode}"
+        raise UnsupportedError(message)
+    pads = _BORDERS[mode](at, kernel, strides)
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     if is_maximum:
         return at.b(MaxPool, at.x, **attributes)
-    if at.integer(5) == _FULL and at.integer(6) and _hangs_over(at, kernel, attributes["strides"]):
-        message = "means that count what windows hang over"
-        raise UnsupportedError(message)
-    return at.b(AveragePool, at.x, count_include_pad=1 if at.integer(6) else None, **attributes)
+    # What is filled up to the length that windows need counts as elements, however padding does.
+    counts = mode in _SAME or bool(at.integer(6))
+    return at.b(AveragePool, at.x, count_include_pad=1 if counts else None, **attributes)
 
 
-def _hangs_over(at: Layer, kernel: Axes, strides: Axes) -> bool:
-    """Whether the last window reaches beyond the padding, which ncnn counts as padding too."""
-    count = len(kernel)
-    pads = _pads(at, count)
-    dims = at.b.dims(at.x)
-    return any(
+def _full(at: Layer, kernel: Axes, strides: Axes) -> Axes:
+    """The padding that is given, and at the end what the last window needs more."""
+    count, pads, dims = len(kernel), _pads(at, len(kernel)), at.b.dims(at.x)
+    rest = [
         (length(dims, axis + 2) + pads[axis] + pads[axis + count] - kernel[axis]) % strides[axis]
         for axis in range(count)
-    )
+    ]
+    more = [stride - n if n else 0 for stride, n in zip(strides, rest, strict=True)]
+    return (*pads[:count], *(p + q for p, q in zip(pads[count:], more, strict=True)))
+
+
+def _valid(at: Layer, kernel: Axes, strides: Axes) -> Axes:
+    del strides
+    return _pads(at, len(kernel))
+
+
+def _same(at: Layer, kernel: Axes, strides: Axes) -> Axes:
+    """As much as there are steps; the larger half is at the end, or in front, but never in front of the depth."""
+    count, dims = len(kernel), at.b.dims(at.x)
+    lengths = [length(dims, axis + 2) for axis in range(count)]
+    total = [k + (n - 1) // s * s - n for k, n, s in zip(kernel, lengths, strides, strict=True)]
+    if any(n > 0 for n in total) and min(total) < 0:
+        message = "padding that takes away along one axis and adds along another"
+        raise UnsupportedError(message)
+    small, large = ([max(n, 0) // 2 for n in total], [max(n, 0) - max(n, 0) // 2 for n in total])
+    is_lower = [at.integer(5) == _LOWER and axis != count - _SPATIAL for axis in range(count)]
+    front = [q if lower else p for p, q, lower in zip(small, large, is_lower, strict=True)]
+    return (*front, *(p + q - f for p, q, f in zip(small, large, front, strict=True)))
+
+
+_LOWER, _SPATIAL = 3, 3
+_SAME = (2, _LOWER)
+_BORDERS: Mapping[int, Callable[[Layer, Axes, Axes], Axes]] = MappingProxyType(
+    {0: _full, 1: _valid, 2: _same, _LOWER: _same}
+)
+"""The padding before and behind each axis, by mode."""
 
 
 layer("Pooling1D")(_pool(1))
 layer("Pooling")(_pool(2))
 layer("Pooling3D")(_pool(3))
+
+
+@layer("StatisticsPooling")
+def statistics(at: Layer) -> Value:
+    """The mean of each channel, and behind them their deviations."""
+    b, x = at.b, at.x
+    axes = vector(b, list(range(2, at.rank + 1)))
+    mean = b(ReduceMean, x, axes) if at.rank > 1 else x
+    found = b(Flatten, mean)
+    if not at.integer(0):
+        return found
+    center = b(Sub, x, mean)
+    squares = b(Mul, center, center)
+    spread = b(Flatten, b(ReduceMean, squares, axes) if at.rank > 1 else squares)
+    return b(Concat, found, b(Sqrt, spread), axis=1)
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -27,6 +27,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.pytorch import dtype_of, vector
 from graphport.ops.recurrent import GRU, LSTM, RNN
+from graphport.ops.recurrent.projected import projected_lstm
 from graphport.ops.reshape import Concat, Reshape, Split, Transpose
 
 _WAYS = (None, "reverse", "bidirectional")
@@ -42,16 +43,28 @@ def _ordered(at: Layer, weight: Value, order: Sequence[int]) -> Value:
 
 
 def _run(at: Layer, page: Page, w: Value, r: Value, bias: Value, hidden: int, **attributes: Any) -> list[Value]:
-    b, way = at.b, at.integer(2)
+    x, given = _sequence(at)
+    count = 3 if page is LSTM else 2
+    attributes |= {"hidden_size": hidden, "direction": _direction(at)}
+    return _answered(at, *at.b.results(page, count, x, w, r, bias, None, *given, **attributes))
+
+
+def _direction(at: Layer) -> str | None:
+    way = at.integer(2)
     if not 0 <= way < len(_WAYS):
         message = f"there is no direction {way}"
         raise UnsupportedError(message)
-    given = [b(Transpose, state, perm=(1, 0, 2)) for state in at.inputs[1:]]
-    x = b(Transpose, at.x, perm=(1, 0, 2))
-    count = 3 if page is LSTM else 2
-    y, *last = b.results(
-        page, count, x, w, r, bias, None, *given, hidden_size=hidden, direction=_WAYS[way], **attributes
-    )
+    return _WAYS[way]
+
+
+def _sequence(at: Layer) -> tuple[Value, list[Value]]:
+    """The sequence and the states at its beginning, with the batch as the second axis."""
+    return at.b(Transpose, at.x, perm=(1, 0, 2)), [at.b(Transpose, state, perm=(1, 0, 2)) for state in at.inputs[1:]]
+
+
+def _answered(at: Layer, y: Value, *last: Value) -> list[Value]:
+    """The results of all steps, [time, directions * hidden], and the states at the end."""
+    b = at.b
     # [time, direction, batch, hidden]
     turned = b(Reshape, b(Transpose, y, perm=(2, 0, 1, 3)), vector(b, [0, 0, -1]))
     return [turned, *(b(Transpose, state, perm=(1, 0, 2)) for state in last)][: b.count]
@@ -66,16 +79,20 @@ def lstm(at: Layer) -> list[Value]:
     """Gates stand in the order input, forget, output, cell."""
     at.refuse(8)
     ways, hidden = _ways(at), at.integer(0)
-    if at.integer(3, hidden) != hidden:
-        message = "a projection of the hidden state"
-        raise UnsupportedError(message)
+    width, hidden = hidden, at.integer(3, hidden)
     size = at.integer(1) // (ways * hidden * 4)
     order = (0, 2, 1, 3)
     w = _ordered(at, at.weight(0, [ways, 4 * hidden, size]), order)
-    r = _ordered(at, at.weight(2, [ways, 4 * hidden, hidden]), order)
+    r = _ordered(at, at.weight(2, [ways, 4 * hidden, width]), order)
     half = _ordered(at, at.weight(1, [ways, 4 * hidden]), order)
     zeros = at.b.constant(np.zeros((ways, 4 * hidden)), dtype_of(half))
-    return _run(at, LSTM, w, r, at.b(Concat, half, zeros, axis=1), hidden)
+    bias = at.b(Concat, half, zeros, axis=1)
+    if width == hidden:
+        return _run(at, LSTM, w, r, bias, hidden)
+    x, given = _sequence(at)
+    p = at.weight(3, [ways, width, hidden])
+    state, cell = given or (None, None)
+    return _answered(at, *projected_lstm(at.b, x, w, r, bias, p, state, cell, _direction(at)))
 
 
 @layer("GRU")

@@ -10,7 +10,9 @@ from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
+from graphport.ops.blob_lengths import joined, length_of, lengths_of_text
 from graphport.ops.blobs import (
+    AXES,
     MOST_AXES,
     NONE,
     Layer,
@@ -47,7 +49,6 @@ from graphport.ops.reshape import (
 from graphport.ops.reshape import reshaped as target_of
 from graphport.ops.reshape.pnnx_channels import channel_shuffle, pixel_unshuffle
 
-_AXES = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}
 _ORDERS = {2: ("wh", "hw"), 3: ("whc", "hwc", "wch", "cwh", "hcw", "chw")}
 """Axes of the result from the innermost out, by number."""
 _FOUR = (
@@ -58,25 +59,29 @@ _FOUR = (
 
 @layer("Reshape")
 def reshape(at: Layer) -> Value:
-    """Lengths of width, height, depth and channels, as many as there are axes; 0 copies, -1 takes what remains."""
-    if at.parameters.get("6") not in (None, "", 0):
-        message = "the shape is an expression"
+    """Lengths of width, height, depth and channels, as many as there are axes; 0 copies, -1 takes what remains.
+
+    They are parameters, or a text that computes them.
+    """
+    if any(at.integer(key, _NO_BATCH) != _NO_BATCH for key in (12, 13)):
+        message = "a batch that becomes an axis, or comes of one"
         raise UnsupportedError(message)
-    at.refuse(3)
-    given = {name: at.integer(key, NONE) for name, key in (("w", 0), ("h", 1), ("d", 11), ("c", 2))}
-    names = "cdhw" if given["d"] != NONE else "chw" if given["c"] != NONE else "hw" if given["h"] != NONE else "w"
-    own = _AXES.get(at.rank, "")
-    dims = at.b.dims(at.x)
-    target: list[int] = [1]
-    for name in names:
-        number = given[name]
-        if number == 0:
-            if name not in own:
-                message = f"there is no axis {name} to be copied"
-                raise ShapeError(message)
-            number = length(dims, own.index(name) + 1)
-        target.append(number)
-    return at.b(Reshape, at.x, vector(at.b, target))
+    said_ = at.parameters.get("6")
+    if isinstance(said_, str):
+        found = lengths_of_text(at, said_)[::-1]
+    else:
+        given = {name: at.integer(key, NONE) for name, key in (("w", 0), ("h", 1), ("d", 11), ("c", 2))}
+        names = "cdhw" if given["d"] != NONE else "chw" if given["c"] != NONE else "hw" if given["h"] != NONE else "w"
+        found = [given[name] for name in names]
+    if len(found) not in AXES:
+        message = f"{len(found)} lengths"
+        raise UnsupportedError(message)
+    copied = [length_of(at, 0, name) if n == 0 else n for name, n in zip(AXES[len(found)], found, strict=True)]
+    return at.b(Reshape, at.x, joined(at, [1, *copied]))
+
+
+_NO_BATCH = 233
+"""What stands for an axis of the batch that there is none of."""
 
 
 @layer("Flatten")
@@ -91,16 +96,16 @@ def permute(at: Layer) -> Value:
     if not 0 <= number < len(orders):
         message = f"there is no order {number} of {rank} axes"
         raise UnsupportedError(message)
-    own = _AXES[rank]
+    own = AXES[rank]
     return at.b(Transpose, at.x, perm=(0, *(own.index(name) + 1 for name in reversed(orders[number]))))
 
 
 def order_of(perm: Sequence[int]) -> int | None:
     """The number of an order of axes, the batch among them; `None` if there is none."""
     rank = len(perm) - 1
-    if not perm or perm[0] != 0 or rank not in _AXES:
+    if not perm or perm[0] != 0 or rank not in AXES:
         return None
-    name = "".join(_AXES[rank][axis - 1] for axis in reversed(perm[1:]))
+    name = "".join(AXES[rank][axis - 1] for axis in reversed(perm[1:]))
     orders = _FOUR if rank == 4 else _ORDERS.get(rank, ("w",))
     return orders.index(name) if name in orders else None
 
@@ -141,10 +146,12 @@ def squeeze(at: Layer) -> Value:
     axes = at.array(3)
     chosen = [at.axis(int(axis)) for axis in axes]
     if not axes:
-        own = _AXES.get(at.rank, "")
+        own = AXES.get(at.rank, "")
         flags = {"w": at.integer(0), "h": at.integer(1), "d": at.integer(11), "c": at.integer(2)}
         chosen = [place + 1 for place, name in enumerate(own) if flags[name]]
-    chosen = [axis for axis in chosen if at.b.dims(at.x)[axis] == 1]
+    chosen = sorted({axis for axis in chosen if at.b.dims(at.x)[axis] == 1})
+    # A blob has an axis at least.
+    chosen = chosen[: at.rank - 1]
     return at.b(Squeeze, at.x, vector(at.b, chosen)) if chosen else at.x
 
 
@@ -163,7 +170,9 @@ def tile(at: Layer) -> Value:
     repeats = [int(n) for n in at.array(2)]
     if repeats:
         missing = len(repeats) - at.rank
-        x = at.b(Unsqueeze, at.x, vector(at.b, list(range(1, 1 + missing)))) if missing > 0 else at.x
+        # Of a picture that becomes a volume, channels stay what they are, and the depth is new.
+        new = [2] if at.rank == 3 and missing == 1 else list(range(1, 1 + missing))
+        x = at.b(Unsqueeze, at.x, vector(at.b, new)) if missing > 0 else at.x
         return at.b(Tile, x, vector(at.b, [1, *[1] * -missing, *repeats]))
     times = [1] * (at.rank + 1)
     times[at.axis(at.integer(0))] = at.integer(1, 1)

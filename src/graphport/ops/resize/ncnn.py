@@ -11,42 +11,89 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
+from graphport.ops.blob_lengths import list_of
 from graphport.ops.blobs import Layer, folded, layer, lengths_of, said
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.pytorch import length, vector
-from graphport.ops.reshape import Transpose
+from graphport.ops.reshape import Expand, Transpose, Unsqueeze
 from graphport.ops.resize import GridSample, Resize
 
 _MODES = {1: "nearest", 2: "linear", 3: "cubic"}
+_NEAREST, _PICTURE = 1, 3
 _BLOCKS = frozenset(
     product(("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), ("round_prefer_floor", "round_prefer_ceil"))
 )
 """Ways to place points, and to round them, with which lengths that are multiplied by an integer repeat each pixel."""
 
 
+_FEWEST = 4
+"""Points that the cubic interpolation of the runtime reads at once, also where there are fewer."""
+
+
 @layer("Interp")
 def interp(at: Layer) -> Value:
-    """To given lengths, or by factors; whichever is given places the points."""
-    if len(at.inputs) != 1 or at.integer(5) or isinstance(at.parameters.get("9"), str):
-        message = "the size depends on another blob"
-        raise UnsupportedError(message)
+    """To given lengths, or by factors; of matrices the rows, and of a vector each number becomes a plane."""
     kind = at.integer(0)
-    if kind not in _MODES or at.rank != 3:
-        message = f"there is no rule for the interpolation {kind} of {at.rank} axes"
+    if kind not in _MODES:
+        message = f"there is no rule for the interpolation {kind}"
         raise UnsupportedError(message)
+    b, rank = at.b, at.rank
+    rows, columns = _sizes(at)
+    if rank == 1:
+        return b(Expand, b(Unsqueeze, at.x, vector(b, [2, 3])), vector(b, [1, 1, rows, columns]))
+    if rank > _PICTURE:
+        message = f"the interpolation of {rank} axes"
+        raise UnsupportedError(message)
+    lengths = [length(b.dims(at.x), axis) for axis in range(1, rank + 1)]
+    target = [*lengths[:-2], *([rows] if rank == _PICTURE else lengths[-2:-1]), columns]
+    if target == lengths and _MODES[kind] != "cubic":
+        return at.x
+    moved = lengths[1 - rank :] if rank == _PICTURE else lengths[-1:]
+    if _MODES[kind] == "cubic" and min(moved) < _FEWEST:
+        message = f"a cubic interpolation of {min(moved)} points, which reads beyond them"
+        raise UnsupportedError(message)
+    return _resized(at, kind, target)
+
+
+def _sizes(at: Layer) -> tuple[int, int]:
+    """The rows and columns of the result."""
+    said_ = at.parameters.get("9")
+    if isinstance(said_, str):
+        found = list_of(at, said_)
+        return (1, found[0]) if len(found) == 1 else (found[1], found[0])
+    if at.integer(5):
+        if len(at.inputs) != 2:
+            message = "the size depends on another blob, which is not there"
+            raise ShapeError(message)
+        other = at.b.dims(at.inputs[1])
+        return length(other, len(other) - 2) if len(other) > _PICTURE - 1 else 1, length(other, len(other) - 1)
+    if at.integer(3) and at.integer(4):
+        return at.integer(3), at.integer(4)
     dims = at.b.dims(at.x)
-    attributes: dict[str, Any] = {"mode": _MODES[kind]}
-    if kind == 1:
+    own = (1, 1) if at.rank == 1 else (length(dims, at.rank - 1), length(dims, at.rank))
+    factors = (np.float32(at.real(1, 1.0)), np.float32(at.real(2, 1.0)))
+    rows, columns = (int(np.float32(n) * factor) for n, factor in zip(own, factors, strict=True))
+    return rows, columns
+
+
+def _resized(at: Layer, kind: int, target: list[int]) -> Value:
+    """What is given, lengths or factors, places the points; corners are where lengths put them."""
+    b, attributes = at.b, {"mode": _MODES[kind]}
+    if kind == _NEAREST:
         attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     elif at.integer(6):
         attributes["coordinate_transformation_mode"] = "align_corners"
-    if at.integer(3) and at.integer(4):
-        target = vector(at.b, [1, length(dims, 1), at.integer(3), at.integer(4)])
-        return at.b(Resize, at.x, None, None, target, **attributes)
-    factors = at.b.constant(np.array([1.0, 1.0, at.real(1, 1.0), at.real(2, 1.0)]), DType.FLOAT32)
-    return at.b(Resize, at.x, None, factors, None, **attributes)
+    is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
+    if not is_factor or (at.integer(6) and kind != _NEAREST):
+        return b(Resize, at.x, None, None, vector(b, [1, *target]), **attributes)
+    factors = [1.0, 1.0, *([at.real(1, 1.0)] if at.rank == _PICTURE else []), at.real(2, 1.0)]
+    if _MODES[kind] == "linear":
+        # An axis that keeps its length keeps its points.
+        dims = at.b.dims(at.x)
+        factors = [1.0 if n == m else f for f, n, m in zip(factors, dims, [1, *target], strict=True)]
+    return b(Resize, at.x, None, b.constant(np.array(factors), DType.FLOAT32), None, **attributes)
 
 
 @layer("GridSample")

@@ -1,0 +1,31 @@
+"""Parameters of layers as words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def keyed(parameters: Mapping[int, Any]) -> str:
+    """`0=1 1=0.5 -23303=2,0,1`; what is `None` is left out."""
+    return " ".join(_word(key, value) for key, value in parameters.items() if value is not None)
+
+
+def _word(key: int, value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"{-23300 - key}={','.join([str(len(value)), *map(_spelt, value)])}"
+    return f"{key}={_spelt(value)}"
+
+
+def _spelt(value: Any) -> str:
+    if isinstance(value, float):
+        text = f"{value:.6f}"
+        return text if float(text) == value else f"{value:e}"
+    return str(value)
+
+
+def maybe(random: np.random.Generator, value: Any) -> Any:
+    """The value, or `None` for one that is left out."""
+    return value if random.random() < 0.6 else None
