@@ -405,7 +405,8 @@ def grid_sample(random: Random, kind: str) -> Drawn:
     grid = (2, *places) if is_turned else (*places, 2)
     keys = {0: integer(random, 1, 3), 1: integer(random, 1, 3), 2: integer(random, 0, 1), 3: is_turned}
     # The runtime reflects once: places further off than the width of the picture it takes for others.
-    return Drawn(kind, keyed(keys), (own, grid), numbers="near")
+    numbers = "close" if keys[0] == 3 else "near"
+    return Drawn(kind, keyed(keys), (own, grid), numbers=numbers)
 
 
 @drawn("Unfold")

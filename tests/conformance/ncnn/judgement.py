@@ -46,6 +46,8 @@ def numbers(random: Random, shape: tuple[int, ...], kind: str) -> Any:
             return np.where(found < 0, -1, 1).astype(np.float32) * (np.abs(found) + 0.3)
         case "near":
             return np.clip(found, -2.8, 2.8)
+        case "close":
+            return np.clip(found, -2.2, 1.0)
         case _:
             return found
 
