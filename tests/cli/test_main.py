@@ -184,3 +184,24 @@ def test_closed_outputs_change_no_exit_code(tmp_path):
         command = f'"{sys.executable}" -m graphport check "{net}" {closed}'
         process = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
         assert process.returncode == 0, closed
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_ended_while_writing_leaves_nothing_behind(tmp_path, number):
+    net = write_onnx(tmp_path / "net.onnx", perceptron())
+    # The writer waits in the middle of its file.
+    waiting = (
+        "import pathlib, time; from graphport.formats.openvino import writer; real = writer.render; "
+        f"writer.render = lambda *a: [pathlib.Path({str(tmp_path / 'ready')!r}).touch(), time.sleep(60)]"
+    )
+    command = [*COMMAND[:-1], f"{waiting}; {COMMAND[-1]}", "convert", str(net), str(tmp_path / "m.xml"), "--no-verify"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        _wait_for(tmp_path / "ready")
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (128 + number, "")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["net.onnx", "ready"]

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from graphport.cli.main import cli
 from graphport.cli.render import Color, as_json, as_text, counts, wants_color
 from graphport.core.diagnostics import Diagnostic, Severity, Source, Span
+from tests.models import model, node, typed, write_onnx
 
 
 def span_of(part: str, text: str, name: str = "model.nnef") -> Span:
@@ -343,3 +345,18 @@ def test_json_has_null_for_what_is_not_known():
     assert (binary["file"], binary["line"], binary["column"], binary["help"]) == ("model.onnx", None, None, None)
     nowhere = as_json(Diagnostic("RUN0001", "m"))
     assert (nowhere["file"], nowhere["line"], nowhere["column"]) == (None, None, None)
+
+
+def test_names_of_a_stranger_are_obeyed_by_no_terminal(tmp_path, monkeypatch, capsys):
+    odd = "x\n\x1b[31mred\x07"
+    path = tmp_path / "a\nb\x1b[2J.onnx"
+    write_onnx(path, model([node("Relu", [odd], ["y\x1b]0;t"])], [typed(odd, [2])], [typed("y\x1b]0;t", [2])]))
+    for arguments in (["shapes"], ["inspect"], ["check"], ["convert", str(tmp_path / "c\x1b[2J.xml")]):
+        verb, *rest = arguments
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        cli.main([verb, str(path), *rest, "--no-verify"] if rest else [verb, str(path)], standalone_mode=False)
+        output = capsys.readouterr().out
+        assert "\x1b[31m" not in output
+        assert "\x1b[2J" not in output
+        assert "\x1b]0" not in output
+        assert "\x07" not in output

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -359,3 +360,28 @@ def test_pages_that_were_looked_at_are_given_back_and_views_stay_good(tmp_path):
         most = max(most, resident() - before)
     assert most < 2 * HELD
     assert [int(array[-1]) for array in seen] == list(range(32))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux has them")
+def test_a_file_larger_than_the_addresses_is_mapped_piece_by_piece(tmp_path):
+    path = tmp_path / "weights.bin"
+    with path.open("wb") as file:
+        file.truncate(5 << 30)
+        file.seek(3 << 30)
+        file.write(b"here")
+    program = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from graphport.core.storage import MappedFile
+file = MappedFile({str(path)!r})
+assert file.view(3 << 30, 4).tobytes() == b"here"
+assert file.view((3 << 30) - 5000, 5004)[-4:].tobytes() == b"here"
+assert sum(map(len, file.chunks(0, 1 << 26))) == 1 << 26
+try:
+    file.view(0, 4 << 30)
+except OSError as error:
+    assert "weights.bin" in str(error) and "ulimit -v" in str(error)
+else:
+    raise SystemExit("it was mapped")
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)

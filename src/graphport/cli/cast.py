@@ -20,7 +20,7 @@ from graphport.cli.options import (
     print_json,
     writer_options,
 )
-from graphport.cli.render import as_json
+from graphport.cli.render import as_json, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,5 +104,5 @@ def _tell(report: CastReport, target: Path) -> None:
     ends = report.snr_range
     between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB on {seen}{between}"
-    click.echo(f"written to {target}: {report.cast} of {report.nodes} nodes in {report.to}, {snr}")
+    click.echo(f"written to {shown(str(target))}: {report.cast} of {report.nodes} nodes in {report.to}, {snr}")
     click.echo(f"bytes of weights: {report.bytes_before} before, {report.bytes_after} after")

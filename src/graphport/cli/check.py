@@ -17,7 +17,7 @@ from graphport.cli.options import (
     print_findings,
     print_json,
 )
-from graphport.cli.render import as_json
+from graphport.cli.render import as_json, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,5 +52,5 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
     else:
         print_findings(findings, color, err=False)
         if valid:
-            click.echo(f"{model}: valid {kind.title}")
+            click.echo(f"{shown(str(model))}: valid {kind.title}")
     raise click.exceptions.Exit(0 if valid else 1)

@@ -17,6 +17,7 @@ from graphport.cli.options import (
     json_option,
     print_json,
 )
+from graphport.cli.render import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,13 +80,12 @@ def verb(
         )
     else:
         for note in result.notes:
-            click.echo(f"note: {note}")
-        shown = result.values if every_value else result.outputs
-        print_table(HEADINGS, [row(difference) for difference in shown])
+            click.echo(f"note: {shown(str(note))}")
+        told = result.values if every_value else result.outputs
+        print_table(HEADINGS, [row(difference) for difference in told])
         if every_value:
-            click.echo(
-                "no value differs" if result.first is None else f"the first value that differs is {result.first.name}"
-            )
+            place = None if result.first is None else shown(result.first.name)
+            click.echo("no value differs" if place is None else f"the first value that differs is {place}")
         click.echo("equal within tolerance" if result.passed else "the outputs differ")
     raise click.exceptions.Exit(0 if result.passed else 1)
 

@@ -19,7 +19,7 @@ from graphport.cli.options import (
     print_json,
     writer_options,
 )
-from graphport.cli.render import as_json
+from graphport.cli.render import as_json, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,9 +122,9 @@ def _tell(report: ConversionReport) -> None:
         rows = [(op, str(count)) for op, count in report.unsupported.items()]
         print_table(("operator", "nodes"), rows, title=f"{report.format} cannot express, so nothing is written:")
         return
-    click.echo(f"written to {report.target} ({report.format})")
+    click.echo(f"written to {shown(str(report.target))} ({report.format})")
     if report.verification is None:
-        click.echo(f"not verified: {report.skipped}")
+        click.echo(f"not verified: {shown(str(report.skipped))}")
         return
     print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
     for note in report.verification.notes:

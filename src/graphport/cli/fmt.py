@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from graphport.cli.options import MODEL, color_option, edition_option, findings_end, json_option, print_json
+from graphport.cli.render import shown
 from graphport.core.opening import contents
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def verb(files: tuple[Path, ...], check: bool, edition: str | None, color: str, 
         print_json({"changed": changed, "written": not check})
     else:
         for name in changed:
-            click.echo(f"{name}: {'would change' if check else 'formatted'}")
+            click.echo(f"{shown(str(name))}: {'would change' if check else 'formatted'}")
     raise click.exceptions.Exit(1 if check and changed else 0)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -72,6 +74,10 @@ def main() -> None:
         # A name may hold what the terminal's encoding does not; in JSON that makes the right escape, too.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            # What is written beside its place is removed on the way out.
+            signal.signal(getattr(signal, name), _ended)
     try:
         # A broken pipe ends with 1 and silently: click sees to it.
         # Without "standalone", click hands the exit code over instead of exiting.
@@ -85,3 +91,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
+
+
+def _ended(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)

@@ -19,7 +19,7 @@ from graphport.cli.options import (
     print_json,
     writer_options,
 )
-from graphport.cli.render import as_json
+from graphport.cli.render import as_json, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -184,13 +184,13 @@ def _print(report: RewriteReport, target: Path, *, verbose: bool) -> None:
             _print_notes(f"{outcome.name} did", outcome.done)
             _print_notes(f"{outcome.name} left alone", outcome.left)
         _print_floating(report)
-    click.echo(f"written to {target}: {report.nodes_before} nodes before, {report.nodes_after} after")
+    click.echo(f"written to {shown(str(target))}: {report.nodes_before} nodes before, {report.nodes_after} after")
     if report.verification is None:
-        click.echo(f"not verified: {report.skipped}")
+        click.echo(f"not verified: {shown(str(report.skipped))}")
         return
     print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
     for note in report.verification.notes:
-        click.echo(f"note: {note}")
+        click.echo(f"note: {shown(str(note))}")
     click.echo(
         "verified: equal within tolerance" if report.verification.passed else "verification failed: the outputs differ"
     )

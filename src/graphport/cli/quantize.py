@@ -20,7 +20,7 @@ from graphport.cli.options import (
     print_findings,
     print_json,
 )
-from graphport.cli.render import as_json
+from graphport.cli.render import as_json, shown
 from graphport.core.opening import contents
 
 if TYPE_CHECKING:
@@ -220,7 +220,10 @@ def _kept(path: Path | None) -> Generator[None]:
         yield
     except KeyboardInterrupt:
         if path is not None and path.exists():
-            click.echo(f"what was seen of the samples is kept in {path}: the same command goes on from there", err=True)
+            click.echo(
+                f"what was seen of the samples is kept in {shown(str(path))}: the same command goes on from there",
+                err=True,
+            )
         raise
 
 
@@ -336,7 +339,7 @@ def _tell(
     between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     count = report.held_back or report.samples
     seen = f"{count} samples" if count else "inputs that were made up"
-    click.echo(f"written to {target}: {report.snr_db:.2f} dB on {seen}{between}{agreement}")
+    click.echo(f"written to {shown(str(target))}: {report.snr_db:.2f} dB on {seen}{between}{agreement}")
     if None not in sizes.values():
         click.echo(f"bytes: {sizes['source']} before, {sizes['target']} after")
     runtimes: dict[str, dict[str, float]] = {} if times is None else times["runtimes"]

@@ -130,10 +130,10 @@ def _block(diagnostic: Diagnostic, *, color: bool, width: int) -> Iterator[str]:
     margin = " " * (max((len(str(row.number)) for row in rows), default=1) + 2)
 
     first, *rest = diagnostic.message.splitlines() or [""]
-    yield f"{paint(f'{diagnostic.severity}[{diagnostic.code}]', hue)}: {_shown(first)}"
-    yield from (f"{margin}{_shown(line)}" for line in rest)
+    yield f"{paint(f'{diagnostic.severity}[{diagnostic.code}]', hue)}: {shown(first)}"
+    yield from (f"{margin}{shown(line)}" for line in rest)
     if diagnostic.span is not None:
-        yield f"{margin[1:]}{paint('-->', _GUTTER)} {_shown(str(diagnostic.span))}"
+        yield f"{margin[1:]}{paint('-->', _GUTTER)} {shown(str(diagnostic.span))}"
     if rows:
         yield margin + paint("|", _GUTTER)
     for row in _abridged(rows):
@@ -147,8 +147,8 @@ def _block(diagnostic: Diagnostic, *, color: bool, width: int) -> Iterator[str]:
             yield f"{margin}{paint('|', _GUTTER)} {' ' * window.offset}{paint('^' * window.cells, hue)}"
     if diagnostic.help is not None:
         first, *rest = diagnostic.help.splitlines() or [""]
-        yield f"{margin}{paint('= help:', _GUTTER)} {_shown(first)}"
-        yield from (f"{margin}        {_shown(line)}" for line in rest)
+        yield f"{margin}{paint('= help:', _GUTTER)} {shown(first)}"
+        yield from (f"{margin}        {shown(line)}" for line in rest)
 
 
 def _rows(span: Span) -> list[_Row]:
@@ -200,7 +200,7 @@ def _cut(row: _Row, room: int) -> _Window:
     before = "…" if left else ""
     after = "…" if right < len(text) else ""
     return _Window(
-        text=before + _shown(text[left:right]) + after,
+        text=before + shown(text[left:right]) + after,
         offset=len(before) + _cells(text[left:start]),
         cells=max(1, _cells(text[start : min(row.stop, right)])),
     )
@@ -218,7 +218,7 @@ def _fitting(text: str, cells: int) -> int:
 
 def _cells(text: str) -> int:
     """Cells of a terminal that `text` takes when it is shown."""
-    return sum(map(_character_cells, _shown(text)))
+    return sum(map(_character_cells, shown(text)))
 
 
 def _character_cells(character: str) -> int:
@@ -229,7 +229,7 @@ def _character_cells(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """`text` with a visible stand-in for every character that a terminal would obey or not show at all."""
     return text if text.isascii() and text.isprintable() else "".join(map(_stand_in, text))
 

@@ -19,6 +19,7 @@ from graphport.cli.options import (
     print_json,
     threads_option,
 )
+from graphport.cli.render import shown
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _tell(found: dict[str, Any], outputs: Path | None, *, as_json_: bool) -> Non
         return
     print_table(("output", "type", "shape", "first numbers"), [_row(name, array) for name, array in found.items()])
     if outputs is not None:
-        click.echo(f"written to {outputs}")
+        click.echo(f"written to {shown(str(outputs))}")
 
 
 def _summary(array: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from graphport.cli.options import (
     print_findings,
     print_json,
 )
+from graphport.cli.render import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,9 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
     rows = [(value.name, _kind(value), _dtype(value.fact), _shape(value.fact)) for value in loaded.graph.values()]
     print_table(("value", "of", "type", "shape"), rows)
     for name, (low, high) in _bounds(facts.values()).get("bounds", {}).items():
-        click.echo(f"{name}: {low} or more" if high is None else f"{name}: {low or 0} to {high}")
+        click.echo(
+            f"{shown(str(name))}: {low} or more" if high is None else f"{shown(str(name))}: {low or 0} to {high}"
+        )
 
 
 def fact_as_json(fact: Fact) -> dict[str, Any]:

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from graphport.cli.render import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """One row a line; on a terminal with rules and the terminal's width, in a pipe with two blanks between columns."""
+    # Names of values and files may hold what a terminal obeys.
+    rows = [[shown(cell) for cell in row] for row in rows]
+    title = None if title is None else shown(title)
     if sys.stdout.isatty():
         _draw(headings, rows, title)
         return

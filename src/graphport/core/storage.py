@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import sys
+import weakref
 from abc import ABC, abstractmethod
 from enum import Enum
 from math import prod
@@ -92,6 +94,38 @@ class Pages:
         return self._data[start : start + length]
 
 
+class Windows:
+    """A file of which each view is mapped by itself: where addresses do not suffice for all of it (`ulimit -v`)."""
+
+    __slots__ = ("__weakref__", "_handle", "_path", "_size")
+
+    def __init__(self, fileno: int, size: int, path: Path) -> None:
+        self._handle = os.dup(fileno)
+        weakref.finalize(self, os.close, self._handle)
+        self._size = size
+        self._path = path
+
+    def is_cut(self) -> bool:
+        """Whether the file has become shorter."""
+        return os.fstat(self._handle).st_size < self._size
+
+    def view(self, start: int, length: int) -> memoryview:
+        """Bytes `start` to `start + length`, not copied.
+
+        Raises:
+            OSError: addresses do not suffice for these bytes either.
+        """
+        if not length:
+            return memoryview(b"")
+        first = start - start % mmap.ALLOCATIONGRANULARITY
+        try:
+            window = mmap.mmap(self._handle, start + length - first, access=mmap.ACCESS_READ, offset=first)
+        except OSError as error:
+            message = f"{length} bytes cannot be mapped, for this process may have few addresses (ulimit -v)"
+            raise OSError(error.errno, message, str(self._path)) from error
+        return memoryview(window)[start - first :]
+
+
 class MappedFile:
     """A file of weights, mapped when somebody first looks into it.
 
@@ -106,7 +140,7 @@ class MappedFile:
         status = regular(self.path)
         self.size = status.st_size
         self._identity = _identity(status)
-        self._map: Pages | None = None
+        self._map: Pages | Windows | None = None
 
     def view(self, start: int, length: int) -> memoryview:
         """Bytes `start` to `start + length`, not copied: the system reads what is touched."""
@@ -138,11 +172,16 @@ class MappedFile:
                 length -= count
                 yield buffer[:count]
 
-    def _open(self) -> Pages:
+    def _open(self) -> Pages | Windows:
         with self.path.open("rb") as file:
             if _identity(os.fstat(file.fileno())) != self._identity:
                 raise OSError(self._changed())
-            return Pages(file.fileno())
+            try:
+                return Pages(file.fileno())
+            except OSError as error:
+                if error.errno != errno.ENOMEM:
+                    raise
+                return Windows(file.fileno(), self.size, self.path)
 
     def _is_there(self) -> bool:
         """Whether the path still names the file that was opened: saving a model over its source replaces it.
