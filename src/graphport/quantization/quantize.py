@@ -21,6 +21,7 @@ from graphport.quantization.precision import enough_floating
 from graphport.quantization.report import QuantizationReport, worst_of
 from graphport.quantization.samples import gather, spread
 from graphport.quantization.shards import here
+from graphport.quantization.sizes import bound, bytes_by_name
 from graphport.quantization.statistics_file import refuse_place
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
@@ -122,11 +123,13 @@ def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | No
     settings = choices.settings
     held_back = _held_back(samples.count, settings.preset)
     kept = sorted(set(range(samples.count)) - held_back) or list(range(samples.count))
-    wanted = _followed(graph, choices, len(kept))
+    sized = bound(graph, samples)
+    each = bytes_per_sample(sized)
+    wanted = _followed(choices, len(kept), each)
     followed = frozenset(kept[place] for place in spread(len(kept), wanted)) if wanted else frozenset[int]()
     judging = held_back or spread(samples.count, _MOST_HELD_BACK[settings.preset])
     seen = survey(samples, judging | followed, told)
-    batch = fitting_batch(settings, bytes_per_sample(graph))
+    batch = fitting_batch(settings, each)
     judge = Judge.of(
         graph,
         samples.made_of([seen.taken[number] for number in sorted(judging)]),
@@ -136,7 +139,8 @@ def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | No
     )
     chosen = samples.made_of([seen.taken[number] for number in sorted(followed)])
     runs = list(chosen.runs(batch)) if followed else []
-    return Work(choices, samples, judge, held_back, runs, told, statistics, findings=list(seen.findings))
+    sizes = {} if sized is graph else bytes_by_name(sized)
+    return Work(choices, samples, judge, held_back, runs, told, statistics, findings=list(seen.findings), sizes=sizes)
 
 
 def _report(
@@ -217,12 +221,12 @@ def _held_back(count: int, preset: Preset) -> frozenset[int]:
     return spread(count, min(count // _HELD_BACK[preset], _MOST_HELD_BACK[preset])) if count >= FEWEST else frozenset()
 
 
-def _followed(graph: Graph, choices: Choices, count: int) -> int:
+def _followed(choices: Choices, count: int, each: int) -> int:
     most = _FOLLOWED[choices.settings.preset]
     if choices.settings.round or choices.settings.correct or choices.settings.search or choices.equalizes:
         most = max(most, _FOLLOWED["balanced"])
     # Real and rounded values are held, and what is computed from them.
-    fitting = choices.settings.memory // (3 * bytes_per_sample(graph))
+    fitting = choices.settings.memory // (3 * each)
     return min(count, most, max(fitting, 1)) if most else 0
 
 

@@ -104,7 +104,7 @@ class Settings:
     front: bool = False
     prepare: bool = True
     batch: int = 16
-    memory: int = 256 << 20
+    memory: int = 96 << 20
     threads: int = 0
 
     def as_json(self) -> dict[str, Any]:

@@ -178,6 +178,8 @@ class Work:
     steps: list[Step] = field(default_factory=list[Step])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    """Bytes of values of one sample, by name, where the graph does not tell them."""
 
     # One candidate
 
@@ -257,7 +259,7 @@ class Work:
             return {}
         values = [value for value in self.place(graph).roots if value.producer is not None or value.is_input]
         plan = Plan.of(graph, channel_axes(graph, values), values, settings.threads)
-        size = fitting_batch(settings, sum(bytes_of(value) for value in values))
+        size = fitting_batch(settings, sum(self.sizes.get(value.name, bytes_of(value)) for value in values))
         if runs is not None:
             return merged(plan.axes, here(plan, sharded(runs), lambda _: None))
         shards = sharded(self.samples.runs(size, leave_out=self.held_back))

@@ -1,0 +1,40 @@
+"""How large values are in a run: extents that a model leaves free are those of the samples."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ops.bind import bind_inputs
+from graphport.ops.infer import Inference
+from graphport.quantization.follow import bytes_of
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+    from graphport.quantization.samples import Samples
+
+
+def bound(graph: Graph, samples: Samples) -> Graph:
+    """`graph` with the extents of the first sample, or itself where nothing but samples is counted by free ones."""
+    free = [dim for value in graph.inputs for dim in _dims(value.fact)[1:] if isinstance(dim, Symbolic)]
+    if not free:
+        return graph
+    first = samples.run([next(iter(samples.each()))])
+    twin = rewrite.copy(graph)
+    with suppress(DiagnosticError):
+        bind_inputs(twin, {name: array.shape for name, array in first.items()})
+        Inference().graph(twin)
+    return twin
+
+
+def bytes_by_name(graph: Graph) -> dict[str, int]:
+    """About how many bytes every value of a graph has, by its name."""
+    return {value.name: bytes_of(value) for value in graph.values()}
+
+
+def _dims(fact: object) -> tuple[object, ...]:
+    return fact.shape or () if isinstance(fact, TensorFact) else ()
