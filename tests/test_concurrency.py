@@ -1,0 +1,86 @@
+"""Threads and processes: the same bytes and numbers as one after the other gives."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import multiprocessing
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from tests.models import model, node, typed, write_onnx
+
+
+def _network(path: Path) -> Path:
+    random = np.random.default_rng(0)
+    constants = {
+        "w": random.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "scale": random.normal(size=4).astype(np.float32) ** 2 + 1,
+        "b": np.zeros(4, np.float32),
+        "mean": np.ones(4, np.float32),
+        "v": np.ones(4, np.float32),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", ["c", "scale", "b", "mean", "v"], ["n"]),
+        node("Relu", ["n"], ["r"]),
+        node("GlobalAveragePool", ["r"], ["y"]),
+    ]
+    return write_onnx(path, model(nodes, [typed("x", ["N", 3, 8, 8])], [typed("y", ["N", 4, 1, 1])], constants))
+
+
+def _work(path: Path, given: gp.Model | None = None) -> str:
+    """A digest of all that one user of the library makes of a model."""
+    loaded = gp.load(path) if given is None else given
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        digest = hashlib.sha256()
+        gp.save(gp.simplify(loaded, verify=False)[0], Path(folder) / "m.onnx")
+        gp.save(loaded, Path(folder) / "m.xml")
+        gp.inspect(loaded)
+        for made in sorted(Path(folder).iterdir()):
+            digest.update(made.read_bytes())
+        x = np.linspace(-1, 1, 2 * 3 * 64, dtype=np.float32).reshape(2, 3, 8, 8)
+        for backend in ("reference", "fused"):
+            digest.update(gp.run(loaded, {"x": x}, backend=backend)["y"].tobytes())
+    return digest.hexdigest()
+
+
+def _expression(number: int) -> bytes:
+    x = np.arange(1000, dtype=np.float32)
+    return gp.Expression(f"add(mul(@0,{number % 4}.5),sqrt(abs(@1)))")(x, x).tobytes()
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["a model each", "one model"])
+def test_eight_threads_get_what_one_gets(tmp_path, is_shared):
+    path = _network(tmp_path / "net.onnx")
+    given = gp.load(path) if is_shared else None
+    wanted = _work(path)
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: _work(path, given), range(16))) == {wanted}
+    assert gc.isenabled()
+
+
+def test_eight_threads_compile_and_compute_the_same_expressions():
+    wanted = [_expression(number) for number in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(_expression, range(200)))
+    assert found == wanted * 50
+
+
+@pytest.mark.parametrize("method", sorted(set(multiprocessing.get_all_start_methods()) & {"fork", "spawn"}))
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning"
+)  # later Pythons warn of forks beside threads, which pytest has
+def test_processes_get_what_one_gets(tmp_path, method):
+    path = _network(tmp_path / "net.onnx")
+    # What is compiled before a fork is there behind it.
+    wanted, expected = _work(path), _expression(1)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert set(pool.map(_work, [path] * 4)) == {wanted}
+        assert set(pool.map(_expression, [1] * 4)) == {expected}
