@@ -18,7 +18,7 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, UnsupportedError, lower
-from graphport.ops.pytorch import COMPLEX, KEYS, Function, bound
+from graphport.ops.pytorch import COMPLEX, ITEM, KEYS, Function, bound
 from graphport.ops.pytorch import DIALECT as PNNX
 
 DIALECT = "pytorch"
@@ -103,9 +103,15 @@ def _renamed(other: str, names: Mapping[str, str], b: Builder, /, *operands: Val
         raise UnsupportedError(message)
     keys = attributes.pop(KEYS, ())
     given = {names.get(name, name): value for name, value in attributes.items() if names.get(name, name)}
-    kept = [(place, names.get(key, key)) for place, key in enumerate(keys)]
+    kept = [(place, _other(key, names)) for place, key in enumerate(keys)]
     found = [(operands[place] if place < len(operands) else None, key) for place, key in kept if key]
     return rule(b, *(value for value, _ in found), **given, **{KEYS: tuple(key for _, key in found)})
+
+
+def _other(key: str, names: Mapping[str, str]) -> str:
+    """A key of an operand, or of an item of a list, under its other name."""
+    name = key.removesuffix(ITEM)
+    return names.get(name, name) + key[len(name) :]
 
 
 def plain(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -44,6 +44,9 @@ _INFERRED_ANEW = frozenset({"openvino"})
 
 
 _MOST_EXTENT = (1 << 63) - 1
+_JUDGED = frozenset({"pytorch"})
+"""Dialects whose files record what every value is: where inference says otherwise, it is inference that is wrong."""
+
 _NONE = frozenset[int]()
 _MOST_REMEMBERED = 1 << 14
 """So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
@@ -254,7 +257,10 @@ class Inference:
             return TensorFact(dtype, claim.shape)
         if claim.shape is not None and not _may_equal(fact.shape, claim.shape):
             message = f"the file declares its shape as {claim}, it is {fact}"
-            self._contradiction(value, message, Severity.WARNING)
+            severity = Severity.ERROR if dialect in _JUDGED else Severity.WARNING
+            self._contradiction(value, message, severity)
+        elif claim.shape is not None and dialect in _JUDGED and fact.shape != claim.shape:
+            return TensorFact(dtype, _narrowed(fact.shape, claim.shape), fact.elements)
         return fact if dtype is fact.dtype else TensorFact(dtype, fact.shape, fact.elements)
 
     def _contradiction(self, value: Value, message: str, severity: Severity) -> None:
@@ -425,6 +431,11 @@ def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:
     if len(inferred) != len(declared):
         return False
     return all(a == b for a, b in zip(inferred, declared, strict=True) if isinstance(a, int) and isinstance(b, int))
+
+
+def _narrowed(inferred: Sequence[Any], recorded: Sequence[Any]) -> tuple[Any, ...]:
+    """The extents that are recorded, where inference leaves them open."""
+    return tuple(b if isinstance(a, Symbolic) else a for a, b in zip(inferred, recorded, strict=True))
 
 
 def _stand_in(value: Value | None) -> Value | None:

@@ -60,8 +60,11 @@ def elu(b: Builder, self: Value, alpha: Any = 1.0, scale: Any = 1.0, input_scale
     return y if outer == 1 else b(Mul, y, b.like(self, outer))
 
 
-@aten("aten.rrelu", "aten.rrelu_with_noise", "aten.rrelu_with_noise_functional", ignores=("noise",))
-def rrelu_(b: Builder, self: Value, lower: Any = 0.125, upper: Any = 1 / 3, training: Any = False) -> Any:
+@aten("aten.rrelu", "aten.rrelu_with_noise", "aten.rrelu_with_noise_functional")
+def rrelu_(
+    b: Builder, self: Value, noise: Any = None, lower: Any = 0.125, upper: Any = 1 / 3, training: Any = False
+) -> Any:
+    del noise
     _refuse_training(training)
     y = rrelu(b, self, float(number(lower)), float(number(upper)))
     return y if b.count == 1 else (y, None)

@@ -7,6 +7,7 @@ from typing import Any
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic import Abs, Div, Mod, Mul, Round
 from graphport.ops.arithmetic import pytorch_sizes as pytorch_sizes  # noqa: PLC0414  registers its rules
+from graphport.ops.arithmetic import pytorch_special as pytorch_special  # noqa: PLC0414  registers its rules
 from graphport.ops.arithmetic.promotion import promoted
 from graphport.ops.aten import aten, renamed
 from graphport.ops.builder import Builder
@@ -65,3 +66,14 @@ renamed("aten.div.Tensor_mode", "aten::div")
 renamed("aten.special_logit", "aten::logit")
 renamed("aten.special_xlogy", "aten::xlogy")
 renamed("aten.special_sinc", "aten::sinc")
+
+for _word, _other in (
+    *(("true_divide", "div"), ("divide", "div"), ("multiply", "mul"), ("subtract", "sub"), ("negative", "neg")),
+    *(("absolute", "abs"), ("greater", "gt"), ("greater_equal", "ge"), ("less", "lt"), ("less_equal", "le")),
+    *(("not_equal", "ne"), ("arccos", "acos"), ("arcsin", "asin"), ("arctan", "atan"), ("arctan2", "atan2")),
+    *(("arccosh", "acosh"), ("arcsinh", "asinh"), ("arctanh", "atanh"), ("fix", "trunc"), ("special_erfc", "erfc")),
+    *(("special_exp2", "exp2"), ("special_round", "round"), ("special_log_softmax", "log_softmax"), ("clip", "clamp")),
+    *(("special_softmax", "softmax"), ("special_logsumexp", "logsumexp"), ("moveaxis", "movedim")),
+    *(("row_stack", "vstack"), ("ger", "outer")),
+):
+    renamed(f"aten.{_word}", f"aten::{_other}")

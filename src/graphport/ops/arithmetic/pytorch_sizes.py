@@ -34,7 +34,11 @@ def _called(rule: Function) -> Function:
         keys = attributes.pop(KEYS, ())
         given = dict(zip(keys, operands, strict=False)) | attributes
         names = {"b": "b_", "1": "b_", "0": "a"}
-        return rule(builder, **{names.get(name, name): value for name, value in given.items()})
+        named = {names.get(name, name): value for name, value in given.items()}
+        if "x" in named:
+            # What functions of `math` call their only argument.
+            named["a"] = named.pop("x")
+        return rule(builder, **named)
 
     return call
 

@@ -41,12 +41,35 @@ def _completed(b: Builder, y: Value, x: Value, axes: list[int], eps: Any, *, kee
     return (y, *_moments(b, x, axes, eps, keeps=keeps))
 
 
+def _layer_norm(b: Builder, x: Value, shape: Any, weight: Value | None, bias: Value | None, eps: Any) -> Value:
+    """With weights of another element type, in theirs."""
+    kind = dtype_of(x)
+    given = next((dtype_of(each) for each in (weight, bias) if each is not None), kind)
+    if given is kind:
+        return layer_norm(b, x, shape, weight, bias, eps)
+    return cast(b, layer_norm(b, cast(b, x, given), shape, weight, bias, eps), kind)
+
+
+@aten("aten.layer_norm")
+def aten_layer_norm(
+    b: Builder,
+    input: Value,
+    normalized_shape: Any,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: Any = 1e-5,
+    cudnn_enable: Any = None,
+) -> Value:
+    del cudnn_enable
+    return _layer_norm(b, input, normalized_shape, weight, bias, eps)
+
+
 @aten("aten.native_layer_norm")
 def native_layer_norm(
     b: Builder, input: Value, normalized_shape: Any, weight: Value | None, bias: Value | None, eps: Any
 ) -> Any:
     rank, count = len(b.dims(input)), len(integers(normalized_shape))
-    y = layer_norm(b, input, normalized_shape, weight, bias, eps)
+    y = _layer_norm(b, input, normalized_shape, weight, bias, eps)
     return _completed(b, y, input, list(range(rank - count, rank)), eps, keeps=True)
 
 

@@ -33,7 +33,7 @@ class _Kind:
         return len(self.order)
 
 
-_LSTM = _Kind(LSTM, (0, 3, 1, 2))
+LSTM_KIND = _Kind(LSTM, (0, 3, 1, 2))
 _GRU = _Kind(GRU, (1, 0, 2), MappingProxyType({"linear_before_reset": 1}))
 
 
@@ -128,7 +128,7 @@ def lstm(
     **weights: Value,
 ) -> Answer:
     options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
-    return _stacked(b, _LSTM, input, (hx, cx), weights, options)
+    return _stacked(b, LSTM_KIND, input, (hx, cx), weights, options)
 
 
 @says("nn.GRU", ignores=_OPTIONS)
@@ -180,7 +180,7 @@ def _named(params: Sequence[Value], count: int, directions: int, *, has_biases: 
     return dict(zip([f"{name}_{end}" for end in ends for name in names], params, strict=True))
 
 
-def _function(
+def function(
     kind: _Kind,
     b: Builder,
     input: Value,
@@ -202,11 +202,11 @@ def _function(
     return _stacked(b, kind, input, hx if isinstance(hx, tuple) else (hx,), weights, options)
 
 
-says("aten::lstm", "torch.lstm")(partial(_function, _LSTM))
-says("aten::gru", "torch.gru")(partial(_function, _GRU))
+says("aten::lstm", "torch.lstm")(partial(function, LSTM_KIND))
+says("aten::gru", "torch.gru")(partial(function, _GRU))
 for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
     _rnn = _Kind(RNN, (0,), MappingProxyType({"activations": (_activation,)}))
-    says(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(_function, _rnn))
+    says(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(function, _rnn))
 
 
 # ── single steps ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +223,7 @@ def _cell(b: Builder, kind: _Kind, input: Value, states: Sequence[Value | None],
 
 @says("nn.LSTMCell", ignores=_OPTIONS)
 def lstm_cell(b: Builder, input: Value, hx: Value | None = None, cx: Value | None = None, **weights: Value) -> Answer:
-    return _cell(b, _LSTM, input, (hx, cx), weights)
+    return _cell(b, LSTM_KIND, input, (hx, cx), weights)
 
 
 @says("nn.GRUCell", ignores=_OPTIONS)

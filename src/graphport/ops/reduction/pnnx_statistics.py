@@ -27,7 +27,7 @@ _MOST = 512
 """Entries of an axis along which every one is held against all before it."""
 
 
-def _running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Value, ...]:
+def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Value, ...]:
     """The extreme of an entry and all before it, and the last place where it stands."""
     rank = len(b.dims(input))
     axis = axis_of(number(dim), rank)
@@ -51,8 +51,8 @@ def _running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Va
     return b(Transpose, values, perm=back), b(Transpose, places, perm=back)
 
 
-says("torch.cummax", "aten::cummax")(partial(_running_extreme, ReduceMax))
-says("torch.cummin", "aten::cummin")(partial(_running_extreme, ReduceMin))
+says("torch.cummax", "aten::cummax")(partial(running_extreme, ReduceMax))
+says("torch.cummin", "aten::cummin")(partial(running_extreme, ReduceMin))
 
 
 def _ranked(b: Builder, x: Value, axis: int, count: int | None = None) -> tuple[Value, ...]:

@@ -7,13 +7,14 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic import BitCast
-from graphport.ops.arithmetic.promotion import cast
+from graphport.ops.arithmetic.promotion import cast, promoted
 from graphport.ops.aten import FUNCTIONAL, aten, renamed, view
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.padding.pnnx import padded
 from graphport.ops.pytorch import axes_of, axis_of, dtype_of, length, named_dtype, number, vector
 from graphport.ops.reshape import Concat, Expand, Reshape, Shape, Size, Squeeze, Unsqueeze
+from graphport.ops.reshape import pytorch_parts as pytorch_parts  # noqa: PLC0414  registers its rules
 from graphport.ops.reshape.pnnx_shapes import moved
 
 
@@ -78,14 +79,9 @@ def sym_numel(b: Builder, self: Value) -> Value:
 
 # ── overloads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-renamed("aten.split", "aten::split", self="tensor", split_size="split_size_or_sections")
-renamed("aten.split.sizes", "aten::split", self="tensor", split_size="split_size_or_sections")
-renamed("aten.split_with_sizes", "aten::split", self="tensor", split_sizes="split_size_or_sections")
-renamed("aten.split_with_sizes_copy", "aten::split", self="tensor", split_sizes="split_size_or_sections")
 renamed("aten.swapaxes", "aten::transpose", axis0="dim0", axis1="dim1")
 renamed("aten.swapdims", "aten::transpose")
 renamed("aten.tensor_split", "aten::tensor_split", tensor_indices_or_sections="indices")
-renamed("aten.unsafe_split_with_sizes", "aten::split", self="tensor", split_sizes="split_size_or_sections")
 
 
 @aten("aten.to.other")
@@ -157,3 +153,8 @@ def squeeze(b: Builder, self: Value, dim: Any = None) -> Value:
     axes = axes_of(dim, len(dims)) if dim is not None and dim != () else tuple(range(len(dims)))
     chosen = [axis for axis in axes if dims and dims[axis] == 1]
     return b(Squeeze, self, vector(b, chosen)) if chosen else self
+
+
+@aten("aten.dstack")
+def dstack(b: Builder, tensors: Any) -> Value:
+    return b(Concat, *promoted(b, *(atleast_3d(b, x) for x in tensors)), axis=2)

@@ -21,6 +21,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.generate.pnnx import filled
 from graphport.ops.matmul import MatMul
 from graphport.ops.pytorch import COMPLEX, Function, axes_of, bound, bounded, named_dtype, number
+from graphport.ops.pytorch import DIALECT as PNNX
 from graphport.ops.reshape import Shape
 from graphport.ops.signal.pnnx import fft, ifft, irfft, rfft
 from graphport.ops.signal.pnnx_pairs import Pair, Part, both, in_pairs, parts, same, stacked
@@ -239,3 +240,29 @@ def _window(
 aten("aten.hann_window")(partial(_window, (0.5, -0.5)))
 aten("aten.hamming_window")(partial(_window, (0.54, -0.46)))
 aten("aten.blackman_window")(partial(_window, (0.42, -0.5, 0.08)))
+
+
+@aten("aten.fft_fftfreq")
+def fftfreq(b: Builder, n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype) or DType.FLOAT32
+    found = np.fft.fftfreq(bounded(int(number(n))), float(number(d)))
+    return b.constant(found.astype(wanted.numpy), wanted)
+
+
+@aten("aten.fft_rfftfreq")
+def rfftfreq(b: Builder, n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype) or DType.FLOAT32
+    found = np.fft.rfftfreq(bounded(int(number(n))), float(number(d)))
+    return b.constant(found.astype(wanted.numpy), wanted)
+
+
+def _uncentered(b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+    """`stft` without an argument for it is not centered: who calls it has padded the signal."""
+    rule = registry.lowering(PNNX, f"{COMPLEX}aten::stft" if COMPLEX in attributes else "aten::stft")
+    if rule is None:
+        raise UnsupportedError("stft")
+    return rule(b, *operands, center=False, **attributes)
+
+
+lower(DIALECT, "aten.stft.default")(plain(_uncentered))
+lower(DIALECT, f"{COMPLEX}aten.stft.default")(plain(_uncentered))
