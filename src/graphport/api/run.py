@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from graphport.backends import prepare as prepare_session
 from graphport.backends.inputs import checked, made_up, made_up_otherwise
-from graphport.conversion.legalize import legalize
+from graphport.conversion.legalize import is_canonical, legalize
 from graphport.core.diagnostics import DiagnosticError, raise_errors
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ops.bind import bind_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphport.api.model import Model
+    from graphport.backends import Session
     from graphport.ir.graph import Graph
 
 
@@ -50,11 +55,33 @@ class Runner:
 
     def __init__(self, graph: Graph, backend: str, threads: int = 0) -> None:
         self._graph = graph
-        self._session = prepare_session(graph, backend, threads=threads)
+        self._prepare = partial(prepare_session, backend=backend, threads=threads)
+        self._of_shapes: dict[tuple[tuple[int, ...], ...], Session] = {}
+        self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         """One run, as `graphport.run` does it."""
-        return self._session.run(checked(self._graph, inputs), every_value=every_value)
+        arrays = checked(self._graph, inputs)
+        return (self._session or self._bound(arrays)).run(arrays, every_value=every_value)
+
+    def _bound(self, arrays: Mapping[str, Any]) -> Session:
+        """The model for arrays of these shapes, without which some of its words say nothing."""
+        shapes = {value.name: tuple(arrays[value.name].shape) for value in self._graph.inputs}
+        key = tuple(shapes.values())
+        if key not in self._of_shapes:
+            twin = rewrite.copy(self._graph)
+            bind_inputs(twin, shapes)
+            graph, findings = legalize(twin, in_place=True)
+            raise_errors(findings)
+            self._of_shapes[key] = self._prepare(graph)
+        return self._of_shapes[key]
+
+
+def _waits_for_shapes(graph: Graph) -> bool:
+    """Whether words have no meaning as long as the shapes of inputs are open: ncnn's files say none."""
+    if is_canonical(graph) or not all(isinstance(value.fact, TensorFact) for value in graph.inputs):
+        return False
+    return any(isinstance(value.fact, TensorFact) and not value.fact.is_static for value in graph.inputs)
 
 
 def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:

@@ -225,3 +225,57 @@ def test_constants_of_what_cannot_be_said_are_not_told(tmp_path):
     with pytest.raises(gp.DiagnosticError, match="ncnn cannot say BitwiseAnd") as caught:
         gp.save(found, tmp_path / "net.param")
     assert "is a constant" not in str(caught.value)
+
+
+def outputs_of(path, given):
+    """What ncnn gives, in the order in which it lists the blobs that nobody reads."""
+    import ncnn
+
+    net = ncnn.Net()
+    net.load_param(str(path))
+    names = list(net.output_names())
+    return list(run_ncnn(path, {name: array[0] for name, array in given.items()}, names).values())
+
+
+def test_results_stand_in_their_own_order(tmp_path):
+    steps = [
+        ("Sigmoid", "x", "a", {}),
+        ("Split", "x", "b,c", {"axis": 1, "num_outputs": 2}),
+        ("Tanh", "a", "d", {}),
+    ]
+    for results in (["d", "a"], ["c", "a", "b"], ["a", "d", "c", "b"]):
+        ours = build(*chain({"x": PICTURE}, {}, *steps, outputs=results))
+        given = {"x": numbers(*PICTURE)}
+        expected = gp.run(ours, given, backend="reference")
+        gp.save(ours, tmp_path / "net.ncnn.param")
+        for name, found in zip(results, outputs_of(tmp_path / "net.ncnn.param", given), strict=True):
+            np.testing.assert_allclose(found, expected[name][0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [[1, 4, 5, 6], [1, 2, 3, 4, 5], [1, 5, 6]])
+def test_normalizations_over_all_axes_are_computed_over_all(tmp_path, shape):
+    for op, names in (("LayerNormalization", "sb"), ("RMSNormalization", "s")):
+        ours = build(*one(op, [shape], {name: numbers(*shape[1:]) for name in names}, axis=1))
+        given = {"x0": numbers(*shape)}
+        (expected,) = gp.run(ours, given, backend="reference").values()
+        gp.save(ours, tmp_path / "net.ncnn.param")
+        (found,) = outputs_of(tmp_path / "net.ncnn.param", given)
+        np.testing.assert_allclose(found, expected[0], rtol=1e-3, atol=1e-4)
+
+
+def test_what_is_rounded_to_eight_bits_is_refused(tmp_path):
+    ours = build(*chain({"x": PICTURE}, {}, ("Cast", "x", "h", {"to": 17}), ("Cast", "h", "y", {"to": 1})))
+    with pytest.raises(gp.DiagnosticError, match="rounded to float8_e4m3fn"):
+        gp.save(ours, tmp_path / "net.ncnn.param")
+
+
+def test_arrays_give_their_shapes_to_a_file_that_says_none(tmp_path):
+    rows = ["Input x 0 1 x", "Pooling p 1 1 x y 0=1 7=1 8=2 18=3"]
+    (tmp_path / "net.param").write_text("\n".join(["7767517", "2 2", *rows, ""]))
+    (tmp_path / "net.bin").write_bytes(b"")
+    model = gp.load(tmp_path / "net.param")
+    for size in (6, 9):
+        x = numbers(1, 2, size, size)
+        expected = run_ncnn(tmp_path / "net.param", {"x": x[0]}, ["y"])["y"]
+        for backend in ("auto", "reference"):
+            np.testing.assert_allclose(gp.run(model, {"x": x}, backend=backend)["y"][0], expected, rtol=1e-5, atol=1e-6)

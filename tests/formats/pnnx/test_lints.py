@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import graphport as gp
 from graphport.formats.pnnx import read
 
 HEAD = """7767517
@@ -60,3 +61,17 @@ def test_expressions_that_say_less_than_was_meant(tmp_path, expr, parts, expecte
 )
 def test_masks_that_are_not_what_they_are_called(tmp_path, parts, expected):
     assert warnings(tmp_path, ATTENTION, **parts) == expected
+
+
+def test_an_operand_that_is_not_there_is_an_error_at_its_place(tmp_path):
+    rows = [
+        "pnnx.Input x 0 1 0 #0=(2,3)f32",
+        "pnnx.Expression e 1 1 0 1 expr=add(@5,@0) #0=(2,3)f32 #1=(2,3)f32",
+        "pnnx.Output y 1 0 1 #1=(2,3)f32",
+    ]
+    path = tmp_path / "net.pnnx.param"
+    path.write_text("\n".join(["7767517", "3 2", *rows, ""]))
+    path.with_suffix(".bin").write_bytes(bytes.fromhex("504b0506") + bytes(18))
+    (finding,) = [each for each in gp.check(path) if each.is_error]
+    assert (finding.code, finding.span.line) == ("PNNX0009", 4)
+    assert path.read_text().splitlines()[3][finding.span.column - 1 :].startswith("@5")

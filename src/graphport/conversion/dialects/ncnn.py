@@ -144,6 +144,31 @@ def after_lifting(graph: Graph) -> None:
         if value.is_constant or (len(value.uses) < 2 and not (value.is_input and value.returns)):
             continue
         _split(graph, value)
+    _order(graph)
+
+
+def _order(graph: Graph) -> None:
+    """Let the blobs that nobody reads stand in the order of the results, which nothing else says.
+
+    The layer of a result that comes too early moves to the end; where it has other results, one that copies does.
+    """
+    places = {result: place for place, result in enumerate(result for node in graph for result in node.results)}
+    found = [places[value] for value in graph.outputs if value in places]
+    if found == sorted(found):
+        return
+    moved: dict[Node, None] = {}
+    for index, value in enumerate(list(graph.outputs)):
+        node = value.producer
+        if node is None or len(value.uses) > 1:
+            continue
+        if len(node.results) == 1:
+            moved[node] = None
+            continue
+        copy = Value(graph.fresh(f"{value.name}_copy"), value.fact)
+        moved[graph.append(Node("Noop", [value], [copy], dialect=_DIALECT, name=f"copy_{value.name}"))] = None
+        graph.set_output(index, copy)
+        rewrite.swap_names(value, copy)
+    graph.reorder([*(node for node in graph if node not in moved), *moved])
 
 
 def _pass_by(node: Node) -> None:

@@ -13,6 +13,7 @@ from graphport.core.opening import contents
 from graphport.core.storage import FileStorage, MappedFile
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
+from graphport.expression.syntax import Reference, postorder
 from graphport.expression.tokens import Text
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Archive, Layout, read_archive
@@ -287,5 +288,11 @@ class _Reader:
             return
         for finding in parsed.findings:
             self.findings.add(finding)
+        for node in postorder(parsed.tree):
+            if isinstance(node, Reference) and node.index >= len(given):
+                message = f"@{node.index} names an operand that is not there: {len(given)} are given"
+                severity = Severity.WARNING if self.tolerant else Severity.ERROR
+                help_ = "operands are counted from 0"
+                self.findings.add(Diagnostic("PNNX0009", message, text.span(node.start, node.end), help_, severity))
         for doubt in doubts_of_expression(parsed.tree, given, results, self.findings.span(found)):
             self.findings.add(doubt)

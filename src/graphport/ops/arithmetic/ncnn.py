@@ -322,9 +322,20 @@ def lift_identity(b: Builder, input: Value) -> Value:
 
 @Cast.lift("ncnn")
 def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value | None:
-    """Blobs have real numbers, of whatever width."""
+    """Blobs have real numbers: of half precision they may be, too, of eight bits they are not.
+
+    Raises:
+        UnsupportedError: numbers are rounded to fewer bits than blobs can have.
+    """
     del attributes
+    if to.is_floating and to.bits < _FEWEST_BITS:
+        message = f"{input.name} is rounded to {to}, which no blob has"
+        raise UnsupportedError(message)
     return said(b, "Noop", _real(input)) if to.is_floating else None
+
+
+_FEWEST_BITS = 16
+"""Of numbers that blobs can have where that is asked for."""
 
 
 @Mean.lift("ncnn")
