@@ -1,4 +1,4 @@
-"""Converting files from one format to another; verification by default happens here."""
+"""Converting files from one format to another; every one is proven by default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from graphport import formats
 from graphport.api.documents import origin, write_checks
 from graphport.api.load import load
 from graphport.api.save import resolved, said_in
-from graphport.api.verify import VERIFY_LIMIT, reason_to_skip, verified
+from graphport.api.staging import staged
+from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance, written_side
 from graphport.conversion.coverage import unsaid
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphport.api.model import Shapes
-    from graphport.comparison import Comparison
+    from graphport.ir.graph import Graph
+    from graphport.proof.document import Proof
 
 
 @dataclass(frozen=True)
 class ConversionReport:
     """What `convert` did: where from, where to, and how equal both are.
 
-    `unsupported` counts the operators that the target cannot say; if there is any, nothing was written.
-    `verification` is `None` where it was skipped, and `skipped` says why.
+    `unsupported` counts the operators that the target cannot say; if there is any, nothing was written. `proof` is what
+    witnesses said, `None` if nobody was asked; `skipped` says why nothing was proven. `written` is the file that is
+    there now: the target, or what was kept of one that failed.
     """
 
     source: str
@@ -36,8 +39,14 @@ class ConversionReport:
     format: str
     unsupported: dict[str, int] = field(default_factory=dict[str, int])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    verification: Comparison | None = None
+    proof: Proof | None = None
     skipped: str | None = None
+    written: str | None = None
+
+    @property
+    def verification(self) -> Proof | None:
+        """The proof, where something was proven or refuted."""
+        return None if self.proof is None or self.skipped is not None else self.proof
 
     @property
     def passed(self) -> bool:
@@ -45,29 +54,33 @@ class ConversionReport:
         return not self.unsupported and (self.verification is None or self.verification.passed)
 
 
-def convert(
+def convert(  # noqa: PLR0913  keywords, each documented
     source: str | Path,
     target: str | Path,
     *,
     format: str | None = None,
     verify: bool | None = None,
-    verify_limit: int = VERIFY_LIMIT,
+    verify_limit: int | None = None,
     shapes: Shapes | None = None,
     inputs: Mapping[str, Any] | None = None,
     edition: str | None = None,
+    keep_failed: bool = False,
+    effort: str = "default",
     **options: Any,
 ) -> ConversionReport:
-    """Read `source` and write `target`, then run both and hold them against each other.
+    """Read `source`, write `target`, and prove that both files compute the same: each in its own runtime.
 
     Args:
         source: a model in any format.
-        target: where to; an existing file is replaced when the new one is complete.
+        target: where to; an existing file is replaced when the new one is complete and was not refuted.
         format: the target's format, if its name does not say it.
-        verify: `None` verifies where a backend and all weights are there and these are under `verify_limit` bytes.
-        verify_limit: see `verify`.
+        verify: `None` proves what can be proven; `True` refuses what cannot.
+        verify_limit: bytes of weights above which `None` proves nothing; as many as there is memory for if `None`.
         shapes: binds unspecified extents of inputs.
-        inputs: what to verify with; made up if `None`.
+        inputs: what to verify with; drawn if `None`.
         edition: of an NNEF source.
+        keep_failed: keep what failed, under the target's name with `.failed` behind it.
+        effort: `full` asks the reference also where that takes long.
         **options: of the writer.
 
     Returns:
@@ -78,14 +91,16 @@ def convert(
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
+    if verify is not False:
+        expect(formats.recognize(source), kind)
     model = load(source, shapes=shapes, edition=edition)
     report: dict[str, Any] = {"source": str(source), "target": str(target), "format": kind.name}
-    said, skipped = None, reason_to_skip(model, verify_limit, verify=verify)
+    skipped = reason_to_skip(model, verify_limit, verify=verify)
     is_faithful = kind.name == model.format and not shapes and options.keys() <= set(kind.faithful_choices)
     raw = load(source, raw=True, edition=edition) if is_faithful else None
-    if raw is not None and kind.can_stay(raw.graph, **options):
-        kind.write(raw.graph, target, **options)
-    else:
+    said: Graph = model.graph
+    if raw is None or not kind.can_stay(raw.graph, **options):
+        raw = None
         is_whole = not options.get("allow_fragments")
         missing = unsaid(model.graph, kind) if is_whole else {}
         if missing:
@@ -98,13 +113,20 @@ def convert(
         if kind.has_documents:
             note_documents(said, origin(model), made_by="convert")
             note_checks(said, None, skipped)
-        kind.write(said, target, **options)
-    comparison, is_tried = None, skipped is None
-    if is_tried:
-        comparison, skipped = verified(model, target, inputs, is_demanded=bool(verify))
-    least = kind.least_snr(**options)
-    if comparison is not None and least is not None:
-        comparison = comparison.within(least)
-    if said is not None and is_tried:
-        write_checks(said, kind, target, comparison, skipped, options)
-    return ConversionReport(**report, findings=model.findings, verification=comparison, skipped=skipped)
+    with staged(target, kind) as place:
+        place.write(raw.graph if raw is not None else said, kind, options)
+        if skipped is not None:
+            place.accept()
+            return ConversionReport(**report, findings=model.findings, skipped=skipped, written=str(target))
+        proof = proven(
+            side("a", model),
+            written_side(place.path, place.target.name),
+            inputs,
+            tolerance(model, kind.least_snr(**options)),
+            is_demanded=bool(verify),
+            effort=effort,
+        )
+        if raw is None:
+            write_checks(said, kind, place.path, proof, proof.unproven, options)
+        written = place.settle(has_failed=proof.failed, keep_failed=keep_failed)
+    return ConversionReport(**report, findings=model.findings, proof=proof, skipped=proof.unproven, written=written)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from graphport import formats
     from graphport.api.model import Model
-    from graphport.comparison import Comparison
     from graphport.ir.graph import Graph
+    from graphport.proof.document import Proof
 
 
 def origin(model: Model) -> Origin:
@@ -25,11 +25,11 @@ def write_checks(
     graph: Graph,
     kind: formats.Format,
     target: str | Path,
-    comparison: Comparison | None,
+    proof: Proof | None,
     skipped: str | None,
     options: Mapping[str, Any],
 ) -> None:
     """Write `graph` again, where there is room for how what was written first was held against its source."""
     if kind.has_documents:
-        note_checks(graph, comparison, skipped)
+        note_checks(graph, proof, skipped)
         kind.write(graph, target, **options)

@@ -11,7 +11,8 @@ from graphport import formats
 from graphport.api.documents import origin, write_checks
 from graphport.api.model import Model
 from graphport.api.save import said_in
-from graphport.api.verify import VERIFY_LIMIT, reason_to_skip, verified_rewriting
+from graphport.api.staging import staged
+from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance, written_side
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from graphport.api.model import Shapes
-    from graphport.comparison import Comparison
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node
     from graphport.passes.driver import Outcome, PassList
+    from graphport.proof.document import Proof
     from graphport.quantization.dispatch import Decision
 
 
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 class RewriteReport:
     """What `prepare` or `simplify` did: what each pass changed and what it left alone, and whether the outputs agree.
 
-    `verification` is `None` where it was skipped, and `skipped` says why.
+    `proof` is what witnesses said, `None` if nobody was asked; `skipped` says why nothing was proven. `written` is the
+    file that is there now, if one was written: the target, or what was kept of one that failed.
     """
 
     passes: tuple[Outcome, ...]
@@ -50,8 +52,14 @@ class RewriteReport:
     graph: Graph = field(repr=False)
     """The result."""
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    verification: Comparison | None = None
+    proof: Proof | None = None
     skipped: str | None = None
+    written: str | None = None
+
+    @property
+    def verification(self) -> Proof | None:
+        """The proof, where something was proven or refuted."""
+        return None if self.proof is None or self.skipped is not None else self.proof
 
     @cached_property
     def decisions(self) -> dict[Node, Decision]:
@@ -68,9 +76,9 @@ class RewriteReport:
         """How many places each pass changed, by its name."""
         return {outcome.name: outcome.changes for outcome in self.passes}
 
-    def verified(self, verification: Comparison | None, skipped: str | None) -> RewriteReport:
+    def verified(self, proof: Proof | None, skipped: str | None, written: str | None = None) -> RewriteReport:
         """The same with what became of its verification."""
-        twin = replace(self, verification=verification, skipped=skipped)
+        twin = replace(self, proof=proof, skipped=skipped, written=written)
         if "decisions" in vars(self):
             vars(twin)["decisions"] = self.decisions
         return twin
@@ -83,7 +91,7 @@ def prepare(
     skip: Collection[str] = (),
     shared: str = "auto",
     verify: bool | None = None,
-    verify_limit: int = VERIFY_LIMIT,
+    verify_limit: int | None = None,
     inputs: Mapping[str, Any] | None = None,
 ) -> tuple[Model, RewriteReport]:
     """`model` made ready for quantization, and what was done to it.
@@ -94,10 +102,9 @@ def prepare(
         skip: names of passes to leave out.
         shared: whether parameters that several nodes read are copied for each: `split`, `keep`, or `auto`, which
             copies them unless that takes more than 64 MiB; the report's `split-parameters` says which stay.
-        verify: run both and compare; `None` does so where a backend and all weights are there and these are under
-            `verify_limit` bytes.
-        verify_limit: see `verify`.
-        inputs: what to verify with; made up if `None`.
+        verify: run both and compare; `None` does so where that can be done, `True` refuses where it cannot.
+        verify_limit: bytes of weights above which `None` proves nothing; as many as there is memory for if `None`.
+        inputs: what to verify with; drawn if `None`.
 
     Raises:
         DiagnosticError: `model` has errors, or verification was demanded and cannot be done.
@@ -115,7 +122,7 @@ def simplify(
     only: Collection[str] = (),
     skip: Collection[str] = (),
     verify: bool | None = None,
-    verify_limit: int = VERIFY_LIMIT,
+    verify_limit: int | None = None,
     inputs: Mapping[str, Any] | None = None,
 ) -> tuple[Model, RewriteReport]:
     """A smaller model that computes the same, and what was done to it.
@@ -129,25 +136,29 @@ def simplify(
     return _checked(model, passes, inputs, verify=verify, verify_limit=verify_limit)
 
 
-def rewrite_file(
+def rewrite_file(  # noqa: PLR0913  keywords, each documented
     source: str | Path,
     target: str | Path,
     passes: PassList,
     *,
     format: str | None = None,
     verify: bool | None = None,
-    verify_limit: int = VERIFY_LIMIT,
+    verify_limit: int | None = None,
     shapes: Shapes | None = None,
     edition: str | None = None,
+    keep_failed: bool = False,
+    effort: str = "default",
     **options: Any,
 ) -> RewriteReport:
-    """Read `source`, run `passes` over it, write `target`, then run both and hold them against each other.
+    """Read `source`, run `passes` over it, write `target`, and prove that both files compute the same.
 
     Passes are those of `graphport.passes.driver.select`; the other arguments, and the errors, those of `convert`.
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
     origin = formats.recognize(source)
+    if verify is not False:
+        expect(origin, kind)
     raw, findings = origin.read(source, edition=edition, shapes=shapes, tolerant=True)
     versions = origin.versions(raw)
     if shapes:
@@ -163,23 +174,35 @@ def rewrite_file(
     said = said_in(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
     if kind.has_documents:
         note_checks(said, None, reason)
-    kind.write(said, target, **options)
-    comparison = None
-    if reason is None:
-        comparison, reason = verified_rewriting(model, target, None, is_demanded=bool(verify))
-        write_checks(said, kind, target, comparison, reason, options)
-    return report.verified(comparison, reason)
+    with staged(target, kind) as place:
+        place.write(said, kind, options)
+        if reason is not None:
+            place.accept()
+            return report.verified(None, reason, str(target))
+        proof = proven(
+            side("a", model),
+            written_side(place.path, place.target.name),
+            None,
+            tolerance(model),
+            is_demanded=bool(verify),
+            effort=effort,
+        )
+        write_checks(said, kind, place.path, proof, proof.unproven, options)
+        return report.verified(proof, proof.unproven, place.settle(has_failed=proof.failed, keep_failed=keep_failed))
 
 
 def _checked(
-    model: Model, passes: PassList, inputs: Mapping[str, Any] | None, *, verify: bool | None, verify_limit: int
+    model: Model, passes: PassList, inputs: Mapping[str, Any] | None, *, verify: bool | None, verify_limit: int | None
 ) -> tuple[Model, RewriteReport]:
     source, result, report = _rewritten(model, passes)
-    reason, comparison = reason_to_skip(source, verify_limit, verify=verify), None
+    reason, proof = reason_to_skip(source, verify_limit, verify=verify), None
     if reason is None:
-        comparison, reason = verified_rewriting(source, result, inputs, is_demanded=bool(verify))
-    note_checks(result.graph, comparison, reason)
-    return result, report.verified(comparison, reason)
+        # What is in memory need not be what lies on disk.
+        sides = side("a", source, is_file=False), side("b", result, is_file=False)
+        proof = proven(*sides, inputs, tolerance(source), is_demanded=bool(verify))
+        reason = proof.unproven
+    note_checks(result.graph, proof, reason)
+    return result, report.verified(proof, reason)
 
 
 @budget.fresh()

@@ -1,30 +1,120 @@
-"""Whether a model still computes what it computed before it was converted or rewritten."""
+"""Proofs that two models, or two files, compute the same."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphport.api.compare import compared
+from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
-from graphport.api.run import first_run, run
-from graphport.backends import is_spoken
 from graphport.comparison.precision import least_snr
-from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.ir.graph import walk
+from graphport.proof.document import write_document
+from graphport.proof.judge import Tolerance, prove
+from graphport.proof.memory import weights
+from graphport.proof.process import pool
+from graphport.proof.runtimes import RUNTIMES
+from graphport.proof.side import Side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from graphport.comparison import Comparison
+    from graphport.api.model import Shapes
+    from graphport.proof.document import Proof
 
-
-VERIFY_LIMIT = 512 << 20
-"""Bytes of weights above which `convert` does not verify unless it is told to."""
+_EFFORTS = ("default", "full")
 
 
-def reason_to_skip(model: Model, limit: int, *, verify: bool | None) -> str | None:
+def verify(
+    a: str | Path | Model,
+    b: str | Path | Model,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    shapes: Shapes | None = None,
+    edition: str | None = None,
+    proof: str | Path | None = None,
+    effort: str = "default",
+) -> Proof:
+    """Run two models, each as it lies on disk in its own runtime, and hold the second against the first.
+
+    Args:
+        a: what is right; a model in memory is computed as it was read, which no other program has seen.
+        b: what should compute the same.
+        inputs: by the names of `a`; drawn if `None`.
+        shapes: binds unspecified extents of inputs of both.
+        edition: of NNEF.
+        proof: a file to write the proof to, with all that it takes to repeat it.
+        effort: `full` asks the reference also where that takes long.
+
+    Raises:
+        DiagnosticError: a file is at fault, or `inputs` do not fit.
+        ValueError: there is no such effort.
+    """
+    kinds = [formats.recognize(each) for each in (a, b) if not isinstance(each, Model)]
+    if len(kinds) == 2:
+        expect(*kinds)
+    first = a if isinstance(a, Model) else load(a, shapes=shapes, edition=edition)
+    second = b if isinstance(b, Model) else load(b, shapes=shapes, edition=edition)
+    found = prove(
+        side("a", first, is_file=not isinstance(a, Model)),
+        side("b", second, is_file=not isinstance(b, Model)),
+        given=inputs,
+        tolerance=tolerance(first),
+        is_full=is_full(effort),
+    )
+    if proof is not None:
+        files = {"a": None if isinstance(a, Model) else Path(a), "b": None if isinstance(b, Model) else Path(b)}
+        write_document(Path(proof), found, files, {"shapes": shapes, "edition": edition, "effort": effort})
+    return found
+
+
+def is_full(effort: str) -> bool:
+    """Whether everybody is asked.
+
+    Raises:
+        ValueError: there is no such effort.
+    """
+    if effort not in _EFFORTS:
+        message = f"there is no effort {effort!r}; it is {' or '.join(_EFFORTS)}"
+        raise ValueError(message)
+    return effort == "full"
+
+
+def expect(a: formats.Format, b: formats.Format) -> None:
+    """Let the runtimes of two formats begin to load: reading a model takes a while, too."""
+    for letter, kind in (("a", a), ("b", b)):
+        runtime = RUNTIMES.get(kind.name)
+        if runtime is not None and runtime.is_installed:
+            pool().start(runtime, letter)
+
+
+def side(letter: str, model: Model, *, is_file: bool = True, label: str | None = None) -> Side:
+    """A side of a proof: `model` as it was read, and its file, unless it is not what lies on disk.
+
+    Raises:
+        DiagnosticError: what `legalize` finds wrong.
+    """
+    graph, findings = legalize(model.graph)
+    raise_errors(findings)
+    path = model.path if is_file else None
+    name = label or (
+        model.path.name if model.path is not None else "the first model" if letter == "a" else "the second"
+    )
+    return Side(letter, name, graph, path, RUNTIMES.get(model.format) if path is not None else None)
+
+
+def tolerance(model: Model, least: float | None = None) -> Tolerance:
+    """What passes as equal where `model` is computed by two programs, and weights keep `least` decibels."""
+    narrow = least_snr(model.graph)
+    if least is not None and (narrow is None or least < narrow):
+        return Tolerance(least_snr=least, reason="weights are rounded")
+    return Tolerance(least_snr=narrow, reason="computed in half precision")
+
+
+def reason_to_skip(model: Model, limit: int | None, *, verify: bool | None) -> str | None:
     """Why what `model` becomes is not held against it, or `None`; `verify` and `limit` are those of `convert`.
 
     Raises:
@@ -32,48 +122,52 @@ def reason_to_skip(model: Model, limit: int, *, verify: bool | None) -> str | No
     """
     if verify is False:
         return "not asked for"
-    graphs = list(walk(model.graph))
-    constants = [value for inner in graphs for value in inner.constants if value.uses]
+    constants = [value for inner in walk(model.graph) for value in inner.constants if value.uses]
     missing = [value.name for value in constants if value.storage is None]
-    opaque = sorted({node.op for inner in graphs for node in inner if node.dialect and not is_spoken(node.dialect)})
-    weights = sum(value.storage.nbytes for value in constants if value.storage is not None)
-    reason = None
+    found = weights(model.graph)
     if missing:
-        reason = f"the numbers of {len(missing)} weights are not there"
-    elif opaque:
-        reason = f"no backend runs {', '.join(opaque)}"
-    elif verify is None and weights > limit:
-        reason = f"{weights >> 20} MiB of weights are above the limit of {limit >> 20} MiB"
-    if reason is not None and verify:
+        return refused_if(f"the numbers of {len(missing)} weights are not there", is_demanded=bool(verify))
+    if limit is not None and verify is None and found > limit:
+        return f"{found >> 20} MiB of weights are above the limit of {limit >> 20} MiB"
+    return None
+
+
+def refused_if(reason: str, *, is_demanded: bool) -> str:
+    """`reason`, why nothing is proven.
+
+    Raises:
+        DiagnosticError: RUN0010, a proof was demanded.
+    """
+    if is_demanded:
         remedy = "leave --verify out to convert without"
         raise DiagnosticError(Diagnostic("RUN0010", f"the conversion cannot be verified: {reason}", None, remedy))
     return reason
 
 
-def verified(
-    model: Model, target: Model | str | Path, inputs: Mapping[str, Any] | None, *, is_demanded: bool
-) -> tuple[Comparison | None, str | None]:
-    """The comparison of `model` with what it became, or why there is none: nothing can be run to compare with."""
-    try:
-        given, expected = first_run(model) if inputs is None else (dict(inputs), run(model, inputs))
-    except DiagnosticError as error:
-        if is_demanded or inputs is not None:
-            raise
-        return None, error.diagnostics[0].message
-    # Of words that nobody but their own runtime knows, some draw numbers by chance.
-    is_known = not any(node.dialect for inner in walk(model.graph) for node in inner)
-    if not is_known and not compared(model, expected, model, given, "auto").passed:
-        return None, "two runs of the model differ"
-    other = target if isinstance(target, Model) else load(target)
-    return compared(model, expected, other, given, "auto"), None
+def proven(
+    a: Side,
+    b: Side,
+    inputs: Mapping[str, Any] | None,
+    tolerated: Tolerance,
+    *,
+    is_demanded: bool,
+    effort: str = "default",
+) -> Proof:
+    """The proof that `b` computes what `a` does.
+
+    Raises:
+        DiagnosticError: RUN0010, it was demanded and nothing is proven; `inputs` do not fit.
+    """
+    found = prove(a, b, given=inputs, tolerance=tolerated, is_full=is_full(effort))
+    if found.unproven is not None:
+        refused_if(found.unproven, is_demanded=is_demanded)
+    return found
 
 
-def verified_rewriting(
-    model: Model, target: Model | str | Path, inputs: Mapping[str, Any] | None, *, is_demanded: bool
-) -> tuple[Comparison | None, str | None]:
-    """The same, where `target` is `model` rewritten: in half precision it rounds at other places."""
-    comparison, reason = verified(model, target, inputs, is_demanded=is_demanded)
-    least = least_snr(model.graph)
-    if comparison is None or least is None:
-        return comparison, reason
-    return comparison.within(least, "computed in half precision"), reason
+def written_side(path: Path, label: str) -> Side:
+    """The second side: a file that we have written, as it is read again.
+
+    Raises:
+        DiagnosticError: it cannot be read.
+    """
+    return side("b", load(path), label=label)

@@ -165,12 +165,17 @@ def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
 
 
 def made_up_otherwise(graph: Graph, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Inputs of other sizes, for a model that does not run with those of `made_up`.
+    """Inputs of the sizes of `other_sizes`, for a model that does not run with those of `made_up`."""
+    return (_drawn(graph, sizes, seed) for sizes in other_sizes(graph))
+
+
+def other_sizes(graph: Graph) -> Iterator[dict[str, int]]:
+    """Other lengths of the symbols of the inputs than `free_sizes` gives.
 
     What is no batch is 1 or a power of two from 8 on, the same for all that are not 1. Those come first of which shape
-    inference finds nothing amiss in bodies either, where `made_up` lets it pass, as a body may never run.
+    inference finds nothing amiss in bodies either, where `free_sizes` lets it pass, as a body may never run.
     """
-    ones, free = _open(graph)
+    ones, free = open_axes(graph)
     if not 0 < len(free) <= _MOST_OPEN:
         return
     second: list[dict[str, int]] = []
@@ -180,10 +185,10 @@ def made_up_otherwise(graph: Graph, seed: int = 0) -> Iterator[dict[str, Any]]:
         sizes = ones | {name: _clamped(n, free[name]) for name, n in zip(free, chosen, strict=True)}
         findings = _findings(graph, sizes)
         if not findings:
-            yield _drawn(graph, sizes, seed)
+            yield sizes
         elif not any(finding.is_error for finding in findings):
             second.append(sizes)
-    yield from (_drawn(graph, sizes, seed) for sizes in second)
+    yield from second
 
 
 def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
@@ -204,7 +209,7 @@ def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
 
 def free_sizes(graph: Graph) -> dict[str, int]:
     """A length for each symbol of the inputs, as `made_up` chooses them."""
-    ones, free = _open(graph)
+    ones, free = open_axes(graph)
     if not free:
         return ones
     tries = min(LONGEST, max(_LEAST_TRIES, _MOST_VISITS // max(len(graph), 1)))
@@ -225,10 +230,10 @@ def _least(
     """Twice the first of `lengths` that is accepted for all that is free, or that length where twice is not."""
     for least in lengths:
         sizes = ones | {name: _clamped(least, symbol) for name, symbol in free.items()}
-        if _is_accepted(graph, sizes):
+        if is_accepted(graph, sizes):
             twice = ones | {name: _clamped(2 * least, symbol) for name, symbol in free.items()}
             # A layer that takes so many entries and no others accepts the least length alone.
-            return twice if _is_accepted(graph, twice) else sizes
+            return twice if is_accepted(graph, twice) else sizes
     return None
 
 
@@ -278,7 +283,7 @@ def _lengths_of_weights(graph: Graph) -> Iterator[int]:
                     yield length
 
 
-def _open(graph: Graph) -> tuple[dict[str, int], dict[str, Symbolic]]:
+def open_axes(graph: Graph) -> tuple[dict[str, int], dict[str, Symbolic]]:
     """The lengths of batches, and the other symbols of the inputs."""
     batch: dict[str, Symbolic] = {}
     other: dict[str, Symbolic] = {}
@@ -297,8 +302,8 @@ def _clamped(size: int, symbol: Symbolic) -> int:
     return at_least if high is None else min(at_least, high)
 
 
-def _is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
-    # What is wrong in a body is a warning: it may never run.
+def is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
+    """Whether shape inference finds no error with these lengths of symbols; what is wrong in a body is a warning."""
     return not any(finding.is_error for finding in _findings(graph, sizes))
 
 

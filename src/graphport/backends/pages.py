@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,23 +45,39 @@ class PagesSession:
         self._pages = pages
         self._constants = {value: value.storage.numpy() for value in graph.constants if value.storage is not None}
 
-    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any], *, every_value: bool = False, deadline: float = math.inf
+    ) -> dict[str, Any]:
+        """As every session does it, but at `deadline` (of `time.monotonic`) it gives up before the next node.
+
+        Raises:
+            TimeoutError: it has given up.
+        """
         given = {value: inputs[value.name] for value in self._graph.inputs}
         values = self._constants | given
         with np.errstate(all="ignore"):
-            _execute(self._graph, values, self._pages, keep=every_value)
+            _execute(self._graph, values, _Work(self._pages, deadline), keep=every_value)
         wanted = self._graph.outputs
         if every_value:
             wanted = [*(value for node in self._graph for value in node.results), *wanted]
         return {value.name: values[value] for value in wanted}
 
 
-def _execute(graph: Graph, values: dict[Value, Any], pages: Mapping[str, Callable[..., Any]], *, keep: bool) -> None:
+class _Work(NamedTuple):
+    """What computes operators, and until when."""
+
+    pages: Mapping[str, Callable[..., Any]]
+    deadline: float
+
+
+def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool) -> None:
     """Compute every node's results into `values`; what nobody reads any more is dropped unless `keep`."""
     left = {value: len(value.uses) for node in graph for value in node.results}
     for node in graph:
+        if time.monotonic() > work.deadline:
+            raise TimeoutError
         operands = [None if value is None else values[value] for value in node.inputs]
-        answers = _compute(node, operands, values, pages)
+        answers = _compute(node, operands, values, work)
         values.update((value, array) for value, array in zip(node.outputs, answers, strict=False) if value is not None)
         if keep:
             continue
@@ -70,12 +88,10 @@ def _execute(graph: Graph, values: dict[Value, Any], pages: Mapping[str, Callabl
                     values.pop(value, None)
 
 
-def _compute(
-    node: Node, operands: list[Any], values: Mapping[Value, Any], pages: Mapping[str, Callable[..., Any]]
-) -> tuple[Any, ...]:
-    attributes = {name: _argument(attribute, values, pages) for name, attribute in node.attributes.items()}
+def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work: _Work) -> tuple[Any, ...]:
+    attributes = {name: _argument(attribute, values, work) for name, attribute in node.attributes.items()}
     try:
-        answer = pages[node.op](*operands, **attributes)
+        answer = work.pages[node.op](*operands, **attributes)
     except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:
@@ -85,9 +101,9 @@ def _compute(
     return tuple(_array(answer, value) for answer, value in zip(answers, node.outputs, strict=False))
 
 
-def _argument(attribute: Any, values: Mapping[Value, Any], pages: Mapping[str, Callable[..., Any]]) -> Any:
+def _argument(attribute: Any, values: Mapping[Value, Any], work: _Work) -> Any:
     if isinstance(attribute, Graph):
-        return _BoundBody(attribute, values, pages)
+        return _BoundBody(attribute, values, work)
     return attribute.numpy() if isinstance(attribute, Storage) else attribute
 
 
@@ -99,10 +115,10 @@ def _array(answer: Any, value: Value | None) -> Any:
 class _BoundBody:
     """A body with the values around it."""
 
-    def __init__(self, graph: Graph, outer: Mapping[Value, Any], pages: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, graph: Graph, outer: Mapping[Value, Any], work: _Work) -> None:
         self._graph = graph
         self._outer = outer
-        self._pages = pages
+        self._work = work
 
     @property
     def facts(self) -> list[Fact]:
@@ -112,5 +128,5 @@ class _BoundBody:
         values = dict(self._outer)
         values.update((value, value.storage.numpy()) for value in self._graph.constants if value.storage is not None)
         values.update(zip(self._graph.inputs, inputs, strict=True))
-        _execute(self._graph, values, self._pages, keep=False)
+        _execute(self._graph, values, self._work, keep=False)
         return [values[value] for value in self._graph.outputs]

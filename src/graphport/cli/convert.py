@@ -20,6 +20,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,19 +32,7 @@ if TYPE_CHECKING:
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=MODEL)
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
-@click.option(
-    "--verify/--no-verify",
-    "verify",
-    default=None,
-    help="Run both and hold them against each other (default: where possible).",
-)
-@click.option(
-    "--verify-limit",
-    type=click.IntRange(0),
-    default=512,
-    show_default=True,
-    help="Do not verify above so many MiB of weights.",
-)
+@verification_options
 @writer_options
 @input_option
 @edition_option
@@ -54,18 +43,17 @@ def verb(
     src: Path,
     dst: Path,
     format: str | None,
-    verify: bool | None,
-    verify_limit: int,
     shapes: Any,
     edition: str | None,
     color: str,
     as_json_: bool,
+    proof: Path | None,
     **options: Any,
 ) -> None:
     """Write a model in another format, and prove that nothing changed.
 
-    Both models are run on the same inputs and compared. Exit code 1 if DST cannot express an operator (all are told and
-    nothing is written) or the comparison fails.
+    Both files run on the same inputs, each in its own runtime, and are compared. Exit code 1 if DST cannot express an
+    operator (all are told) or the outputs differ; nothing is written then.
 
     \b
     Examples:
@@ -80,12 +68,12 @@ def verb(
         src,
         dst,
         format=format,
-        verify=verify,
-        verify_limit=verify_limit << 20,
+        **verification(options),
         shapes=bound(shapes),
         edition=edition,
         **chosen(options, dst, format),
     )
+    write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
     if as_json_:
         print_json(_document(report))
     else:
@@ -95,40 +83,25 @@ def verb(
 
 
 def _document(report: ConversionReport) -> dict[str, Any]:
-    verification = report.verification
     return {
         "source": report.source,
         "target": report.target,
         "format": report.format,
         "unsupported": report.unsupported,
-        "verify": None
-        if verification is None
-        else {
-            "max_abs": verification.max_abs,
-            "snr_db": None if verification.snr_db in (None, float("inf"), float("-inf")) else verification.snr_db,
-            "passed": verification.passed,
-            "outputs": [difference.as_json() for difference in verification.outputs],
-        },
+        "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
+        "written": report.written,
         "diagnostics": [as_json(finding) for finding in report.findings],
     }
 
 
 def _tell(report: ConversionReport) -> None:
-    from graphport.cli.compare import HEADINGS, row
     from graphport.cli.table import print_table
 
     if report.unsupported:
         rows = [(op, str(count)) for op, count in report.unsupported.items()]
         print_table(("operator", "nodes"), rows, title=f"{report.format} cannot express, so nothing is written:")
         return
-    click.echo(f"written to {shown(str(report.target))} ({report.format})")
-    if report.verification is None:
-        click.echo(f"not verified: {shown(str(report.skipped))}")
-        return
-    print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
-    for note in report.verification.notes:
-        click.echo(note)
-    click.echo(
-        "verified: equal within tolerance" if report.verification.passed else "verification failed: the outputs differ"
-    )
+    if report.written is not None:
+        click.echo(f"written to {shown(report.written)} ({report.format})")
+    print_verification(report.proof, report.skipped, report.target if report.written is None else None)

@@ -88,7 +88,7 @@ class _Tour:
         for report in reports:
             click.echo(f"graphport convert digits {Path(report.target).name}")
             if report.verification is not None:
-                print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
+                print_table(HEADINGS, [row(output.worst) for output in report.verification.outputs])
             click.echo(f"  {_verdict(is_equal=_is_verified(report))}\n")
         return all(map(_is_verified, reports))
 

@@ -20,6 +20,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,19 +41,7 @@ def rewriting_options(command: Command) -> Command:
         edition_option,
         input_option,
         writer_options,
-        click.option(
-            "--verify-limit",
-            type=click.IntRange(0),
-            default=512,
-            show_default=True,
-            help="Do not verify above so many MiB of weights.",
-        ),
-        click.option(
-            "--verify/--no-verify",
-            "verify",
-            default=None,
-            help="Run both and hold them against each other (default: where possible).",
-        ),
+        verification_options,
         click.option("-v", "--verbose", is_flag=True, help="Tell every change, and what was left alone and why."),
         click.option("--skip", multiple=True, metavar="PASS", help="Leave a pass out. Repeatable."),
         click.option("--only", multiple=True, metavar="PASS", help="Run this pass and no other. Repeatable."),
@@ -82,8 +71,7 @@ def verb(
     skip: tuple[str, ...],
     shared: str,
     verbose: bool,
-    verify: bool | None,
-    verify_limit: int,
+    proof: Path | None,
     shapes: Any,
     edition: str | None,
     color: str,
@@ -109,12 +97,12 @@ def verb(
         dst,
         selected(preparing(shared), only, skip),
         format=format,
-        verify=verify,
-        verify_limit=verify_limit << 20,
+        **verification(options),
         shapes=bound(shapes),
         edition=edition,
         **chosen(options, dst, format),
     )
+    write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
     tell(report, dst, color, verbose=verbose, is_json=as_json_)
 
 
@@ -142,22 +130,15 @@ def _document(report: RewriteReport, target: Path, *, verbose: bool) -> dict[str
     from graphport.quantization.dispatch import remains
     from graphport.quantization.record import dispatch_record
 
-    verification = report.verification
     decisions = {"dispatch": dispatch_record(report.decisions)["nodes"]} if verbose else {}
     return decisions | {
         "target": str(target),
         "passes": [_outcome(outcome, verbose=verbose) for outcome in report.passes],
         "nodes_before": report.nodes_before,
         "nodes_after": report.nodes_after,
-        "verify": None
-        if verification is None
-        else {
-            "max_abs": verification.max_abs,
-            "snr_db": None if verification.snr_db in (None, float("inf"), float("-inf")) else verification.snr_db,
-            "passed": verification.passed,
-            "outputs": [difference.as_json() for difference in verification.outputs],
-        },
+        "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
+        "written": report.written,
         "floating": [
             {"operator": op, "reason": reason, "nodes": count} for op, reason, count in remains(report.decisions)
         ],
@@ -174,7 +155,6 @@ def _outcome(outcome: Outcome, *, verbose: bool) -> dict[str, Any]:
 
 
 def _print(report: RewriteReport, target: Path, *, verbose: bool) -> None:
-    from graphport.cli.compare import HEADINGS, row
     from graphport.cli.table import print_table
 
     rows = [(outcome.name, str(outcome.changes), _left(outcome)) for outcome in report.passes]
@@ -184,16 +164,10 @@ def _print(report: RewriteReport, target: Path, *, verbose: bool) -> None:
             _print_notes(f"{outcome.name} did", outcome.done)
             _print_notes(f"{outcome.name} left alone", outcome.left)
         _print_floating(report)
-    click.echo(f"written to {shown(str(target))}: {report.nodes_before} nodes before, {report.nodes_after} after")
-    if report.verification is None:
-        click.echo(f"not verified: {shown(str(report.skipped))}")
-        return
-    print_table(HEADINGS, [row(difference) for difference in report.verification.outputs])
-    for note in report.verification.notes:
-        click.echo(f"note: {shown(str(note))}")
-    click.echo(
-        "verified: equal within tolerance" if report.verification.passed else "verification failed: the outputs differ"
-    )
+    click.echo(f"{report.nodes_before} nodes before, {report.nodes_after} after")
+    if report.written is not None:
+        click.echo(f"written to {shown(report.written)}")
+    print_verification(report.proof, report.skipped, str(target) if report.written is None else None)
 
 
 def _print_floating(report: RewriteReport) -> None:

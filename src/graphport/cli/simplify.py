@@ -8,6 +8,7 @@ import click
 
 from graphport.cli.options import bound, chosen, findings_end
 from graphport.cli.prepare import rewriting_options, selected, tell
+from graphport.cli.verification import verification, write_proof
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +24,7 @@ def verb(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     verbose: bool,
-    verify: bool | None,
-    verify_limit: int,
+    proof: Path | None,
     shapes: Any,
     edition: str | None,
     color: str,
@@ -52,10 +52,10 @@ def verb(
         dst,
         selected(SIMPLIFY, only, skip),
         format=format,
-        verify=verify,
-        verify_limit=verify_limit << 20,
+        **verification(options),
         shapes=bound(shapes),
         edition=edition,
         **chosen(options, dst, format),
     )
+    write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
     tell(report, dst, color, verbose=verbose, is_json=as_json_)

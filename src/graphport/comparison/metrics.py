@@ -17,6 +17,9 @@ RELATIVE = 1e-4
 """Tolerance as a part of the largest magnitude of the first tensor."""
 ABSOLUTE = 1e-6
 
+UNLIKE = "NaN or infinity in different places"
+"""The reason of a difference that is none of numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -96,15 +99,15 @@ def _within(difference: Difference, least_snr: float) -> Difference:
     return replace(difference, passed=True) if is_measured and (difference.snr_db or 0) >= least_snr else difference
 
 
-def difference(name: str, a: Any, b: Any, *, other: str | None = None) -> Difference:
+def difference(name: str, a: Any, b: Any, *, other: str | None = None, relative: float = RELATIVE) -> Difference:
     """How `b` differs from `a`: tensors, sequences of them, or absent ones.
 
     Equal within tolerance is: the same type, shape and places of NaN and infinity, and
-    `|a - b| <= 1e-4 * max|a| + 1e-6` elsewhere; text and integers must be equal.
+    `|a - b| <= relative * max|a| + 1e-6` elsewhere; text and integers must be equal.
     """
     other = name if other is None else other
     if is_sequence(a) or is_sequence(b) or a is None or b is None:
-        return _sequence(name, other, a, b)
+        return _sequence(name, other, a, b, relative)
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype != b.dtype:
         return Difference(name, other, passed=False, reason=f"{a.dtype} against {b.dtype}")
@@ -112,7 +115,7 @@ def difference(name: str, a: Any, b: Any, *, other: str | None = None) -> Differ
         return Difference(name, other, passed=False, reason=f"shape {list(a.shape)} against {list(b.shape)}")
     if a.dtype == object or a.dtype.kind in "SU":
         return _text(name, other, a, b)
-    return _numbers(name, other, a, b)
+    return _numbers(name, other, a, b, relative)
 
 
 def compare_outputs(
@@ -144,13 +147,13 @@ def pair(
     return list(found.items()), notes
 
 
-def _sequence(name: str, other: str, a: Any, b: Any) -> Difference:
+def _sequence(name: str, other: str, a: Any, b: Any, relative: float) -> Difference:
     if a is None or b is None:
         same = a is None and b is None
         return Difference(name, other, passed=same, reason=None if same else "only one of them is there")
     if not is_sequence(a) or not is_sequence(b) or len(a) != len(b):
         return Difference(name, other, passed=False, reason="sequences of different lengths")
-    items = [difference(f"{name}.{i}", x, y) for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    items = [difference(f"{name}.{i}", x, y, relative=relative) for i, (x, y) in enumerate(zip(a, b, strict=True))]
     wrong = next((item for item in items if not item.passed), None)
     if wrong is not None:
         return Difference(
@@ -171,7 +174,7 @@ def _text(name: str, other: str, a: Any, b: Any) -> Difference:
     return Difference(name, other, passed=False, reason="text differs", first=_first(differs))
 
 
-def _numbers(name: str, other: str, a: Any, b: Any) -> Difference:
+def _numbers(name: str, other: str, a: Any, b: Any, relative: float) -> Difference:
     is_exact = a.dtype.kind in "biu"
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     x, y = a.astype(wide), b.astype(wide)
@@ -179,11 +182,11 @@ def _numbers(name: str, other: str, a: Any, b: Any) -> Difference:
     unlike = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
     gap = np.abs(np.where(finite, x, 0) - np.where(finite, y, 0))
     largest = float(np.max(np.abs(x), where=finite, initial=0.0))
-    bound = 0.0 if is_exact else RELATIVE * largest + ABSOLUTE
+    bound = 0.0 if is_exact else relative * largest + ABSOLUTE
     wrong = unlike | (a != b if is_exact else gap > bound)
     scale = _scale(max(largest, float(gap.max(initial=0.0))))
     signal, noise = (float(np.sum((np.abs(each) * scale) ** 2)) for each in (np.where(finite, x, 0), gap))
-    reason = "NaN or infinity in different places" if unlike.any() else None
+    reason = UNLIKE if unlike.any() else None
     if is_exact and wrong.any():
         reason = "integers differ"
     return Difference(

@@ -80,6 +80,21 @@ class Format(NamedTuple):
                 )
             )
 
+    def home(self, path: Path) -> Path:
+        """The file or folder that a model is that is written to `path`."""
+        home = getattr(self.module, "home", None)
+        return path if home is None else home(path)
+
+    def refuse_place(self, path: Path, written: Path) -> None:
+        """Refuse to move a model that was written elsewhere to `path`, for what lies there.
+
+        Raises:
+            DiagnosticError: what `write` would raise at `path`.
+        """
+        refuse = getattr(self.module, "refuse_place", None)
+        if refuse is not None:
+            refuse(path, written)
+
     @property
     def has_documents(self) -> bool:
         """Whether its files have room for what is known of a model besides the graph: see `archive.Documents`."""

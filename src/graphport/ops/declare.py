@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, 
 from graphport.ops.types import Types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
@@ -25,6 +25,9 @@ OPSET = 26
 
 ShapeRule: TypeAlias = "Callable[..., Fact | Sequence[Fact | None]]"
 """A page's signature over facts instead of tensors; a body is a callable from facts to facts."""
+
+HoldsRule: TypeAlias = "Callable[..., tuple[Dim, Dim | tuple[Dim, ...]]]"
+"""The least integer that an operand may hold and the first that is too large: a page's signature over facts."""
 
 MacRule: TypeAlias = "Callable[..., Dim]"
 """Multiply-accumulates of one run: fact of the first result, then a page's signature over facts."""
@@ -120,6 +123,7 @@ class Page:
     exactness: Exactness = "rounding"
     role: Role = "none"
     index_operands: tuple[str, ...] = ()
+    holds: Mapping[str, HoldsRule] = field(default_factory=dict[str, HoldsRule])
     macs: MacRule | None = None
     is_random: bool = False
     spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -183,6 +187,7 @@ def op(
     exactness: Exactness = "rounding",
     role: Role = "none",
     index_operands: Sequence[str] = (),
+    holds: Mapping[str, HoldsRule] | None = None,
     macs: MacRule | None = None,
     is_random: bool = False,
     **spellings: str | tuple[str, ...],
@@ -201,6 +206,7 @@ def op(
         exactness: what a right implementation may differ by.
         role: how a quantizer treats it.
         index_operands: operands that are shapes, axes, positions or counts.
+        holds: for operands of integers that are places or lengths, which integers these can be.
         macs: how many multiply-accumulates it takes, where that is what it takes time for.
         is_random: two nodes, or two runs, that say the same need not agree: nothing is folded or merged.
         **spellings: call patterns by dialect.
@@ -220,6 +226,7 @@ def op(
             exactness=exactness,
             role=role,
             index_operands=tuple(index_operands),
+            holds=dict(holds or {}),
             macs=macs,
             is_random=is_random,
             spellings={dialect: (said,) if isinstance(said, str) else said for dialect, said in spellings.items()},

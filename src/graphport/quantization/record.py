@@ -14,9 +14,9 @@ from graphport.quantization.dispatch import Decision, Place
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.comparison import Comparison
     from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
+    from graphport.proof.document import Proof
     from graphport.quantization.report import QuantizationReport
 
 MOST_NUMBERS = 4096
@@ -63,16 +63,16 @@ def note_documents(
     )
 
 
-def note_checks(graph: Graph, comparison: Comparison | None, skipped: str | None) -> None:
+def note_checks(graph: Graph, proof: Proof | None, skipped: str | None) -> None:
     """Add to the provenance of `graph` how it was held against its source, or why it was not."""
     documents = noted(graph)
-    if documents.provenance is None or (comparison is None and skipped is None):
+    if documents.provenance is None or (proof is None and skipped is None):
         return
-    checks = {"skipped": skipped} if comparison is None else _checks(comparison)
+    checks = {"skipped": skipped} if proof is None or skipped is not None else _checks(proof)
     graph.notes[NOTE] = replace(documents, provenance={**documents.provenance, "checks": checks})
 
 
-def _checks(comparison: Comparison) -> dict[str, Any]:
+def _checks(proof: Proof) -> dict[str, Any]:
     outputs = [
         {
             "name": each.name,
@@ -80,9 +80,9 @@ def _checks(comparison: Comparison) -> dict[str, Any]:
             "max_abs": each.max_abs,
             "snr_db": each.snr_db,
         }
-        for each in comparison.outputs
+        for each in proof.outputs
     ]
-    return _finite({"passed": comparison.passed, "outputs": outputs})
+    return _finite({"passed": proof.passed, "sentence": proof.sentence, "outputs": outputs})
 
 
 def _finite(said: Any) -> Any:

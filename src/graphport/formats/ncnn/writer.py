@@ -68,13 +68,22 @@ class _Writer:
         for value in self.graph.values():
             self._blobs[value] = self._fresh(value.name)
         made = [(_place(value), self._input(value)) for value in self.graph.inputs]
-        made += [(_place(node), self._node(node)) for node in self.graph]
+        for node in self.graph:
+            made += [(_place(node), row) for row in (self._node(node), *self._ends(node))]
         if all(place >= 0 for place, _ in made):
             # Nothing was added: the layers stand where they stood.
             made.sort(key=lambda item: item[0])
         lines = [line for _, line in made]
         blobs = len(self.graph.inputs) + sum(len(node.results) for node in self.graph)
         return [str(MAGIC), f"{len(lines)} {blobs}", *lines]
+
+    def _ends(self, node: Node) -> list[str]:
+        """Layers that read what nobody reads of a node's results: ncnn takes that for outputs of the model."""
+        if node.has_notes and LINE in node.notes:
+            return []
+        returned = set(self.graph.outputs)
+        unread = [self._blobs[value] for value in node.results if not value.uses and value not in returned]
+        return [self._row("Noop", f"unread_{blob}", [blob], [], []) for blob in unread]
 
     def _fresh(self, name: str) -> str:
         spelled = "_".join(name.replace("=", "_").split()) or "_"

@@ -9,15 +9,18 @@ from graphport.formats.nnef.original import versions
 from graphport.formats.nnef.recognition import recognizes
 
 if TYPE_CHECKING:
+    from graphport.formats.nnef.container import home, refuse_place
     from graphport.formats.nnef.reader import read
     from graphport.formats.nnef.writer import write
     from graphport.ir.graph import Graph
 
-__all__ = ["can_stay", "read", "recognizes", "versions", "write"]
+__all__ = ["can_stay", "home", "read", "recognizes", "refuse_place", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
     {
+        "home": "graphport.formats.nnef.container",
+        "refuse_place": "graphport.formats.nnef.container",
         "read": "graphport.formats.nnef.reader",
         "write": "graphport.formats.nnef.writer",
     },

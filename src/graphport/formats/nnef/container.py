@@ -286,16 +286,45 @@ def write_container(path: Path | str, files: Mapping[str, Payload]) -> None:
         elif name.endswith(TEXT) and files.keys() <= {GRAPH, QUANTIZATION} and not path.is_dir():
             _write_text(path, ordered)
         else:
-            _write_folder(path.parent if path.name == GRAPH else path, ordered)
+            _write_folder(home(path), ordered)
     except OSError as error:
         raise _fault("NNEF0743", f"it cannot be written: {error.strerror or error}", str(path)) from error
 
 
-def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
+def home(path: Path) -> Path:
+    """What a model at `path` is: the folder that a `graph.nnef` stands for, else the path itself."""
+    return path.parent if path.name == GRAPH else path
+
+
+def refuse_place(path: Path, written: Path) -> None:
+    """Refuse what `write_container` would refuse at `path`, where the model lies written elsewhere.
+
+    Raises:
+        DiagnosticError: NNEF0744 or NNEF0745, see `write_container`.
+    """
+    if written.is_dir():
+        _refuse_foreign(Path(os.path.realpath(path)))
+    elif written.name.lower().endswith(TEXT):
+        _refuse_quantization(path, is_written=written.with_suffix(QUANTIZATION_SUFFIX).exists())
+
+
+def _refuse_foreign(path: Path) -> None:
+    foreign = _foreign(path)
+    if foreign is not None:
+        message = f"the folder holds other files than a model's: {foreign}"
+        raise _fault("NNEF0744", message, str(path), "choose a new folder, or an archive: a name in .nnef.tgz")
+
+
+def _refuse_quantization(path: Path, *, is_written: bool) -> None:
     beside = path.with_suffix(QUANTIZATION_SUFFIX)
-    if QUANTIZATION not in files and beside.exists():
+    if not is_written and beside.exists():
         message = f"{beside.name} lies beside it and would be taken for its quantization"
         raise _fault("NNEF0745", message, str(path), "remove it, or choose another name")
+
+
+def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
+    beside = path.with_suffix(QUANTIZATION_SUFFIX)
+    _refuse_quantization(path, is_written=QUANTIZATION in files)
     with together() as opened_files:
         for place, name in ((beside, QUANTIZATION), (path, GRAPH)):
             if name in files:
@@ -324,10 +353,7 @@ def _write_gzipped(path: Path, files: Mapping[str, Payload]) -> None:
 
 def _write_folder(path: Path, files: Mapping[str, Payload]) -> None:
     path = Path(os.path.realpath(path))
-    foreign = _foreign(path)
-    if foreign is not None:
-        message = f"the folder holds other files than a model's: {foreign}"
-        raise _fault("NNEF0744", message, str(path), "choose a new folder, or an archive: a name in .nnef.tgz")
+    _refuse_foreign(path)
     beside = beside_of(path)
     try:
         beside.mkdir()

@@ -10,6 +10,7 @@ from graphport.core.dims import Dim, decide_less, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.holds import keys_of_sample
 from graphport.ops.shapes import broadcast, decided_equal_shapes, same_dim
 from graphport.ops.special import shares, widened
 from graphport.ops.types import BOOL, FLOATS, INT64, NUMBERS_4, Tensor, Types
@@ -150,6 +151,7 @@ def _attention_macs(
     exactness="accumulation",
     role="pointwise",
     index_operands=("nonpad_kv_seqlen",),
+    holds={"nonpad_kv_seqlen": keys_of_sample},
     macs=_attention_macs,
 )
 def Attention(

@@ -9,6 +9,7 @@ import numpy as np
 from graphport.core.dims import decide_less
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.holds import place_of_update
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_12, INT64, Tensor, Types
 
@@ -53,6 +54,7 @@ def _scatter_shape(
     exactness="exact",
     role="passive",
     index_operands=("write_indices",),
+    holds={"write_indices": place_of_update},
 )
 def TensorScatter(
     past_cache: T, update: T, write_indices: Places | None = None, *, axis: int = -2, mode: str = "linear"

@@ -10,6 +10,7 @@ from graphport.core.dims import Dim, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.holds import place_in_depth
 from graphport.ops.shapes import axis_index, same_dim
 from graphport.ops.types import ALL_4, CLASSIC, IEEE, INT64, INTEGERS, Tensor, Types
 
@@ -37,7 +38,14 @@ def _depth(fact: TensorFact) -> Dim:
     return int(fact.reals[0]) if fact.reals else OPEN
 
 
-@op(shape=_one_hot_shape, since=9, outputs=("output",), exactness="exact", index_operands=("indices", "depth"))
+@op(
+    shape=_one_hot_shape,
+    since=9,
+    outputs=("output",),
+    exactness="exact",
+    index_operands=("indices", "depth"),
+    holds={"indices": place_in_depth},
+)
 def OneHot(indices: Numbers1, depth: Numbers2, values: Filler, *, axis: int = -1) -> Filler:
     """`values[1]` at the place that each index says along a new axis of length `depth`, `values[0]` elsewhere.
 

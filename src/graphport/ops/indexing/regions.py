@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.holds import steps_along_time
 from graphport.ops.shapes import check_rank, same_dim
 from graphport.ops.types import ALL_4, CLASSIC, INT64, Tensor, Types
 
@@ -39,6 +40,7 @@ def _reverse_shape(
     exactness="exact",
     role="passive",
     index_operands=("sequence_lens",),
+    holds={"sequence_lens": steps_along_time},
 )
 def ReverseSequence(input: Old, sequence_lens: Places, *, batch_axis: int = 1, time_axis: int = 0) -> Old:
     """Each sample with its first `sequence_lens[i]` steps reversed.

@@ -10,6 +10,7 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import is_numpy_own
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.holds import place_along_axis, place_in_axes
 from graphport.ops.shapes import axis_index, decided_equal_shapes
 from graphport.ops.types import ALL_4, INDICES, INT64, Tensor, Types
 
@@ -69,6 +70,7 @@ def _scattered(data: Tensor, places: tuple[Any, ...], updates: Tensor, reduction
     exactness="exact",
     role="passive",
     index_operands=("indices",),
+    holds={"indices": place_along_axis},
 )
 def ScatterElements(data: T, indices: Tind, updates: T, *, axis: int = 0, reduction: str = "none") -> T:
     """`data` with each of `updates` at its own place, but at `indices` along `axis`.
@@ -113,6 +115,7 @@ def _scatter_nd_shape(
     exactness="exact",
     role="passive",
     index_operands=("indices",),
+    holds={"indices": place_in_axes},
 )
 def ScatterND(data: T, indices: Places, updates: T, *, reduction: str = "none") -> T:
     """`data` with `updates` in the slices that the vectors along the last axis of `indices` name.

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.holds import class_of_score
 from graphport.ops.shapes import decided_equal_shapes, same_dim
 from graphport.ops.special import widened
 from graphport.ops.types import FLOATS, INDICES, Tensor, Types
@@ -45,7 +46,7 @@ def _loss_shape(
     return input.with_shape((input.dims[0], *input.dims[2:]))
 
 
-@op(shape=_loss_shape, since=12, outputs=("loss",), exactness="accumulation")
+@op(shape=_loss_shape, since=12, outputs=("loss",), exactness="accumulation", holds={"target": class_of_score})
 def NegativeLogLikelihoodLoss(
     input: T, target: Tind, weight: T | None = None, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> T:
@@ -95,7 +96,13 @@ def _entropy_shape(
     return loss, scores.with_shape(scores.shape)
 
 
-@op(shape=_entropy_shape, since=12, outputs=("output", "log_prob"), exactness="accumulation")
+@op(
+    shape=_entropy_shape,
+    since=12,
+    outputs=("output", "log_prob"),
+    exactness="accumulation",
+    holds={"labels": class_of_score},
+)
 def SoftmaxCrossEntropyLoss(
     scores: T, labels: Tind, weights: T | None = None, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> tuple[T, T]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import op
+from graphport.ops.holds import steps_of_sequence
 from graphport.ops.recurrent.activations import Activation
 from graphport.ops.recurrent.activations import activations as named_activations
 from graphport.ops.recurrent.sequences import (
@@ -76,6 +77,7 @@ def _lstm_shape(
     exactness="accumulation",
     role="weighted",
     index_operands=("sequence_lens",),
+    holds={"sequence_lens": steps_of_sequence},
     macs=recurrent_macs,
 )
 def LSTM(
@@ -216,6 +218,7 @@ def _gru_shape(
     exactness="accumulation",
     role="weighted",
     index_operands=("sequence_lens",),
+    holds={"sequence_lens": steps_of_sequence},
     macs=recurrent_macs,
 )
 def GRU(
@@ -331,6 +334,7 @@ def _rnn_shape(
     exactness="accumulation",
     role="weighted",
     index_operands=("sequence_lens",),
+    holds={"sequence_lens": steps_of_sequence},
     macs=recurrent_macs,
 )
 def RNN(

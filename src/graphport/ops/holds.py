@@ -1,0 +1,66 @@
+"""Which integers operands may hold that are places or lengths: rules for `holds` of pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.ops.shapes import axis_index
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.core.facts import TensorFact
+
+    Range = tuple[Dim, Dim | tuple[Dim, ...]]
+
+
+def place_along_axis(data: TensorFact, *_: object, axis: int = 0, **__: object) -> Range:
+    """A place along `axis` of the first operand."""
+    return 0, data.dims[axis_index(axis, data.rank)]
+
+
+def place_in_axes(data: TensorFact, indices: TensorFact, *_: object, batch_dims: int = 0, **__: object) -> Range:
+    """A place along any of the axes that vectors of places name."""
+    count = indices.dims[-1]
+    axes = data.dims[batch_dims:] if not isinstance(count, int) else data.dims[batch_dims : batch_dims + count]
+    return 0, axes
+
+
+def place_in_depth(_: TensorFact, depth: TensorFact, *__: object, **___: object) -> Range:
+    """A place below a count that is the second operand."""
+    return 0, (depth.elements or (1,))[0]
+
+
+def place_of_entry(x: TensorFact, table: TensorFact, *_: object, **__: object) -> Range:
+    """A row of the table that is the second operand."""
+    del x
+    return 0, table.dims[0]
+
+
+def class_of_score(scores: TensorFact, *_: object, **__: object) -> Range:
+    """A place along the second axis of the first operand."""
+    return 0, scores.dims[1]
+
+
+def steps_of_sequence(x: TensorFact, *_: object, layout: int = 0, **__: object) -> Range:
+    """A number of steps: at least one, and no more than there are."""
+    return 1, _after(x.dims[1 if layout else 0])
+
+
+def steps_along_time(x: TensorFact, *_: object, time_axis: int = 0, **__: object) -> Range:
+    """A number of steps along `time_axis`."""
+    return 1, _after(x.dims[time_axis])
+
+
+def keys_of_sample(q: TensorFact, k: TensorFact, *_: object, **__: object) -> Range:
+    """A number of keys."""
+    del q
+    return 1, _after(k.dims[-2])
+
+
+def place_of_update(cache: TensorFact, update: TensorFact, *_: object, axis: int = -2, **__: object) -> Range:
+    """A place along `axis` of a cache from which on an update fits."""
+    return 0, _after(cache.dims[axis] - update.dims[axis])
+
+
+def _after(dim: Any) -> Dim:
+    return dim + 1

@@ -1,0 +1,64 @@
+"""Results held against the shapes and element types that a file declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.proof.witnesses import OwnRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.proof.runtimes.serve import Port
+    from graphport.proof.witnesses import Witness
+
+
+def contradiction(witness: Witness, answers: Sequence[Any]) -> str | None:
+    """Where a result has another shape or element type than its file declares, or than we have read of it."""
+    ports: Sequence[Port] = ()
+    if isinstance(witness, OwnRuntime) and witness.opened is not None:
+        ports = witness.opened.outputs
+    runtime = witness.side.runtime
+    is_exact = runtime is None or runtime.has_exact_types or not witness.is_own
+    has_batches = runtime is None or runtime.has_batches or not witness.is_own
+    for index, answer in enumerate(answers):
+        if answer is None or is_sequence(answer):
+            continue
+        array = np.asarray(answer)
+        if index < len(ports) and not _fits(array, ports[index].shape):
+            declared = f"declares {ports[index].name} as {_said(ports[index].shape)}"
+            return f"{witness.sentence} {declared}, and gives {list(array.shape)}"
+        values = witness.side.graph.outputs
+        if index < len(values) and has_batches:
+            told = _against(array, values[index], is_exact=is_exact)
+            if told:
+                return f"{witness.sentence} gives {values[index].name} as {array.dtype.name}{list(array.shape)}, {told}"
+    return None
+
+
+def _against(array: Any, value: Value, *, is_exact: bool) -> str | None:
+    fact = value.fact
+    if not isinstance(fact, TensorFact):
+        return None
+    dims = None if fact.shape is None else tuple(dim if isinstance(dim, int) else None for dim in fact.shape)
+    if not _fits(array, dims):
+        return f"and {_said(dims)} is declared"
+    dtype = fact.dtype
+    if is_exact and dtype is not None and dtype.kind != "s" and array.dtype.name != dtype.numpy.name:
+        return f"and {dtype} is declared"
+    return None
+
+
+def _fits(array: Any, dims: Sequence[int | None] | None) -> bool:
+    if dims is None:
+        return True
+    return len(dims) == array.ndim and all(d is None or d == n for d, n in zip(dims, array.shape, strict=True))
+
+
+def _said(dims: Sequence[int | None] | None) -> str:
+    return "anything" if dims is None else f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"

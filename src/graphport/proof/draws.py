@@ -1,0 +1,203 @@
+"""What both sides are given: sizes for axes that are open, and numbers of several kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphport.backends.inputs import free_sizes, is_accepted, open_axes, other_sizes
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dims import Symbolic, evaluate, symbols
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.proof.ranges import held, is_place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from graphport.ir.graph import Graph, Value
+
+    Sizes = dict[str, int]
+
+KINDS = ("normal", "edges", "integers")
+"""Real numbers of N(0, 1) and integers of what they may be; zeros, ones, small and large numbers of both signs, and the
+ends of ranges; N(0, 1) times 3, and other integers."""
+
+LARGEST, MODEST = 3.0, 1.0
+"""Powers of ten: of the largest real numbers, and of those where what is computed of these overflows."""
+
+_ODD = (7, 5, 9, 11, 13, 3)
+_BATCH = 3
+_NARROW = 16
+_MOST_TRIED = 8
+"""Sizes that are tried where those that come first are not computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Arrays by the names of the inputs of the first side."""
+
+    kind: str
+    seed: int
+    sizes: Sizes
+    arrays: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """As a person would call it."""
+        said = ", ".join(f"{name}={length}" for name, length in self.sizes.items())
+        return f"{self.kind} ({said})" if said else self.kind
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data from which it can be made again."""
+        shapes = {name: list(np.shape(array)) for name, array in self.arrays.items() if hasattr(array, "shape")}
+        return {"kind": self.kind, "seed": self.seed, "sizes": self.sizes, "shapes": shapes}
+
+
+def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
+    """For each of two draws of sizes those to try, the best first; one choice of nothing where no axis is open.
+
+    Args:
+        graph: the first side, whose inputs have the open axes.
+        fixed: symbols that the other side has lengths for.
+
+    Raises:
+        DiagnosticError: RUN0009 no lengths suit.
+    """
+    ones, other = open_axes(graph)
+    free = [name for name in (*ones, *other) if name not in fixed]
+    if not free:
+        return [[dict(fixed)]]
+    usual = {**free_sizes(graph), **fixed}
+    least = dict.fromkeys(free, 1) | fixed
+    odd = dict(zip(other, _lengths(len(other)), strict=True))
+    same = dict.fromkeys(other, _ODD[0])
+    twice = {name: 3 * length for name, length in usual.items() if name in other}
+    batch = dict.fromkeys(ones, _BATCH)
+    second = [{**usual, **batch, **odd}, {**usual, **batch, **same}, {**usual, **batch, **twice}]
+    second += [{**usual, **batch}, {**usual, **odd}, {**usual, **twice}]
+    return [_different([least, usual], fixed), _different([*second, usual], fixed)]
+
+
+def accepted(graph: Graph, choices: list[Sizes]) -> Iterator[Sizes]:
+    """Those of some sizes with which shape inference finds nothing amiss; the last is taken as it is, then others."""
+    *first, last = choices
+    for sizes in first:
+        if is_accepted(graph, sizes):
+            yield sizes
+    yield last
+    if last:
+        yield from islice(other_sizes(graph), _MOST_TRIED)
+
+
+def _lengths(count: int) -> list[int]:
+    return [_ODD[index % len(_ODD)] for index in range(count)]
+
+
+def _different(choices: list[Sizes], fixed: Sizes) -> list[Sizes]:
+    found: list[Sizes] = []
+    for sizes in choices:
+        whole = {**sizes, **fixed}
+        if whole not in found:
+            found.append(whole)
+    return found
+
+
+def drawn(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LARGEST) -> Draw:
+    """Numbers of a kind for all inputs of `graph`, of a power of ten up to `largest`.
+
+    Raises:
+        DiagnosticError: RUN0009 an input has unknown rank or is no tensor.
+    """
+    random = np.random.default_rng(seed)
+    arrays: dict[str, Any] = {}
+    for value in graph.inputs:
+        if value.storage is not None:
+            arrays[value.name] = value.storage.numpy()
+            continue
+        fact = value.fact
+        if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
+            message = f"no input can be made up for {value.name!r}: {fact}"
+            raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
+        arrays[value.name] = _numbers(value, fact.dtype, extents(value, sizes), _How(kind, sizes, random, largest))
+    return Draw(kind, seed, sizes, arrays)
+
+
+def extents(value: Value, sizes: Sizes) -> list[int]:
+    """The shape of an input of known rank."""
+    dims = value.fact.shape or () if isinstance(value.fact, TensorFact) else ()
+    return [evaluate(dim, sizes) if isinstance(dim, Symbolic) else dim for dim in dims]
+
+
+def bytes_of_inputs(graph: Graph, sizes: Sizes) -> int:
+    """How much memory the inputs take."""
+    known = [value for value in graph.inputs if isinstance(value.fact, TensorFact) and value.fact.shape is not None]
+    return sum(prod(extents(value, sizes)) * _itemsize(value) for value in known)
+
+
+def _itemsize(value: Value) -> int:
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return 8 if dtype is None or not dtype.bits else max(dtype.bits // 8, 1)
+
+
+def bound_by(graph: Graph, other: Mapping[str, Value]) -> Sizes:
+    """Lengths of symbols of `graph` that the inputs of another side, by the names of these, are fixed to."""
+    found: Sizes = {}
+    for value in graph.inputs:
+        twin = other.get(value.name)
+        if twin is None or not isinstance(twin.fact, TensorFact) or not isinstance(value.fact, TensorFact):
+            continue
+        for dim, length in zip(value.fact.shape or (), twin.fact.shape or (), strict=False):
+            if isinstance(dim, Symbolic) and isinstance(length, int) and str(dim) in symbols(dim):
+                found[str(dim)] = length
+    return found
+
+
+class _How(NamedTuple):
+    kind: str
+    sizes: Sizes
+    random: np.random.Generator
+    largest: float
+
+
+def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
+    kind, sizes, random, _ = how
+    if dtype.kind == "b":
+        return random.random(shape) < {"normal": 0.5, "edges": 2.0, "integers": 0.8}[kind]
+    if dtype is DType.STRING:
+        texts = np.array(["a", "", "Zürich 7"] if kind == "edges" else ["a", "b", "3"], object)
+        return texts[random.integers(0, len(texts), shape)]
+    if dtype.is_integer:
+        return _integers(kind, random, shape, held(value, sizes)).astype(dtype.numpy)
+    if kind == "edges" and is_place(value):
+        how = how._replace(kind="normal")
+    if dtype.kind == "c":
+        return (_reals(how, shape, dtype) + 1j * _reals(how, shape, dtype)).astype(dtype.numpy)
+    return _reals(how, shape, dtype).astype(dtype.numpy)
+
+
+def _integers(kind: str, random: np.random.Generator, shape: list[int], allowed: Any) -> Any:
+    low, high, is_data = allowed
+    if kind == "normal" and is_data and (low, high) == (-9, 10):
+        return random.integers(0, 2, shape)
+    found = random.integers(low, high, shape)
+    if kind == "edges":
+        ends = np.array([low, high - 1])
+        return np.where(random.random(shape) < 0.5, ends[random.integers(0, 2, shape)], found)
+    # A divisor of 0 ends some runtimes.
+    return np.where(found == 0, 1, found) if is_data else found
+
+
+def _reals(how: _How, shape: list[int], dtype: DType) -> Any:
+    kind, _, random, largest = how
+    normal = random.normal(size=shape)
+    if kind != "edges":
+        return normal * (1.0 if kind == "normal" else 3.0)
+    most = min(largest, 1.5) if dtype.bits <= _NARROW else largest
+    large = np.sign(normal) * 10.0 ** random.uniform(-most, most, shape)
+    special = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.0])[random.integers(0, 6, shape)]
+    return np.where(random.random(shape) < 0.25, special, large)

@@ -1,0 +1,446 @@
+"""Two sides held against each other: who is asked, what counts as evidence, and what it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphport.backends import is_installed, preferred
+from graphport.comparison.metrics import RELATIVE, UNLIKE, Comparison, Difference, difference
+from graphport.core.diagnostics import DiagnosticError
+from graphport.proof import memory
+from graphport.proof.alignment import Manner, aligned, is_evidence
+from graphport.proof.declared import contradiction
+from graphport.proof.document import OutputProof, Proof, Seen
+from graphport.proof.draws import KINDS, MODEST, Draw, accepted, bound_by, choices_of_sizes, drawn
+from graphport.proof.process import LackingError, UnansweredError
+from graphport.proof.side import paired
+from graphport.proof.witnesses import DisagreementError, OwnRuntime, Reading, Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from graphport.proof.draws import Sizes
+    from graphport.proof.side import Side
+
+_LEAST_SECONDS = 2.0
+"""What the reference may take in any case."""
+_TIMES = 10.0
+"""Runs of the quickest runtime that the reference may take beyond that, unless everybody is asked."""
+_SHARE = 0.7
+"""How much of the memory that is free a proof may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What passes as equal: `relative` to the largest number, or from `least_snr` decibels on for a reason."""
+
+    relative: float = RELATIVE
+    least_snr: float | None = None
+    reason: str = ""
+
+
+@dataclass(eq=False)
+class _Case:
+    """A proof while it is made."""
+
+    a: Side
+    b: Side
+    tolerance: Tolerance
+    is_full: bool = False
+    witnesses: list[Witness] = field(default_factory=list[Witness])
+    notes: list[str] = field(default_factory=list[str])
+    faults: list[str] = field(default_factory=list[str])
+    draws: list[Draw] = field(default_factory=list[Draw])
+    worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
+    firsts: dict[int, list[Any]] = field(default_factory=dict[int, "list[Any]"])
+    disagreeing: set[Witness] = field(default_factory=set[Witness])
+    told: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
+
+
+def prove(
+    a: Side,
+    b: Side,
+    *,
+    given: Mapping[str, Any] | None = None,
+    tolerance: Tolerance | None = None,
+    is_full: bool = False,
+) -> Proof:
+    """Ask all witnesses of two sides, and hold the second side against the first.
+
+    Args:
+        a: what is right.
+        b: what should compute the same.
+        given: inputs by the names of `a`; drawn if `None`.
+        tolerance: what passes as equal.
+        is_full: ask everybody however long it takes.
+
+    Raises:
+        DiagnosticError: `given` does not fit `a`.
+    """
+    case = _Case(a, b, tolerance or Tolerance(), is_full)
+    try:
+        reason = _asked(case, given)
+        return _settled(case, reason)
+    finally:
+        for witness in case.witnesses:
+            witness.close()
+
+
+def _asked(case: _Case, given: Mapping[str, Any] | None) -> str | None:
+    """Ask everybody; why nothing can be proven, if so."""
+    too_large = _too_large(case)
+    if too_large:
+        return too_large
+    own = _open_own(case)
+    mains = {side.letter: own.get(side.letter) or _stand_in(case, side) for side in (case.a, case.b)}
+    if case.faults:
+        return None
+    main_a, main_b = mains["a"], mains["b"]
+    if main_a is None or main_b is None:
+        side = case.a if main_a is None else case.b
+        reasons = "; ".join(f"{w.title} {w.reason}" for w in case.witnesses if w.side is side and w.reason)
+        return f"nobody computes {side.label}" + (f" ({reasons})" if reasons else "")
+    try:
+        refused = _computed(case, main_a, main_b, given)
+    except DiagnosticError as error:
+        if given is not None:
+            raise
+        return error.diagnostics[0].message
+    if not case.draws and not case.faults:
+        return refused or next(iter(case.notes), "no inputs can be made up")
+    if refused is not None:
+        case.notes.append(f"other sizes are not proven: {refused}")
+    return None
+
+
+def _computed(case: _Case, a: Witness, b: Witness, given: Mapping[str, Any] | None) -> str | None:
+    """Ask both for all draws; why some sizes could not be computed, if so."""
+    refused: str | None = None
+    for slot in _slots(case, given):
+        reason: str | None = None
+        for draws in slot:
+            reason = _first_refusal(case, a, b, draws)
+            if reason is None or case.faults:
+                break
+        refused = refused or reason
+    return refused
+
+
+def _open_own(case: _Case) -> dict[str, Witness]:
+    """The runtimes of both files, which load them at the same time."""
+    begun: list[OwnRuntime] = []
+    for side in (case.a, case.b):
+        if side.runtime is None or side.path is None:
+            continue
+        witness = OwnRuntime(side, side.runtime)
+        case.witnesses.append(witness)
+        if not side.runtime.is_installed:
+            witness.reason = f"the package {side.runtime.package} is not installed"
+            continue
+        witness.begin(0)
+        begun.append(witness)
+    return {witness.side.letter: witness for witness in begun if _opens(case, witness)}
+
+
+def _opens(case: _Case, witness: Witness) -> bool:
+    try:
+        witness.open()
+    except DisagreementError as error:
+        witness.reason = str(error)
+        case.faults.append(f"{witness.sentence} {error}")
+    except UnansweredError as error:
+        witness.reason = str(error)
+        if _is_rejection(case, witness, error):
+            case.faults.append(f"{witness.sentence} {error}")
+    else:
+        return True
+    return False
+
+
+def _is_rejection(case: _Case, witness: Witness, error: UnansweredError) -> bool:
+    """Whether a runtime refuses a file of ours that it should take: not where it refuses the source alike."""
+    runtime = witness.side.runtime
+    if not witness.is_own or witness.side is not case.b or runtime is None or not runtime.takes_all:
+        return False
+    if isinstance(error, LackingError):
+        return False
+    return not any(w.runtime == runtime.name and w.side is case.a and w.reason for w in case.witnesses)
+
+
+def _stand_in(case: _Case, side: Side) -> Witness | None:
+    """Who computes our reading of a side that nobody computes as it is."""
+    names = ["reference", *(name for name in preferred(side.graph) if name != "reference")]
+    if side.path is None:
+        names = [*names[1:], "reference"]
+    for name in names:
+        witness = Reading(side, name)
+        case.witnesses.append(witness)
+        if _opens(case, witness):
+            return witness
+    return None
+
+
+def _too_large(case: _Case) -> str | None:
+    """Why there is not the memory for a proof, if so."""
+    sizes = dict.fromkeys((str(s) for s in _symbols(case.a)), 1)
+    needed = max(memory.needed(side.graph, sizes) for side in (case.a, case.b))
+    free = int(_SHARE * memory.free_bytes())
+    if needed <= free:
+        return None
+    return f"it takes some {needed >> 20} MiB of memory for a run, and {free >> 20} MiB are free for it"
+
+
+def _symbols(side: Side) -> list[str]:
+    from graphport.backends.inputs import open_axes
+
+    ones, other = open_axes(side.graph)
+    return [*ones, *other]
+
+
+def _slots(case: _Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[list[Draw]]]:
+    """For each choice of sizes, alternatives of draws: who cannot compute the first may compute the next."""
+    if given is not None:
+        yield iter([[Draw("given", 0, {}, dict(given))]])
+        return
+    graph = case.a.graph
+    names = {value.name: value for value in case.b.graph.inputs}
+    twins = paired({value.name: value for value in graph.inputs}, graph, case.b.graph)
+    partners = {value.name: names[other] for other, value in twins.items() if other in names}
+    fixed = bound_by(graph, partners)
+    seed = 0
+    for choices in choices_of_sizes(graph, fixed):
+        yield (_drawn(case, sizes, seed) for sizes in accepted(graph, choices))
+        seed += len(KINDS)
+
+
+def _drawn(case: _Case, sizes: Sizes, seed: int) -> list[Draw]:
+    kinds = KINDS if any(value.storage is None for value in case.a.graph.inputs) else KINDS[:1]
+    return [drawn(case.a.graph, kind, sizes, seed + index) for index, kind in enumerate(kinds)]
+
+
+def _first_refusal(case: _Case, a: Witness, b: Witness, draws: list[Draw]) -> str | None:
+    """Compute draws of one size; why the first side does not compute the first of them, if so."""
+    if any(draw.sizes in (known.sizes for known in case.draws) and draw.kind != "given" for draw in draws):
+        return None
+    thirds = _thirds(case, a, b) if not case.draws else [w for w in case.witnesses if w not in (a, b) and w.ran]
+    for index, draw in enumerate(draws):
+        asked = [a, b, *(w for w in thirds if w.reason is None)]
+        answers = _answers(case, asked, draw)
+        if a not in answers:
+            if index == 0:
+                reason, a.reason = a.reason, None
+                return f"{a.sentence} does not compute it: {reason}"
+            case.notes.append(f"{draw.label} is not proven: {a.sentence} does not compute it: {a.reason}")
+            a.reason = None
+            continue
+        case.draws.append(draw)
+        if b not in answers:
+            case.faults.append(f"{b.sentence} does not compute what {a.sentence} computes: {b.reason}")
+            return None
+        if not _hold(case, (a, b), draw, answers) and draw.kind == "edges":
+            case.draws.remove(draw)
+            _again_modestly(case, (a, b), asked, draw)
+    return None
+
+
+def _again_modestly(case: _Case, mains: tuple[Witness, Witness], asked: list[Witness], draw: Draw) -> None:
+    """Ask with smaller numbers where something overflowed for one side and not for the other."""
+    modest = drawn(case.a.graph, draw.kind, draw.sizes, draw.seed, MODEST)
+    answers = _answers(case, [w for w in asked if w.reason is None], modest)
+    if not all(main in answers for main in mains):
+        return
+    case.draws.append(modest)
+    case.notes.append(f"{draw.label}: something overflows for one side only, so smaller numbers are compared")
+    _hold(case, mains, modest, answers, is_last=True)
+
+
+def _thirds(case: _Case, a: Witness, b: Witness) -> list[Witness]:
+    """The reference on both sides, where it is not asked already."""
+    found: list[Witness] = []
+    for side, main in ((case.a, a), (case.b, b)):
+        if main.runtime == "reference" or not is_installed("reference"):
+            continue
+        witness = Reading(side, "reference", seconds=None if case.is_full else _LEAST_SECONDS)
+        case.witnesses.append(witness)
+        if _opens(case, witness):
+            found.append(witness)
+    return found
+
+
+def _answers(case: _Case, asked: list[Witness], draw: Draw) -> dict[Witness, list[Any]]:
+    """What each witness computes of a draw; who does not has a reason."""
+    found: dict[Witness, list[Any]] = {}
+    begun: list[Witness] = []
+    for witness in asked:
+        try:
+            witness.ask(draw, case.a)
+        except DiagnosticError as error:
+            if draw.kind == "given" and witness.side is case.a:
+                raise
+            witness.reason = error.diagnostics[0].message
+        except UnansweredError as error:
+            witness.reason = str(error)
+        else:
+            begun.append(witness)
+    # Those that compute in this process come last: the others compute meanwhile.
+    for witness in begun:
+        if isinstance(witness, Reading) and witness.budget is not None:
+            quickest = min((w.seconds for w in begun if w.ran and w is not witness), default=0.0)
+            witness.budget = max(witness.budget, _TIMES * quickest)
+        try:
+            found[witness] = witness.answer()
+        except UnansweredError as error:
+            witness.reason = str(error)
+    return found
+
+
+def _hold(
+    case: _Case,
+    mains: tuple[Witness, Witness],
+    draw: Draw,
+    answers: dict[Witness, list[Any]],
+    *,
+    is_last: bool = False,
+) -> bool:
+    """Hold what the second side computed against the first, and each witness against the others of its side.
+
+    Whether that says something: not where large numbers overflow, unless this `is_last`.
+    """
+    a, b = mains
+    outputs = answers[a]
+    count = len(answers[b])
+    if count != len(outputs):
+        case.faults.append(f"{b.sentence} has {count} outputs, {a.sentence} has {len(outputs)}")
+        return True
+    found = _differences(case, (a, b), draw, answers)
+    wrong = [each for each in found if not each.passed]
+    if wrong and draw.kind == "edges" and not is_last and all(each.reason == UNLIKE for each in wrong):
+        return False
+    for position, output in enumerate(outputs):
+        case.firsts.setdefault(position, []).append(output)
+    if wrong and _is_random(case, a, draw, outputs):
+        return True
+    for position, each in enumerate(found):
+        _keep_worst(case, position, each, draw)
+    for witness, values in answers.items():
+        for side, main in ((case.a, a), (case.b, b)):
+            if witness.side is side and witness is not main and len(values) == len(answers[main]):
+                _hold_third(case, (main, witness), draw, answers)
+    for witness, values in answers.items():
+        told = contradiction(witness, values)
+        if told and told not in case.notes:
+            (case.faults if witness is b and witness.is_own else case.notes).append(told)
+    return True
+
+
+def _differences(
+    case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers: dict[Witness, list[Any]]
+) -> list[Difference]:
+    first, second = pair
+    manner = Manner.between(first, second, is_edge=draw.kind == "edges")
+    names = [value.name for value in case.a.graph.outputs]
+    others = [value.name for value in second.side.graph.outputs]
+    found: list[Difference] = []
+    for position, (x, y) in enumerate(zip(answers[first], answers[second], strict=True)):
+        name = names[position] if position < len(names) else str(position)
+        other = others[position] if position < len(others) else str(position)
+        each = difference(name, *aligned(x, y, manner), other=other, relative=case.tolerance.relative)
+        found.append(_within(each, case.tolerance))
+    return found
+
+
+def _within(each: Difference, tolerance: Tolerance) -> Difference:
+    if tolerance.least_snr is None:
+        return each
+    return Comparison((each,)).within(tolerance.least_snr).outputs[0]
+
+
+def _is_random(case: _Case, a: Witness, draw: Draw, outputs: list[Any]) -> bool:
+    """Whether the first side computes something else each time; then a difference says nothing."""
+    again = _answers(case, [a], draw).get(a)
+    if again is None or len(again) != len(outputs):
+        return False
+    same = [difference("", x, y).passed for x, y in zip(outputs, again, strict=True)]
+    if all(same):
+        return False
+    note = f"two runs of {a.sentence} differ: it draws numbers by chance"
+    if note not in case.notes:
+        case.notes.append(note)
+    case.draws.remove(draw)
+    return True
+
+
+def _keep_worst(case: _Case, position: int, each: Difference, draw: Draw) -> None:
+    before = case.worst.get(position)
+    if before is None or _badness(each) > _badness(before.worst):
+        case.worst[position] = OutputProof(position, each, draw.label)
+
+
+def _badness(each: Difference) -> tuple[bool, bool, float, float]:
+    ratio = each.snr_db
+    return (not each.passed, each.max_abs is None, each.max_abs or 0.0, 0.0 if ratio is None else -ratio)
+
+
+def _hold_third(case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers: dict[Witness, list[Any]]) -> None:
+    """Tell where two witnesses of one side disagree, each output once."""
+    main, third = pair
+    for position, each in enumerate(_differences(case, (main, third), draw, answers)):
+        if each.passed:
+            continue
+        case.disagreeing.add(third)
+        if (third, position) in case.told:
+            continue
+        case.told.add((third, position))
+        what = each.reason or f"differs by {each.max_abs:.3g}"
+        where = f", first at {list(each.first)}" if each.first is not None else ""
+        case.notes.append(f"{main.sentence} and {third.sentence} disagree: {each.name} {what}{where} ({draw.label})")
+
+
+def _settled(case: _Case, unproven: str | None) -> Proof:
+    outputs: list[OutputProof] = []
+    for position, output in sorted(case.worst.items()):
+        why = is_evidence(case.firsts.get(position, []), has_inputs=bool(case.a.graph.inputs))
+        outputs.append(OutputProof(position, output.worst, output.draw, why))
+        if why is not None and output.passed:
+            case.notes.append(f"{output.name} proves nothing: {why}")
+    if unproven is None and not case.faults:
+        unproven = _without_evidence(case, outputs)
+    for witness in case.witnesses:
+        if witness.reason is not None and witness.is_own and not witness.ran:
+            case.notes.append(f"{witness.sentence}: {witness.reason}")
+        elif witness.runtime == "reference" and witness.reason is not None and unproven is None:
+            case.notes.append(f"the reference on {witness.side.label} is left out: {witness.reason}")
+    if case.tolerance.least_snr is not None:
+        case.notes.append(f"{case.tolerance.reason}: outputs pass from {case.tolerance.least_snr:g} dB on")
+    agreeing = [w for w in case.witnesses if w.ran and w not in case.disagreeing]
+    return Proof(
+        tuple(outputs),
+        tuple(map(Seen.of, case.witnesses)),
+        tuple(case.draws),
+        _names(agreeing),
+        tuple(dict.fromkeys(case.notes)),
+        tuple(case.faults),
+        unproven,
+    )
+
+
+def _without_evidence(case: _Case, outputs: list[OutputProof]) -> str | None:
+    if not case.a.graph.outputs:
+        return "there are no outputs"
+    if not outputs:
+        return next((note for note in case.notes if "by chance" in note), "no draw was computed by both")
+    if all(output.evidence is not None for output in outputs):
+        return f"no output is evidence: {outputs[0].name} {outputs[0].evidence}"
+    return None
+
+
+def _names(agreeing: list[Witness]) -> tuple[str, ...]:
+    """Those who agree: the reference once, behind the others."""
+    third = [w for w in agreeing if w.runtime == "reference" and not _is_main(w, agreeing)]
+    said = [w.sentence for w in agreeing if w not in third]
+    return (*said, "the reference") if third else tuple(said)
+
+
+def _is_main(witness: Witness, agreeing: list[Witness]) -> bool:
+    return not any(w is not witness and w.side is witness.side for w in agreeing)

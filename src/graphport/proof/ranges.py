@@ -1,0 +1,111 @@
+"""What the integers that a model is given may be: places along an axis, lengths, masks, or numbers like any others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from graphport.core.dims import Symbolic, evaluate
+from graphport.core.facts import TensorFact
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Node, Value
+
+_MOST_STEPS = 2000
+_NARROW = 16
+"""Bits up to which a type of integers is one of samples, pixels for one, and not of places."""
+
+
+class Held(NamedTuple):
+    """The integers from `low` to below `high`, and whether these are numbers like any others."""
+
+    low: int
+    high: int
+    is_data: bool = False
+
+
+_MASK = Held(0, 2)
+_ORDINARY = Held(-9, 10, is_data=True)
+
+
+def held(value: Value, sizes: Mapping[str, int]) -> Held:
+    """What an input of integers may hold, by what reads it where symbols are as long as `sizes` says."""
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    found: list[Held] = []
+    is_plain = True
+    seen: set[Value] = set()
+    todo = [(value, True)]
+    while todo and len(seen) < _MOST_STEPS:
+        each, is_moved = todo.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        for node in each.users:
+            page = registry.pages().get(node.op)
+            places = [index for index, operand in enumerate(node.inputs) if operand is each]
+            if page is None or not places:
+                is_plain = False
+                continue
+            operands = [page.signature.operand(index) for index in places]
+            names = {operand.name for operand in operands if operand is not None}
+            rules = [rule for name, rule in page.holds.items() if name in names]
+            if rules:
+                found += [_range(rule, node, sizes) if is_moved else _MASK for rule in rules]
+            elif names & set(page.index_operands):
+                found.append(_MASK)
+            else:
+                is_plain = is_plain and _is_integer(node)
+                moved = is_moved and page.moves_data
+                todo += [(result, moved) for result in node.results if _is_number(result)]
+    if found:
+        low, high = max(each.low for each in found), min(each.high for each in found)
+        return Held(low, max(high, low + 1))
+    if dtype is not None and dtype.bits <= _NARROW:
+        return _whole(dtype.bits, is_signed=dtype.kind == "i")
+    if not is_plain:
+        return _MASK
+    return _ORDINARY if dtype is not None and dtype.kind == "i" else Held(1, 10, is_data=True)
+
+
+def is_place(value: Value) -> bool:
+    """Whether real numbers of an input are places, scales or counts, which not all numbers can be."""
+    for node in value.users:
+        page = registry.pages().get(node.op)
+        for index, operand in enumerate(node.inputs):
+            known = None if page is None else page.signature.operand(index)
+            if operand is value and page is not None and known is not None and known.name in page.index_operands:
+                return True
+    return False
+
+
+def _whole(bits: int, *, is_signed: bool) -> Held:
+    return Held(-(1 << (bits - 1)) if is_signed else 0, 1 << (bits - is_signed), is_data=True)
+
+
+def _range(rule: Any, node: Node, sizes: Mapping[str, int]) -> Held:
+    facts = [None if operand is None else operand.fact for operand in node.inputs]
+    try:
+        low, high = rule(*facts, **node.attributes)
+        ends = cast("tuple[Dim, ...]", high if isinstance(high, tuple) else (high,))
+        return Held(_length(low, sizes), min(_length(end, sizes) for end in ends))
+    except (ShapeError, ValueError, IndexError, KeyError, TypeError, AttributeError):
+        return Held(0, 1)  # where nothing is known of the axis, its first entry is there
+
+
+def _length(dim: Dim, sizes: Mapping[str, int]) -> int:
+    return evaluate(dim, sizes) if isinstance(dim, Symbolic) else dim
+
+
+def _is_integer(node: Node) -> bool:
+    """Whether it computes integers with integers, not masks of them or real numbers."""
+    dtypes = [each.fact.dtype for each in node.results if isinstance(each.fact, TensorFact)]
+    return all(dtype is not None and dtype.is_integer for dtype in dtypes)
+
+
+def _is_number(value: Value) -> bool:
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return dtype is None or dtype.is_integer

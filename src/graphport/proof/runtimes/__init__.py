@@ -1,0 +1,81 @@
+"""Runtimes of formats: who computes a file as it lies on disk. A format that gets one is given a row here.
+
+Each runs in a process of its own, which `serve` is: a fault of its own then ends nobody else.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import NamedTuple
+
+
+class Runtime(NamedTuple):
+    """The runtime of a format."""
+
+    name: str
+    title: str
+    package: str
+    module: str
+    """What its process runs: it calls `serve`."""
+    has_exact_types: bool = True
+    """Whether results have the element types of the model; else they are of the same kind, or single precision."""
+    has_batches: bool = True
+    """Whether it knows the first axis; else shapes are compared by their number of entries."""
+    takes_all: bool = True
+    """Whether it takes whatever the format can say, but for operators that it says it lacks."""
+    keeps_states: bool = False
+    """Whether what a model keeps from run to run is kept inside, and can be set and read."""
+    switched_off: tuple[str, ...] = ()
+    """What it does by default and not for a proof, since it computes other numbers than the file says."""
+    extra: str | None = None
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its package is there."""
+        return find_spec(self.package) is not None
+
+
+RUNTIMES: dict[str, Runtime] = {
+    "onnx": Runtime(
+        "onnxruntime",
+        "ONNX Runtime",
+        "onnxruntime",
+        "graphport.proof.runtimes.onnxruntime",
+        switched_off=("graph optimizations", "products with compressed weights in eight bits"),
+    ),
+    "openvino": Runtime(
+        "openvino",
+        "OpenVINO",
+        "openvino",
+        "graphport.proof.runtimes.openvino",
+        has_exact_types=False,
+        keeps_states=True,
+        switched_off=(
+            "bfloat16 in place of float32",
+            "dynamic quantization of activations",
+            "quantized caches of attention",
+            "low-precision transformations",
+        ),
+        extra="openvino",
+    ),
+    "ncnn": Runtime(
+        "ncnn",
+        "ncnn",
+        "ncnn",
+        "graphport.proof.runtimes.ncnn",
+        has_exact_types=False,
+        has_batches=False,
+        switched_off=("float16 and bfloat16 in place of float32", "convolutions by Winograd's formulas"),
+        extra="ncnn",
+    ),
+    "nnef": Runtime(
+        "tract",
+        "tract",
+        "tract",
+        "graphport.proof.runtimes.tract",
+        has_exact_types=False,
+        takes_all=False,
+        extra="tract",
+    ),
+}
+"""By the format whose files it runs."""

@@ -1,0 +1,80 @@
+"""ncnn on its own two files as they lie on disk, in single precision; the items of a batch one after another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ncnn
+import numpy as np
+
+from graphport.proof.runtimes.serve import Port, RefusedError, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_runtime: Any = ncnn  # it has no types
+_NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage")
+"""What ncnn computes with fewer bits by default; integers are where the model says so."""
+_SHORTCUTS = ("use_winograd_convolution",)
+"""What it computes by formulas that round more."""
+
+
+class _Net:
+    """A pair of files in ncnn."""
+
+    def __init__(self, path: str, threads: int) -> None:
+        self._net = _runtime.Net()
+        self._net.opt.num_threads = threads or 1
+        self._net.opt.lightmode = False
+        for option in (*_NARROW, *_SHORTCUTS):
+            setattr(self._net.opt, option, False)
+        text, weights = _pair(path)
+        load = self._net.load_param_bin if text.endswith(".param.bin") else self._net.load_param
+        if load(text) or self._net.load_model(weights):
+            message = "there is a layer that it does not know, or a weight is missing"
+            raise RefusedError(message)
+        inputs, outputs = list(self._net.input_names()), list(self._net.output_names())
+        # An input that no layer reads counts among the outputs.
+        made = [name for name in outputs if name not in inputs] or outputs
+        self.inputs = [Port(name) for name in inputs]
+        self.outputs = [Port(name) for name in made]
+
+    def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        count = max((len(value) for value in inputs if value.ndim), default=1)
+        if any(value.ndim and len(value) != count for value in inputs):
+            message = "a blob is an item of a batch, and the inputs have batches of several lengths"
+            raise RefusedError(message)
+        rows = [self._item([value[item] if value.ndim else value for value in inputs]) for item in range(count)]
+        if any(len({row[index].shape for row in rows}) > 1 for index in range(len(self.outputs))):
+            message = "the items of the batch have results of several shapes"
+            raise RefusedError(message)
+        return [np.stack([row[index] for row in rows]) for index in range(len(self.outputs))], states
+
+    def _item(self, inputs: Sequence[Any]) -> list[Any]:
+        extractor = self._net.create_extractor()
+        kept: list[Any] = []
+        for port, value in zip(self.inputs, inputs, strict=True):
+            kept.append(np.ascontiguousarray(value, np.int32 if value.dtype.kind in "iub" else np.float32))
+            # A blob that is made of an array has none of the gaps between channels that layers count on; its copy has.
+            extractor.input(port.name, _runtime.Mat(kept[-1]).clone())
+        found: list[Any] = []
+        for port in self.outputs:
+            failed, blob = extractor.extract(port.name)
+            if failed:
+                message = f"it does not compute {port.name}"
+                raise RefusedError(message)
+            found.append(np.array(blob))
+        return found
+
+
+def _pair(path: str) -> tuple[str, str]:
+    """The paths of the layers and of the weights."""
+    if path.endswith(".param.bin"):
+        return path, path.removesuffix(".param.bin") + ".bin"
+    if path.endswith(".param"):
+        return path, path.removesuffix(".param") + ".bin"
+    return path, path + ".bin"
+
+
+if __name__ == "__main__":
+    serve(str(getattr(_runtime, "__version__", "")), _Net)

@@ -1,0 +1,67 @@
+"""tract on an NNEF folder, archive or text as it lies on disk."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tract
+
+from graphport.proof.runtimes.serve import Port, RefusedError, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_runtime: Any = tract  # it has no types
+_SPOKEN = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
+"""The three element types that NNEF's tensors have."""
+_NUMBERED = re.compile(r"^\d+: ")
+
+
+class _Runnable:
+    """A document in tract."""
+
+    def __init__(self, path: str, threads: int) -> None:
+        del threads  # it computes on one
+        try:
+            self._model = _loaded(Path(path))
+            self.inputs = [Port(str(self._model.input_name(index))) for index in range(self._model.input_count())]
+            self.outputs = [Port(str(self._model.output_name(index))) for index in range(self._model.output_count())]
+            self._runnable = self._model.into_runnable()
+        except Exception as error:
+            raise RefusedError(_words(error)) from error
+
+    def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        given = [np.ascontiguousarray(value.astype(_SPOKEN[value.dtype.kind])) for value in inputs]
+        try:
+            return [np.array(tensor.to_numpy()) for tensor in self._runnable.run(given)], states
+        except Exception as error:
+            raise RefusedError(_words(error)) from error
+
+
+def _loaded(path: Path) -> Any:
+    reader = _runtime.nnef()
+    if path.suffix != ".nnef" or path.is_dir():
+        return reader.load(str(path))
+    # It takes folders and archives; a text that stands alone is one.
+    with TemporaryDirectory(prefix="graphport-") as folder:
+        (Path(folder) / "graph.nnef").symlink_to(path.absolute())
+        beside = path.with_suffix(".quant")
+        if beside.exists():
+            (Path(folder) / "graph.quant").symlink_to(beside.absolute())
+        return reader.load(folder)
+
+
+def _words(error: Exception) -> str:
+    """The innermost reason that tract gives."""
+    lines = [line.strip() for line in str(error).partition("Stack backtrace")[0].splitlines()]
+    reasons = [_NUMBERED.sub("", line) for line in lines if line and line != "Caused by:"]
+    return reasons[-1][:500] if reasons else type(error).__name__
+
+
+if __name__ == "__main__":
+    serve(version("tract"), _Runnable)

@@ -1,0 +1,47 @@
+"""The sides of a proof: a file as it was read, and how the inputs of one are those of the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from graphport.ir.graph import Graph
+    from graphport.proof.runtimes import Runtime
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of two files, or of two models in memory.
+
+    `letter` is `a` or `b`; `graph` is what we have read, in canonical words as far as there are any; without `path`
+    there is no file, and so no runtime that reads it.
+    """
+
+    letter: str
+    label: str
+    graph: Graph
+    path: Path | None = None
+    runtime: Runtime | None = None
+
+
+def originals(graph: Graph) -> dict[str, str]:
+    """Names that values had before they were spelled for a format, by the names that they have."""
+    return {v.name: str(v.notes["original_name"]) for v in graph.values() if v.has_notes and "original_name" in v.notes}
+
+
+def paired(given: Mapping[str, Any], a: Graph, b: Graph) -> dict[str, Any]:
+    """Entries by inputs of `a` as entries by inputs of `b`: paired by name, by original name, else by position."""
+    known = {original: name for name, original in originals(b).items()}
+    of_a, of_b = {value.name for value in a.inputs}, [value.name for value in b.inputs]
+    free = [name for name in of_b if name not in of_a and name not in known.values()]
+    found: dict[str, Any] = {}
+    for name, entry in given.items():
+        other = name if name in of_b else known.get(name)
+        if other is None and free:
+            other = free.pop(0)
+        found[other or name] = entry
+    return found

@@ -1,0 +1,101 @@
+"""A reading that is wrong is never called verified: the source file itself says otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.api.rewrite import rewrite_file
+from graphport.formats import Format
+from graphport.passes.prepare import PREPARE
+from graphport.passes.simplify import SIMPLIFY
+from tests import sabotage
+from tests.models import write_onnx
+from tests.passes.cases import info, model, node, some
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> dict[str, Path]:
+    """One network in every format that has a runtime of its own."""
+    folder = tmp_path_factory.mktemp("sources")
+    nodes = [
+        node("Conv", "x w b", "c", name="c", pads=[1, 1, 1, 1]),
+        node("LeakyRelu", "c", "l", alpha=0.125),
+        node("Conv", "l v", "d", name="d"),
+        node("HardSigmoid", "d", "h", alpha=0.25, beta=0.5),
+        node("Sigmoid", "h", "y"),
+    ]
+    weights = {"w": some(6, 3, 3, 3), "b": some(6), "v": some(4, 6, 1, 1)}
+    proto = model(nodes, [info("x", [1, 3, 8, 8])], [info("y", [1, 4, 8, 8])], weights)
+    found = {"onnx": write_onnx(folder / "net.onnx", proto)}
+    for kind, name in (("openvino", "net.xml"), ("ncnn", "net.ncnn.param"), ("nnef", "net")):
+        report = gp.convert(found["onnx"], folder / name, verify=True, format=kind)
+        assert report.passed
+        assert report.proof.is_independent
+        found[kind] = folder / name
+    return found
+
+
+PAIRS = [
+    ("onnx", "copy.xml"),
+    ("onnx", "copy.ncnn.param"),
+    ("onnx", "copy.onnx"),
+    ("onnx", "copy.pnnx.param"),
+    ("openvino", "copy.onnx"),
+    ("openvino", "copy.ncnn.param"),
+    ("nnef", "copy.onnx"),
+    ("nnef", "copy.xml"),
+    ("ncnn", "copy.onnx"),
+    ("ncnn", "copy.xml"),
+]
+
+
+@pytest.mark.parametrize("fault", [sabotage.scale_weight, sabotage.change_attribute, sabotage.drop_node])
+def test_a_wrong_reading_is_never_verified(sources, tmp_path, monkeypatch, fault):
+    spoiled: list[str] = []
+
+    def wrong(path, *, raw=False, **options):
+        loaded = gp.load(path, raw=raw, **options)
+        if not raw:
+            fault(loaded.graph)
+            spoiled.append(loaded.format)
+        return loaded
+
+    monkeypatch.setattr("graphport.api.convert.load", wrong)
+    for kind, name in PAIRS:
+        # A copy in other words: what is written as it was read is no work of the reading.
+        report = gp.convert(sources[kind], tmp_path / name, **({"opset": 17} if name == "copy.onnx" else {}))
+        assert not report.passed, (kind, name, str(report.proof))
+        assert report.proof.failed
+        assert not (tmp_path / name).exists(), (kind, name)
+    assert len(spoiled) >= len(PAIRS)
+
+
+def test_a_right_reading_is(sources, tmp_path):
+    for kind, name in PAIRS:
+        report = gp.convert(sources[kind], tmp_path / name, verify=True)
+        assert report.passed, str(report.proof)
+        assert report.proof.is_independent == ("pnnx" not in name)
+        largest = report.proof.max_abs
+        assert largest is not None
+        assert np.isfinite(largest)
+        assert ("nobody who shares no code" in str(report.proof)) == ("pnnx" in name)
+
+
+@pytest.mark.parametrize("verb", [PREPARE, SIMPLIFY], ids=["prepare", "simplify"])
+def test_nor_is_one_that_is_rewritten(sources, tmp_path, monkeypatch, verb):
+    read = Format.read
+
+    def wrong(kind, path, **options):
+        graph, findings = read(kind, path, **options)
+        if Path(path) == sources["onnx"]:
+            sabotage.scale_weight(graph)
+        return graph, findings
+
+    monkeypatch.setattr(Format, "read", wrong)
+    report = rewrite_file(sources["onnx"], tmp_path / "small.onnx", verb)
+    assert not report.passed
+    assert not (tmp_path / "small.onnx").exists()
