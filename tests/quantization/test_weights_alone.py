@@ -139,6 +139,25 @@ def test_scales_that_go_back_change_no_result():
     assert unscale(decoder().graph) == 0
 
 
+@pytest.mark.parametrize("block", [16, 32])
+def test_the_nearest_preset_is_not_rounded_while_it_runs(block):
+    """ONNX Runtime as it is by default: beside the codes of other presets it rounds activations to eight bits."""
+    found, x = decoder(), _tokens(seed=8)
+
+    def as_it_is(made):
+        options = onnxruntime.SessionOptions()
+        session = onnxruntime.InferenceSession(gp.to_onnx(made).SerializeToString(), options, ["CPUExecutionProvider"])
+        return session.run(None, x)[0]
+
+    made = gp.quantize(found, _tokens(), preset="best", **FOUR | {"weight_block": block})
+    said = gp.run(made, x, backend="reference")["y"]
+    assert {node.op_type for node in gp.to_onnx(made).graph.node} >= {"MatMulNBits"}
+    assert [item.version for item in gp.to_onnx(made).opset_import if not item.domain] == [17]
+    assert nets.snr(said, as_it_is(made)) > 100
+    other = gp.quantize(found, _tokens(), preset="balanced", **FOUR | {"weight_block": block})
+    assert nets.snr(gp.run(other, x, backend="reference")["y"], as_it_is(other)) < 70
+
+
 def test_indices_that_are_made_up_lie_in_their_table():
     drawn, is_likely = made_up_samples(decoder().graph)
     ids = np.stack([each["ids"] for each in drawn])

@@ -69,8 +69,10 @@ class CastModel(Model):
 class QuantizedModel(Model):
     """A quantized model, and the report on how it became one.
 
-    `scales` are the lines of ncnn's calibration table, which is written beside a model for it.
+    `scales` are the lines of ncnn's calibration table, which is written beside a model for it. `is_exact` lets ONNX be
+    written so that ONNX Runtime does not round activations beside weights of few bits.
     """
 
     report: QuantizationReport | None = None
     scales: tuple[Scales, ...] | None = None
+    is_exact: bool = False

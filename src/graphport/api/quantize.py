@@ -74,7 +74,8 @@ def quantize(
         distributed=distributed,
         metric=metric,
     )
-    result = QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, scales)
+    is_exact = chosen.target == "onnxruntime" and chosen.weights_only and chosen.preset == "best"
+    result = QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, scales, is_exact)
     method = chosen.dispatch or Method.CONSERVATIVE
     candidates = dispatch(graph, method, floating=chosen.float_nodes, quantized=chosen.quantize_nodes)
     decisions = settled(candidates, found, report)

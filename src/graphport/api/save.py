@@ -60,6 +60,10 @@ def said_in(model: Model, kind: formats.Format, *, is_whole: bool = True, newest
         if is_whole:
             raise_errors(findings)
         graph = said
+    elif kind.name == "onnx" and isinstance(model, QuantizedModel) and model.is_exact:
+        from graphport.quantization.nbits import exact_products
+
+        graph = exact_products(graph)
     return without_idle(graph)
 
 

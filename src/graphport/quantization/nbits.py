@@ -1,0 +1,89 @@
+"""Products with blocks of few bits said as ONNX Runtime's own operator, which tells how exactly it computes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import pack
+from graphport.ir import rewrite
+from graphport.ir.graph import Node
+from graphport.ops.microsoft import DIALECT
+from graphport.passes.substitution import add_constant
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Value
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_SIGNED = {DType.INT4: 4, DType.INT2: 2}
+_LEAST, _MOST = 16, 256
+"""Entries of a block that all of its kernels take."""
+_EXACT = 1
+"""The accuracy level at which activations stay float32."""
+
+
+def exact_products(graph: Graph) -> Graph:
+    """A copy of `graph` whose products with blocks of few bits are not rounded in the runtime.
+
+    Before  y = MatMul(x, DequantizeLinear(codes, scales, zeros, axis=0, block_size=n))      codes [K, N]
+    After   y = com.microsoft.MatMulNBits(x, codes', scales', zeros', accuracy_level=1)      codes' [N, blocks, bytes]
+
+    ONNX Runtime makes the same of the first form, but at the level that its session says, by default one that rounds
+    `x` to eight bits. Leaves alone: blocks of other sizes, codes that somebody else reads.
+    """
+    twin = rewrite.copy(graph)
+    for node in list(twin):
+        source = node.operand(1)
+        made = source.producer if source is not None else None
+        if node.dialect or node.word != "MatMul" or made is None or made.word != "DequantizeLinear" or made.dialect:
+            continue
+        if source is not None and len(source.uses) == 1 and not source.is_output:
+            _say(twin, node, made)
+    rewrite.remove_dead(twin)
+    for value in [value for value in twin.constants if not value.uses]:
+        twin.remove_constant(value)
+    return twin
+
+
+def _say(graph: Graph, node: Node, made: Node) -> None:
+    codes, scales, zeros = (_numbers(made.operand(index)) for index in range(3))
+    size, axis = made.attributes.get("block_size", 0), made.attributes.get("axis", 1)
+    stored = made.operands[0].storage
+    bits = None if stored is None else _SIGNED.get(stored.dtype)
+    if codes is None or scales is None or bits is None or not isinstance(size, int) or axis not in (0, -2):
+        return
+    if codes.ndim != 2 or not _LEAST <= size <= _MOST or size & (size - 1):
+        return
+    depth, results = codes.shape
+    blocks = -(-depth // size)
+    middle = 1 << (bits - 1)
+    wide = np.full((results, blocks * size), middle, np.uint8)
+    wide[:, :depth] = codes.T.astype(np.int16) + middle
+    name = made.operands[0].name
+    operands = [
+        node.operands[0],
+        add_constant(graph, _packed(wide, bits).reshape(results, blocks, size * bits // 8), f"{name}_packed"),
+        add_constant(graph, np.ascontiguousarray(scales.T, np.float32), f"{name}_scales"),
+    ]
+    if zeros is not None and np.any(zeros):
+        shifts = np.zeros((results, -(-blocks * bits // 8) * 8 // bits), np.uint8)
+        shifts[:, :blocks] = zeros.T.astype(np.int16) + middle
+        operands.append(add_constant(graph, _packed(shifts, bits), f"{name}_shifts"))
+    attributes = {"K": depth, "N": results, "bits": bits, "block_size": size, "accuracy_level": _EXACT}
+    result = node.output
+    made_result = type(result)(graph.fresh(f"{result.name}_exact"), result.fact)
+    new = Node("MatMulNBits", operands, [made_result], attributes, dialect=DIALECT, name=node.name)
+    graph.insert_before(node, new)
+    rewrite.replace(result, made_result, keep=[new])
+
+
+def _packed(rows: Array, bits: int) -> Array:
+    """Rows of codes, one a byte, as rows of bytes; each row fills its bytes."""
+    return np.frombuffer(pack(np.ascontiguousarray(rows).reshape(-1), bits), np.uint8).reshape(len(rows), -1)
+
+
+def _numbers(value: Value | None) -> Array | None:
+    return None if value is None or value.storage is None or not value.is_constant else value.storage.numpy()
