@@ -32,7 +32,6 @@ def shapes_of(graph):
         pytest.param(["N", "2*N"], [5, 10], "float32[5, 10]", id="what follows from it"),
         pytest.param(["N+1"], [5], "float32[5]", id="a formula"),
         pytest.param([4], [4], "float32[4]", id="a number again"),
-        pytest.param([4], ["N"], "float32[4]", id="a symbol for a number"),
         pytest.param(["N"], ["M"], "float32[M]", id="another symbol"),
         pytest.param(["N"], [0], "float32[0]", id="nothing"),
         pytest.param([], [], "float32[]", id="rank 0"),

@@ -40,6 +40,7 @@ SNIPPETS: dict[str, Snippet] = {
         {},
         MAPS,
     ),
+    "resolve-casts": ([node("CastLike", "k x", "h"), node("Mul", "x h", "y")], {"k": np.array([2])}, ROWS),
     "inline-branches": ([node("If", "c", "y", then_branch=ALWAYS, else_branch=ALWAYS)], {"c": np.array(True)}, MAPS),
     "fold-constants": ([node("Neg", "k", "h"), node("Mul", "x h", "y")], {"k": some(6)}, ROWS),
     "resolve-shapes": (

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import graphport as gp
 from tests.world.travel import RIGHT, Sample, by_onnx_runtime, travel
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -126,3 +127,79 @@ def test_pnnx_says_constants_that_are_no_operands_of_expressions(tmp_path):
     for trap in (expanded_scalar, expanded_integer, filled_scalar):
         path, feeds = trap(tmp_path / f"{trap.__name__}.onnx")
         assert travel(path, samples(path, **feeds), tmp_path).found["pnnx"] == RIGHT
+
+
+def written(tmp_path, nodes, inputs, outputs, constants=(), **versions):
+    return model(tmp_path / "m.onnx", nodes, inputs, outputs, constants, **versions)
+
+
+def test_the_newest_opset_is_read_where_nothing_but_its_number_changed(tmp_path):
+    nodes = [node("Cast", ["x"], ["h"], to=10), node("Cast", ["h"], ["g"], to=F32), node("Relu", ["g"], ["y"])]
+    path = written(tmp_path, nodes, {"x": (F32, ["N", 4])}, {"y": F32}, opset=28, ir=13)
+    x = [numbers(2, 4)]
+    wanted = [np.maximum(x[0].astype(np.float16).astype(np.float32), 0)]
+    journey = travel(path, {"a": Sample(x, wanted)}, tmp_path)
+    assert {step for step, end in journey.found.items() if end != RIGHT} <= {"ncnn", "nnef", "pnnx"}, journey.found
+
+
+def test_a_node_with_a_newer_attribute_stays_as_it_is(tmp_path):
+    path = written(
+        tmp_path,
+        [node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode="CRD")],
+        {"x": (F32, [1, 2, 4, 4])},
+        {"y": F32},
+        opset=28,
+        ir=13,
+    )
+    assert [each.op for each in gp.load(path).graph] == ["onnx.future.SpaceToDepth"]
+
+
+def test_prepare_writes_the_opset_of_its_source(tmp_path):
+    # From 22 on RandomNormalLike has types that ONNX Runtime lacks; nothing here needs them.
+    nodes = [node("RandomNormalLike", ["x"], ["n"], seed=1.0), node("Add", ["x", "n"], ["y"])]
+    path = written(tmp_path, nodes, {"x": (F32, ["N", 4])}, {"y": F32}, opset=21, ir=10)
+    gp.save(gp.prepare(gp.load(path), verify=False)[0], tmp_path / "p.onnx")
+    assert onnx.load(tmp_path / "p.onnx").opset_import[0].version == 21
+
+
+def test_castlike_of_a_known_type_is_a_cast_in_every_format(tmp_path):
+    nodes = [node("CastLike", ["i", "x"], ["c"]), node("Mul", ["x", "c"], ["y"])]
+    path = written(tmp_path, nodes, {"x": (F32, ["N", 3])}, {"y": F32}, [constant("i", [2])])
+    journey = travel(path, samples(path, a=[numbers(2, 3)]), tmp_path)
+    assert (journey.found["pnnx"], journey.faults) == (RIGHT, {})
+    assert {each.word for each in gp.simplify(gp.load(path), verify=False)[0].graph} == {"Mul"}
+
+
+def test_allowzero_says_nothing_where_there_is_no_zero(tmp_path):
+    reshape = [node("Reshape", ["x", "t"], ["y"], allowzero=1)]
+    path = written(tmp_path, reshape, {"x": (F32, ["N", 6])}, {"y": F32}, [constant("t", [-1, 3])])
+    gp.save(gp.load(path), tmp_path / "o.onnx", opset=13)
+    x = numbers(2, 6)
+    assert by_onnx_runtime(tmp_path / "o.onnx", [x])[0].shape == (4, 3)
+    path = written(tmp_path, reshape, {"x": (F32, [0, 6])}, {"y": F32}, [constant("t", [3, 0])])
+    with pytest.raises(gp.DiagnosticError, match="ONNX0602"):
+        gp.save(gp.load(path), tmp_path / "o.onnx", opset=13)
+
+
+def test_what_is_declared_has_a_type(tmp_path):
+    nodes = [helper.make_node("Mystery", ["x"], ["h"], domain="some.where"), node("Relu", ["h"], ["y"])]
+    path = written(tmp_path, nodes, {"x": (F32, [2])}, {"y": F32})
+    proto = onnx.load(path)
+    proto.opset_import.append(helper.make_opsetid("some.where", 1))
+    proto.graph.value_info.append(onnx.ValueInfoProto(name="h"))
+    onnx.save(proto, path)
+    gp.save(gp.simplify(gp.load(path), verify=False)[0], tmp_path / "s.onnx")
+    assert all(each.HasField("type") for each in onnx.load(tmp_path / "s.onnx").graph.value_info)
+
+
+def test_a_fixed_extent_is_not_opened_in_silence(tmp_path):
+    path = written(tmp_path, [node("Relu", ["x"], ["y"])], {"x": (F32, [1, 3])}, {"y": F32})
+    with pytest.raises(gp.DiagnosticError, match="axis 0 is fixed"):
+        gp.load(path, shapes={"x": ("N", 3)})
+
+
+def test_weights_in_nodes_are_parameters(tmp_path):
+    weights = constant("", np.ones((4, 5)), np.float32)
+    nodes = [node("Constant", [], ["w"], value=weights), node("MatMul", ["x", "w"], ["y"])]
+    path = written(tmp_path, nodes, {"x": (F32, ["N", 4])}, {"y": F32})
+    assert gp.inspect(gp.load(path)).parameters == 20

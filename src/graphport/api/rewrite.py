@@ -240,10 +240,12 @@ def _foreign(graph: Graph) -> set[str]:
 
 def _say_today(graph: Graph) -> None:
     """Let ONNX be written at an opset that has all nodes of `graph` as they are, not in forms of its source."""
-    from graphport.formats.onnx import opsets
+    from graphport.formats.onnx import older, opsets
     from graphport.formats.onnx.findings import Findings
 
-    _write_at(graph, opsets.choose(graph, opsets.words(walk(graph)), None, Findings(Source(graph.name))))
+    used = opsets.words(walk(graph))
+    version = older.unchanged(graph, used)
+    _write_at(graph, opsets.choose(graph, used, None, Findings(Source(graph.name))) if version is None else version)
 
 
 def keep_opset(source: Graph, graph: Graph) -> None:

@@ -10,15 +10,15 @@ from graphport.conversion.coverage import coverage
 from graphport.conversion.typical import typical
 from graphport.core.dims import product
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
+from graphport.core.storage import Storage
 from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
-    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Use, Value
 
 
@@ -95,7 +95,19 @@ def _weights(graph: Graph) -> tuple[int, int]:
             continue
         elements += count
         size += dtype.size(count)
+    for storage in _in_nodes(graph):
+        if storage not in seen:
+            seen.add(storage)
+            elements += storage.count
+            size += storage.nbytes
     return elements, size
+
+
+def _in_nodes(graph: Graph) -> Iterator[Storage]:
+    """The weights that nodes without operands hold: exporters write them so, too."""
+    for node in (node for inner in walk(graph) for node in inner if not node.inputs):
+        if any(_weighs(use) for value in node.results for use in value.uses):
+            yield from (each for each in node.attributes.values() if isinstance(each, Storage))
 
 
 def _weighs(use: Use) -> bool:

@@ -47,10 +47,18 @@ def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> st
     if not isinstance(fact, TensorFact):
         return f"the input {value.name!r} is a {fact}, no tensor"
     known = shape if fact.shape is None else fact.shape
+    if len(known) == len(shape) and (fixed := _opened(known, shape)) is not None:
+        return f"the input {value.name!r} cannot have the shape {list(given)}: axis {fixed} is fixed, as {fact} says"
     if not _admits(known, shape, sizes):
         return f"the input {value.name!r} cannot have the shape {list(given)}: it is declared as {fact}"
     value.fact = fact.with_shape([d if isinstance(d, int) else s for d, s in zip(known, shape, strict=True)])
     return None
+
+
+def _opened(declared: Sequence[Dim], given: Sequence[Dim]) -> int | None:
+    """The first axis that is given a symbol where a number is declared: what is made of that number cannot follow."""
+    pairs = enumerate(zip(declared, given, strict=True))
+    return next((axis for axis, (d, s) in pairs if isinstance(d, int) and isinstance(s, Symbolic)), None)
 
 
 def _listed(graph: Graph) -> str:

@@ -21,12 +21,14 @@ from graphport.passes.recompose_softplus import recompose_mish, recompose_softpl
 from graphport.passes.remove_dead import remove_dead
 from graphport.passes.remove_noops import remove_noops
 from graphport.passes.resolve_branches import resolve_branches
+from graphport.passes.resolve_casts import resolve_casts
 from graphport.passes.resolve_shapes import resolve_shapes
 from graphport.passes.unroll_loops import unroll_loops
 
 SIMPLIFY = PassList(
     (
         Pass("lift-constants", lift_constants, "exact"),
+        Pass("resolve-casts", resolve_casts, "exact"),
         Pass("inline-branches", inline_branches, "exact"),
         Pass("unroll-loops", unroll_loops, "exact"),
         Pass("fold-constants", fold_constants, "rounding"),
@@ -59,5 +61,5 @@ SIMPLIFY = PassList(
 )
 """What `graphport simplify` does, each when those before it find nothing to do."""
 
-RESOLVE = select(SIMPLIFY, only=("lift-constants", "resolve-shapes", "remove-dead"))
+RESOLVE = select(SIMPLIFY, only=("lift-constants", "resolve-casts", "resolve-shapes", "remove-dead"))
 """What leaves no arithmetic on shapes where the facts know its results."""

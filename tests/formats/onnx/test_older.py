@@ -90,6 +90,7 @@ ROWS = [
     row("Split", 11, [real(2, 5), ints(2, 3)], ["Split"], 2, axis=-1),
     row("Squeeze", 12, [real(2, 1, 3), ints(-2)], ["Squeeze"]),
     row("Squeeze", 9, [real(2, 1, 3)], ["Squeeze"]),
+    row("Reshape", 13, [real(2, 6), ints(-1, 3)], ["Reshape"], allowzero=1),
     row("Unsqueeze", 10, [real(2, 3), ints(-1, 0)], ["Unsqueeze"]),
     row("Shape", 14, [real(2, 3, 4)], ["Shape", "Slice"], start=-2),
     row("Shape", 9, [real(2, 3, 4)], ["Shape", "Slice"], start=0, end=2),

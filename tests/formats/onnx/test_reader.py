@@ -286,9 +286,9 @@ def test_domains_are_dialects_and_names_of_nodes_stay() -> None:
 
 
 def test_operators_that_changed_after_the_pin_are_of_the_future() -> None:
-    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Celu", ["a"], ["y"])]
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("SwiGLU", ["a", "x"], ["y"])]
     graph = graph_of(model(nodes, opset=28, ir_version=14))
-    assert [each.op for each in graph] == ["onnx.Relu", "onnx.future.Celu"]
+    assert [each.op for each in graph] == ["onnx.Relu", "onnx.future.SwiGLU"]
     assert graph.opsets == {"onnx": 28, "onnx.future": 28}
 
 

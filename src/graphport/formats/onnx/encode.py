@@ -379,7 +379,9 @@ def _value_info(graph: Graph, notes: GraphNotes) -> list[ValueInfoProto]:
     values = {value.name: value for value in graph.constants}
     values.update((value.name, value) for node in graph for value in node.results)
     found = [values[name] for name in notes.value_info if name in values]
-    return [_value_info_of(value, "value_info", notes) for value in found]
+    said = (_value_info_of(value, "value_info", notes) for value in found)
+    # Nothing is known of what an operator without rules gives, and a declaration has to have a type.
+    return [proto for proto in said if proto.HasField("type")]
 
 
 def _noted(proto: ValueInfoProto, value: Value) -> ValueInfoProto:

@@ -47,6 +47,16 @@ def said(graph: Graph, used: opsets.Words, wanted: int | None, findings: Finding
     return _at_wanted(graph, spans, OPSET, findings)
 
 
+def unchanged(graph: Graph, used: opsets.Words) -> int | None:
+    """The opset that the graph was read at, else the least newer one, that takes all nodes word for word."""
+    spans = opsets.spans(graph, {key: n for key, n in used.items() if key[0] != domains.CANONICAL})
+    source = opsets.source(graph)
+    for version in [*([] if source is None else [source]), *range(max(source or 0, opsets.LEAST), OPSET + 1)]:
+        if all(a <= version <= b for a, b in spans.values()) and _Sayer(version).keeps(graph):
+            return version
+    return None
+
+
 def _at_wanted(
     graph: Graph, spans: dict[tuple[str, str], tuple[int, int]], wanted: int, findings: Findings
 ) -> tuple[Graph, int]:
@@ -78,6 +88,11 @@ class _Sayer:
         self.reasons: Counter[tuple[str, str]] = Counter()
         self._known: dict[tuple[object, ...], str] = {}
         self._inference = Inference()
+
+    def keeps(self, graph: Graph) -> bool:
+        """Whether this opset has every node as it is, but for attributes of no effect."""
+        nodes = (node for inner in walk(graph) for node in inner if node.dialect == domains.CANONICAL)
+        return self.version == OPSET or not any(map(self._change, nodes))
 
     def say(self, graph: Graph) -> Graph | None:
         """The graph, or a copy of it, at this opset; `None`, with `reasons`, where it cannot be."""

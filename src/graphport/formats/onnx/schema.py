@@ -17,6 +17,9 @@ from graphport.ops.declare import OPSET
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+JUDGED = 28
+"""The newest opset whose changes have been read: which of them change a meaning is what the schemas show."""
+
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _SINGLE = onnx.defs.OpSchema.FormalParameterOption.Single
 
@@ -37,6 +40,8 @@ class Operator:
     inputs: tuple[int, int] = (0, sys.maxsize)
     """Least and greatest number of operands."""
     outputs: tuple[int, int] = (0, sys.maxsize)
+    newer: frozenset[str] = frozenset()
+    """Attributes that came after the pinned opset: a node that has one means something that no page says."""
     has_open_end: bool = False
     """Whether the number of results means something, so that a last one nobody wants still counts."""
 
@@ -61,7 +66,8 @@ def operator(domain: str, name: str, version: int | None) -> Operator:
     if schema is None:
         is_new = is_default and version is not None and version > OPSET
         return Operator(domains.FUTURE if is_new else dialect, name)
-    is_future = is_default and schema.since_version > OPSET
+    pinned = _schema("", name, OPSET) if is_default and schema.since_version > OPSET else schema
+    is_future = pinned is None or not _means_the_same(pinned, schema)
     return Operator(
         dialect=domains.FUTURE if is_future else dialect,
         name=name,
@@ -72,9 +78,34 @@ def operator(domain: str, name: str, version: int | None) -> Operator:
         dtypes=_dtypes(name) if is_default and not is_future else frozenset(),
         inputs=(schema.min_input, schema.max_input),
         outputs=(schema.min_output, schema.max_output),
+        newer=frozenset() if is_future or pinned is None else frozenset(schema.attributes.keys() - pinned.attributes),
         has_open_end=bool(schema.outputs)
         and schema.outputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic,
     )
+
+
+def _means_the_same(pinned: onnx.defs.OpSchema, later: onnx.defs.OpSchema) -> bool:
+    """Whether a node without newer attributes is at a later opset what it is at the pinned one.
+
+    Element types come and go without a change of meaning. What the text of a schema says otherwise, nobody can compare:
+    so nothing newer than `JUDGED` is the same.
+    """
+    if pinned.since_version == later.since_version:
+        return True
+    if later.since_version > JUDGED or later.deprecated:
+        return False
+    kept = {key: each for key, each in later.attributes.items() if key in pinned.attributes}
+    added = [each for key, each in later.attributes.items() if key not in pinned.attributes]
+    return (
+        _attributes(kept) == _attributes(pinned.attributes)
+        and not any(each.required for each in added)
+        and [(p.name, p.option) for p in pinned.inputs] == [(p.name, p.option) for p in later.inputs]
+        and [(p.name, p.option) for p in pinned.outputs] == [(p.name, p.option) for p in later.outputs]
+    )
+
+
+def _attributes(attributes: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {key: (_number(each.type), each.required, str(each.default_value)) for key, each in attributes.items()}
 
 
 @cache

@@ -161,6 +161,8 @@ class Statements:
         if not operator.takes(operands, results):
             self._miscounted(operator, operands, results, place)
         attributes, noted = self._read_attributes(proto, operator, bodies, place)
+        if operator.newer and not operator.newer.isdisjoint((*attributes, *noted)):
+            operator = replace(operator, dialect=domains.FUTURE)
         notes = None
         if noted or proto.doc_string or proto.overload or proto.device_configurations:
             notes = _node_notes(proto, noted)

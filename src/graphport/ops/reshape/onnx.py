@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.dims import Symbolic
-from graphport.core.facts import UNKNOWN
+from graphport.core.dims import Symbolic, decide_less
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.indexing.slicing import Slice
 from graphport.ops.numbers import from_front, integers, unsaid
@@ -112,6 +112,18 @@ def split_into_sizes(
     if b.version is not None and b.version >= 13:
         return b.word("Split", input, b.constant(np.array(sizes, np.int64)), facts=facts, axis=place)
     return b.word("Split", input, facts=facts, axis=place, split=tuple(sizes))
+
+
+@Reshape.lift("onnx", until=13)
+def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
+    """A 0 always copied: where the target has none, that is the same."""
+    if not allowzero:
+        return None
+    asked = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    unsaid((asked is None, "a 0 in the target copied a dim, and the target is not known"))
+    has_zero = any(dim != -1 and decide_less(dim, 1) is not False for dim in asked or ())
+    unsaid((has_zero, "a 0 in the target copied a dim"))
+    return b.word("Reshape", data, shape)[0]
 
 
 @Squeeze.lift("onnx", until=12)
