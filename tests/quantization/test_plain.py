@@ -150,3 +150,23 @@ def test_what_names_axes_loads_between_integers(name):
 def test_what_is_plain_already_is_not_copied():
     found = nets.residual()
     assert plain(found.graph) is found.graph
+
+
+def test_products_with_reciprocals_are_quotients_that_runtimes_know():
+    nodes = [
+        node("Pow", ["x", "two"], ["sq"]),
+        node("ReduceMean", ["sq"], ["mean"], axes=[-1], keepdims=1),
+        node("Add", ["mean", "eps"], ["var"]),
+        node("Sqrt", ["var"], ["std"]),
+        node("Reciprocal", ["std"], ["inverse"]),
+        node("Mul", ["inverse", "x"], ["unit"], name="unit"),
+        node("Mul", ["unit", "g"], ["y"]),
+    ]
+    gain = np.linspace(0.5, 2, 8).astype(np.float32)
+    constants = {"two": np.float32(2), "eps": np.float32(1e-5), "g": gain}
+    found = gp.from_onnx(model(nodes, [("x", ["N", 8])], [("y", ["N", 8])], constants))
+    made = plain(found.graph)
+    assert [item.op for item in made if item.op in ("Div", "Reciprocal")] == ["Div"]
+    x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+    expected = x / np.sqrt(np.mean(x**2, axis=1, keepdims=True) + 1e-5) * gain
+    assert np.allclose(gp.run(gp.Model(made), {"x": x})["y"], expected, rtol=1e-5)

@@ -32,6 +32,9 @@ def plain(graph: Graph) -> Graph:
     Before  y = Pad(x, (b, e), v, (a))
     After   y = Pad(x, (0, …, b, …, 0, 0, …, e, …, 0), v)
 
+    Before  y = Mul(x, Reciprocal(r))
+    After   y = Div(x, r)                    which ONNX Runtime knows in normalizations
+
     So are the factors or lengths of a Resize that names axes.
     Automatic padding of dilated convolutions is said in numbers, for ONNX Runtime does not compute it.
     An addend that differs along rows is added behind. Names of results stay. Keeps values up to rounding.
@@ -42,6 +45,7 @@ def plain(graph: Graph) -> Graph:
         (_is_partial_pad, _whole_pad),
         (_is_partial_resize, _whole_resize),
         (_is_dilated_same, _explicit_window),
+        (_is_inverse_product, _quotient),
     ]
     if not any(applies(node) for node in graph for applies, _ in rules):
         return graph
@@ -52,6 +56,31 @@ def plain(graph: Graph) -> Graph:
                 change(twin, node)
     rewrite.remove_dead(twin)
     return twin
+
+
+def _inverse(node: Node) -> int | None:
+    """Which operand of a product is the reciprocal of something, for it alone."""
+    for index, value in enumerate(node.operands):
+        maker = value.producer
+        if maker is not None and not maker.dialect and maker.op == "Reciprocal" and len(value.uses) == 1:
+            return None if value.is_output else index
+    return None
+
+
+def _is_inverse_product(node: Node) -> bool:
+    return not node.dialect and node.op == "Mul" and len(node.operands) == 2 and _inverse(node) is not None
+
+
+def _quotient(graph: Graph, node: Node) -> None:
+    index = _inverse(node)
+    maker = None if index is None else node.operands[index].producer
+    if index is None or maker is None:
+        return
+    result = node.output
+    made = Value(graph.fresh(f"{result.name}_quotient"), result.fact)
+    new = Node("Div", [node.operands[1 - index], maker.operands[0]], [made], name=node.name)
+    graph.insert_before(node, new)
+    rewrite.replace(result, made, keep=[new])
 
 
 def _is_odd_gemm(node: Node) -> bool:
