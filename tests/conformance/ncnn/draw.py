@@ -286,7 +286,35 @@ def reshape(random: Random, kind: str) -> Drawn:
     if chance(random):
         target[open_] = -1
     keys = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}[rank]
+    if chance(random, 0.6):
+        return _reshaped_by_text(random, own, target)
     return Drawn(kind, keyed(dict(zip(keys, target, strict=True))), (own,))
+
+
+def _reshaped_by_text(random: Random, own: Shape, target: list[int]) -> Drawn:
+    """Lengths as a text, of numbers and of those of the blob, with the batch among them or not."""
+    names = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}[len(own)]
+    words = [_expressed(random, n, own, names) for n in target]
+    keys: dict[int, Any] = {}
+    if chance(random, 0.4):
+        place = integer(random, 0, len(words))
+        words.insert(place, "0n" if chance(random) else "1")
+        keys = {12: integer(random, 0, len(own)), 13: place}
+    text = ",".join(reversed(words))
+    return Drawn("Reshape", f'{keyed(keys)} 6="{text}"'.strip(), (own,))
+
+
+def _expressed(random: Random, number: int, own: Shape, names: str) -> str:
+    if number == -1 or chance(random, 0.3):
+        return str(number)
+    place = integer(random, 0, len(own) - 1)
+    name, length = names[place], own[place]
+    choices = [f"+(0{name},{number - length})", f"-({number + length},0{name})", f"max({number},-(0{name},99))"]
+    if number % length == 0:
+        choices.append(f"*(0{name},{number // length})")
+    if length % number == 0:
+        choices += [f"//(0{name},{length // number})", f"ceil(/(0{name},{length // number}))"]
+    return str(random.choice(choices))
 
 
 @drawn("Permute")

@@ -10,7 +10,7 @@ from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
-from graphport.ops.blob_lengths import joined, length_of, lengths_of_text
+from graphport.ops.blob_lengths import Length, joined, length_of, lengths_of_text
 from graphport.ops.blobs import (
     AXES,
     MOST_AXES,
@@ -63,9 +63,6 @@ def reshape(at: Layer) -> Value:
 
     They are parameters, or a text that computes them.
     """
-    if any(at.integer(key, _NO_BATCH) != _NO_BATCH for key in (12, 13)):
-        message = "a batch that becomes an axis, or comes of one"
-        raise UnsupportedError(message)
     said_ = at.parameters.get("6")
     if isinstance(said_, str):
         found = lengths_of_text(at, said_)[::-1]
@@ -73,11 +70,38 @@ def reshape(at: Layer) -> Value:
         given = {name: at.integer(key, NONE) for name, key in (("w", 0), ("h", 1), ("d", 11), ("c", 2))}
         names = "cdhw" if given["d"] != NONE else "chw" if given["c"] != NONE else "hw" if given["h"] != NONE else "w"
         found = [given[name] for name in names]
+    axes = [at.integer(key, _NO_BATCH) for key in (12, 13)]
+    if axes != [_NO_BATCH, _NO_BATCH]:
+        return _with_batch(at, found, *axes)
     if len(found) not in AXES:
         message = f"{len(found)} lengths"
         raise UnsupportedError(message)
     copied = [length_of(at, 0, name) if n == 0 else n for name, n in zip(AXES[len(found)], found, strict=True)]
     return at.b(Reshape, at.x, joined(at, [1, *copied]))
+
+
+def _with_batch(at: Layer, target: Sequence[Length], before: int, behind: int) -> Value:
+    """Lengths with the batch, which is of length 1, at the place `behind`; they copy from those with it at `before`.
+
+    They are copied by place, counted from the outermost axis, as ONNX does it.
+    """
+    rank = at.rank
+    own: list[Length] = [length_of(at, 0, name) for name in AXES[rank]]
+    if before != _NO_BATCH:
+        own.insert(before % (rank + 1), 1)
+    if any(n == 0 and place >= len(own) for place, n in enumerate(target)):
+        message = "a length that is copied from an axis that is not there"
+        raise ShapeError(message)
+    lengths = [own[place] if n == 0 else n for place, n in enumerate(target)]
+    if behind != _NO_BATCH:
+        taken = lengths.pop(behind % len(lengths))
+        if taken not in (1, -1):
+            message = "a batch of more than one"
+            raise UnsupportedError(message)
+    if not 1 <= len(lengths) <= MOST_AXES:
+        message = f"{len(lengths)} lengths behind the batch"
+        raise ShapeError(message)
+    return at.b(Reshape, at.x, joined(at, [1, *lengths]))
 
 
 _NO_BATCH = 233
