@@ -37,6 +37,8 @@ FIRST = (0, 3, 1, 2)
 LAST = (0, 2, 3, 1)
 """Channels first to channels last."""
 RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
+LAYOUTS: dict[str, str] = {}
+"""Operators that compute the same in any order of axes, filled while the families are imported: see `word`."""
 _BOUNDS = {RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 _CLIPPED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, DType.INT64))
 _QUANTIZED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4, DType.INT2))
@@ -134,7 +136,12 @@ class Operator:
 
 
 def word(
-    name: str, *, moves: bool | Sequence[int] = False, is_raw: bool = False, has_states: bool = False
+    name: str,
+    *,
+    moves: bool | Sequence[int] = False,
+    is_raw: bool = False,
+    has_states: bool = False,
+    layout: str = "",
 ) -> Callable[[Rule], Rule]:
     """Register how a builtin operator is said canonically.
 
@@ -143,8 +150,11 @@ def word(
         moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
             numbers, integers are moved as they are.
         is_raw: the rule is given what is stored, and gives that.
+        layout: `any` where it treats every element alike, `axis` where the option `axis` alone tells axes apart.
         has_states: it activates itself what it gives, and behind the results gives the next states of operands.
     """
+    if layout:
+        LAYOUTS[name] = layout
 
     def register(rule: Rule) -> Rule:
         @lower(DIALECT, name)

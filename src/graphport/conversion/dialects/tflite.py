@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.conversion.dialects.tflite_layout import turn
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
@@ -50,6 +51,12 @@ def before(graph: Graph) -> None:
         if node.word == _HANDLE:
             graph.remove(node)
     _return(graph, inputs, held)
+
+
+def after_lifting(graph: Graph) -> None:
+    """Let changes of layout meet and cancel: every window and image has its channels last, what is between has none."""
+    for inner in walk(graph):
+        turn(inner)
 
 
 def _body(node: Node) -> Graph | None:

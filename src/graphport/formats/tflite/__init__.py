@@ -15,13 +15,15 @@ from graphport.formats.tflite.recognition import recognizes
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.reader import read, versions
+    from graphport.formats.tflite.writer import write
 
-__all__ = ["read", "recognizes", "versions"]
+__all__ = ["read", "recognizes", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
     {
         "read": "graphport.formats.tflite.reader",
         "versions": "graphport.formats.tflite.reader",
+        "write": "graphport.formats.tflite.writer",
     },
 )

@@ -34,6 +34,7 @@ from graphport.ops.arithmetic import (
     Sub,
     Sum,
 )
+from graphport.ops.arithmetic import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.arithmetic.bits import BitCast
 from graphport.ops.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
 from graphport.ops.declare import UnsupportedError

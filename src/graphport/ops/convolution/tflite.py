@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.ops.arithmetic import Add
 from graphport.ops.convolution import Conv, ConvTranspose
+from graphport.ops.convolution import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.operands import reshaped, vector
 from graphport.ops.padding import Pad

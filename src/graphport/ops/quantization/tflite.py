@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 
-@word("QUANTIZE")
+@word("QUANTIZE", layout="any")
 def quantize(op: Operator) -> Value:
     """Integers that stand for real numbers, or for what other integers stand for."""
     return op[0]
 
 
-@word("DEQUANTIZE")
+@word("DEQUANTIZE", layout="any")
 def dequantize(op: Operator) -> Value:
     """The real numbers that integers stand for, or halves."""
     return cast(op.b, op[0], DType.FLOAT32)

@@ -15,6 +15,7 @@ from graphport.ops.indexing.slicing import Slice
 from graphport.ops.operands import as_int64, as_vector, cast, dtype_of, integers, needed, reshaped, transposed, vector
 from graphport.ops.padding import Pad
 from graphport.ops.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.reshape import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.reshape.pieces import Concat, Expand, Split, Tile
 from graphport.ops.tflite import Operator, first, known_dims, last, word
@@ -69,7 +70,7 @@ def transpose(op: Operator) -> Value:
     return op.b(Transpose, op[0], perm=needed(op.raw(1), "the order of axes"))
 
 
-@word("CONCATENATION", moves=())
+@word("CONCATENATION", moves=(), layout="axis")
 def concatenation(op: Operator) -> Value:
     """Pieces one after another along an axis."""
     return op.b(Concat, *op.all(), axis=int(op.option("axis")))

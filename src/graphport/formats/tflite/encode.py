@@ -1,0 +1,141 @@
+"""Tables of the schema as the bytes of a FlatBuffer: each behind what points to it, weights streamed behind all."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from graphport.formats.tflite.schema import IDENTIFIER, SIZES, TABLES, UNIONS, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Table = tuple[str, dict[str, Any]]
+"""The name of a table, and its fields; those that are absent or have their default are not written."""
+
+_ALIGNED = 16
+_MOST = (1 << 31) - 1
+"""Where a FlatBuffer ends: offsets are signed in some readers."""
+
+
+class Data:
+    """Bytes of a buffer that are written behind everything else."""
+
+    def __init__(self, length: int, pieces: Any) -> None:
+        self.length = length
+        self._pieces = pieces
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """The bytes in pieces."""
+        yield from self._pieces()
+
+
+class Encoder:
+    """Lays a table and all that it leads to out in bytes."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray(8)
+        self._vtables: dict[bytes, int] = {}
+        self._late: list[tuple[int, Data]] = []
+
+    def write(self, root: Table, file: BinaryIO) -> None:
+        """Write the whole file.
+
+        Raises:
+            OverflowError: it takes more than offsets of 32 bits reach.
+        """
+        struct.pack_into("<I4s", self._bytes, 0, 0, IDENTIFIER)
+        self._point(0, self._table(*root))
+        at = len(self._bytes)
+        places: list[tuple[int, Data]] = []
+        for field, data in self._late:
+            start = at + (-(at + 4)) % _ALIGNED
+            if start + 4 + data.length > _MOST:
+                message = f"the weights reach beyond byte {_MOST}"
+                raise OverflowError(message)
+            self._point(field, start)
+            places.append((start, data))
+            at = start + 4 + data.length
+        file.write(self._bytes)
+        position = len(self._bytes)
+        for start, data in places:
+            file.write(b"\0" * (start - position) + struct.pack("<I", data.length))
+            file.writelines(data.pieces())
+            position = start + 4 + data.length
+
+    def _point(self, field: int, target: int) -> None:
+        struct.pack_into("<I", self._bytes, field, target - field)
+
+    def _align(self, size: int, behind: int = 0) -> None:
+        self._bytes += b"\0" * ((-(len(self._bytes) + behind)) % size)
+
+    def _table(self, name: str, values: dict[str, Any]) -> int:
+        fields = [field for field in TABLES[name] if _is_said(field, values)]
+        offsets: dict[int, int] = {}
+        size = 4
+        for field in sorted(fields, key=lambda field: -_width(field)):
+            size += -size % _width(field)
+            offsets[field.slot] = size
+            size += _width(field)
+        slots = [offsets.get(slot, 0) for slot in range(4, max(offsets, default=2) + 2, 2)]
+        vtable = struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), size, *slots)
+        self._align(8)
+        at = self._vtables.get(vtable)
+        if at is None:
+            at = self._vtables[vtable] = len(self._bytes)
+            self._bytes += vtable
+        self._align(8)
+        start = len(self._bytes)
+        self._bytes += struct.pack("<i", start - at) + b"\0" * (size - 4)
+        for field in fields:
+            place, value = start + offsets[field.slot], values[field.name]
+            if field.is_scalar:
+                struct.pack_into(f"<{field.kind}", self._bytes, place, value)
+            elif isinstance(value, Data):
+                self._late.append((place, value))
+            else:
+                self._point(place, self._target(field, value))
+        return start
+
+    def _target(self, field: Field, value: Any) -> int:
+        if field.is_vector:
+            return self._vector(field, value)
+        if field.kind == "s":
+            return self._text(value)
+        return self._table(*value)
+
+    def _vector(self, field: Field, values: Sequence[Any]) -> int:
+        width = SIZES.get(field.kind, 4)
+        self._align(max(width, 4), 4)
+        start = len(self._bytes)
+        self._bytes += struct.pack("<I", len(values))
+        if field.kind in SIZES:
+            is_raw = isinstance(values, bytes)
+            self._bytes += values if is_raw else struct.pack(f"<{len(values)}{field.kind}", *values)
+            return start
+        first = len(self._bytes)
+        self._bytes += b"\0" * (4 * len(values))
+        for index, value in enumerate(values):
+            target = self._text(value) if field.kind == "s" else self._table(*value)
+            self._point(first + 4 * index, target)
+        return start
+
+    def _text(self, text: str) -> int:
+        self._align(4)
+        start, raw = len(self._bytes), text.encode("utf-8", "surrogateescape")
+        self._bytes += struct.pack("<I", len(raw)) + raw + b"\0"
+        return start
+
+
+def _width(field: Field) -> int:
+    return SIZES[field.kind] if field.is_scalar else 4
+
+
+def _is_said(field: Field, values: dict[str, Any]) -> bool:
+    value = values.get(field.name)
+    return value is not None and not (field.is_scalar and value == field.default)
+
+
+def number_of(union: str, table: str) -> int:
+    """The number of a table among those of a union."""
+    return UNIONS[union].index(table)

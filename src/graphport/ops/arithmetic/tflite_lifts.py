@@ -1,0 +1,466 @@
+"""Operators on single elements, sums and products, as TFLite says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops import activation, arithmetic, comparison
+from graphport.ops.arithmetic.cast import Cast
+from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.inner import say
+from graphport.ops.matmul import Gemm, MatMul
+from graphport.ops.normalization.batch import BatchNormalization
+from graphport.ops.normalization.groups import GroupNormalization, InstanceNormalization
+from graphport.ops.normalization.layer import LayerNormalization, RMSNormalization
+from graphport.ops.operands import dtype_of, real, scalar, vector
+from graphport.ops.reduction import reduce as reductions
+from graphport.ops.reshape import Reshape
+from graphport.ops.tflite_words import array_of, ints, shaped, turned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+
+
+def _plain(page: Page, word: str, types: frozenset[DType] = _NUMBERS) -> None:
+    @lift("tflite", page.name)
+    def lifted(b: Builder, *operands: Value) -> Lifted:
+        if dtype_of(operands[0]) not in types:
+            message = f"no kernel computes {word} of {dtype_of(operands[0])}"
+            raise UnsupportedError(message)
+        return (say(b, word, *operands),)
+
+    del lifted
+
+
+_REALS = frozenset((DType.FLOAT32,))
+for _page, _word in (
+    (arithmetic.Ceil, "CEIL"),
+    (arithmetic.Cos, "COS"),
+    (arithmetic.Exp, "EXP"),
+    (arithmetic.Floor, "FLOOR"),
+    (arithmetic.Log, "LOG"),
+    (arithmetic.Round, "ROUND"),
+    (arithmetic.Sin, "SIN"),
+    (arithmetic.Sqrt, "SQRT"),
+    (activation.Sigmoid, "LOGISTIC"),
+    (activation.Tanh, "TANH"),
+    (activation.HardSwish, "HARD_SWISH"),
+    (activation.PRelu, "PRELU"),
+    (activation.Relu, "RELU"),
+):
+    _plain(_page, _word, _REALS)
+for _page, _word in (
+    (arithmetic.Add, "ADD"),
+    (arithmetic.Sub, "SUB"),
+    (arithmetic.Mul, "MUL"),
+    (arithmetic.Neg, "NEG"),
+):
+    _plain(_page, _word)
+_plain(arithmetic.Abs, "ABS", frozenset((DType.FLOAT32, DType.INT32)))
+_plain(arithmetic.Sign, "SIGN", frozenset((DType.FLOAT32, DType.INT32)))
+_plain(arithmetic.Div, "DIV", frozenset((DType.FLOAT32, DType.INT32)))
+_plain(arithmetic.Pow, "POW", frozenset((DType.FLOAT32, DType.INT32)))
+_plain(comparison.And, "LOGICAL_AND", frozenset((DType.BOOL,)))
+_plain(comparison.Or, "LOGICAL_OR", frozenset((DType.BOOL,)))
+_plain(comparison.Xor, "NOT_EQUAL", frozenset((DType.BOOL,)))
+_plain(comparison.Not, "LOGICAL_NOT", frozenset((DType.BOOL,)))
+_plain(comparison.Equal, "EQUAL", _NUMBERS | {DType.BOOL})
+for _page, _word in (
+    (comparison.Less, "LESS"),
+    (comparison.Greater, "GREATER"),
+    (comparison.LessOrEqual, "LESS_EQUAL"),
+    (comparison.GreaterOrEqual, "GREATER_EQUAL"),
+):
+    _plain(_page, _word)
+
+
+def _chained(page: Page, word: str) -> None:
+    @lift("tflite", page.name)
+    def lifted(b: Builder, *data_0: Value) -> Lifted:
+        if dtype_of(data_0[0]) not in _NUMBERS:
+            return None
+        total = data_0[0]
+        for each in data_0[1:]:
+            total = say(b, word, total, each)
+        return (total if len(data_0) > 1 else shaped(b, total, b.dims(total)),)
+
+    del lifted
+
+
+_chained(arithmetic.Max, "MAXIMUM")
+_chained(arithmetic.Min, "MINIMUM")
+_chained(arithmetic.Sum, "ADD")
+
+
+@arithmetic.Mean.lift("tflite")
+def lift_mean(b: Builder, *data_0: Value) -> Lifted:
+    return (b(arithmetic.Mul, b(arithmetic.Sum, *data_0), b.like(data_0[0], 1 / len(data_0))),)
+
+
+@arithmetic.Mod.lift("tflite")
+def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
+    """What is left has the sign of the divisor, or of the dividend."""
+    if dtype_of(x) not in _NUMBERS:
+        return None
+    if not fmod:
+        return (say(b, "FLOOR_MOD", x, y),)
+    rest = say(b, "FLOOR_MOD", say(b, "ABS", x), say(b, "ABS", y))
+    return (say(b, "MUL", rest, say(b, "SIGN", x)),) if dtype_of(x) is not DType.INT64 else None
+
+
+@Cast.lift("tflite")
+def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
+    del round_mode, saturate
+    taken = _NUMBERS | {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.FLOAT16, DType.FLOAT64}
+    if dtype_of(input) not in taken or to not in taken:
+        message = f"{dtype_of(input)} is not cast to {to}"
+        raise UnsupportedError(message)
+    return (say(b, "CAST", input, types=(to,)),)
+
+
+@comparison.Where.lift("tflite")
+def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
+    return (say(b, "SELECT_V2", condition, x, y),)
+
+
+@comparison.IsNaN.lift("tflite")
+def lift_is_nan(b: Builder, x: Value) -> Lifted:
+    return (say(b, "NOT_EQUAL", x, x),)
+
+
+@comparison.IsInf.lift("tflite")
+def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Lifted:
+    if not detect_negative:
+        return (say(b, "EQUAL", x, float("inf" if detect_positive else "nan")),)
+    if not detect_positive:
+        return (say(b, "EQUAL", x, float("-inf")),)
+    return (say(b, "EQUAL", say(b, "ABS", x), float("inf")),)
+
+
+@arithmetic.Reciprocal.lift("tflite")
+def lift_reciprocal(b: Builder, x: Value) -> Lifted:
+    return (say(b, "DIV", b.like(x, 1), x),)
+
+
+def _formula(page: Page, formula: Callable[[Builder, Value], Value]) -> None:
+    """An operator that is made of others."""
+
+    @lift("tflite", page.name)
+    def lifted(b: Builder, x: Value) -> Lifted:
+        return (formula(b, x),) if dtype_of(x) is DType.FLOAT32 else None
+
+    del lifted
+
+
+def _arctan(b: Builder, y: Value, x: Value) -> Value:
+    return say(b, "ATAN2", y, x)
+
+
+def _leg(b: Builder, x: Value) -> Value:
+    """The other leg of a right triangle whose hypotenuse is 1."""
+    return say(b, "SQRT", say(b, "SUB", b.like(x, 1), say(b, "MUL", x, x)))
+
+
+def _ones(b: Builder, x: Value) -> Value:
+    return say(b, "ADD", say(b, "MUL", x, 0.0), 1.0)
+
+
+def _softplus(b: Builder, x: Value) -> Value:
+    """max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    small = say(b, "EXP", say(b, "NEG", say(b, "ABS", x)))
+    return say(b, "ADD", say(b, "RELU", x), say(b, "LOG", say(b, "ADD", small, 1.0)))
+
+
+def _half(b: Builder, x: Value, word: str) -> Value:
+    return say(b, "MUL", say(b, word, say(b, "EXP", x), say(b, "EXP", say(b, "NEG", x))), 0.5)
+
+
+_formula(arithmetic.Tan, lambda b, x: say(b, "DIV", say(b, "SIN", x), say(b, "COS", x)))
+_formula(arithmetic.Atan, lambda b, x: _arctan(b, x, _ones(b, x)))
+_formula(arithmetic.Asin, lambda b, x: _arctan(b, x, _leg(b, x)))
+_formula(arithmetic.Acos, lambda b, x: _arctan(b, _leg(b, x), x))
+_formula(arithmetic.Sinh, lambda b, x: _half(b, x, "SUB"))
+_formula(arithmetic.Cosh, lambda b, x: _half(b, x, "ADD"))
+_formula(activation.Softplus, _softplus)
+_formula(activation.Softsign, lambda b, x: say(b, "DIV", x, say(b, "ADD", say(b, "ABS", x), 1.0)))
+_formula(activation.Mish, lambda b, x: say(b, "MUL", x, say(b, "TANH", _softplus(b, x))))
+
+
+@activation.Swish.lift("tflite")
+def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    inner = x if alpha == 1 else say(b, "MUL", x, alpha)
+    return (say(b, "MUL", x, say(b, "LOGISTIC", inner)),)
+
+
+@activation.LeakyRelu.lift("tflite")
+def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Lifted:
+    return (say(b, "LEAKY_RELU", x, alpha=alpha),)
+
+
+@activation.Elu.lift("tflite")
+def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    if alpha == 1:
+        return (say(b, "ELU", x),)
+    below = say(b, "MUL", say(b, "ELU", say(b, "MINIMUM", x, 0.0)), alpha)
+    return (say(b, "ADD", say(b, "RELU", x), below),)
+
+
+@activation.Selu.lift("tflite")
+def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
+    return (b(arithmetic.Mul, b(activation.Elu, x, alpha=alpha), b.like(x, gamma)),)
+
+
+@activation.Celu.lift("tflite")
+def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    inner = say(b, "ELU", say(b, "MINIMUM", say(b, "MUL", x, 1 / alpha), 0.0))
+    return (say(b, "ADD", say(b, "RELU", x), say(b, "MUL", inner, alpha)),)
+
+
+@activation.ThresholdedRelu.lift("tflite")
+def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    return (say(b, "SELECT_V2", say(b, "GREATER", x, alpha), x, b.like(x, 0)),)
+
+
+@activation.Shrink.lift("tflite")
+def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Lifted:
+    if dtype_of(input) is not DType.FLOAT32:
+        return None
+    above = say(b, "SELECT_V2", say(b, "GREATER", input, lambd), say(b, "SUB", input, bias), b.like(input, 0))
+    return (say(b, "SELECT_V2", say(b, "LESS", input, -lambd), say(b, "ADD", input, bias), above),)
+
+
+@activation.HardSigmoid.lift("tflite")
+def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Lifted:
+    scaled = say(b, "ADD", say(b, "MUL", x, alpha), beta)
+    return (say(b, "MINIMUM", say(b, "RELU", scaled), 1.0),)
+
+
+@activation.Gelu.lift("tflite")
+def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
+    return (say(b, "GELU", x, approximate=approximate == "tanh"),)
+
+
+_CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
+
+
+@activation.Clip.lift("tflite")
+def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
+    if dtype_of(input) not in _NUMBERS:
+        return None
+    bounds = real(min), real(max)
+    word = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
+    if word is not None and dtype_of(input) is DType.FLOAT32:
+        return (say(b, word, input),)
+    y = input if min is None else say(b, "MAXIMUM", input, min)
+    y = y if max is None else say(b, "MINIMUM", y, max)
+    return (shaped(b, y, b.dims(y)) if y is input else y,)
+
+
+def _along(word: str, page: Page) -> None:
+    """A normalization along the last axis; another is moved there."""
+
+    @lift("tflite", page.name)
+    def lifted(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+        rank = len(b.dims(input))
+        axis %= rank
+        order = [*[i for i in range(rank) if i != axis], axis]
+        options = {"beta": 1.0} if word == "SOFTMAX" else {}
+        y = say(b, word, turned(b, input, order), **options)
+        return (turned(b, y, [order.index(i) for i in range(rank)]),)
+
+    del lifted
+
+
+_along("SOFTMAX", activation.Softmax)
+_along("LOG_SOFTMAX", activation.LogSoftmax)
+
+
+# Products
+
+
+@MatMul.lift("tflite")
+def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
+    if dtype_of(a) is not DType.FLOAT32:
+        return None
+    ranks = len(b.dims(a)), len(b.dims(other))
+    if array_of(other) is not None and ranks[1] == 2 and ranks[0] >= 2:
+        w = turned(b, other, (1, 0))
+        bias = b.constant(np.zeros([n for n in b.dims(other)[1:] if isinstance(n, int)], np.float32))
+        return (say(b, "FULLY_CONNECTED", a, w, bias, keep_num_dims=ranks[0] > 2),)
+    left = a if ranks[0] > 1 else shaped(b, a, (1, *b.dims(a)))
+    right = other if ranks[1] > 1 else shaped(b, other, (*b.dims(other), 1))
+    y = say(b, "BATCH_MATMUL", left, right)
+    if min(ranks) > 1:
+        return (y,)
+    dims = b.dims(y)
+    dims = (*dims[:-2], *(dims[-2:-1] if ranks[0] > 1 else ()), *(dims[-1:] if ranks[1] > 1 else ()))
+    return (shaped(b, y, dims),)
+
+
+@Gemm.lift("tflite")
+def lift_gemm(
+    b: Builder,
+    a: Value,
+    other: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Lifted:
+    if dtype_of(a) is not DType.FLOAT32:
+        return None
+    a = turned(b, a, (1, 0)) if transA else a
+    w = other if transB else turned(b, other, (1, 0))
+    bias = c if c is not None and alpha == beta == 1 and b.dims(c) == b.dims(w)[:1] else None
+    (maps,) = [n for n in b.dims(w)[:1] if isinstance(n, int)] or [0]
+    told = bias if bias is not None else b.constant(np.zeros(maps, np.float32))
+    y = say(b, "FULLY_CONNECTED", a, w, told)
+    y = y if alpha == 1 else say(b, "MUL", y, alpha)
+    if c is None or bias is not None:
+        return (y,)
+    return (say(b, "ADD", y, c if beta == 1 else say(b, "MUL", c, beta)),)
+
+
+# Reductions
+
+
+def _reduction(page: Page, word: str, *, before: str = "", after: str = "") -> None:
+    @lift("tflite", page.name)
+    def lifted(
+        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Lifted:
+        if dtype_of(data) not in _NUMBERS or (before and dtype_of(data) is DType.INT64):
+            return None
+        told = array_of(axes)
+        if axes is not None and told is None:
+            message = "its axes must be constant"
+            raise UnsupportedError(message)
+        chosen = list(range(len(b.dims(data)))) if told is None or not told.size else told.reshape(-1).tolist()
+        if (told is None or not told.size) and noop_with_empty_axes:
+            chosen = []
+        x = say(b, before, data) if before else data
+        y = say(b, word, x, ints(b, chosen), keep_dims=bool(keepdims))
+        return (say(b, after, y) if after else y,)
+
+    del lifted
+
+
+_reduction(reductions.ReduceSum, "SUM")
+_reduction(reductions.ReduceMean, "MEAN")
+_reduction(reductions.ReduceProd, "REDUCE_PROD")
+_reduction(reductions.ReduceMax, "REDUCE_MAX")
+_reduction(reductions.ReduceMin, "REDUCE_MIN")
+_reduction(reductions.ReduceL1, "SUM", before="ABS")
+_reduction(reductions.ReduceL2, "SUM", before="SQUARE", after="SQRT")
+_reduction(reductions.ReduceSumSquare, "SUM", before="SQUARE")
+_reduction(reductions.ReduceLogSum, "SUM", after="LOG")
+
+
+@reductions.ReduceLogSumExp.lift("tflite")
+def lift_log_sum_exp(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    said = {"noop_with_empty_axes": noop_with_empty_axes or None}
+    most = b(reductions.ReduceMax, data, axes, **said)
+    total = b(reductions.ReduceSum, b(arithmetic.Exp, b(arithmetic.Sub, data, most)), axes, **said)
+    y = b(arithmetic.Add, b(arithmetic.Log, total), most)
+    return (y if keepdims else b(reductions.ReduceMax, y, axes, keepdims=0, **said),)
+
+
+# Normalizations
+
+
+def _standardized(b: Builder, x: Value, axes: list[int], epsilon: float) -> Value:
+    places = vector(b, axes)
+    centered = b(arithmetic.Sub, x, b(reductions.ReduceMean, x, places))
+    variance = b(reductions.ReduceMean, b(arithmetic.Mul, centered, centered), places)
+    return b(arithmetic.Div, centered, b(arithmetic.Sqrt, b(arithmetic.Add, variance, b.like(x, epsilon))))
+
+
+@LayerNormalization.lift("tflite")
+def lift_layer_normalization(
+    b: Builder, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5, **_: int
+) -> Lifted:
+    if b.count > 1:
+        return None
+    rank = len(b.dims(x))
+    y = b(arithmetic.Mul, _standardized(b, x, list(range(axis % rank, rank)), epsilon), scale)
+    return (y if bias is None else b(arithmetic.Add, y, bias),)
+
+
+@RMSNormalization.lift("tflite")
+def lift_rms_normalization(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, **_: int
+) -> Lifted:
+    rank = len(b.dims(x))
+    mean = b(reductions.ReduceMean, b(arithmetic.Mul, x, x), vector(b, list(range(axis % rank, rank))))
+    root = b(arithmetic.Sqrt, b(arithmetic.Add, mean, b.like(x, epsilon)))
+    return (b(arithmetic.Mul, b(arithmetic.Div, x, root), scale),)
+
+
+def _by_channel(b: Builder, value: Value, rank: int) -> Value:
+    return shaped(b, value, (*b.dims(value), *[1] * (rank - 2)))
+
+
+@InstanceNormalization.lift("tflite")
+def lift_instance_normalization(
+    b: Builder, input: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5
+) -> Lifted:
+    rank = len(b.dims(input))
+    y = _standardized(b, input, list(range(2, rank)), epsilon)
+    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
+
+
+@GroupNormalization.lift("tflite")
+def lift_group_normalization(
+    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, **_: int
+) -> Lifted:
+    dims = [n for n in b.dims(x) if isinstance(n, int)]
+    rank = len(b.dims(x))
+    if len(dims) != rank:
+        return None
+    parts = b(Reshape, x, vector(b, [dims[0], num_groups, -1]))
+    y = b(Reshape, _standardized(b, parts, [2], epsilon), vector(b, dims))
+    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
+
+
+@BatchNormalization.lift("tflite")
+def lift_batch_normalization(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    mean: Value,
+    variance: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Lifted:
+    del momentum
+    if b.count > 1 or training_mode or dtype_of(x) is not DType.FLOAT32:
+        return None
+    rank = len(b.dims(x))
+    arrays = [array_of(each) for each in (scale, bias, mean, variance)]
+    if all(each is not None for each in arrays):
+        g, o, m, v = (np.asarray(each, np.float64) for each in arrays)
+        factor = g / np.sqrt(v + epsilon)
+        shape = (-1, *[1] * (rank - 2))
+        pair = [b.constant(each.astype(np.float32).reshape(shape)) for each in (factor, o - m * factor)]
+        return (say(b, "ADD", say(b, "MUL", x, pair[0]), pair[1]),)
+    root = b(arithmetic.Sqrt, b(arithmetic.Add, variance, scalar(b, epsilon, DType.FLOAT32)))
+    centered = b(arithmetic.Sub, x, _by_channel(b, mean, rank))
+    y = b(arithmetic.Mul, centered, _by_channel(b, b(arithmetic.Div, scale, root), rank))
+    return (b(arithmetic.Add, y, _by_channel(b, bias, rank)),)

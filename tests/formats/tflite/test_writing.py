@@ -1,0 +1,101 @@
+"""What is written is read again as the same, and says what an ONNX file says with its own interface."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from tests.formats.tflite.test_cases import CASES, NAMES, assert_right, recorded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_raw_graph_is_written_as_it_was_read(tmp_path: Path) -> None:
+    for name in NAMES:
+        first = gp.load(CASES / f"{name}.tflite", raw=True)
+        gp.save(first, tmp_path / "again.tflite")
+        again = gp.load(tmp_path / "again.tflite", raw=True)
+        assert [node.op for node in again.graph] == [node.op for node in first.graph]
+        assert [node.attributes.keys() for node in again.graph] == [node.attributes.keys() for node in first.graph]
+        inputs, expected = recorded(name)
+        outputs = gp.run(again, dict(zip(again.inputs, inputs, strict=False)))
+        assert_right(name, list(outputs.values()), expected)
+
+
+def test_what_goes_through_onnx_and_back_computes_the_same(tmp_path: Path) -> None:
+    refused = []
+    for name in NAMES:
+        gp.save(gp.load(CASES / f"{name}.tflite"), tmp_path / "there.onnx")
+        try:
+            gp.save(gp.load(tmp_path / "there.onnx"), tmp_path / "back.tflite")
+        except DiagnosticError:
+            refused.append(name)
+            continue
+        back = gp.load(tmp_path / "back.tflite")
+        inputs, expected = recorded(name)
+        # States begin with zeros, which are an input's in ONNX.
+        states = [np.zeros(value.fact.shape, np.float32) for value in list(back.inputs.values())[len(inputs) :]]
+        outputs = gp.run(back, dict(zip(back.inputs, [*inputs, *states], strict=True)))
+        assert_right(name, list(outputs.values()), expected)
+    assert set(refused) <= {"branches", "repeats", "sequence_lstm"}
+
+
+def network(path: Path) -> dict[str, np.ndarray]:
+    """A residual net of two convolutions, normalized, pooled, and a layer behind."""
+    random = np.random.default_rng(3)
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], pads=[1, 1, 1, 1], group=4),
+        helper.make_node("BatchNormalization", ["c2", "g", "o", "m", "v"], ["n2"]),
+        helper.make_node("Add", ["n2", "r1"], ["s"]),
+        helper.make_node("Concat", ["s", "r1"], ["k"], axis=1),
+        helper.make_node("MaxPool", ["k"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["p"], ["a"]),
+        helper.make_node("Flatten", ["a"], ["f"]),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["y"], transB=1),
+    ]
+    shapes = {"w1": (4, 3, 3, 3), "b1": (4,), "w2": (4, 1, 3, 3), "w3": (5, 8), "b3": (5,)}
+    shapes |= {"g": (4,), "o": (4,), "m": (4,), "v": (4,)}
+    arrays = {
+        name: np.abs(random.normal(size=shape)).astype(np.float32) - 0.2 * (name != "v")
+        for name, shape in shapes.items()
+    }
+    constants = [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])
+    graph = helper.make_graph(nodes, "net", [x], [y], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return {"x": random.normal(size=(1, 3, 8, 8)).astype(np.float32)}
+
+
+def test_a_net_keeps_its_interface_and_has_one_transpose(tmp_path: Path) -> None:
+    inputs = network(tmp_path / "net.onnx")
+    model = gp.load(tmp_path / "net.onnx")
+    gp.save(model, tmp_path / "net.tflite")
+    raw = gp.load(tmp_path / "net.tflite", raw=True)
+    assert str(raw.inputs["x"].fact) == "float32[1, 3, 8, 8]"
+    words = Counter(node.word for node in raw.graph)
+    # One at the input, whose channels come first; one before what is read flat.
+    assert words["TRANSPOSE"] <= 2
+    assert words["DEPTHWISE_CONV_2D"] == words["CONV_2D"] == words["CONCATENATION"] == 1
+    expected = gp.run(model, inputs)["y"]
+    np.testing.assert_allclose(gp.run(raw, inputs)["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["Det"])
+def test_what_has_no_operator_is_refused_by_name(tmp_path: Path, operator: str) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [])
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "net", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "net.onnx")
+    with pytest.raises(DiagnosticError, match=f"tflite cannot say {operator}"):
+        gp.save(gp.load(tmp_path / "net.onnx"), tmp_path / "net.tflite")
