@@ -181,6 +181,21 @@ def test_weights_are_rounded_without_samples(name):
         assert _snr(found, made) > _snr(found, gp.quantize(found, _tokens(), preset="fast", **FOUR))
 
 
+@pytest.mark.parametrize(("times", "is_exact"), [((0.5, 2.5), False), ((0.4, 1.2), True)])
+def test_without_samples_the_level_is_the_lesser_evil(times, is_exact, monkeypatch):
+    lengths = []
+
+    def parts_of(sessions, inputs):
+        lengths.append(inputs["ids"].shape[-1])
+        return 1.0, [1.0, times[len(lengths) - 1]]
+
+    monkeypatch.setattr("graphport.quantization.optimise.costs.parts_of", parts_of)
+    made = gp.quantize(decoder(), preset="fast", **FOUR)
+    assert lengths == [1, 128]
+    assert (made.report.accuracy_level == 1) is is_exact
+    assert ("MatMulNBits" in {node.op_type for node in gp.to_onnx(made).graph.node}) is is_exact
+
+
 def test_activations_are_not_rounded_without_samples():
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0001.*without samples.*--weights-only"):
         gp.quantize(nets.residual())

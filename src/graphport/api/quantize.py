@@ -74,7 +74,7 @@ def quantize(
         distributed=distributed,
         metric=metric,
     )
-    is_exact = chosen.target == "onnxruntime" and chosen.weights_only and chosen.preset == "best"
+    is_exact = report.accuracy_level is not None
     result = QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, scales, is_exact)
     method = chosen.dispatch or Method.CONSERVATIVE
     candidates = dispatch(graph, method, floating=chosen.float_nodes, quantized=chosen.quantize_nodes)

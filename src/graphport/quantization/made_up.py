@@ -44,6 +44,13 @@ def made_up_samples(graph: Graph) -> tuple[list[dict[str, Any]], bool]:
     return [_drawn(graph, rows, longer, seed) for seed in range(count)], is_likely
 
 
+def made_up_at(graph: Graph, length: int) -> dict[str, Any]:
+    """One input whose free axes, besides that of samples, have `length` entries."""
+    rows = {value: _rows(value) for value in graph.inputs if value.storage is None}
+    sizes = {name: length if size > 1 else size for name, size in free_sizes(graph).items()}
+    return _drawn(graph, rows, sizes, 0)
+
+
 def _drawn(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     found = made_up(graph, seed)

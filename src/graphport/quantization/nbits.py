@@ -21,18 +21,18 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _SIGNED = {DType.INT4: 4, DType.INT2: 2}
 _LEAST, _MOST = 16, 256
 """Entries of a block that all of its kernels take."""
-_EXACT = 1
-"""The accuracy level at which activations stay float32."""
+EXACT, ROUNDED = 1, 4
+"""Accuracy levels at which activations stay float32, and at which they are rounded to eight bits."""
 
 
-def exact_products(graph: Graph) -> Graph:
+def exact_products(graph: Graph, level: int = EXACT) -> Graph:
     """A copy of `graph` whose products with blocks of few bits are not rounded in the runtime.
 
     Before  y = MatMul(x, DequantizeLinear(codes, scales, zeros, axis=0, block_size=n))      codes [K, N]
     After   y = com.microsoft.MatMulNBits(x, codes', scales', zeros', accuracy_level=1)      codes' [N, blocks, bytes]
 
     ONNX Runtime makes the same of the first form, but at the level that its session says, by default one that rounds
-    `x` to eight bits. Leaves alone: blocks of other sizes, codes that somebody else reads.
+    `x` to eight bits; `level` is said here. Leaves alone: blocks of other sizes, codes that somebody else reads.
     """
     twin = rewrite.copy(graph)
     for node in list(twin):
@@ -41,14 +41,14 @@ def exact_products(graph: Graph) -> Graph:
         if node.dialect or node.word != "MatMul" or made is None or made.word != "DequantizeLinear" or made.dialect:
             continue
         if source is not None and len(source.uses) == 1 and not source.is_output:
-            _say(twin, node, made)
+            _say(twin, node, made, level)
     rewrite.remove_dead(twin)
     for value in [value for value in twin.constants if not value.uses]:
         twin.remove_constant(value)
     return twin
 
 
-def _say(graph: Graph, node: Node, made: Node) -> None:
+def _say(graph: Graph, node: Node, made: Node, level: int) -> None:
     codes, scales, zeros = (_numbers(made.operand(index)) for index in range(3))
     size, axis = made.attributes.get("block_size", 0), made.attributes.get("axis", 1)
     stored = made.operands[0].storage
@@ -72,7 +72,7 @@ def _say(graph: Graph, node: Node, made: Node) -> None:
         shifts = np.zeros((results, -(-blocks * bits // 8) * 8 // bits), np.uint8)
         shifts[:, :blocks] = zeros.T.astype(np.int16) + middle
         operands.append(add_constant(graph, _packed(shifts, bits), f"{name}_shifts"))
-    attributes = {"K": depth, "N": results, "bits": bits, "block_size": size, "accuracy_level": _EXACT}
+    attributes = {"K": depth, "N": results, "bits": bits, "block_size": size, "accuracy_level": level}
     result = node.output
     made_result = type(result)(graph.fresh(f"{result.name}_exact"), result.fact)
     new = Node("MatMulNBits", operands, [made_result], attributes, dialect=DIALECT, name=node.name)

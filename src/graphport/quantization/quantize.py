@@ -14,7 +14,9 @@ from graphport.quantization.engine import Judge
 from graphport.quantization.express import express
 from graphport.quantization.follow import bytes_per_sample
 from graphport.quantization.goals import Goals, latency_goal
-from graphport.quantization.made_up import made_up_samples
+from graphport.quantization.made_up import made_up_at, made_up_samples
+from graphport.quantization.nbits import EXACT
+from graphport.quantization.optimise.costs import is_exact_better
 from graphport.quantization.optimise.optimise import optimised, refuse_goals
 from graphport.quantization.plain import plain
 from graphport.quantization.precision import enough_floating
@@ -43,6 +45,9 @@ _HELD_BACK = {"fast": 8, "balanced": 4, "best": 4}
 _MOST_HELD_BACK = {"fast": 32, "balanced": 64, "best": 64}
 _FOLLOWED = {"fast": 8, "balanced": 48, "best": 96}
 """Samples that are followed through the graph to adjust layers, or to tell their noise at least."""
+_BYTE = 8
+_LENGTHS = (1, 128)
+"""Entries of runs that weights of few bits are timed with where no samples are given."""
 _NAMED = 3
 """Layers that a finding names."""
 _QUANTIZED = frozenset(
@@ -111,11 +116,9 @@ def quantize(
             work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers), best
         )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
-    return (
-        express(best.graph, best.quantization),
-        _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_made_up=is_made_up),
-        beside,
-    )
+    made = express(best.graph, best.quantization)
+    report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_made_up=is_made_up)
+    return made, replace(report, accuracy_level=_level(made, settings, is_made_up=is_made_up)), beside
 
 
 def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | None, statistics: Path | None) -> Work:
@@ -197,6 +200,21 @@ def _made_up(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any]], bo
         remedy = "give samples (--calibration), or leave activations real (--weights-only)"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, remedy))
     return made_up_samples(graph)
+
+
+def _level(graph: Graph, settings: Settings, *, is_made_up: bool) -> int | None:
+    """The accuracy level to write: the exact one for the nearest preset, and where nobody says how long runs are.
+
+    For the latter only where it is the lesser evil for runs of one entry and of many.
+    """
+    is_asked = settings.weights_only and settings.weight_block and settings.target == "onnxruntime"
+    if not is_asked or settings.weight_bits >= _BYTE:
+        return None
+    if settings.preset == "best":
+        return EXACT
+    if not is_made_up or not is_exact_better(graph, [made_up_at(graph, length) for length in _LENGTHS]):
+        return None
+    return EXACT
 
 
 def _unseen(choices: Choices) -> Choices:

@@ -91,6 +91,8 @@ class QuantizationReport:
     """Plans that no other is nearer, faster and smaller than, the fastest first; one where only one was made."""
     chosen: FrontPoint | None = None
     """The plan of these that was taken."""
+    accuracy_level: int | None = None
+    """Of ONNX Runtime's products with weights of few bits, where the file says it: 1 does not round activations."""
 
     @property
     def worst(self) -> list[LayerReport]:
@@ -122,6 +124,7 @@ class QuantizationReport:
             "agreement": self.agreement,
             "agreement_range": _range(self.agreement_range),
             "goal_met": self.goal_met,
+            "accuracy_level": self.accuracy_level,
             "front": [point.as_json() for point in self.front],
             "chosen": None if self.chosen is None else self.chosen.as_json(),
             "layers": [layer.as_json() for layer in self.layers],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.backends import is_installed, onnxruntime, openvino
 from graphport.core.diagnostics import DiagnosticError
+from graphport.quantization.nbits import EXACT, ROUNDED, exact_products
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -56,6 +57,22 @@ def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[fl
 
 def _median(numbers: Sequence[float]) -> float:
     return sorted(numbers)[len(numbers) // 2]
+
+
+def is_exact_better(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether blocks of few bits lose less time where activations are not rounded than where they are, at the worst.
+
+    Which kernels are quicker depends on how many rows a run has: `runs` are those that count alike.
+    """
+    made = preparer("onnxruntime")
+    if made is None:
+        return False
+    try:
+        sessions = [made(exact_products(graph, level)) for level in (ROUNDED, EXACT)]
+        parts = [parts_of(sessions, inputs)[1][1] for inputs in runs]
+    except DiagnosticError:
+        return False
+    return max(parts) < max(1 / part for part in parts)
 
 
 @dataclass(slots=True, eq=False)
