@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.api.compare import compare
     from graphport.api.convert import ConversionReport, convert
     from graphport.api.inspect import inspect
-    from graphport.api.load import check, from_onnx, load
+    from graphport.api.load import check, from_onnx, from_torch, load
     from graphport.api.model import Model, QuantizedModel
     from graphport.api.quantize import quantize
     from graphport.api.rewrite import RewriteReport, prepare, simplify
@@ -34,6 +34,7 @@ _HOMES = {
     "compare": "graphport.api.compare",
     "convert": "graphport.api.convert",
     "from_onnx": "graphport.api.load",
+    "from_torch": "graphport.api.load",
     "inspect": "graphport.api.inspect",
     "load": "graphport.api.load",
     "prepare": "graphport.api.rewrite",
@@ -65,6 +66,7 @@ __all__ = [
     "compare",
     "convert",
     "from_onnx",
+    "from_torch",
     "inspect",
     "load",
     "prepare",

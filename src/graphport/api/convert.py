@@ -66,6 +66,8 @@ def convert(  # noqa: PLR0913  keywords, each documented
     edition: str | None = None,
     keep_failed: bool = False,
     effort: str = "default",
+    program: str | None = None,
+    states: bool = False,
     **options: Any,
 ) -> ConversionReport:
     """Read `source`, write `target`, and prove that both files compute the same: each in its own runtime.
@@ -81,6 +83,8 @@ def convert(  # noqa: PLR0913  keywords, each documented
         edition: of an NNEF source.
         keep_failed: keep what failed, under the target's name with `.failed` behind it.
         effort: `full` asks the reference also where that takes long.
+        program: of a package of PyTorch's, see `load`.
+        states: of a program of PyTorch's, see `load`.
         **options: of the writer.
 
     Returns:
@@ -93,7 +97,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
     kind.check_choices(options)
     if verify is not False:
         expect(formats.recognize(source), kind)
-    model = load(source, shapes=shapes, edition=edition)
+    model = load(source, shapes=shapes, edition=edition, program=program, states=states)
     report: dict[str, Any] = {"source": str(source), "target": str(target), "format": kind.name}
     skipped = reason_to_skip(model, verify_limit, verify=verify)
     is_faithful = kind.name == model.format and not shapes and options.keys() <= set(kind.faithful_choices)

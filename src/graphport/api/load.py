@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from graphport.api.model import Shapes
 
 
-def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, edition: str | None = None) -> Model:
+def load(
+    path: str | Path,
+    *,
+    raw: bool = False,
+    shapes: Shapes | None = None,
+    edition: str | None = None,
+    program: str | None = None,
+    states: bool = False,
+) -> Model:
     """Read a model.
 
     Args:
@@ -26,6 +34,8 @@ def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, e
         raw: the dialect's own graph, nothing legalized.
         shapes: binds unspecified extents of inputs before anything is evaluated.
         edition: of NNEF, `"provisional"` or `"final"`; by content if `None`.
+        program: which one, of a package of PyTorch's that has several.
+        states: whether buffers that a program of PyTorch's changes are kept from run to run, as inputs and outputs.
 
     Returns:
         A model that nobody else holds, in canonical words where possible; what has no canonical form stays opaque.
@@ -34,25 +44,35 @@ def load(path: str | Path, *, raw: bool = False, shapes: Shapes | None = None, e
     Raises:
         DiagnosticError: all errors of the first stage that found any.
     """
-    model, findings = _read(path, raw=raw, shapes=shapes, edition=edition, tolerant=True)
+    model, findings = _read(path, raw=raw, shapes=shapes, edition=edition, program=program, states=states)
     raise_errors(findings)
     return model
 
 
-def check(path: str | Path, *, edition: str | None = None, shapes: Shapes | None = None) -> list[Diagnostic]:
+def check(
+    path: str | Path, *, edition: str | None = None, shapes: Shapes | None = None, program: str | None = None
+) -> list[Diagnostic]:
     """All findings on a model: grammar, names, types, shapes. Empty where there is nothing to say."""
     try:
-        return _read(path, raw=False, shapes=shapes, edition=edition, tolerant=False)[1]
+        return _read(path, shapes=shapes, edition=edition, program=program, tolerant=False)[1]
     except DiagnosticError as error:
         return error.diagnostics
 
 
 @budget.fresh()
 def _read(
-    path: str | Path, *, raw: bool, shapes: Shapes | None, edition: str | None, tolerant: bool
+    path: str | Path,
+    *,
+    raw: bool = False,
+    shapes: Shapes | None,
+    edition: str | None,
+    program: str | None,
+    states: bool = False,
+    tolerant: bool = True,
 ) -> tuple[Model, list[Diagnostic]]:
     kind = formats.recognize(path)
-    graph, findings = kind.read(path, edition=edition, shapes=shapes, tolerant=tolerant)
+    options = {"edition": edition, "program": program, "states": states}
+    graph, findings = kind.read(path, shapes=shapes, tolerant=tolerant, **options)
     versions = kind.versions(graph)
     if shapes:
         bind_inputs(graph, shapes)
@@ -76,3 +96,28 @@ def from_onnx(model: Any) -> Model:
     graph, found = legalize(raw)
     raise_errors(found)
     return Model(graph, "onnx", None, [*findings, *found], kind.versions(raw))
+
+
+def from_torch(
+    module: Any, args: Any = (), kwargs: Any = None, *, dynamic_shapes: Any = None, states: bool = False
+) -> Model:
+    """The model of a `torch.nn.Module`, exported here and read from memory; torch has to be installed.
+
+    Args:
+        module: a module in eval mode, or what `torch.export.export` has made of one.
+        args: what it is exported with, in order.
+        kwargs: by name.
+        dynamic_shapes: which extents stay open, as `torch.export.export` takes it.
+        states: as for `load`.
+
+    Raises:
+        DiagnosticError: PT0013 torch is not there, or does not export the module; what the reader raises.
+    """
+    kind = formats.FORMATS["pt2"]
+    data = kind.module.exported(module, args, kwargs, dynamic_shapes)
+    graph, findings = kind.module.read_bytes(data, states=states)
+    versions = kind.versions(graph)
+    graph, found = legalize(graph, in_place=True)
+    findings = list(dict.fromkeys([*findings, *found]))
+    raise_errors(findings)
+    return Model(graph, kind.name, None, findings, versions)

@@ -13,6 +13,7 @@ from graphport.conversion.legalize import is_canonical, legalize
 from graphport.core.diagnostics import DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
+from graphport.ir.states import kept
 from graphport.ops.bind import bind_inputs
 
 if TYPE_CHECKING:
@@ -58,11 +59,15 @@ class Runner:
         self._prepare = partial(prepare_session, backend=backend, threads=threads)
         self._of_shapes: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
+        self._kept = [(value.name, last.name) for value, last, _ in kept(graph)]
+        self._states: dict[str, Any] = {}
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
-        """One run, as `graphport.run` does it."""
-        arrays = checked(self._graph, inputs)
-        return (self._session or self._bound(arrays)).run(arrays, every_value=every_value)
+        """One run, as `graphport.run` does it; states begin as the run before has left them, unless they are given."""
+        arrays = checked(self._graph, self._states | dict(inputs))
+        found = (self._session or self._bound(arrays)).run(arrays, every_value=every_value)
+        self._states = {name: found[last] for name, last in self._kept if last in found}
+        return found
 
     def _bound(self, arrays: Mapping[str, Any]) -> Session:
         """The model for arrays of these shapes, without which some of its words say nothing."""

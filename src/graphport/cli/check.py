@@ -16,6 +16,7 @@ from graphport.cli.options import (
     json_option,
     print_findings,
     print_json,
+    program_option,
 )
 from graphport.cli.render import as_json, shown
 
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 @click.argument("model", type=MODEL)
 @input_option
 @edition_option
+@program_option
 @color_option
 @json_option
 @findings_end
-def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bool) -> None:
+def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
     """Tell everything that is wrong with a model: grammar, names, types, shapes.
 
     Exit code 0 if it is valid (warnings are told), 1 if it is not.
@@ -45,7 +47,7 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
     from graphport import formats
 
     kind = formats.recognize(model)
-    findings = graphport.check(model, edition=edition, shapes=bound(shapes))
+    findings = graphport.check(model, edition=edition, shapes=bound(shapes), program=program)
     valid = not any(finding.is_error for finding in findings)
     if as_json_:
         print_json({"valid": valid, "format": kind.name, "diagnostics": [as_json(finding) for finding in findings]})

@@ -17,6 +17,8 @@ from graphport.cli.options import (
     json_option,
     print_findings,
     print_json,
+    program_option,
+    states_option,
     writer_options,
 )
 from graphport.cli.render import as_json, shown
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 @writer_options
 @input_option
 @edition_option
+@program_option
+@states_option
 @color_option
 @json_option
 @findings_end
@@ -45,6 +49,8 @@ def verb(
     format: str | None,
     shapes: Any,
     edition: str | None,
+    program: str | None,
+    states: bool,
     color: str,
     as_json_: bool,
     proof: Path | None,
@@ -71,6 +77,8 @@ def verb(
         **verification(options),
         shapes=bound(shapes),
         edition=edition,
+        program=program,
+        states=states,
         **chosen(options, dst, format),
     )
     write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)

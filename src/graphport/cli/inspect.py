@@ -16,6 +16,7 @@ from graphport.cli.options import (
     json_option,
     print_findings,
     print_json,
+    program_option,
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.shapes import fact_as_json
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
 @click.argument("model", type=MODEL)
 @input_option
 @edition_option
+@program_option
 @color_option
 @json_option
 @findings_end
-def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bool) -> None:
+def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
     """Tell what a model holds: inputs, outputs, operators, weights, work, and which formats can express it.
 
     Operators are named as in ONNX where they can be; those in bodies of loops and branches count once. Work is told in
@@ -50,7 +52,7 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
     """
     import graphport
 
-    loaded = graphport.load(model, edition=edition, shapes=bound(shapes))
+    loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
     found = graphport.inspect(loaded)
     if as_json_:
         print_json(_document(loaded, found))

@@ -33,6 +33,15 @@ color_option = click.option(
 edition_option = click.option(
     "--edition", type=click.Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
 )
+program_option = click.option(
+    "--program", metavar="NAME", help="Which program of a package of PyTorch's (.pt2) that has several."
+)
+states_option = click.option(
+    "--state",
+    "states",
+    is_flag=True,
+    help="Buffers that a program of PyTorch's changes are inputs and outputs, kept from run to run.",
+)
 backend_option = click.option(
     "--backend",
     default="auto",

@@ -17,6 +17,8 @@ from graphport.cli.options import (
     json_option,
     print_findings,
     print_json,
+    program_option,
+    states_option,
     threads_option,
 )
 from graphport.cli.render import shown
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 @threads_option
 @input_option
 @edition_option
+@program_option
+@states_option
 @color_option
 @json_option
 @findings_end
@@ -47,6 +51,8 @@ def verb(
     threads: int,
     shapes: Any,
     edition: str | None,
+    program: str | None,
+    states: bool,
     color: str,
     as_json_: bool,
 ) -> None:
@@ -61,7 +67,7 @@ def verb(
     from graphport.backends.inputs import made_up
     from graphport.cli import arrays
 
-    loaded = graphport.load(model, edition=edition, shapes=bound(shapes))
+    loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program, states=states)
     if not as_json_:
         print_findings(loaded.findings, color)
     given = made_up(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)

@@ -16,6 +16,7 @@ from graphport.cli.options import (
     json_option,
     print_findings,
     print_json,
+    program_option,
 )
 from graphport.cli.render import shown
 
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 @click.argument("model", type=MODEL)
 @input_option
 @edition_option
+@program_option
 @color_option
 @json_option
 @findings_end
-def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bool) -> None:
+def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
     """Print every value with its element type and shape.
 
     Extents that only a run can tell are symbols, such as N or 2*H.
@@ -46,7 +48,7 @@ def verb(model: Path, shapes: Any, edition: str | None, color: str, as_json_: bo
     import graphport
     from graphport.cli.table import print_table
 
-    loaded = graphport.load(model, edition=edition, shapes=bound(shapes))
+    loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
     facts = loaded.shapes()
     if as_json_:
         print_json({"values": {name: fact_as_json(fact) for name, fact in facts.items()}, **_bounds(facts.values())})

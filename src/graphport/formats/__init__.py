@@ -152,7 +152,7 @@ FORMATS: dict[str, Format] = {
         Format("pnnx", "PNNX", (".pnnx.param",), "pnnx", ("tolerant",)),
         Format("ncnn", "ncnn", (".ncnn.param", ".param", ".param.bin"), "ncnn"),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe"),
-        Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program",)),
+        Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states")),
         Format("tflite", "TFLite", (".tflite",), "tflite"),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",)),
     )

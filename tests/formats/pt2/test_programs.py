@@ -1,5 +1,6 @@
 """Programs that PyTorch exported, held against what PyTorch computed with them; `programs/make.py` made both."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import onnxruntime
 import pytest
 
 import graphport as gp
+from graphport.formats import pt2
 
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = ("writes", "cache", "loops", "sizes", "names", "network")
@@ -81,3 +83,34 @@ def test_a_node_knows_the_line_of_the_python_file_that_it_comes_from():
 
 def test_versions_are_those_of_schema_and_writer():
     assert gp.load(PROGRAMS / "names.pt2").versions == {"schema": "8.20", "torch": "2.13.0+cpu"}
+
+
+def test_changed_buffers_become_states_that_a_session_keeps(tmp_path):
+    for kind in ("cache.pt2", "cache.core.pt2"):
+        model = gp.load(PROGRAMS / kind, states=True)
+        assert not model.findings
+        gp.save(model, tmp_path / "net.onnx")
+        outside = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+        session, x = gp.session(model, "reference"), recorded("cache", "in")
+        states = {v.name: v.storage.numpy() for v in model.graph.inputs if v.storage is not None}
+        assert set(states) == {"keys_in", "count_in"}
+        for call in ("", "_call1", "_call2"):
+            given = dict(zip(["x", "place"], x, strict=True))
+            found = session.run(given)
+            agree([next(iter(found.values()))], recorded("cache", "out", call))
+            y = dict(zip([v.name for v in outside.get_outputs()], outside.run(None, given | states), strict=True))
+            agree([next(iter(y.values()))], recorded("cache", "out", call))
+            states = {"keys_in": y["keys_out"], "count_in": y["count_out"]}
+
+
+def test_a_program_is_read_from_memory_too():
+    graph, findings = pt2.read_bytes((PROGRAMS / "names.pt2").read_bytes())
+    assert not findings
+    assert [value.name for value in graph.inputs] == ["inputs_x", "scale"]
+
+
+def test_without_torch_no_module_is_exported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(gp.DiagnosticError) as raised:
+        gp.from_torch(object())
+    assert [finding.code for finding in raised.value.diagnostics] == ["PT0013"]

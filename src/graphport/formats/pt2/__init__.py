@@ -13,14 +13,17 @@ from graphport.core.lazy import first_used
 from graphport.formats.pt2.recognition import recognizes
 
 if TYPE_CHECKING:
-    from graphport.formats.pt2.reader import read, versions
+    from graphport.formats.pt2.exporting import exported
+    from graphport.formats.pt2.reader import read, read_bytes, versions
 
-__all__ = ["read", "recognizes", "versions"]
+__all__ = ["exported", "read", "read_bytes", "recognizes", "versions"]
 
 __getattr__ = first_used(
     __name__,
     {
+        "exported": "graphport.formats.pt2.exporting",
         "read": "graphport.formats.pt2.reader",
+        "read_bytes": "graphport.formats.pt2.reader",
         "versions": "graphport.formats.pt2.reader",
     },
 )

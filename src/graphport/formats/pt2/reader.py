@@ -9,7 +9,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
-from graphport.core.storage import MappedFile
+from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.pt2 import programs, pytrees, signature
 from graphport.formats.pt2.build import DIALECT, Builder, GraphReader
 from graphport.formats.pt2.container import Container
@@ -25,6 +25,8 @@ ALIAS = "aten.alias.default"
 VERSION = "pt2.version"
 MUTATED = "pt2.mutated"
 """The note of a graph that says which weights the program changes, and to which values: full name and value."""
+STATES = "pt2.states"
+"""The note of a graph whose changed buffers are to be inputs and outputs."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -33,8 +35,10 @@ def versions(graph: Graph) -> dict[str, str]:
     return dict(cast("dict[str, str]", found)) if isinstance(found, dict) else {}
 
 
-def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[Diagnostic]]:
+def read(path: str | Path, *, program: str | None = None, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
     """The raw graph of a program, and warnings.
+
+    With `states`, buffers that the program changes are to become inputs and outputs of the model.
 
     Raises:
         DiagnosticError: PT0001 to PT0006 what is wrong with the archive, PT0007 to PT0010 which programs it has,
@@ -42,13 +46,28 @@ def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[D
     """
     source = Source(str(path))
     try:
-        container = Container(MappedFile(Path(path)), source)
-        with paused_collection():
-            chosen = programs.program(container, program)
-            return _Reader(container, chosen, Path(path).stem).graph(), chosen.findings
+        return _read(MappedFile(Path(path)), source, Path(path).stem, program, states=states)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("IO0006", message, Span(source), "check the path")) from error
+
+
+def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a program whose file is in memory; see `read`."""
+    return _read(Bytes(data), Source("exported program"), "main", None, states=states)
+
+
+def _read(
+    file: MappedFile | Bytes, source: Source, name: str, program: str | None, *, states: bool
+) -> tuple[Graph, list[Diagnostic]]:
+    try:
+        container = Container(file, source)
+        with paused_collection():
+            chosen = programs.program(container, program)
+            graph = _Reader(container, chosen, name).graph()
+            if states:
+                graph.notes[STATES] = True
+            return graph, chosen.findings
     except SchemaError as error:
         raise DiagnosticError(Diagnostic("PT0011", str(error), Span(source), "export the module once more")) from error
 

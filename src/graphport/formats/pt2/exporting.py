@@ -1,0 +1,40 @@
+"""Modules exported where torch is installed: the only place that asks for it, and only when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from io import BytesIO
+from typing import Any
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+
+def exported(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> bytes:
+    """The bytes of a `.pt2` file of a module, or of a program that was exported already.
+
+    Raises:
+        DiagnosticError: PT0013 torch is not there, or does not export it.
+    """
+    try:
+        torch: Any = import_module("torch")
+    except ImportError as error:
+        message = "torch is not installed here, and exporting a module takes it"
+        raise DiagnosticError(Diagnostic("PT0013", message, None, "install torch, or load a .pt2 file")) from error
+    program: Any = module
+    if not isinstance(module, torch.export.ExportedProgram):
+        program = _program(torch, module, args, kwargs, dynamic_shapes)
+    buffer = BytesIO()
+    torch.export.save(program, buffer)
+    return buffer.getvalue()
+
+
+def _program(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:
+    given: Any = tuple(args) if type(args) in (tuple, list) else (args,)
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, given, kwargs or {}, dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        # Whatever torch raises, its own words tell best what it stumbles over.
+        message = f"torch.export does not export the module: {error}"
+        help = "mend the module until torch.export.export takes it; torch.export.draft_export tells all that is amiss"
+        raise DiagnosticError(Diagnostic("PT0013", message, None, help)) from error
