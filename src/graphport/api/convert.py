@@ -106,14 +106,15 @@ def convert(  # noqa: PLR0913  keywords, each documented
     if raw is None or not kind.can_stay(raw.graph, **options):
         raw = None
         is_whole = not options.get("allow_fragments")
-        missing = unsaid(model.graph, kind) if is_whole else {}
+        dialect = kind.spoken_with(**options)
+        missing = unsaid(model.graph, kind, dialect=dialect) if is_whole else {}
         if missing:
             known = resolved(model.graph)
-            missing = unsaid(known, kind)
+            missing = unsaid(known, kind, dialect=dialect)
             if missing:
-                _, findings = lift(known, kind.dialect)
+                _, findings = lift(known, dialect)
                 return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
-        said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"))
+        said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
         if kind.has_documents:
             note_documents(said, origin(model), made_by="convert")
             note_checks(said, None, skipped)

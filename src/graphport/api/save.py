@@ -27,11 +27,14 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
         DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
     """
     kind = formats.by_name(path, format)
+    kind.check_choices(options)
     graph = model.graph
     if model.is_raw and model.format == kind.name:
         kind.write(graph, path, **options)
         return
-    said = said_in(model, kind, is_whole=not options.get("allow_fragments"), newest=options.get("ir_opset"))
+    dialect = kind.spoken_with(**options)
+    is_whole = not options.get("allow_fragments")
+    said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
     kind.write(said, path, **options)
     if isinstance(model, QuantizedModel) and model.scales is not None and kind.name == "ncnn":
         kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
@@ -48,15 +51,17 @@ def to_onnx(model: Model) -> Any:
 
 
 @budget.fresh()
-def said_in(model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None) -> Graph:
+def said_in(
+    model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None, dialect: str | None = None
+) -> Graph:
     """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
     graph, findings = legalize(model.graph)
     raise_errors(findings)
     graph = without_expressions(graph)
-    if kind.dialect:
-        said, findings = lift(graph, kind.dialect, newest=newest)
+    if spoken := kind.dialect if dialect is None else dialect:
+        said, findings = lift(graph, spoken, newest=newest)
         if findings:
-            said, findings = lift(resolved(graph), kind.dialect, newest=newest)
+            said, findings = lift(resolved(graph), spoken, newest=newest)
         if is_whole:
             raise_errors(findings)
         graph = said

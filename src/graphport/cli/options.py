@@ -102,6 +102,11 @@ WRITER = (
         default=None,
         help="NNEF: declare fragments for operators that it has no words for.",
     ),
+    click.option(
+        "--flavour",
+        type=click.Choice(["khronos", "tract", "both"]),
+        help="NNEF: the words of Khronos' text, of tract, or those that both take (default).",
+    ),
     click.option("--ir-version", type=click.Choice(["10", "11"]), help="OpenVINO IR: the version of the file."),
     click.option("--ir-opset", type=click.IntRange(1), metavar="N", help="OpenVINO IR: the newest operation set."),
     click.option(

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def unsaid(graph: Graph, format: Format, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:
+def unsaid(
+    graph: Graph, format: Format, stands_for: Mapping[str, int] = ONE_EACH, *, dialect: str | None = None
+) -> dict[str, int]:
     """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be.
 
     Some nodes may stand for several, by their first result: see `typical`.
     """
-    if format.dialect:
+    if spoken := format.dialect if dialect is None else dialect:
         try:
-            return unsupported(graph, format.dialect, stands_for)
+            return unsupported(graph, spoken, stands_for)
         except DiagnosticError:
             # What goes through the whole graph stumbles: nothing of it can be written.
             return dict(Counter(node.op for inner in walk(graph) for node in inner))

@@ -129,6 +129,11 @@ class Format(NamedTuple):
         """Whether it is written."""
         return "write" in self.module.__all__
 
+    def spoken_with(self, **options: Any) -> str:
+        """The dialect that its writer takes with these options."""
+        spoken_with = getattr(self.module, "spoken_with", None)
+        return self.dialect if spoken_with is None else str(spoken_with(**options))
+
     @property
     def spoken(self) -> str:
         """The dialect that its reader gives; what is canonical is ONNX at one version of many."""
@@ -144,7 +149,7 @@ FORMATS: dict[str, Format] = {
             (".nnef", ".nnef.tgz", ".nnef.tar.gz", ".nnef.tar", ".tgz", ".tar.gz", ".tar"),
             "nnef",
             ("edition", "shapes", "tolerant"),
-            ("allow_fragments", "edition", "flatten", "strict"),
+            ("allow_fragments", "edition", "flatten", "flavour", "strict"),
             ("edition", "flatten", "strict"),
         ),
         Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset")),

@@ -129,9 +129,17 @@ def is_known(node: Node) -> bool:
 def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
     """Ways to say a node of `page` in `dialect`, to be tried in order."""
     load(dialect)
+    if dialect in _PARENTS:
+        own = [partial(_by_function, rule) for rule in LIFTINGS.get((dialect, page.name), ())]
+        return [*own, *(partial(_in_parent, _PARENTS[dialect], rule) for rule in liftings(_PARENTS[dialect], page))]
     functions = [partial(_by_function, rule) for rule in LIFTINGS.get((dialect, page.name), ())]
     said = [_parsed(text) for text in page.spellings.get(dialect, ())]
     return [*functions, *(partial(pattern.lifted, page, parsed) for parsed in said)]
+
+
+def _in_parent(parent: str, rule: Callable[..., Any], builder: Builder, node: Node) -> Any:
+    builder.dialect = parent
+    return rule(builder, node)
 
 
 def results(answer: Any) -> Sequence[Value | None]:

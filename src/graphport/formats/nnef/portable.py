@@ -31,13 +31,13 @@ _GELU = 1.702
 """The slope in the formula that stands for the standard's own `gelu`."""
 
 
-def portable(graph: Graph, edition: Edition) -> Graph:
+def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph:
     """`graph` without operations that some reader does not know, as far as others say the same.
 
     Of the final edition these are what tract does not know, of the provisional one what came after it. A copy if there
-    are any, else the graph itself.
+    are any, else the graph itself. Words to `keep` stay.
     """
-    known = standard(edition) if edition is Edition.PROVISIONAL else ()
+    known = standard(edition) if edition is Edition.PROVISIONAL else keep
     if not any(_rule(node, known) for node in graph):
         return graph
     result = rewrite.copy(graph)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, example, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -67,6 +68,7 @@ def write(
     strict: bool = True,
     flatten: bool = False,
     allow_fragments: bool = False,
+    flavour: str | None = None,
 ) -> dict[str, str]:
     """Write `graph`, in NNEF's own words, to `path`: a folder, `.tar`, `.tgz`, or a text where there are no numbers.
 
@@ -83,6 +85,8 @@ def write(
             inputs become symbols of a vendor's extension.
         flatten: write a flat text in any case.
         allow_fragments: declare fragments without body for canonical operators that NNEF has no words for.
+        flavour: `tract` for its own words and types; `both` or `khronos` for the standard's alone, of which the
+            former are also what tract takes.
 
     Returns:
         What was called otherwise before, by the names that were written.
@@ -92,6 +96,17 @@ def write(
             target is what it was.
     """
     path = Path(path)
+    if flavour not in (None, "both", "khronos", "tract"):
+        message = f"there is no flavour {flavour!r} of NNEF"
+        raise DiagnosticError(Diagnostic("NNEF0773", message, None, "khronos, tract or both"))
+    if flavour == "tract":
+        from graphport.formats.nnef.tract.fitted import fitted
+        from graphport.formats.nnef.tract.writer import TractFiles
+
+        with paused_collection():
+            files = TractFiles(fitted(graph), path).files()
+        write_container(path, files)
+        return {}
     wanted = None if edition is None else Edition(edition)
     original = original_of(graph)
     is_still = original is not None and original.is_still(graph)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ops.arithmetic import Pow
+from graphport.ops.declare import lift
+from graphport.ops.leading import led
+from graphport.ops.shapes import broadcast
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import axis_of, dtype_of, elementwise, unified, word
+from graphport.ops.tract import DIALECT, axis_of, dtype_of, elementwise, unified, word
+from graphport.ops.tract_lifts import fact_like, numbers_of, unary
+from graphport.ops.tract_types import datum_name
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -103,3 +109,69 @@ def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
         return bias
     say = Speaker(b)
     return say("Mul", say("Cast", bias, to=DType.FLOAT32), b.constant(np.float32(scale)))
+
+
+# Lifting
+
+for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish"), ("BitwiseNot", "bitnot")):
+    unary(_page, f"tract_core_{_word}")
+
+
+@lift(DIALECT, "Cast")
+def lift_cast(b: Builder, input: Value, *, to: DType, round_mode: str = "up", saturate: int = 1) -> Any:
+    name = datum_name(to)
+    return None if name is None else b.word("tract_core_cast", input, facts=[fact_like(input, to)], to=name)
+
+
+@lift(DIALECT, "CastLike")
+def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1) -> Any:
+    to = dtype_of(target_type)
+    return None if to is None else lift_cast(b, input, to=to)
+
+
+@lift(DIALECT, "Mod")
+def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
+    """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
+    dtype = dtype_of(a)
+    if dtype is None:
+        return None
+    x, y = a, other
+    wide = dtype
+    if dtype.is_integer:
+        wide = DType.FLOAT64
+        x, y = (b.word("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
+    fact = TensorFact(wide, broadcast(b.dims(a), b.dims(other)))
+    x, y = led(b, x, y)
+    quotient = b.word("div", x, y, facts=[fact])[0]
+    if fmod:
+        size = b.word("floor", b.word("abs", quotient, facts=[fact])[0], facts=[fact])[0]
+        whole = b.word("mul", size, b.word("sign", quotient, facts=[fact])[0], facts=[fact])[0]
+    else:
+        whole = b.word("floor", quotient, facts=[fact])[0]
+    rest = b.word("sub", x, b.word("mul", whole, y, facts=[fact])[0], facts=[fact])
+    if not dtype.is_integer:
+        return rest
+    return b.word("tract_core_cast", rest[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "i64")
+
+
+@lift(DIALECT, "CumSum")
+def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Any:
+    known = numbers_of(axis)
+    if not known:
+        return None
+    place = known[0] % len(b.dims(x))
+    given = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return b.word("tract_core_cumsum", x, facts=[x.fact], axis=place, **given)
+
+
+def _binary(page: str, word: str) -> None:
+    @lift(DIALECT, page)
+    def lifted(b: Builder, x: Value, y: Value) -> Any:
+        fact = TensorFact(dtype_of(x), broadcast(b.dims(x), b.dims(y)))
+        return b.word(word, *led(b, x, y), facts=[fact])
+
+    del lifted
+
+
+for _page, _word in (("BitwiseAnd", "bitand"), ("BitwiseOr", "bitor"), ("BitwiseXor", "bitxor")):
+    _binary(_page, f"tract_core_{_word}")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.ops.leading import trailed
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import lift
+from graphport.ops.leading import led, trailed
+from graphport.ops.shapes import broadcast
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import dtype_of, elementwise, unified, word
+from graphport.ops.tract import DIALECT, dtype_of, elementwise, unified, word
+from graphport.ops.tract_lifts import fact_like
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -45,3 +49,23 @@ def select(b: Builder, condition: Value, true_value: Value, false_value: Value) 
 def is_inf(b: Builder, input: Value, *, detect_positive: bool = True, detect_negative: bool = True) -> Value:
     """Whether an entry is infinite, on the sides that count."""
     return Speaker(b)("IsInf", input, detect_positive=int(detect_positive), detect_negative=int(detect_negative))
+
+
+# Lifting
+
+
+@lift(DIALECT, "IsNaN")
+def lift_is_nan(b: Builder, x: Value) -> Any:
+    return b.word("tract_core_is_nan", x, facts=[fact_like(x, DType.BOOL)])
+
+
+@lift(DIALECT, "IsInf")
+def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    given = {"detect_positive": bool(detect_positive), "detect_negative": bool(detect_negative)}
+    return b.word("tract_core_is_inf", x, facts=[fact_like(x, DType.BOOL)], **given)
+
+
+@lift(DIALECT, "Xor")
+def lift_xor(b: Builder, x: Value, y: Value) -> Any:
+    fact = TensorFact(DType.BOOL, broadcast(b.dims(x), b.dims(y)))
+    return b.word("tract_core_xor", *led(b, x, y), facts=[fact])

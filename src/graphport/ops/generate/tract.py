@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from graphport.ops.declare import UnsupportedError
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import unified, word
+from graphport.ops.tract import DIALECT, unified, word
+from graphport.ops.tract_lifts import dims_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -46,3 +50,16 @@ def multinomial(b: Builder, input: Value, *, dtype: int = 6, sample_size: int = 
     """Places drawn at random."""
     del dtype, seed
     return Speaker(b)("Multinomial", input, sample_size=sample_size)
+
+
+@lift(DIALECT, "Range")
+def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Any:
+    known = [dims_of(each) for each in (start, limit, delta)]
+    if not any(isinstance(each[0], Symbolic) for each in known if each):
+        return b.word("tract_core_range", start, limit, delta)
+    if any(each is None for each in known):
+        return None
+    # tract knows the length of a range of symbols, which are no integers of a run to it.
+    said: dict[str, Any] = {name: each[0] for name, each in zip(("start", "end", "step"), known, strict=True) if each}
+    places = b.word("tract_core_range", facts=[TensorFact(DType.INT64, None)], **said)
+    return b.word("tract_core_cast", *places, to="i64")

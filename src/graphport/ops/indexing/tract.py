@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
-from graphport.ops.declare import ShapeError
+from graphport.ops.declare import ShapeError, lift
 from graphport.ops.indexing.slicing import FAR
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import Numbers, axis_of, dtype_of, number, static, vector, word
-from graphport.ops.tract_types import datum
+from graphport.ops.tract import DIALECT, Numbers, axis_of, dtype_of, number, static, vector, word
+from graphport.ops.tract_lifts import dims_of, fact_like, numbers_of
+from graphport.ops.tract_types import datum, datum_name
 
 if TYPE_CHECKING:
     from graphport.ops.builder import Builder
@@ -160,3 +162,122 @@ def reverse_lookup(b: Builder, input: Value, keys: Value, *, fallback: int) -> V
     place = say("ArgMax", found, axis=-1, keepdims=0)
     some = say("Cast", say("ReduceMax", found, vector(b, (-1,)), keepdims=0), to=DType.BOOL)
     return say("Cast", say("Where", some, place, fallback), to=DType.INT32)
+
+
+# Lifting
+
+
+@lift(DIALECT, "Gather")
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
+    return b.word("tract_core_gather", data, indices, axis=axis % len(b.dims(data)))
+
+
+@lift(DIALECT, "GatherElements")
+def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
+    return b.word("tract_core_gather_elements", data, indices, axis=axis % len(b.dims(data)))
+
+
+@lift(DIALECT, "GatherND")
+def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
+    return b.word("tract_core_gather_nd", data, indices, batch_dims=batch_dims)
+
+
+@lift(DIALECT, "ScatterElements")
+def lift_scatter_elements(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Any:
+    place = axis % len(b.dims(data))
+    return b.word("tract_core_scatter_elements", data, indices, updates, axis=place, reduction=reduction)
+
+
+@lift(DIALECT, "ScatterND")
+def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Any:
+    return b.word("tract_core_scatter_nd", data, indices, updates, reduction=reduction)
+
+
+@lift(DIALECT, "OneHot")
+def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
+    known = numbers_of(depth)
+    if not known or values.storage is None or not values.is_constant:
+        return None
+    off, on = (float(x) for x in values.storage.numpy().reshape(-1))
+    x = indices
+    if dtype_of(x) is not DType.INT64:
+        x = b.word("tract_core_cast", x, facts=[fact_like(x, DType.INT64)], to="i64")[0]
+    place = axis % (len(b.dims(indices)) + 1)
+    dims = b.dims(indices)
+    fact = TensorFact(DType.FLOAT32, (*dims[:place], known[0], *dims[place:]))
+    hot = b.word("tract_core_one_hot", x, facts=[fact], axis=place, dim=known[0], value_off=off, value_on=on)
+    dtype = dtype_of(values)
+    if dtype is None or dtype is DType.FLOAT32:
+        return hot
+    return b.word("tract_core_cast", hot[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "f32")
+
+
+@lift(DIALECT, "TopK")
+def lift_topk(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+    count = numbers_of(k)
+    if not count:
+        return None
+    given = {"k": count[0], "axis": axis % len(b.dims(x)), "largest": bool(largest)}
+    free = TensorFact(None, None)
+    return b.word("tract_core_topk", x, facts=[free, free], **given)
+
+
+@lift(DIALECT, "Trilu")
+def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
+    offset = k if k is not None else b.constant(np.array(0, np.int64))
+    return b.word("tract_core_trilu", input, offset, upper=bool(upper))
+
+
+@lift(DIALECT, "NonZero")
+def lift_non_zero(b: Builder, x: Value) -> Any:
+    return b.word("tract_onnx_non_zero", x)
+
+
+@lift(DIALECT, "Slice")
+def lift_slice(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Any:
+    """Ranges within extents that may be symbols; backwards by what takes every so many entries."""
+    dims = b.dims(data)
+    first, last = dims_of(starts), dims_of(ends)
+    if first is None or last is None:
+        return None
+    places = tuple(range(len(first))) if axes is None else numbers_of(axes)
+    by = (1,) * len(first) if steps is None else numbers_of(steps)
+    if places is None or by is None:
+        return None
+    x = data
+    chosen: list[tuple[int, Any, Any, int]] = []
+    for axis, start, stop, step in zip(places, first, last, by, strict=True):
+        place = axis % len(dims)
+        extent = dims[place]
+        begin, end = (_within(at, extent) for at in (start, stop))
+        if step == -1 and isinstance(extent, int):
+            high = min(begin if isinstance(begin, int) else extent - 1, extent - 1)
+            low = end if isinstance(stop, int) and stop >= -extent and isinstance(end, int) else -1
+            x = b.word("slice", x, axes=(place,), begin=(low + 1,), end=(high + 1,), stride=())[0]
+            x = b.word("tract_core_downsample", x, axis=place, stride=-1)[0]
+        elif step < 0:
+            return None
+        else:
+            chosen.append((place, begin, end, step))
+    if not chosen:
+        return x if x is not data else None
+    at, begins, ends_, strides = (tuple(part) for part in zip(*chosen, strict=True))
+    if any(begin == end for begin, end in zip(begins, ends_, strict=True)):
+        return None
+    given = () if set(strides) == {1} else strides
+    return b.word("slice", x, axes=at, begin=begins, end=ends_, stride=given)
+
+
+def _within(place: Any, extent: Any) -> Any:
+    """A place from the front within an extent."""
+    if not isinstance(place, int):
+        return place
+    if place >= FAR or (isinstance(extent, int) and place > extent):
+        return extent
+    if place < 0:
+        return max(place + extent, 0) if isinstance(extent, int) else extent + place
+    return place

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.matmul import nnef
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import dtype_of, unified, word
-from graphport.ops.tract_types import datum
+from graphport.ops.tract import DIALECT, dtype_of, unified, word
+from graphport.ops.tract_types import datum, datum_name
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -49,3 +49,13 @@ def old_matmul(b: Builder, A: Value, B: Value, *, axes: tuple[tuple[int, ...], .
         return Speaker(b)("MatMul", *unified(b, A, B))
     message = "axes of factors are written as an einsum today"
     raise UnsupportedError(message)
+
+
+@lift(DIALECT, "Einsum")
+def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
+    text = equation.replace(" ", "")
+    if "." in text or "->" not in text:
+        return None
+    dtype = dtype_of(inputs[0])
+    acc = "f32" if dtype is None else datum_name(dtype)
+    return b.word("tract_core_einsum", *inputs, expr=text, acc=acc or "f32")

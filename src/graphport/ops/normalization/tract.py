@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.ops.declare import lift
 from graphport.ops.normalization.nnef import named
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import axis_of, word
+from graphport.ops.tract import DIALECT, axis_of, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -152,3 +153,8 @@ def _size(b: Builder, x: Value) -> Value:
     """The absolute value of complex numbers, which are pairs on the last axis."""
     say = Speaker(b)
     return say("Sqrt", say("ReduceSum", say("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=0))
+
+
+@lift(DIALECT, "LRN")
+def lift_lrn(b: Builder, x: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
+    return b.word("tract_onnx_lrn", x, alpha=alpha, beta=beta, bias=bias, size=size)

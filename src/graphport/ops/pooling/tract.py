@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.convolution.borders import bordered, known
+from graphport.ops.convolution.borders import bordered
+from graphport.ops.convolution.borders import known as known_dims
+from graphport.ops.declare import lift
 from graphport.ops.pooling.nnef import pools
 from graphport.ops.pooling.nnef.arrangement import arranged
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import word
+from graphport.ops.tract import DIALECT, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -72,7 +75,41 @@ def max_pool_with_index(
     x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
     dims = b.dims(x)
     attributes = slide.attributes(dims[2:])
-    y, places = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known(slide.kernel), **attributes)
+    y, places = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
     say = Speaker(b)
     plane = say("ReduceProd", say("Shape", x, start=2), b.constant(np.array([0], np.int64)), keepdims=0)
     return found.restored(b, y), found.restored(b, say("Mod", places, plane))
+
+
+@lift(DIALECT, "MaxPool")
+def lift_max_pool(
+    b: Builder,
+    x: Value,
+    *,
+    kernel_shape: Shaped,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Shaped | None = None,
+    pads: Shaped | None = None,
+    storage_order: int = 0,
+    strides: Shaped | None = None,
+) -> Any:
+    """With places, which tract counts in the plane of a channel, and ONNX in the tensor."""
+    dims = b.dims(x)
+    known = [dim for dim in dims if isinstance(dim, int)]
+    if not b.wants(1) or auto_pad != "NOTSET" or ceil_mode or storage_order or len(known) < len(dims):
+        return None
+    count = len(kernel_shape)
+    ends = pads or (0,) * (2 * count)
+    given: dict[str, Any] = {
+        "size": (1, 1, *kernel_shape),
+        "border": "ignore",
+        "padding": ((0, 0), (0, 0), *zip(ends[:count], ends[count:], strict=True)),
+        "stride": (1, 1, *(strides or (1,) * count)),
+        "dilation": (1, 1, *(dilations or (1,) * count)),
+    }
+    free = TensorFact(None, None)
+    y, place = b.word("max_pool_with_index", x, facts=[free, free], **given)
+    planes = np.arange(known[0] * known[1], dtype=np.int64).reshape(known[0], known[1], *[1] * count)
+    (index,) = b.word("add", place, b.constant(planes * int(np.prod(known[2:]))), facts=[free])
+    return y, index

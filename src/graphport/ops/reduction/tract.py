@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import lift
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import axis_of, word
+from graphport.ops.tract import DIALECT, axis_of, word
+from graphport.ops.tract_lifts import numbers_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -39,3 +42,37 @@ def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 def _last(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
     axis = axis_of(axes[0], len(b.dims(input)))
     return Speaker(b)(page, input, axis=axis, keepdims=1, select_last_index=1)
+
+
+# Lifting
+
+
+@lift(DIALECT, "ReduceProd")
+def lift_product(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Any:
+    rank = len(b.dims(data))
+    known = tuple(range(rank)) if axes is None else numbers_of(axes)
+    if not known:
+        return None
+    return _kept(b, "tract_core_product_reduce", data, tuple(axis % rank for axis in known), keepdims)
+
+
+def _kept(b: Builder, word: str, data: Value, axes: tuple[int, ...], keepdims: int) -> Any:
+    dims = b.dims(data)
+    fact = TensorFact(None, tuple(1 if axis in axes else dim for axis, dim in enumerate(dims)))
+    y = b.word(word, data, facts=[fact], axes=axes)
+    return y if keepdims else b.word("squeeze", *y, axes=axes)
+
+
+def _arg(page: str, word: str) -> None:
+    @lift(DIALECT, page)
+    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+        name = f"tract_core_{word}_last" if select_last_index else word
+        return _kept(b, name, data, (axis % len(b.dims(data)),), keepdims)
+
+    del lifted
+
+
+_arg("ArgMax", "argmax_reduce")
+_arg("ArgMin", "argmin_reduce")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.dims import Symbolic, is_opaque
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
-from graphport.ops.declare import ShapeError
+from graphport.ops.declare import ShapeError, lift
 from graphport.ops.reshape import nnef
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import Numbers, axis_of, dtype_of, static, vector, word
+from graphport.ops.tract import DIALECT, Numbers, axis_of, dtype_of, static, vector, word
+from graphport.ops.tract_lifts import dims_of
 
 if TYPE_CHECKING:
     from graphport.ops.builder import Builder
@@ -107,3 +110,59 @@ def joined(b: Builder, input: Value, *, axis: int) -> Value:
     if axis + 2 >= rank:
         return say("Reshape", input, front)
     return say("Reshape", input, say("Concat", front, say("Shape", input, start=axis + 2, end=rank), axis=0))
+
+
+# Lifting
+
+
+@lift(DIALECT, "Reshape")
+def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Any:
+    """The extents of the result, symbols among them; one that nothing is known of is what remains."""
+    wanted = b.before.output.fact if b.before is not None else None
+    dims = wanted.shape if isinstance(wanted, TensorFact) else None
+    known = dims_of(shape)
+    if dims is None and known is not None and 0 not in known:
+        dims = known
+    if dims is None:
+        return None
+    is_simple = [not isinstance(dim, Symbolic) or dim in b.dims(data) or not is_opaque(dim) for dim in dims]
+    if is_simple.count(False) > 1:
+        return None
+    target: Any = tuple(dim if simple else -1 for dim, simple in zip(dims, is_simple, strict=True))
+    return b.word("reshape", data, facts=[wanted or TensorFact(dtype_of(data), None)], shape=target)
+
+
+@lift(DIALECT, "Expand")
+def lift_expand(b: Builder, input: Value, shape: Value) -> Any:
+    dims = dims_of(shape)
+    if dims is None:
+        return None
+    own = b.dims(input)
+    x = input
+    if len(dims) > len(own):
+        new = tuple(range(len(dims) - len(own)))
+        x = b.word("unsqueeze", x, facts=[TensorFact(dtype_of(x), (*[1] * len(new), *own))], axes=new)[0]
+    own = (*[1] * (len(dims) - len(own)), *own)
+    dims = (*[1] * (len(own) - len(dims)), *dims)
+    target: Any = tuple(a if n == 1 else n for a, n in zip(own, dims, strict=True))
+    return b.word("tract_core_broadcast", x, facts=[TensorFact(dtype_of(x), target)], shape=target)
+
+
+@lift(DIALECT, "Tile")
+def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
+    times: Any = dims_of(repeats)
+    return None if times is None else b.word("tile", input, repeats=times)
+
+
+@lift(DIALECT, "Shape")
+def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Any:
+    rank = len(b.dims(data))
+    first = start % rank if start < 0 else min(start, rank)
+    last = rank if end is None else end % rank if end < 0 else min(end, rank)
+    whole = b.word("tract_core_shape_of", data, facts=[TensorFact(DType.INT64, (rank,))])[0]
+    wide = b.word("tract_core_cast", whole, facts=[TensorFact(DType.INT64, (rank,))], to="i64")
+    if (first, last) == (0, rank):
+        return wide
+    if first >= last:
+        return None
+    return b.word("slice", wide[0], axes=(0,), begin=(first,), end=(last,), stride=())

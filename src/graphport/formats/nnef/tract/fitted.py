@@ -1,0 +1,174 @@
+"""Standard operations that tract takes otherwise, in the form that it takes: in place, after `portable`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.formats.nnef.build import DTYPE
+from graphport.formats.nnef.portable import portable
+from graphport.formats.nnef.syntax import Edition
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ops.tract_types import datum_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.core.dtypes import DType
+
+_WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack"])
+"""Operations that other readers lack, and tract has."""
+
+
+def fitted(graph: Graph) -> Graph:
+    """A graph whose words tract takes as they are meant."""
+    found = portable(graph, Edition.FINAL, keep=_WHOLE)
+    if found is graph:
+        found = rewrite.copy(graph)
+    for inner in list(walk(found)):
+        for node in inner:
+            rule = _RULES.get(node.word) if node.dialect == "nnef" else None
+            if rule is not None:
+                rule(inner, node)
+    return found
+
+
+def _inserted(graph: Graph, node: Node, word: str, operands: list[Value], **attributes: Any) -> Value:
+    result = Value(graph.fresh(node.results[0].name), TensorFact(None, None))
+    graph.insert_before(node, Node(word, operands, [result], attributes, dialect="nnef", origin=node.origin))
+    return result
+
+
+def _deconv(graph: Graph, node: Node) -> None:
+    """The channels of the result come first in the filter; `output_shape` counts spatial axes alone."""
+    weights = node.operands[1]
+    groups = int(cast("int", node.attributes.get("groups", 1)))
+    dims = weights.fact.dims if isinstance(weights.fact, TensorFact) else ()
+    known = tuple(dim for dim in dims if isinstance(dim, int))
+    if len(known) < len(dims) or not known:
+        return
+    count = groups or known[0]
+    rows, columns = known[0] // count, known[1]
+    order = (0, 2, 1, *range(3, len(known) + 1))
+    shape = (count * columns, rows, *known[2:])
+    if weights.storage is not None and weights.is_constant:
+        array = weights.storage.numpy().reshape(count, rows, columns, *known[2:])
+        storage = storage_of(np.ascontiguousarray(array.transpose(order).reshape(shape)), weights.storage.dtype)
+        turned = graph.root.add_constant(graph.fresh(weights.name), TensorFact.of(storage), storage)
+    else:
+        apart = _inserted(graph, node, "reshape", [weights], shape=(count, rows, columns, *known[2:]))
+        moved = _inserted(graph, node, "transpose", [apart], axes=order)
+        turned = _inserted(graph, node, "reshape", [moved], shape=shape)
+    node.set_input(1, turned)
+    wanted = node.attributes.get("output_shape")
+    if isinstance(wanted, tuple) and len(wanted) == len(known):
+        node.set_attribute("output_shape", tuple(wanted[2:]))
+
+
+def _pad(graph: Graph, node: Node) -> None:
+    """tract says `replicated`; it has no negative padding, and no reflection that repeats the border."""
+    pairs = cast("tuple[tuple[int, int], ...]", node.attributes.get("padding", ()))
+    border = node.attributes.get("border", "constant")
+    dims = node.operands[0].fact.dims if isinstance(node.operands[0].fact, TensorFact) else ()
+    cut = [(axis, pair) for axis, pair in enumerate(pairs) if min(pair) < 0]
+    if cut:
+        x = node.operands[0]
+        for axis, (front, behind) in cut:
+            extent = dims[axis]
+            if not isinstance(extent, int):
+                return
+            begin, end = max(-front, 0), extent - max(-behind, 0)
+            x = _inserted(graph, node, "slice", [x], axes=(axis,), begin=(begin,), end=(end,), stride=())
+        node.set_input(0, x)
+        pairs = tuple((max(front, 0), max(behind, 0)) for front, behind in pairs)
+        node.set_attribute("padding", pairs)
+    if border == "replicate":
+        node.set_attribute("border", "replicated")
+    if border == "reflect-even":
+        _mirrored(graph, node, pairs, dims)
+
+
+def _mirrored(graph: Graph, node: Node, pairs: tuple[tuple[int, int], ...], dims: tuple[Any, ...]) -> None:
+    """Entry by entry, the border repeated."""
+    x = node.operands[0]
+    for axis, (front, behind) in enumerate(pairs):
+        extent = dims[axis]
+        if not (front or behind) or not isinstance(extent, int):
+            continue
+        places = [*range(front - 1, -1, -1), None, *range(extent - 1, extent - 1 - behind, -1)]
+        parts = [
+            x
+            if at is None
+            else _inserted(graph, node, "slice", [x], axes=(axis,), begin=(at,), end=(at + 1,), stride=())
+            for at in places
+        ]
+        x = _inserted(graph, node, "concat", parts, axis=axis)
+    copy = _inserted(graph, node, "copy", [x])
+    old = node.results[0]
+    rewrite.swap_names(old, copy)
+    copy.fact = old.fact
+    old.replace_uses(copy)
+    graph.remove(node)
+
+
+def _window(graph: Graph, node: Node) -> None:
+    """A window over batch or channels slides over new axes in front of which there are two more."""
+    size = cast("tuple[int, ...]", node.attributes["size"])
+    stride = cast("tuple[int, ...]", node.attributes.get("stride") or ())
+    pairs = cast("tuple[tuple[int, int], ...]", node.attributes.get("padding") or ())
+    is_plain = len(size) > 2 and set(size[:2]) == {1} and set(stride[:2]) <= {1}
+    if is_plain and all(pair == (0, 0) for pair in pairs[:2]):
+        return
+    node.set_input(0, _inserted(graph, node, "unsqueeze", [node.operands[0]], axes=(0, 1)))
+    for name, own in (("size", 1), ("stride", 1), ("dilation", 1), ("padding", (0, 0))):
+        given = node.attributes.get(name)
+        if isinstance(given, tuple) and given:
+            node.set_attribute(name, cast("Any", (own, own, *given)))
+    for old in node.results:
+        inner = Value(graph.fresh(old.name), old.fact)
+        back = Node(
+            "squeeze", [inner], [inner2 := Value(graph.fresh(old.name), old.fact)], {"axes": (0, 1)}, dialect="nnef"
+        )
+        graph.insert_after(node, back)
+        rewrite.swap_names(old, inner2)
+        old.replace_uses(inner2)
+        back.set_input(0, old)
+
+
+def _cast(graph: Graph, node: Node) -> None:
+    """Another element type."""
+    dtype = cast("DType", node.attributes[DTYPE])
+    x = node.operands[0]
+    result = Value(graph.fresh(node.results[0].name), node.results[0].fact)
+    to = {"to": datum_name(dtype) or "f32"}
+    graph.insert_before(node, Node("tract_core_cast", [x], [result], to, dialect="tract", origin=node.origin))
+    old = node.results[0]
+    rewrite.swap_names(old, result)
+    old.replace_uses(result)
+    graph.remove(node)
+
+
+def _gather(graph: Graph, node: Node) -> None:
+    """The same, by the name that tract has for it."""
+    result = Value(graph.fresh(node.results[0].name), node.results[0].fact)
+    axis = {"axis": node.attributes["axis"]}
+    graph.insert_before(node, Node("tract_core_gather", node.inputs, [result], axis, dialect="tract"))
+    old = node.results[0]
+    rewrite.swap_names(old, result)
+    old.replace_uses(result)
+    graph.remove(node)
+
+
+_RULES: dict[str, Callable[[Graph, Node], None]] = {
+    "deconv": _deconv,
+    "pad": _pad,
+    "box": _window,
+    "max_pool": _window,
+    "avg_pool": _window,
+    "cast": _cast,
+    "gather": _gather,
+}

@@ -1,0 +1,95 @@
+"""What is written in tract's flavour: tract takes it, and computes what it computed of the text that was read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from tests.formats.nnef.tract.test_files import CASES as FILE_CASES
+from tests.formats.nnef.tract.test_files import FILES, runs
+
+CASES = json.loads(Path(__file__).with_name("words.json").read_text())
+RUN = """
+import json, pathlib, sys, numpy, tract
+framework = tract.nnef().with_onnx().with_pulse().with_tract_extra().with_tract_transformers()
+for folder in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+    given = numpy.load(folder / "given.npz")
+    model = framework.load(str(folder / "model")).into_runnable()
+    found = model.run([given[name] for name in given])
+    numpy.savez(folder / "found.npz", *[tensor.to_numpy() for tensor in found])
+"""
+
+
+def computed(folder):
+    """Run every model below a folder in tract, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", RUN, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr.split("Stack backtrace", maxsplit=1)[0][-600:]
+
+
+def test_words_are_written_so_that_tract_computes_the_same(tmp_path):
+    written, refused = [], []
+    for name, case in CASES.items():
+        (tmp_path / "read" / name).mkdir(parents=True)
+        (tmp_path / "read" / name / "graph.nnef").write_text(case["text"])
+        model = gp.load(tmp_path / "read" / name)
+        place = tmp_path / "written" / name
+        place.mkdir(parents=True)
+        try:
+            gp.save(model, place / "model", format="nnef", flavour="tract")
+        except DiagnosticError as error:
+            refused.append((name, error.diagnostics[0].message))
+            place.rmdir()
+            continue
+        given = {key: np.asarray(each, model.inputs[key].fact.dtype.numpy) for key, each in case["inputs"].items()}
+        np.savez(place / "given.npz", **given)
+        written.append(name)
+    computed(tmp_path / "written")
+    for name in written:
+        found = np.load(tmp_path / "written" / name / "found.npz")
+        for array, expected in zip(found.values(), CASES[name]["outputs"], strict=True):
+            np.testing.assert_allclose(array.astype(float), np.asarray(expected, float), 1e-3, 1e-3, err_msg=name)
+    assert len(refused) <= MOST_REFUSED, refused
+
+
+MOST_REFUSED = 20
+
+
+@pytest.mark.parametrize("file", [name for name in FILE_CASES if not FILE_CASES[name]["other"]])
+def test_files_are_written_back(tmp_path, file):
+    model = gp.load(FILES / file)
+    place = tmp_path / "all" / "one"
+    place.mkdir(parents=True)
+    gp.save(model, place / "model", format="nnef", flavour="tract")
+    ((given, expected),) = runs(FILE_CASES[file])
+    np.savez(place / "given.npz", **dict(zip(model.inputs, given, strict=True)))
+    computed(tmp_path / "all")
+    tolerance = max(FILE_CASES[file]["tolerance"], 1e-3)
+    for array, other in zip(np.load(place / "found.npz").values(), expected, strict=True):
+        np.testing.assert_allclose(array, other, tolerance, tolerance)
+
+
+def test_open_extents_are_symbols(tmp_path):
+    model = gp.load(FILES / "llama_cache_dyn.opl.nnef.tgz")
+    gp.save(model, tmp_path / "out", format="nnef", flavour="tract")
+    text = (tmp_path / "out" / "graph.nnef").read_text()
+    assert "extension tract_symbol S;" in text
+    again = gp.load(tmp_path / "out")
+    for given, expected in runs(FILE_CASES["llama_cache_dyn.opl.nnef.tgz"]):
+        found = gp.run(again, dict(zip(model.inputs, given, strict=True)))
+        np.testing.assert_allclose(next(iter(found.values())), expected[0], 1e-3, 1e-3)
+
+
+def test_an_option_that_is_none_is_refused(tmp_path):
+    model = gp.load(FILES / "one_hot.opl.nnef.tgz")
+    with pytest.raises(DiagnosticError, match="IO0008"):
+        gp.save(model, tmp_path / "out", format="nnef", flavor="tract")
+    model = gp.load(FILES / "deconv2d_groups.opl.nnef.tgz")
+    with pytest.raises(DiagnosticError, match="NNEF0773"):
+        gp.save(model, tmp_path / "out", format="nnef", flavour="onnx")
