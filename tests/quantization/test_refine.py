@@ -9,11 +9,11 @@ import pytest
 
 import graphport as gp
 from graphport.quantization import round as rounding
+from graphport.quantization.choices import Choices
 from graphport.quantization.refine import errors, refined
 from graphport.quantization.round import Codes
 from graphport.quantization.settings import Settings
 from graphport.quantization.weights import PAIR, pair_sums
-from graphport.quantization.work import Choices
 from tests.quantization import nets
 
 

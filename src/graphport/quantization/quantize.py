@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
+from graphport.quantization.choices import Choices
 from graphport.quantization.distributed import observer as find_observer
 from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
@@ -28,7 +29,7 @@ from graphport.quantization.statistics_file import refuse_place
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
 from graphport.quantization.verdict import verdict
-from graphport.quantization.work import Choices, Work, fitting_batch
+from graphport.quantization.work import Work, fitting_batch
 
 if TYPE_CHECKING:
     from pathlib import Path

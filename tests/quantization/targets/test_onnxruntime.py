@@ -10,9 +10,9 @@ import pytest
 import graphport as gp
 from graphport.backends import onnxruntime as backend
 from graphport.quantization import processor
+from graphport.quantization.choices import Choices
 from graphport.quantization.engine import session
 from graphport.quantization.settings import Settings
-from graphport.quantization.work import Choices
 from tests.models import model, node
 from tests.quantization import nets
 from tests.quantization.targets.pieces import OPERATORS, between, check, operator, pieces, quantized, weight

@@ -1,0 +1,118 @@
+"""Settings, and what the target and the preset say where they say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.quantization import processor
+from graphport.quantization.targets import target as find_target
+
+if TYPE_CHECKING:
+    from graphport.quantization.calibrate import Method as Calibration
+    from graphport.quantization.settings import Settings
+    from graphport.quantization.targets.target import Target
+
+_SUMMED = {"fast": 0.1, "balanced": 0.1, "best": 1.0}
+"""The part of products whose sums may stay unrounded: kernels for that take up to twice the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Settings, and what target and preset say where they say nothing."""
+
+    settings: Settings
+    target: Target
+    activation: DType
+    weight: DType
+    is_symmetric: bool
+    power_of_two: bool
+    calibration: Calibration
+    reach: str
+    equalizes: bool
+    rounds: bool
+    corrects: bool
+    searches: bool
+    refines: bool
+    summed: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Choices:
+        """Decide everything that can be decided without the graph."""
+        target = find_target(settings.target)
+        eager = settings.preset != "fast"
+        activation = _dtype(settings.activation_type, target.activation, settings.activation_bits, "activation_type")
+        weight = _dtype(settings.weight_type, target.weight, settings.weight_bits, "weight_type")
+        _refuse_unfit(settings, target, activation, weight)
+        reach = settings.weight_range
+        if reach == "auto":
+            reach = "pairs" if target.pairs and processor.may_saturate(settings.processor) else "full"
+        # What has scales for blocks is multiplied as real numbers: no sum of codes overflows.
+        if weight is not DType.INT8 or settings.weight_block:
+            has_zeros = bool(settings.weight_block) and target.has_zeros and settings.symmetric is not True
+            reach = "zeros" if has_zeros else "full"
+        return cls(
+            settings,
+            target,
+            activation,
+            weight,
+            target.symmetric if settings.symmetric is None else settings.symmetric,
+            target.power_of_two if settings.power_of_two is None else settings.power_of_two,
+            settings.method or "auto",
+            reach,
+            eager
+            if settings.equalize is None and settings.smooth is None
+            else bool(settings.equalize or settings.smooth),
+            eager if settings.round is None else settings.round,
+            eager if settings.correct is None else settings.correct,
+            settings.preset == "best" if settings.search is None else settings.search,
+            settings.preset == "best" if settings.refine is None else settings.refine,
+            _summed(settings) if (activation, weight) == (DType.UINT8, DType.INT8) else 0.0,
+        )
+
+
+def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight: DType) -> None:
+    """Refuse, all at once, what the target has no form for."""
+    sides = [("weights", weight, target.weights)]
+    if not settings.weights_only:
+        sides.append(("activations", activation, target.activations))
+    said = [
+        (f"{target.name} has no {name} of {dtype}", f"it has {', '.join(sorted(map(str, known)))}")
+        for name, dtype, known in sides
+        if known and dtype not in known
+    ]
+    if settings.weight_block and not target.has_blocks:
+        said.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
+    elif settings.weight_block and _is_byte(activation) and not settings.weights_only and _misread(target, weight):
+        message = f"{target.name} has no scales for blocks of {weight} beside activations of {activation}"
+        remedy = "take weights of 4 bits, activations of 16, or leave activations floating (weights_only)"
+        said.append((message, remedy))
+    if said:
+        raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in said))
+
+
+def _misread(target: Target, weight: DType) -> bool:
+    return bool(target.block_weights) and weight not in target.block_weights
+
+
+def _is_byte(dtype: DType) -> bool:
+    return dtype.is_integer and dtype.bits <= 8
+
+
+def _summed(settings: Settings) -> float:
+    return _SUMMED[settings.preset] if settings.real_results is None else float(settings.real_results)
+
+
+def _dtype(name: str | None, default: DType, bits: int, setting: str) -> DType:
+    if name is None:
+        return default if default.bits == bits else DType.of(f"{'u' if default.kind == 'u' else ''}int{bits}")
+    try:
+        found = DType.of(name)
+    except ValueError:
+        found = None
+    if found is None or not (found.is_integer or found in (DType.FLOAT8E4M3FN, DType.FLOAT8E5M2)) or found.bits > 16:
+        message = f"the setting {setting!r} is {name!r}"
+        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "uint8, int8, uint16, int4, float8_e4m3fn, …"))
+    return found
