@@ -100,7 +100,20 @@ def filled_scalar(path):
     return model(path, nodes, {"x": (F32, ["N", 3])}, {"y": F32}, stored), {"a": [numbers(2, 3)]}
 
 
+def parts_of_a_sequence(path):
+    # What `split` becomes where the exporter's optimizer is off; the second part is read twice.
+    nodes = [
+        node("SplitToSequence", ["x", "k"], ["s"], axis=1),
+        *(node("SequenceAt", ["s", place], [name]) for place, name in (("i", "a"), ("j", "b"), ("j", "c"))),
+        node("Add", ["a", "b"], ["d"]),
+        node("Mul", ["d", "c"], ["y"]),
+    ]
+    stored = [constant("k", 3), constant("i", 0), constant("j", -1)]
+    return model(path, nodes, {"x": (F32, ["N", 6])}, {"y": F32}, stored), {"a": [numbers(2, 6)], "b": [numbers(1, 6)]}
+
+
 TRAPS = [
+    parts_of_a_sequence,
     slice_to_the_end,
     casts_of_stored_numbers,
     shape_of_a_quotient,

@@ -22,6 +22,7 @@ from graphport.passes.remove_dead import remove_dead
 from graphport.passes.remove_noops import remove_noops
 from graphport.passes.resolve_branches import resolve_branches
 from graphport.passes.resolve_casts import resolve_casts
+from graphport.passes.resolve_sequences import resolve_sequences
 from graphport.passes.resolve_shapes import resolve_shapes
 from graphport.passes.unroll_loops import unroll_loops
 
@@ -29,6 +30,7 @@ SIMPLIFY = PassList(
     (
         Pass("lift-constants", lift_constants, "exact"),
         Pass("resolve-casts", resolve_casts, "exact"),
+        Pass("resolve-sequences", resolve_sequences, "exact"),
         Pass("inline-branches", inline_branches, "exact"),
         Pass("unroll-loops", unroll_loops, "exact"),
         Pass("fold-constants", fold_constants, "rounding"),
@@ -61,5 +63,7 @@ SIMPLIFY = PassList(
 )
 """What `graphport simplify` does, each when those before it find nothing to do."""
 
-RESOLVE = select(SIMPLIFY, only=("lift-constants", "resolve-casts", "resolve-shapes", "remove-dead"))
+RESOLVE = select(
+    SIMPLIFY, only=("lift-constants", "resolve-casts", "resolve-sequences", "resolve-shapes", "remove-dead")
+)
 """What leaves no arithmetic on shapes where the facts know its results."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.budget import made_up
+from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Mul
 from graphport.ops.arithmetic.openvino import said_cast
@@ -193,6 +194,9 @@ def lift_stft(
 ) -> Lifted:
     """Frames gathered, weighted and transformed: OpenVINO's own word takes windows of one size and real signals."""
     step = needed(frame_step, "the step between frames")[0]
+    dims = b.dims(signal)
+    if onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
+        return _by_own_word(b, signal, step, window, frame_length)
     _, whole, parts = sizes(b.dims(signal), "the shape of a signal")
     length = _frame(b, whole, window, frame_length)
     dtype = dtype_of(signal)
@@ -215,10 +219,24 @@ def lift_stft(
     return b.word("opset8.Slice", spectrum, *ends)
 
 
-def _frame(b: Builder, whole: int, window: Value | None, frame_length: Value | None) -> int:
+def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
+    """Of a real signal of any length, half the spectra: what OpenVINO has a word for from opset 15 on."""
+    length = _frame(b, b.dims(signal)[1], window, frame_length)
+    dtype = dtype_of(signal)
+    weights = b.constant(np.ones(length, dtype.numpy)) if window is None else said_cast(b, window, dtype)
+    x = say(b, "opset1.Squeeze", signal, vector(b, [2]))
+    counts = (b.constant(np.array(n, np.int64)) for n in (length, step))
+    return b.word("opset15.STFT", x, weights, *counts, transpose_frames=False)
+
+
+def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | None) -> int:
     if frame_length is not None:
         return needed(frame_length, "the length of a frame")[0]
-    return whole if window is None else sizes(b.dims(window), "the length of a window")[0]
+    return (
+        sizes([whole], "the length of a signal")[0]
+        if window is None
+        else sizes(b.dims(window), "the length of a window")[0]
+    )
 
 
 def _sums_of_cosines(page: Page, *factors: float) -> None:
