@@ -18,7 +18,7 @@ from graphport.ops.normalization.layer import LayerNormalization, RMSNormalizati
 from graphport.ops.operands import dtype_of, real, scalar, vector
 from graphport.ops.reduction import reduce as reductions
 from graphport.ops.reshape import Reshape
-from graphport.ops.tflite_words import array_of, ints, shaped, turned
+from graphport.ops.tflite_words import array_of, in_int32, ints, shaped, turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,6 +185,21 @@ def _half(b: Builder, x: Value, word: str) -> Value:
     return say(b, "MUL", say(b, word, say(b, "EXP", x), say(b, "EXP", say(b, "NEG", x))), 0.5)
 
 
+_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+
+
+def _erf(b: Builder, x: Value) -> Value:
+    """The error function within 1.5e-7, by a polynomial (Abramowitz and Stegun, 7.1.26): there is no word for it."""
+    size = say(b, "ABS", x)
+    t = say(b, "DIV", b.like(x, 1), say(b, "ADD", say(b, "MUL", size, 0.3275911), 1.0))
+    total = say(b, "MUL", t, _ERF[0])
+    for factor in _ERF[1:]:
+        total = say(b, "MUL", say(b, "ADD", total, factor), t)
+    bell = say(b, "EXP", say(b, "NEG", say(b, "MUL", x, x)))
+    return say(b, "MUL", say(b, "SIGN", x), say(b, "SUB", b.like(x, 1), say(b, "MUL", total, bell)))
+
+
+_formula(arithmetic.Erf, _erf)
 _formula(arithmetic.Tan, lambda b, x: say(b, "DIV", say(b, "SIN", x), say(b, "COS", x)))
 _formula(arithmetic.Atan, lambda b, x: _arctan(b, x, _ones(b, x)))
 _formula(arithmetic.Asin, lambda b, x: _arctan(b, x, _leg(b, x)))
@@ -343,14 +358,18 @@ def _reduction(page: Page, word: str, *, before: str = "", after: str = "") -> N
     ) -> Lifted:
         if dtype_of(data) not in _NUMBERS or (before and dtype_of(data) is DType.INT64):
             return None
+        x = say(b, before, data) if before else data
         told = array_of(axes)
         if axes is not None and told is None:
-            message = "its axes must be constant"
-            raise UnsupportedError(message)
+            count = b.dims(axes)[0]
+            if not isinstance(count, int) or not count:
+                message = "how many axes it has must be known"
+                raise UnsupportedError(message)
+            y = say(b, word, x, in_int32(b, axes), keep_dims=bool(keepdims))
+            return (say(b, after, y) if after else y,)
         chosen = list(range(len(b.dims(data)))) if told is None or not told.size else told.reshape(-1).tolist()
         if (told is None or not told.size) and noop_with_empty_axes:
             chosen = []
-        x = say(b, before, data) if before else data
         y = say(b, word, x, ints(b, chosen), keep_dims=bool(keepdims))
         return (say(b, after, y) if after else y,)
 

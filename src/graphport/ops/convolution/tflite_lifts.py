@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
-_IMAGE = 4
+_IMAGE, _VOLUME = 4, 5
 
 
 def _last(b: Builder, x: Value) -> Value:
@@ -120,6 +120,9 @@ def lift_conv(
     del kernel_shape
     if dtype_of(x) is not DType.FLOAT32:
         return None
+    if len(b.dims(x)) == _VOLUME and group == 1:
+        said = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+        return _in_volumes(b, x, w, bias, said)
     x, count = _as_image(b, x)
     if count == 1:
         maps, own, length = b.dims(w)
@@ -139,6 +142,17 @@ def lift_conv(
     else:
         y = say(b, "CONV_2D", image, turned(b, w, (0, 2, 3, 1)), bias, **options)
     return (_as_before(b, _first(b, y), count),)
+
+
+def _in_volumes(b: Builder, x: Value, w: Value, bias: Value | None, said: dict[str, Any]) -> Lifted:
+    """Filters [depth, height, width, channels, maps]."""
+    maps, _, *kernel = sizes(b.dims(w), "the filters")
+    image, border = _border(b, _last(b, x), kernel, said, 0)
+    bias = bias if bias is not None else b.constant(np.zeros(maps, np.float32))
+    options: dict[str, Any] = {"padding": border}
+    for axis, step, gap in zip("dhw", said["strides"] or (1,) * 3, said["dilations"] or (1,) * 3, strict=True):
+        options |= {f"stride_{axis}": step, f"dilation_{axis}_factor": gap}
+    return (_first(b, say(b, "CONV_3D", image, turned(b, w, (2, 3, 4, 1, 0)), bias, **options)),)
 
 
 @ConvTranspose.lift("tflite")

@@ -238,7 +238,7 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
 
 @scattering.ScatterND.lift("tflite")
 def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Lifted:
-    if reduction != "add" or dtype_of(data) not in (DType.FLOAT32, DType.INT32):
+    if reduction != "add" or dtype_of(data) not in (DType.FLOAT32, DType.INT32, DType.INT64):
         message = f"scattering of reduction {reduction}"
         raise UnsupportedError(message)
     added = say(b, "SCATTER_ND", in_int32(b, indices), updates, _own(b, data))
