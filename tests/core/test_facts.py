@@ -124,7 +124,7 @@ def test_large_constants_are_not_read():
 
 def test_dims_that_only_a_run_can_tell_are_named_after_the_value():
     fact = TensorFact(DType.INT64, (2, OPEN, OPEN + N))
-    assert named(fact, "y") == TensorFact(DType.INT64, (2, Symbol("y.1"), Symbol("y.2") + N))
+    assert named(fact, "y") == TensorFact(DType.INT64, (2, Symbol("y.1", 0), Symbol("y.2", 0) + N))
     assert named(OptionalFact(fact), "y") == OptionalFact(named(fact, "y"))
     assert named(SequenceFact(fact), "y") == SequenceFact(fact)
     for same in (FLOAT, UNKNOWN):

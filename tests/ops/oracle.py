@@ -183,7 +183,7 @@ def check_shapes(page: Page, inputs: Sequence[Array | None], results: Sequence[A
             continue
         sizes = [n for n in fact.dims if isinstance(n, int)]
         bindings |= {f"d{number}_{axis}": n for axis, n in enumerate(sizes)}
-        shape = tuple(Symbol(f"d{number}_{axis}") for axis in range(len(sizes)))
+        shape = tuple(Symbol(f"d{number}_{axis}", min(n, 1)) for axis, n in enumerate(sizes))
         named.append(TensorFact(fact.dtype, shape) if fact.elements is None else fact)
     for fact, result in zip(inference.page(page, named, given, len(results)), results, strict=True):
         assert isinstance(fact, TensorFact)
@@ -344,5 +344,5 @@ def _operand(graph: Graph, number: int, x: Array, constant: bool, *, symbolic: b
     storage = storage_of(x)
     if constant:
         return graph.add_constant(f"i{number}", TensorFact.of(storage), storage)
-    shape = tuple(Symbol(f"i{number}_{axis}") for axis in range(x.ndim)) if symbolic else x.shape
+    shape = tuple(Symbol(f"i{number}_{axis}", min(n, 1)) for axis, n in enumerate(x.shape)) if symbolic else x.shape
     return graph.add_input(f"i{number}", TensorFact(storage.dtype, shape))

@@ -32,6 +32,8 @@ def shapes_of(graph):
         pytest.param(["N", "2*N"], [5, 10], "float32[5, 10]", id="what follows from it"),
         pytest.param(["N+1"], [5], "float32[5]", id="a formula"),
         pytest.param([4], [4], "float32[4]", id="a number again"),
+        pytest.param(["N"], ["0.."], "float32[N]", id="bounds"),
+        pytest.param(["N"], ["?"], "float32[N]", id="open"),
         pytest.param(["N"], ["M"], "float32[M]", id="another symbol"),
         pytest.param(["N"], [0], "float32[0]", id="nothing"),
         pytest.param([], [], "float32[]", id="rank 0"),

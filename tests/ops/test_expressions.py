@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.backends import prepare
 from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.expression.expression import Expression
@@ -133,7 +134,7 @@ def test_an_extent_is_a_number_where_it_is_known():
 
 def test_an_extent_that_is_not_known_is_refused():
     graph = Graph()
-    x = graph.add_input("x", TensorFact(DType.FLOAT32, ("N", 3)))
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N"), 3)))
     with pytest.raises(UnsupportedError, match="in a run only"):
         expanded(Builder(Inference(), graph), "mul(@0,size(@0,0))", [x])
 

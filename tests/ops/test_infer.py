@@ -128,7 +128,7 @@ def test_what_only_a_run_can_tell_gets_a_symbol_of_its_own():
     a = graph.append(Node("Range", limits, [Value("a")])).output
     b = graph.append(Node("Range", limits, [Value("b")])).output
     infer(graph)
-    assert a.fact.shape == (Symbol("a.0"),)
+    assert a.fact.shape == (Symbol("a.0", 0),)
     assert a.fact.shape != b.fact.shape
 
 
@@ -163,7 +163,7 @@ def if_graph(then_shape, else_shape):
 def test_if_joins_its_bodies():
     graph, y = if_graph((0, 2, 2), (0, 1, 4))
     assert infer(graph) == []
-    assert y.fact == TensorFact(FLOAT, (N, Symbol("y.1"), Symbol("y.2")))
+    assert y.fact == TensorFact(FLOAT, (N, Symbol("y.1", 0), Symbol("y.2", 0)))
     graph, y = if_graph((0, 4), (-1,))
     infer(graph)
     assert y.fact == TensorFact(FLOAT, None)
@@ -189,7 +189,7 @@ def test_loop_stacks_and_opens_what_changes():
     node = graph.append(Node("Loop", [trips, None, x], [Value("last"), Value("numbers")], {"body": body}))
     assert infer(graph) == []
     last, numbers = node.results
-    assert last.fact == TensorFact(FLOAT, (N, Symbol("last.1")))
+    assert last.fact == TensorFact(FLOAT, (N, Symbol("last.1", 0)))
     assert numbers.fact.dtype is INT
     assert len(numbers.fact.shape) == 1
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.backends import prepare
+from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
@@ -176,9 +177,9 @@ def test_expressions_become_operators_again():
 
 def test_what_only_a_run_can_tell_stays_an_expression():
     graph = Graph()
-    x = graph.add_input("x", TensorFact(DType.FLOAT32, ("N", 3)))
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N"), 3)))
     build = Builder(Inference(), graph)
-    value = build.graph.add_input("y", TensorFact(DType.FLOAT32, ("N", 3)))
+    value = build.graph.add_input("y", TensorFact(DType.FLOAT32, (Symbol("N"), 3)))
     text = "mul(@0,size(@1,1))"
     known = build(registry.pages()[WORD], x, value, expression=text.replace("size(@1,1)", "@1"))
     graph.add_output(known)

@@ -142,7 +142,8 @@ def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) 
             low, high = bounds(dim)
             if (
                 sizes.setdefault(str(dim), length) != length
-                or (low or 0) > length
+                # That a named axis is not empty is taken for granted; a network that can compute on nothing may.
+                or (low or 0) > max(length, 1)
                 or (high is not None and high < length)
             ):
                 return False

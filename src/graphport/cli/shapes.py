@@ -23,6 +23,7 @@ from graphport.cli.render import shown
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from graphport.api.model import Model
     from graphport.core.facts import Fact
 
 
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
     """Print every value with its element type and shape.
 
-    Extents that only a run can tell are symbols, such as N or 2*H.
+    Extents that only a run can tell are symbols, such as N or 2*H; what symbols stand for is told below. A named axis
+    is at least 1; --input x=0..x3x224x224 says that it may be empty.
 
     \b
     Examples:
@@ -51,11 +53,15 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
     loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
     facts = loaded.shapes()
     if as_json_:
-        print_json({"values": {name: fact_as_json(fact) for name, fact in facts.items()}, **_bounds(facts.values())})
+        values = {name: fact_as_json(fact) for name, fact in facts.items()}
+        print_json({"values": values, **_bounds(facts.values()), **_extents(loaded)})
         return
     print_findings(loaded.findings, color)
     rows = [(value.name, _kind(value), _dtype(value.fact), _shape(value.fact)) for value in loaded.graph.values()]
     print_table(("value", "of", "type", "shape"), rows)
+    extents = _extents(loaded)
+    for name, dim in extents.get("definitions", {}).items():
+        click.echo(f"where {name} = {dim}")
     for name, (low, high) in _bounds(facts.values()).get("bounds", {}).items():
         click.echo(
             f"{shown(str(name))}: {low} or more" if high is None else f"{shown(str(name))}: {low or 0} to {high}"
@@ -74,6 +80,20 @@ def fact_as_json(fact: Fact) -> dict[str, Any]:
     return {"dtype": None if fact.dtype is None else str(fact.dtype), "shape": shape}
 
 
+def _extents(model: Model) -> dict[str, Any]:
+    """What symbols of the model stand for, and what holds between extents in every run."""
+    from graphport.core.facts import TensorFact
+
+    extents = model.graph.extents
+    facts = [value.fact for value in model.graph.values()]
+    dims = (dim for fact in facts if isinstance(fact, TensorFact) for dim in fact.shape or ())
+    found = {
+        "definitions": {name: str(dim) for name, dim in extents.used(dims).items()},
+        "constraints": [str(constraint) for constraint in extents.constraints],
+    }
+    return {name: said for name, said in found.items() if said}
+
+
 def _bounds(facts: Any) -> dict[str, Any]:
     from graphport.core.dims import Symbolic, bounds, symbols
     from graphport.core.facts import TensorFact
@@ -84,7 +104,7 @@ def _bounds(facts: Any) -> dict[str, Any]:
             if isinstance(dim, Symbolic):
                 for name, symbol in symbols(dim).items():
                     low, high = bounds(symbol)
-                    if (low or 0) > 0 or high is not None:
+                    if (low, high) != (1, None) and name not in found:
                         found[name] = [low, high]
     return {"bounds": found} if found else {}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.conversion.dialects import before_legalizing
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.dims import Undecided
 from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled
 from graphport.ir import rewrite
@@ -48,7 +49,9 @@ def legalize(
     with paused_collection():
         result = graph if in_place else rewrite.copy(graph)
         worker.inference.findings += before_legalizing(result)
+        worker.inference.meet(result)
         worker.graph(result)
+        worker.inference.conclude(result)
     spoken = {node.dialect for inner in walk(result) for node in inner}
     result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in spoken)}
     return result, list(dict.fromkeys(worker.inference.findings))
@@ -121,8 +124,9 @@ class _Legalizer:
         before = node.previous
         try:
             answer = registry.lowered(rule, builder, node.inputs, node.attributes)
-        except (UnsupportedError, Unknown, ShapeError) as error:
+        except (UnsupportedError, Unknown, Undecided, ShapeError) as error:
             _undo(graph, before, node)
+            self.inference.required.clear()
             if isinstance(error, ShapeError) and not is_foreign(error, node.dialect):
                 finding = Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help)
                 self.inference.findings.append(finding)
@@ -131,10 +135,13 @@ class _Legalizer:
             return
         except FOUND as error:
             _undo(graph, before, node)
+            self.inference.required.clear()
             self.inference.findings.append(
                 stumbled(f"the rule that reads {node.op}", error, node.origin, Severity.WARNING)
             )
             return
+        if self.inference.required:
+            self.inference.hold(node)
         named: set[Value] = set()
         for index, old in enumerate(node.outputs):
             if old is not None:
@@ -158,6 +165,7 @@ class _Legalizer:
         if old.has_notes:
             new.notes.update(old.notes)
         old.replace_uses(new)
+        new.fact = self.inference.words.fact(new.fact, new.name, claim)
         if self.check_declared:
             new.fact = self.inference.reconcile(new, new.fact, claim, node.dialect)
         return new

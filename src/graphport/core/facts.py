@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphport.core.dims import Symbol, Symbolic, substitute, symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphport.core.dims import Dim
     from graphport.core.dtypes import DType
@@ -134,8 +134,25 @@ class OptionalFact:
 Fact = TensorFact | SequenceFact | OptionalFact
 
 _OPEN = "\0open"
-OPEN = Symbol(_OPEN)
-"""A dim that only a run can tell (how many elements are not zero); `named` makes a symbol of it."""
+OPEN = Symbol(_OPEN, 0)
+"""A dim that only a run can tell (how many elements are not zero); who sets the fact makes a symbol of it."""
+
+
+def open_dim(upper: Dim | None) -> Dim:
+    """A dim like `OPEN` that is no greater than `upper`, where that is a number."""
+    return Symbol(_OPEN, 0, upper) if isinstance(upper, int) and upper >= 0 else OPEN
+
+
+def is_open(dim: Dim) -> bool:
+    """Whether `OPEN` is a part of the dim."""
+    return isinstance(dim, Symbolic) and _OPEN in symbols(dim)
+
+
+def closed(dim: Dim, make: Callable[[int | None, int | None], Dim]) -> Dim:
+    """The dim with what `make` gives for the bounds of an open dim in its place."""
+    opened = symbols(dim).get(_OPEN)
+    return dim if opened is None else substitute(dim, {_OPEN: make(*opened.bounds)})
+
 
 _NUMBERS = frozenset((int,))
 
@@ -154,18 +171,23 @@ def number(dim: Dim) -> int:
     return dim
 
 
-def named(fact: Fact, name: str) -> Fact:
+def named(fact: Fact, name: str, least: int = 0) -> Fact:
     """`fact` with a symbol of its own, called after the value and the axis, for each dim that only a run can tell.
+
+    It is no less than `least`: an axis that a file leaves without a name has entries as one with a name has.
 
     Such dims of a sequence stay open: they may differ from one of its elements to the next.
     """
     if isinstance(fact, SequenceFact):
         return fact
     if isinstance(fact, OptionalFact):
-        return OptionalFact(named(fact.element, name))
+        return OptionalFact(named(fact.element, name, least))
     if fact.shape is None or _NUMBERS.issuperset(map(type, fact.shape)):
         return fact
-    if not any(isinstance(dim, Symbolic) and _OPEN in symbols(dim) for dim in fact.shape):
+    if not any(map(is_open, fact.shape)):
         return fact
-    dims = [substitute(dim, {_OPEN: Symbol(f"{name}.{axis}")}) for axis, dim in enumerate(fact.shape)]
+    dims = [
+        closed(dim, lambda low, high, axis=axis: Symbol(f"{name}.{axis}", max(low or 0, least), high))
+        for axis, dim in enumerate(fact.shape)
+    ]
     return TensorFact(fact.dtype, tuple(dims))

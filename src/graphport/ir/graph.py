@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.core.dims import Extents
 from graphport.core.facts import UNKNOWN, Fact
 from graphport.core.names import unique
 from graphport.ir.nodes import Attribute, Body, Node, Notes, Use, Value
@@ -42,6 +43,7 @@ class Graph(Body):
     """
 
     __slots__ = (
+        "_extents",
         "_first",
         "_inputs",
         "_last",
@@ -69,6 +71,7 @@ class Graph(Body):
         self._length = 0
         self._names = _Names(self)
         self._notes: Notes | None = None
+        self._extents: Extents | None = None
         # False as long as no node ever had one; walks need not look at all nodes then.
         self.may_have_bodies = False
 
@@ -83,6 +86,18 @@ class Graph(Body):
     def has_notes(self) -> bool:
         """Whether there is any; asking costs no memory."""
         return bool(self._notes)
+
+    @property
+    def extents(self) -> Extents:
+        """What is known of the symbols in its facts; the bodies in a graph share those of the outermost one."""
+        root = self.root
+        if root._extents is None:
+            root._extents = Extents()
+        return root._extents
+
+    @extents.setter
+    def extents(self, extents: Extents) -> None:
+        self.root._extents = extents
 
     # Values
 

@@ -108,7 +108,9 @@ def copy(graph: Graph) -> Graph:
     The copy of a body reads the same values of the graphs around it as the body does.
     """
     with paused_collection():
-        return _copies([graph], {})[graph]
+        twin = _copies([graph], {})[graph]
+    twin.extents = graph.extents.copy()
+    return twin
 
 
 def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value | None] | None = None) -> Node:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.dims import Symbolic, decide_equal, decide_less, substitute, symbols
+from graphport.core.dims import Symbol, Symbolic, bounds, decide_equal, decide_less, parse_dim, substitute, symbols
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
+
+_BOUNDS = re.compile(r"(\d{0,18})\.\.(\d{0,18})", re.ASCII)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +23,7 @@ def bind(graph: Graph, sizes: Mapping[str, Dim]) -> None:
     """Put a size for each symbol in `sizes` into the facts of all inputs; facts of results are inferred anew later."""
     for value in graph.inputs:
         value.fact = _substituted(value.fact, sizes)
+    graph.extents = graph.extents.bound(sizes)
 
 
 def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None:
@@ -43,15 +47,21 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
 
 def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> str | None:
     """Let an input have a shape, or say why it cannot; what that says of symbols goes to `sizes`."""
-    fact, shape = value.fact, tuple(_dim(dim) for dim in given)
+    fact = value.fact
     if not isinstance(fact, TensorFact):
         return f"the input {value.name!r} is a {fact}, no tensor"
-    known = shape if fact.shape is None else fact.shape
-    if len(known) == len(shape) and (fixed := _opened(known, shape)) is not None:
+    refused = f"the input {value.name!r} cannot have the shape {list(given)}: it is declared as {fact}"
+    if fact.shape is not None and len(fact.shape) != len(given):
+        return refused
+    declared = (None,) * len(given) if fact.shape is None else fact.shape
+    pairs = enumerate(zip(given, declared, strict=True))
+    shape = tuple(_dim(dim, known, f"{value.name}.{axis}") for axis, (dim, known) in pairs)
+    dims = [dim for dim in shape if dim is not None]
+    if fact.shape is not None and len(dims) == len(shape) and (fixed := _opened(fact.shape, dims)) is not None:
         return f"the input {value.name!r} cannot have the shape {list(given)}: axis {fixed} is fixed, as {fact} says"
-    if not _admits(known, shape, sizes):
-        return f"the input {value.name!r} cannot have the shape {list(given)}: it is declared as {fact}"
-    value.fact = fact.with_shape([d if isinstance(d, int) else s for d, s in zip(known, shape, strict=True)])
+    if len(dims) < len(shape) or not all(_unify(d, s, sizes) for d, s in zip(fact.shape or (), dims, strict=False)):
+        return refused
+    value.fact = fact.with_shape(dims)
     return None
 
 
@@ -65,27 +75,35 @@ def _listed(graph: Graph) -> str:
     return ", ".join(f"{value.name} {value.fact}" for value in graph.inputs)
 
 
-def _dim(given: int | str) -> Dim:
-    from graphport.core.dims import parse_dim
+def _dim(given: int | str, declared: Dim | None, name: str) -> Dim | None:
+    """The dim that is given: a number, an expression, bounds such as `0..` or `2..8`, `?`; `None` if it cannot be."""
+    if isinstance(given, int):
+        return given if given >= 0 else None
+    found = _BOUNDS.fullmatch("1.." if given == "?" else given)
+    if found is None:
+        dim = parse_dim(given)
+        return None if decide_less(dim, 0) is True else dim
+    if isinstance(declared, Symbolic) and _is_symbol(declared):
+        (name,) = symbols(declared)
+    low, high = int(found[1] or 0), int(found[2]) if found[2] else None
+    return None if high is not None and high < low else Symbol(name, low, high)
 
-    return given if isinstance(given, int) else parse_dim(given)
 
-
-def _admits(declared: Sequence[Dim], given: Sequence[Dim], sizes: dict[str, Dim]) -> bool:
-    """Whether both shapes can be one; what `given` says of symbols goes to `sizes`."""
-    if len(declared) != len(given) or any(decide_less(dim, 0) is True for dim in given):
-        return False
-    return all(_unify(d, s, sizes) for d, s in zip(declared, given, strict=True))
+def _is_symbol(dim: Symbolic) -> bool:
+    return dim in symbols(dim).values()
 
 
 def _unify(declared: Dim, given: Dim, sizes: dict[str, Dim]) -> bool:
     """Note what `given` says of the symbols of `declared`; `False` if both cannot be."""
     known = substitute(declared, sizes)
-    if isinstance(known, Symbolic) and str(known) in symbols(known):
-        if decide_equal(known, given) is False:
+    if isinstance(known, Symbolic) and _is_symbol(known):
+        (name,) = symbols(known)
+        # That a named axis is not empty is only taken for granted: who gives a length knows.
+        if bounds(known) != (1, None) and decide_equal(known, given) is False:
             return False
-        sizes[str(known)] = given
+        sizes[name] = given
         return True
+    # A number may be opened; what is fixed inside of the network then says so.
     return decide_equal(known, given) is not False
 
 

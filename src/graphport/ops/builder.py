@@ -65,6 +65,8 @@ class Builder:
         self.stem = stem
         self.made = 0
         self.is_open = False
+        if graph is not None:
+            inference.meet(graph.root)
 
     @property
     def origin(self) -> Span | None:
@@ -123,7 +125,7 @@ class Builder:
     def _value(self, fact: Fact) -> Value:
         self.made += 1
         name = f"{self.stem}#{self.made}" if self.graph is None else self.graph.fresh(self.stem)
-        own = named(fact, name)
+        own = named(fact, name) if self.graph is None else self.inference.words.fact(fact, self.stem)
         self.is_open = self.is_open or own is not fact
         return Value(name, own)
 

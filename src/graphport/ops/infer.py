@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphport.core.diagnostics import Diagnostic, Severity
-from graphport.core.dims import Symbolic, Undecided, dim_of, element
+from graphport.core.dims import Extents, Symbolic, Undecided, symbols
 from graphport.core.facts import (
     MOST_ELEMENTS,
-    MOST_RANK,
     UNKNOWN,
     OptionalFact,
     SequenceFact,
     TensorFact,
     Unknown,
-    named,
 )
 from graphport.core.faults import FOUND, stumbled
-from graphport.core.sequences import is_sequence
-from graphport.core.storage import Storage
-from graphport.ir.graph import Graph, Value
+from graphport.ir.graph import Graph, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
+from graphport.ops.propagation import with_elements
+from graphport.ops.requirements import collected
+from graphport.ops.wording import Wording
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
+    from graphport.core.dims import Constraint, Contradiction
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute, Node
@@ -58,16 +55,22 @@ def is_foreign(error: ShapeError, dialect: str) -> bool:
 
 
 class Inference:
-    """Facts of operations, remembered by operator, operands' facts and attributes; findings are collected."""
+    """Facts of operations, remembered by operator, operands' facts and attributes; findings are collected.
+
+    Facts are told in the symbols of one graph, the first that is met.
+    """
 
     def __init__(self) -> None:
+        self._words: Wording | None = None
+        self._depth = 0
+        self.required: list[Constraint] = []
+        """What rules have found that must hold, until the node is settled that they were asked for."""
         self.findings: list[Diagnostic] = []
         self._dialect: dict[Any, tuple[Fact, ...]] = {}
         self._pages: dict[Any, tuple[Fact, ...]] = {}
         # The same once more by the identity of the operands' facts, which are kept so that nothing else gets it:
         # answers are handed on from node to node, and need not be looked into each time.
         self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
-        self._closed: dict[int, Fact] = {}
         # By the identity of a fact and a claim, which are kept for that, and of a dialect: what agrees.
         self._agreed: dict[tuple[int, int, str], tuple[Fact, Fact, Fact]] = {}
 
@@ -75,8 +78,59 @@ class Inference:
     def in_body(self) -> Generator[None]:
         """Errors found meanwhile are warnings: a body may never run, so they do not make the model useless."""
         before = len(self.findings)
+        self._depth += 1
         yield
+        self._depth -= 1
         self.findings[before:] = [replace(finding, severity=Severity.WARNING) for finding in self.findings[before:]]
+
+    # Extents
+
+    @property
+    def words(self) -> Wording:
+        """The symbols that facts are told in."""
+        if self._words is None:
+            self._words = Wording(Extents())
+        return self._words
+
+    def meet(self, graph: Graph) -> None:
+        """Tell facts in the symbols of `graph` from now on, unless those of another one are taken already."""
+        if self._words is not None:
+            return
+        extents = graph.extents
+        for value in graph.inputs:
+            for dim in value.fact.shape or () if isinstance(value.fact, TensorFact) else ():
+                for name, symbol in symbols(dim).items():
+                    extents.declared.setdefault(name, symbol)
+        self._words = Wording(extents, graph)
+
+    def hold(self, node: Node) -> None:
+        """Take as facts what the rules asked for `node` have required, unless it may never run."""
+        required = self.required[:]
+        self.required.clear()
+        for constraint in () if self._depth else required:
+            contradiction = self.words.extents.require(constraint, node.origin)
+            if contradiction is not None:
+                self._contradicts(node, contradiction)
+
+    def _contradicts(self, node: Node, found: Contradiction) -> None:
+        place = "" if found.origin is None else f" ({found.origin})"
+        message = f"{node.op} needs {found.constraint}, but {found.other}{place}"
+        self.findings.append(Diagnostic("SHAPE0004", message, node.origin, "no run can fulfil both", Severity.WARNING))
+
+    def conclude(self, graph: Graph) -> None:
+        """Say the facts of all values, bodies included, in the symbols that stand for their equals by now."""
+        extents = self.words.extents
+        if not extents.version:
+            return
+        extents.conclude()
+        for inner in walk(graph):
+            for value in inner.values():
+                fact = self.words.fact(value.fact, value.name)
+                # What a file lets open stays open to those who feed it.
+                if fact is not value.fact and (
+                    inner is not graph or not value.is_input or _is_as_open(value.fact, fact)
+                ):
+                    value.fact = fact
 
     # Graphs and nodes
 
@@ -87,28 +141,24 @@ class Inference:
         the facts that results had before are claims: a contradiction is a finding, and where nothing can be inferred
         the claim stands.
         """
+        self.meet(graph)
         for node in graph:
             self.settle(node, check_declared=check_declared)
+        if graph.parent is None:
+            self.conclude(graph)
 
     def settle(self, node: Node, *, check_declared: bool = False) -> None:
         """Set the facts of one node's results; its operands have theirs."""
         facts = self.node(node)
+        if self.required:
+            self.hold(node)
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:
                 continue
             claim = value.fact
-            value.fact = fact if id(fact) in self._closed else self._named(fact, value.name)
+            value.fact = self.words.fact(fact, value.name, claim)
             if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
                 value.fact = self._agreement(value, value.fact, claim, node.dialect)
-
-    def _named(self, fact: Fact, name: str) -> Fact:
-        """`fact` with names for its open dims; one that has none is remembered."""
-        found = named(fact, name)
-        if found is fact:
-            if len(self._closed) >= _MOST_REMEMBERED:
-                self._closed.clear()
-            self._closed[id(fact)] = fact
-        return found
 
     def node(self, node: Node) -> tuple[Fact, ...]:
         """The facts of a node's results; unknown ones where it breaks a rule, which is a finding."""
@@ -125,10 +175,11 @@ class Inference:
         except ShapeError as error:
             if not is_foreign(error, node.dialect):
                 self.findings.append(Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help))
-        except (UnsupportedError, Unknown):
+        except (UnsupportedError, Unknown, Undecided):
             pass
         except FOUND as error:
             self.findings.append(stumbled(f"the rule of {node.op}", error, node.origin, Severity.WARNING))
+        self.required.clear()
         return (UNKNOWN,) * count
 
     # Canonical operators
@@ -148,7 +199,11 @@ class Inference:
         if facts is None:
             if len(self._pages) >= _MOST_REMEMBERED:
                 self._pages.clear()
-            facts = self._pages[key] = self.page(page, operands, attributes, count)
+            before = len(self.required)
+            facts = self.page(page, operands, attributes, count)
+            # What is required in a body is dropped, and would be missed where the same is asked for outside.
+            if not self._depth or len(self.required) == before:
+                self._pages[key] = facts
         self._hand_on(handed, operands, facts)
         return facts
 
@@ -172,15 +227,17 @@ class Inference:
                 raise ShapeError(message)
         arguments = {name: self._argument(attribute) for name, attribute in attributes.items()}
         try:
-            answer = page.shape(*operands, **arguments)
-        except Unknown:
+            with collected() as required:
+                answer = page.shape(*operands, **arguments)
+            self.required += required
+        except (Unknown, Undecided):
             answer = [TensorFact(_result_dtype(types, bound), None) for types in _result_types(page, count)]
         facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
         for fact in facts:
             _check_extents(fact)
         facts += [UNKNOWN] * (count - len(facts))
         if not any(callable(argument) for argument in arguments.values()):
-            facts = _propagate(page, operands, attributes, facts)
+            facts = with_elements(page, operands, attributes, facts)
         return tuple(fact or UNKNOWN for fact in facts[:count])
 
     def _argument(self, attribute: Attribute) -> Any:
@@ -372,61 +429,6 @@ def _result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | No
     return next(iter(types.dtypes)) if len(types.dtypes) == 1 else None
 
 
-def _propagate(
-    page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
-) -> list[Any]:
-    """The same facts with the elements of short integer results, computed by the page's own function."""
-    wanted = [index for index, fact in enumerate(facts) if _takes_elements(fact)]
-    if not wanted or not operands:
-        return facts
-    arrays: list[Any] = []
-    for operand in operands:
-        if operand is None:
-            arrays.append(None)
-        elif isinstance(operand, TensorFact) and operand.elements is not None and operand.dtype is not None:
-            arrays.append(_array(operand))
-        else:
-            return facts
-    if not page.symbolic and any(array is not None and array.dtype == object for array in arrays):
-        return facts
-    numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
-    try:
-        with np.errstate(all="ignore"):
-            answer = page.function(*arrays, **numbers)
-    except (Undecided, ArithmeticError, IndexError, TypeError, ValueError):
-        # NumPy says TypeError where a symbolic dim stands for a number that it needs, an index for instance.
-        return facts
-    results: Any = answer if is_sequence(answer) else (answer,)
-    for index in wanted:
-        flat: np.ndarray[Any, Any] = np.asarray(results[index]).reshape(-1)
-        facts[index] = facts[index].with_elements([int(x) if isinstance(x, bool) else dim_of(x) for x in flat.tolist()])
-    return facts
-
-
-def _takes_elements(fact: Fact | None) -> bool:
-    if not isinstance(fact, TensorFact) or fact.elements is not None or fact.dtype is None or fact.shape is None:
-        return False
-    if not (fact.dtype.is_integer or fact.dtype.kind == "b") or len(fact.shape) > MOST_RANK:
-        return False
-    lengths = [n for n in fact.shape if isinstance(n, int)]
-    return len(lengths) == len(fact.shape) and prod(lengths) <= MOST_ELEMENTS
-
-
-def _array(fact: TensorFact) -> np.ndarray[Any, Any]:
-    elements, dtype = fact.known, fact.dtype
-    if dtype is not None and not any(isinstance(dim, Symbolic) for dim in elements):
-        return np.array(elements, dtype.numpy).reshape(_lengths(fact))
-    array = np.empty(len(elements), object)
-    array[:] = [element(dim) for dim in elements]
-    return array.reshape(_lengths(fact))
-
-
-def _lengths(fact: TensorFact) -> tuple[int, ...]:
-    """The shape of an array of all elements; of one axis it is as many as there are."""
-    lengths = tuple(n for n in fact.dims if isinstance(n, int))
-    return lengths if len(lengths) == fact.rank else (-1,)
-
-
 def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:
     if len(inferred) != len(declared):
         return False
@@ -436,6 +438,14 @@ def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:
 def _narrowed(inferred: Sequence[Any], recorded: Sequence[Any]) -> tuple[Any, ...]:
     """The extents that are recorded, where inference leaves them open."""
     return tuple(b if isinstance(a, Symbolic) else a for a, b in zip(inferred, recorded, strict=True))
+
+
+def _is_as_open(before: Fact, after: Fact) -> bool:
+    """Whether no dim has become a number that was none."""
+    if not isinstance(before, TensorFact) or not isinstance(after, TensorFact):
+        return False
+    pairs = zip(before.shape or (), after.shape or (), strict=True)
+    return all(type(a) is type(b) for a, b in pairs)
 
 
 def _stand_in(value: Value | None) -> Value | None:

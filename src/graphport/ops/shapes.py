@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.dims import Symbolic, decide_equal, maximum, minimum
+from graphport.core.dims import Symbolic, decide_equal, decide_less, maximum, minimum
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
+from graphport.ops.requirements import require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,10 +55,14 @@ def _broadcast_dim(dims: Sequence[Dim]) -> Dim:
             continue
         if result == 1:
             result = dim
-        elif isinstance(dim, Symbolic) and isinstance(result, Symbolic):
+            continue
+        require(result, "broadcast", dim)
+        if isinstance(dim, Symbolic) and isinstance(result, Symbolic):
             # One of them is 1 in every run that succeeds with them different: the other one is the result. That is the
             # larger one, or 0.
-            result = maximum(dim, result) * minimum(minimum(dim, result), 1)
+            greater = maximum(dim, result)
+            may_be_empty = not (decide_less(0, dim) and decide_less(0, result))
+            result = greater * minimum(minimum(dim, result), 1) if may_be_empty else greater
         elif decide_equal(dim, result) is False and isinstance(dim, int) and isinstance(result, int):
             message = f"{result} and {dim} do not broadcast"
             raise ShapeError(message, "dims must agree or be 1")
@@ -75,6 +80,8 @@ def decided_equal_shapes(a: Sequence[Dim], b: Sequence[Dim], what: str) -> None:
     if len(a) != len(b) or any(decide_equal(x, y) is False for x, y in zip(a, b, strict=True)):
         message = f"{what}: {list(map(str, a))} against {list(map(str, b))}"
         raise ShapeError(message)
+    for x, y in zip(a, b, strict=True):
+        require(x, "=", y)
 
 
 def same_dim(a: Dim, b: Dim, what: str) -> Dim:
@@ -86,6 +93,7 @@ def same_dim(a: Dim, b: Dim, what: str) -> Dim:
     if decide_equal(a, b) is False:
         message = f"{what}: {a} and {b} differ"
         raise ShapeError(message)
+    require(a, "=", b)
     return b if isinstance(a, Symbolic) and not isinstance(b, Symbolic) else a
 
 

@@ -34,8 +34,7 @@ def quotient(a: Tensor, b: Tensor) -> Tensor:
     """Integers divided, truncated toward zero; 0 where the divisor is.
 
     Raises:
-        Undecided: the quotient of dims has a sign that only a run can tell.
-        ZeroDivisionError: a dim is divided by 0.
+        Undecided: the quotient of dims has a sign that only a run can tell, or a dim is divided by 0.
     """
     if is_symbolic(a, b):
         return _each(_truncated, a, b)
@@ -48,7 +47,7 @@ def quotient(a: Tensor, b: Tensor) -> Tensor:
 
 def _truncated(a: Dim, b: Dim) -> Dim:
     negative = [decide_less(dim, 0) for dim in (a, b)]
-    if None in negative:
+    if b == 0 or None in negative:
         message = f"whether {a} / {b} is negative is known at run time only"
         raise Undecided(message)
     size = (-a if negative[0] else a) // (-b if negative[1] else b)
@@ -59,8 +58,7 @@ def remainder(a: Tensor, b: Tensor, *, truncated: bool) -> Tensor:
     """What a division leaves: with the sign of the divisor, or if `truncated` that of the dividend; 0 of a divisor 0.
 
     Raises:
-        Undecided: a `truncated` division of dims has a sign that only a run can tell.
-        ZeroDivisionError: a dim is divided by 0.
+        Undecided: a `truncated` division of dims has a sign that only a run can tell, or a dim is divided by 0.
     """
     if is_symbolic(a, b):
         return _each(lambda x, y: x - _truncated(x, y) * y, a, b) if truncated else a % b

@@ -140,7 +140,7 @@ def test_slice_is_that_of_onnx_runtime_and_its_length_that_of_dims(data):
         end = 7  # ONNX Runtime reads it as "to the front"
     operands = [np.array([number], np.int64) for number in (start, end, 1, step)]
     check_page(Slice, [numbers((2, n)), *operands])
-    shape = facts_of(Slice, [f32(2, Symbol("N")), *(ints(int(x[0])) for x in operands)], {}, 1)[0].shape
+    shape = facts_of(Slice, [f32(2, Symbol("N", min(n, 1))), *(ints(int(x[0])) for x in operands)], {}, 1)[0].shape
     expected = Slice(numbers((2, n)), *operands).shape[1]
     assert str(shape[1]).startswith("value") or "open" in str(shape[1]) or evaluate(shape[1], {"N": n}) == expected
 

@@ -70,7 +70,7 @@ def reference(shape, pattern, special_zero):
     backend=st.sampled_from(["onnxruntime", "reference"]),
 )
 def test_run_time_means_what_constants_mean(tmp_path_factory, shape, pattern, special_zero, knows_shape, backend):
-    declared = ",".join(map(str, shape)) if knows_shape else ",".join("?" * len(shape))
+    declared = ",".join(map(str, shape)) if knows_shape else ",".join("?" if n else "0.." for n in shape)
     for asked in (
         parameter("shape", str(len(pattern)), "i64"),
         constant("shape", np.array(pattern, np.int64), "int64"),
@@ -98,7 +98,7 @@ def test_run_time_means_what_constants_mean(tmp_path_factory, shape, pattern, sp
 def test_extent_in_a_pattern_beside_a_copied_zero(tmp_path, backend, count):
     """[0, -1, the length of another tensor], of [count, 3, 4]."""
     layers = [
-        parameter("data", "?,3,4"),
+        parameter("data", "0..,3,4"),
         parameter("other", "?"),
         Layer("length", "opset3.ShapeOf", {"output_type": "i64"}, ["other"]),
         constant("open", np.array([0, -1], np.int64), "int64"),

@@ -101,7 +101,7 @@ def test_an_extent_that_divides_another_one_of_the_tensor_is_not_zero():
 
 
 def test_reshape_whose_entry_may_be_zero_says_what_is_copied_then():
-    n, height, width, other = (Symbol(name) for name in ("N", "H", "W", "K"))
+    n, height, width, other = (Symbol(name, 0) for name in ("N", "H", "W", "K"))
     kept = reshaped((n, 3 * other), (n, other, -1), copies_zero=True)
     assert kept == (n, other, 3)
     merged = reshaped((n, height, width), (n, height * width), copies_zero=True)

@@ -5,26 +5,29 @@ floor division, a maximum or a minimum of canonical expressions. Arithmetic keep
 held as `x - n*(x//n)`) and gives a plain `int` as soon as nothing unknown is left. `==` and `hash` compare structure,
 and see that `a + b` is `b + a`, that `2*a` is `a + a` and that `(4*H + W)//4` is `H + W//4`.
 
-Exact cancellation ignores divisors of zero: `(N*C)//C` is `N` although `C` may be 0, because every runtime fails on a
-division by zero. One name means one number: give every use of a name the same bounds.
+A symbol is at least 1 unless it is made with other bounds: files have names for axes, and an axis of a network is not
+empty. Division is total, `x//0` is 0, and exact cancellation ignores divisors of zero: `(N*C)//C` is `N` although `C`
+may be 0. One name means one number: give every use of a name the same bounds.
 
-An expression past the limits of `terms` becomes an *opaque* symbol: its name starts with `~` and is made from what it
-stands for, so equal expressions stay equal, its bounds are those of the expression, and nothing else is known of it.
+An operation whose result is past the limits of `terms` raises `TooLong`. What stands where an extent is, is much
+shorter: `Extents` gives names to the rest.
 """
 
 from __future__ import annotations
 
 from graphport.core.dims.bindings import evaluate, substitute, symbols
-from graphport.core.dims.decisions import Undecided, decide_equal, decide_less
+from graphport.core.dims.decisions import decide_equal, decide_less
 from graphport.core.dims.elements import Element, dim_of, element
 from graphport.core.dims.example import example
+from graphport.core.dims.extents import MOST_TEXT, Constraint, Contradiction, Extents, Relation
 from graphport.core.dims.symbolic import (
     Dim,
     Symbol,
     Symbolic,
+    TooLong,
+    Undecided,
     bounds,
     ceil_div,
-    is_opaque,
     maximum,
     minimum,
     product,
@@ -32,10 +35,16 @@ from graphport.core.dims.symbolic import (
 from graphport.core.dims.text import parse_dim
 
 __all__ = [
+    "MOST_TEXT",
+    "Constraint",
+    "Contradiction",
     "Dim",
     "Element",
+    "Extents",
+    "Relation",
     "Symbol",
     "Symbolic",
+    "TooLong",
     "Undecided",
     "bounds",
     "ceil_div",
@@ -45,7 +54,6 @@ __all__ = [
     "element",
     "evaluate",
     "example",
-    "is_opaque",
     "maximum",
     "minimum",
     "parse_dim",

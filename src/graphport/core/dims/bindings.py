@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.dims.intervals import highest, lowest
-from graphport.core.dims.symbolic import Dim, Symbolic, extreme_of, opaque_symbol, product, terms_of
+from graphport.core.dims.symbolic import Dim, Symbolic, dim_from, divided, extreme_of, product
 from graphport.core.dims.terms import Atom, Extreme, Quotient, Terms, Variable, variables
 
 if TYPE_CHECKING:
@@ -15,21 +14,11 @@ if TYPE_CHECKING:
 def substitute(dim: Dim, bindings: Mapping[str, Dim]) -> Dim:
     """The dim with all named symbols replaced at once; names that do not occur are ignored.
 
-    A replacement must lie within the bounds of its symbol: what the bounds have decided is not undone. An opaque symbol
-    may hide any name, so every non-empty replacement turns it into another opaque symbol of the same bounds.
+    A replacement must lie within the bounds of its symbol: what the bounds have decided is not undone.
     """
     if isinstance(dim, int) or not bindings:
         return dim
-
-    def replacement(variable: Variable) -> Dim:
-        if variable.name in bindings:
-            return bindings[variable.name]
-        if variable.opaque:
-            bound = tuple(sorted((name, terms_of(value)) for name, value in bindings.items()))
-            return opaque_symbol((variable, bound), (lowest(variable), highest(variable)))
-        return Symbolic((((variable,), 1),))
-
-    return rebuilt(dim.terms, replacement)
+    return rebuilt(dim.terms, lambda atom: bindings.get(atom.name) if isinstance(atom, Variable) else None)
 
 
 def evaluate(dim: Dim, bindings: Mapping[str, int]) -> int:
@@ -37,11 +26,10 @@ def evaluate(dim: Dim, bindings: Mapping[str, int]) -> int:
 
     Raises:
         KeyError: a symbol of the dim has no number.
-        ZeroDivisionError: a divisor that was not cancelled is 0.
     """
     if isinstance(dim, int):
         return dim
-    number = rebuilt(dim.terms, lambda variable: int(bindings[variable.name]))
+    number = rebuilt(dim.terms, lambda atom: int(bindings[atom.name]) if isinstance(atom, Variable) else None)
     if isinstance(number, Symbolic):
         raise TypeError(f"{number} is left of {dim} although all symbols are numbers")
     return number
@@ -55,19 +43,22 @@ def symbols(dim: Dim) -> dict[str, Symbolic]:
     return dict(sorted(found.items()))
 
 
-def rebuilt(terms: Terms, replacement: Callable[[Variable], Dim]) -> Dim:
-    """The dim of `terms` with another one in the place of every variable."""
+def rebuilt(terms: Terms, replacement: Callable[[Atom], Dim | None]) -> Dim:
+    """The dim of `terms` with what `replacement` gives in the place of atoms; inner ones where it gives `None`."""
     total: Dim = 0
     for monomial, coefficient in terms:
         total = total + coefficient * product([_rebuilt_atom(atom, replacement) for atom in monomial])
     return total
 
 
-def _rebuilt_atom(atom: Atom, replacement: Callable[[Variable], Dim]) -> Dim:
+def _rebuilt_atom(atom: Atom, replacement: Callable[[Atom], Dim | None]) -> Dim:
+    found = replacement(atom)
+    if found is not None:
+        return found
     match atom:
         case Variable():
-            return replacement(atom)
+            return dim_from((((atom,), 1),))
         case Quotient():
-            return rebuilt(atom.numerator, replacement) // rebuilt(atom.denominator, replacement)
+            return divided(rebuilt(atom.numerator, replacement), rebuilt(atom.denominator, replacement))
         case Extreme():
             return extreme_of(atom.kind, [rebuilt(operand, replacement) for operand in atom.operands])

@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING
 from graphport.core.dims.bindings import rebuilt
 from graphport.core.dims.intervals import is_linear
 from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, bounds, dim_from, terms_of
-from graphport.core.dims.terms import MOST_CASES, Quotient, Terms, Variable, nested_variables, parts_of
+from graphport.core.dims.terms import MOST_CASES, Atom, Quotient, Terms, Variable, nested_variables, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-
-class Undecided(Exception):  # noqa: N818  not a fault: the answer depends on numbers that are known at run time only
-    """A comparison or conversion of symbolic values is true for some admissible numbers and false for others."""
 
 
 def decide_equal(a: Dim, b: Dim) -> bool | None:
@@ -62,13 +58,13 @@ def _is_negative(dim: Dim) -> bool | None:
 
 
 def _counted_from_bounds(dim: Symbolic) -> Dim:
-    def replacement(variable: Variable) -> Dim:
-        if variable.lower:
-            (lower,) = variable.lower
-            return lower + Symbol(variable.name, 0, variable.upper[0] - lower if variable.upper else None)
-        if variable.upper:
-            return variable.upper[0] - Symbol(variable.name)
-        return Symbolic((((variable,), 1),))
+    def replacement(atom: Atom) -> Dim | None:
+        if not isinstance(atom, Variable):
+            return None
+        if atom.lower:
+            (lower,) = atom.lower
+            return lower + Symbol(atom.name, 0, atom.upper[0] - lower if atom.upper else None)
+        return atom.upper[0] - Symbol(atom.name, 0) if atom.upper else None
 
     return rebuilt(dim.terms, replacement)
 
@@ -85,11 +81,11 @@ def _residue_cases(terms: Terms) -> Iterator[Dim]:
         choices = [_choice(variable, modulus, residue) for variable, residue in zip(divided, residues, strict=True)]
         values = {variable: choice for variable, choice in zip(divided, choices, strict=True) if choice is not None}
         if len(values) == len(divided):
-            yield _counted(rebuilt(terms, lambda variable, values=values: _chosen(values, variable)))
+            yield _counted(rebuilt(terms, lambda atom, values=values: _chosen(values, atom)))
 
 
-def _chosen(values: Mapping[Variable, Dim], variable: Variable) -> Dim:
-    return values.get(variable, Symbolic((((variable,), 1),)))
+def _chosen(values: Mapping[Variable, Dim], atom: Atom) -> Dim | None:
+    return values.get(atom) if isinstance(atom, Variable) else None
 
 
 def _counted(dim: Dim) -> Dim:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from graphport.core.dims.decisions import Undecided, decide_equal, decide_less
-from graphport.core.dims.symbolic import Dim, Symbolic, as_dim, maximum
+from graphport.core.dims.decisions import decide_equal, decide_less
+from graphport.core.dims.symbolic import Dim, Symbolic, Undecided, as_dim, maximum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,16 +50,16 @@ class Element:
         return _computed(lambda a, b: a * b, other, self)
 
     def __floordiv__(self, other: object) -> Element | int:
-        return _computed(lambda a, b: a // b, self, other)
+        return _computed(_quotient, self, other)
 
     def __rfloordiv__(self, other: object) -> Element | int:
-        return _computed(lambda a, b: a // b, other, self)
+        return _computed(_quotient, other, self)
 
     def __mod__(self, other: object) -> Element | int:
-        return _computed(lambda a, b: a % b, self, other)
+        return _computed(_remainder, self, other)
 
     def __rmod__(self, other: object) -> Element | int:
-        return _computed(lambda a, b: a % b, other, self)
+        return _computed(_remainder, other, self)
 
     def __neg__(self) -> Element:
         return Element(-self.dim)
@@ -131,6 +131,16 @@ def _known(value: object) -> Dim | None:
 def _computed(operation: Callable[[Dim, Dim], Dim], left: object, right: object) -> Element | int:
     a, b = _known(left), _known(right)
     return NotImplemented if a is None or b is None else element(operation(a, b))
+
+
+def _quotient(a: Dim, b: Dim) -> Dim:
+    if b == 0:
+        raise Undecided(f"what {a} divided by 0 is, every runtime says otherwise")
+    return a // b
+
+
+def _remainder(a: Dim, b: Dim) -> Dim:
+    return a - b * _quotient(a, b)
 
 
 def _answer(decision: bool | None, left: Dim, sign: str, right: Dim) -> bool:  # noqa: FBT001  an answer, not a switch

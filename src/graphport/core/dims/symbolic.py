@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from graphport.core.dims.intervals import end_of, highest, interval_of, interval_product, interval_quotient, lowest
+from graphport.core.dims.intervals import end_of, interval_of, interval_quotient
 from graphport.core.dims.terms import (
     FARTHEST,
     MAXIMUM,
@@ -25,18 +24,15 @@ from graphport.core.dims.terms import (
     VARIABLE,
     Atom,
     Extreme,
-    Interval,
     Monomial,
     Quotient,
     Terms,
-    Variable,
     extent,
     extent_of_all,
     new_variable,
     order,
     parts_of,
     sorted_terms,
-    spelling,
     times,
     without,
 )
@@ -45,6 +41,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _DIVISION_STEPS = 64
+_PAST_THE_LIMITS = "the expression is longer than any extent of a network"
+
+
+class Undecided(Exception):  # noqa: N818  not a fault: the answer depends on numbers that are known at run time only
+    """A comparison or conversion of symbolic values is true for some admissible numbers and false for others."""
+
+
+class TooLong(Undecided):
+    """The result of an operation on dims is past the limits of `terms`: a file that makes such is made to be slow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -129,30 +134,28 @@ class Symbolic:
 
     def __floordiv__(self, other: Dim) -> Dim:
         right = as_dim(other)
-        return NotImplemented if right is None else _divided(self, right)
+        return NotImplemented if right is None else divided(self, right)
 
     def __rfloordiv__(self, other: Dim) -> Dim:
         left = as_dim(other)
-        return NotImplemented if left is None else _divided(left, self)
+        return NotImplemented if left is None else divided(left, self)
 
     def __mod__(self, other: Dim) -> Dim:
         right = as_dim(other)
-        return NotImplemented if right is None else self - right * _divided(self, right)
+        return NotImplemented if right is None else self - right * divided(self, right)
 
     def __rmod__(self, other: Dim) -> Dim:
         left = as_dim(other)
-        return NotImplemented if left is None else left - self * _divided(left, self)
+        return NotImplemented if left is None else left - self * divided(left, self)
 
 
 Dim = int | Symbolic
 
 
 def Symbol(  # noqa: N802  reads as a type
-    name: str, lower: int | None = 0, upper: int | None = None, *, opaque: bool = False
+    name: str, lower: int | None = 1, upper: int | None = None
 ) -> Symbolic:
     """An unknown integer: any non-empty text as its name, inclusive bounds, `None` for unbounded.
-
-    Only who reads back what was written says that it is `opaque`: that it stands for an expression past the limits.
 
     Raises:
         ValueError: the name is empty, or no integer lies between the bounds.
@@ -161,19 +164,13 @@ def Symbol(  # noqa: N802  reads as a type
         raise ValueError("a symbol needs a name")
     if lower is not None and upper is not None and lower > upper:
         raise ValueError(f"no integer lies between the bounds {lower} and {upper} of {name!r}")
-    return Symbolic((((new_variable(name, lower, upper, opaque=opaque),), 1),))
-
-
-def is_opaque(dim: Dim) -> bool:
-    """Whether the dim is one symbol that stands for an expression past the limits."""
-    atom = single(dim)
-    return isinstance(atom, Variable) and atom.opaque
+    return Symbolic((((new_variable(name, lower, upper),), 1),))
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
     """The quotient `a / b` rounded up."""
     if isinstance(a, int) and isinstance(b, int):
-        return -(-a // b)
+        return -(-a // b) if b else 0
     if _at_least(b, 0):
         return (a + b - 1) // b
     return -(-a // b)
@@ -233,11 +230,11 @@ def _collected(coefficients: Mapping[Monomial, int]) -> Dim:
 def _atom(atom: Quotient | Extreme) -> Dim:
     if all(-FARTHEST < coefficient < FARTHEST for part in parts_of(atom) for _, coefficient in part):
         return _limited((((atom,), 1),))
-    return opaque_symbol(atom, (lowest(atom), highest(atom)))
+    raise TooLong(_PAST_THE_LIMITS)
 
 
 def _limited(terms: Terms) -> Dim:
-    """The dim of sorted terms, an opaque symbol where it is past the limits."""
+    """The dim of sorted terms."""
     if not terms or not terms[0][0]:
         return terms[0][1] if terms else 0
     size, depth = extent(terms)
@@ -247,14 +244,7 @@ def _limited(terms: Terms) -> Dim:
     fits = len(terms) <= MOST_TERMS and len(terms[0][0]) <= MOST_DEGREE and widest < FARTHEST
     if fits and size <= MOST_SIZE and depth <= MOST_DEPTH:
         return Symbolic(terms)
-    return opaque_symbol(terms, interval_of(terms))
-
-
-def opaque_symbol(content: object, interval: Interval) -> Symbolic:
-    """The symbol that stands for `content`, a nested tuple of numbers and texts, and lies in `interval`."""
-    digest = hashlib.blake2s(spelling(content).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    lower, upper = (None if math.isinf(end) else int(end) for end in interval)
-    return Symbolic((((new_variable(f"~{digest}", lower, upper, opaque=True),), 1),))
+    raise TooLong(_PAST_THE_LIMITS)
 
 
 def _plus_constant(terms: Terms, number: int) -> Dim:
@@ -265,7 +255,7 @@ def _plus_constant(terms: Terms, number: int) -> Dim:
 
 def _multiplied(left: Terms, right: Terms) -> Dim:
     if len(left) * len(right) > MOST_PRODUCTS:
-        return opaque_symbol(("*", *sorted((left, right))), interval_product(interval_of(left), interval_of(right)))
+        raise TooLong(_PAST_THE_LIMITS)
     sums: dict[Monomial, int] = {}
     for (monomial, coefficient), (other, factor) in itertools.product(left, right):
         key = times(monomial, other)
@@ -273,7 +263,7 @@ def _multiplied(left: Terms, right: Terms) -> Dim:
     return _collected(sums)
 
 
-def _divided(a: Dim, b: Dim) -> Dim:
+def divided(a: Dim, b: Dim) -> Dim:
     """`a // b` in canonical form.
 
     Every rule below is an equality of integers for all `b` other than 0, and starts over with what is left: so the
@@ -281,7 +271,7 @@ def _divided(a: Dim, b: Dim) -> Dim:
     """
     if isinstance(b, int):
         if b == 0:
-            raise ZeroDivisionError(f"{a} is divided by 0")
+            return 0
         if b == 1:
             return a
         if isinstance(a, int):
@@ -297,15 +287,15 @@ def _divided(a: Dim, b: Dim) -> Dim:
 def _proper(rest: Dim, b: Dim) -> Dim:
     """`rest // b` where no term of the rest is divisible by `b`."""
     if isinstance(rest, int) and isinstance(b, int):
-        return rest // b
+        return rest // b if b else 0
     if isinstance(b, int) and _is_ceiling(terms_of(rest)):
-        return -_divided(b - 1 - rest, b)
+        return -divided(b - 1 - rest, b)
     smaller = _cancelled(terms_of(rest), terms_of(b))
     if smaller is not None:
-        return _divided(*smaller)
+        return divided(*smaller)
     merged = _merged(terms_of(rest), b)
     if merged is not None:
-        return _divided(*merged)
+        return divided(*merged)
     numerator, denominator = terms_of(rest), terms_of(b)
     lower, upper = interval_quotient(interval_of(numerator), interval_of(denominator))
     if lower == upper:
@@ -443,7 +433,7 @@ def extreme_of(kind: int, dims: Iterable[Dim]) -> Dim:
     intervals = [interval_of(operand) for operand in operands]
     lower, upper = choose(low for low, _ in intervals), choose(high for _, high in intervals)
     if len(operands) > MOST_OPERANDS:
-        return opaque_symbol((kind, operands), (lower, upper))
+        raise TooLong(_PAST_THE_LIMITS)
     size, depth = extent_of_all(operands)
     return _atom(Extreme(kind, operands, end_of(lower), end_of(upper), size, depth))
 

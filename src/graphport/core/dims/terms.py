@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,7 +42,6 @@ class Variable(NamedTuple):
     name: str
     lower: End
     upper: End
-    opaque: bool
     size: int
     depth: int
 
@@ -104,25 +103,10 @@ def extent_of_all(parts: tuple[Terms, ...]) -> tuple[int, int]:
     return 1 + sum(size for size, _ in extents), 1 + max(depth for _, depth in extents)
 
 
-def new_variable(name: str, lower: int | None, upper: int | None, *, opaque: bool) -> Variable:
+def new_variable(name: str, lower: int | None, upper: int | None) -> Variable:
     """A symbol as an atom; bounds are inclusive, `None` for unbounded."""
     ends = (() if lower is None else (int(lower),), () if upper is None else (int(upper),))
-    return Variable(VARIABLE, name, *ends, opaque=opaque, size=1 + len(name) // _NAME_CHARACTERS, depth=0)
-
-
-def spelling(content: object) -> str:
-    """A text that differs for different nested tuples of numbers and texts."""
-    words: list[str] = []
-    pending = [content]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, tuple):
-            entries = cast("tuple[object, ...]", item)
-            words.append(f"{len(entries)}:")
-            pending.extend(entries)
-        else:
-            words.append(f"{item:x}," if isinstance(item, int) else repr(item))
-    return "".join(words)
+    return Variable(VARIABLE, name, *ends, size=1 + len(name) // _NAME_CHARACTERS, depth=0)
 
 
 def times(left: Monomial, right: Monomial) -> Monomial:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from graphport.core.dims.intervals import Remainder, split_remainders
-from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, dim_from, maximum, minimum, single, terms_of
+from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, TooLong, dim_from, maximum, minimum, single, terms_of
 from graphport.core.dims.terms import (
     FARTHEST,
     MAXIMUM,
@@ -187,7 +187,7 @@ def _read(text: str, named: Callable[[str], Symbolic]) -> Dim | None:
         return None
     try:
         dim = _Reader(text, named).whole()
-    except (_Refused, ZeroDivisionError):
+    except (_Refused, TooLong):
         return None
     return None if isinstance(dim, int) and dim < 0 else dim
 

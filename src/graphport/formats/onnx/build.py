@@ -370,7 +370,7 @@ class GraphBuilder:
         except UnknownTypeError as error:
             self._findings.error("ONNX0301", f"element type {error}", place, "known are 1 to 26")
         if not is_all:
-            fact = named(fact, name)
+            fact = named(fact, name, 1)
         if not is_all or proto.doc_string or proto.metadata_props:
             declarations[section, name] = Declaration(fact, proto.SerializeToString())
         return fact

@@ -40,7 +40,7 @@ the line) may stand between any two words and signs.
                  ["<" [float {"," float}] ">"]
                | ("sequence" | "optional") "(" plain ")"
     dim        = integer | DIM | string
-    bound      = ["opaque"] name "in" [integer] ".." [integer]
+    bound      = name "in" [integer] ".." [integer] | name "=" dim
 
     value      = "%" (PATH | string)
     name       = WORD | string
@@ -55,8 +55,8 @@ the line) may stand between any two words and signs.
   `nnef:conv`, and `com.microsoft:Gelu` needs its colon.
 - A fact that is left out is unknown, that of a constant what its numbers say. Behind a shape stands what is known of
   the elements, `int64[2]{N, 3}` or `float32[2]<0.5, nan>`.
-- `where` says between which bounds a symbol lies, from there on in the whole text; until then it is `0..`. An `opaque`
-  symbol stands for an expression that was too large.
+- `where` says between which bounds a symbol lies, from there on in the whole text; until then it is `1..`; or
+  what it stands for.
 - Elements come in row-major order, those of complex numbers as real and imaginary part. A float is the nearest of its
   type to what is written; `nan` is the usual one, another is written with all its bits: `nan:0xffc00001`.
 - The numbers of an input are those that a run begins with which is given none.

@@ -64,6 +64,7 @@ class _Reader(Scanner):
         self.entered: list[list[str]] = []
         self.symbols: dict[str, Symbolic] = {}
         self.dims: dict[str, Dim] = {}
+        self.definitions: dict[str, Dim] = {}
 
     def whole(self) -> Graph:
         self.demand_word("graph")
@@ -71,6 +72,10 @@ class _Reader(Scanner):
         if self.at < len(self.text):
             self.fail("the end of the text")
         raise_errors(self.findings)
+        graph.extents.declared.update(self.symbols)
+        for name, dim in self.definitions.items():
+            graph.extents.declared.setdefault(name, Symbol(name))
+            graph.extents.definitions[name] = dim
         return graph
 
     # Graphs and nodes
@@ -336,14 +341,16 @@ class _Reader(Scanner):
 
     def bound(self) -> None:
         start = self.at
-        opaque = self.word("opaque")
         name = self.name("a symbol")
+        if self.sign("="):
+            self.definitions[name] = self.known_dim(self.dim())
+            return
         self.demand_word("in")
         lower = None if self.starts("..") else self.integer()
         self.demand("..")
         upper = self.integer() if INTEGER.match(self.text, self.at) else None
         try:
-            self.symbols[name] = Symbol(name, lower, upper, opaque=opaque)
+            self.symbols[name] = Symbol(name, lower, upper)
         except ValueError as error:
             self.findings.append(Diagnostic("IO0108", str(error), self.span(start), "correct the bounds"))
         self.dims.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphport.core.dims import Dim, Symbolic, is_opaque, symbols
+from graphport.core.dims import Dim, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, Fact, OptionalFact, SequenceFact, TensorFact
 from graphport.core.storage import Storage
@@ -13,7 +13,9 @@ from graphport.ir.text.elements import element_texts, float_text
 from graphport.ir.text.words import DIM, INTEGER, WORD, bytes_text, name_text, split_op, string_text, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from graphport.core.dims import Extents
 
 INLINE = 16
 """Most elements of a tensor that are written out where nothing else is asked for."""
@@ -34,7 +36,7 @@ def to_text(graph: Graph, *, inline: int | None = INLINE, refer: Callable[[Stora
         ValueError: one symbol has different bounds in one fact.
         TypeError: an attribute is of none of the kinds that there are.
     """
-    return "".join(_flat(_Writer(inline, refer).graph(graph, ""))) + "\n"
+    return "".join(_flat(_Writer(inline, refer, graph.extents).graph(graph, ""))) + "\n"
 
 
 def _flat(root: Iterator[_Piece]) -> Iterator[str]:
@@ -53,15 +55,16 @@ def _flat(root: Iterator[_Piece]) -> Iterator[str]:
 class _Bound(NamedTuple):
     """What is said of a symbol."""
 
-    lower: int | None = 0
+    lower: int | None = 1
     upper: int | None = None
-    opaque: bool = False
 
 
 class _Writer:
     """Writes graphs; remembers the bounds of symbols that the text has said."""
 
-    def __init__(self, inline: int | None, refer: Callable[[Storage], str] | None) -> None:
+    def __init__(self, inline: int | None, refer: Callable[[Storage], str] | None, extents: Extents) -> None:
+        self.extents = extents
+        self.defined: set[str] = set()
         self.inline = inline
         self.refer = refer
         self.said: dict[str, _Bound] = {}
@@ -162,9 +165,8 @@ class _Writer:
     def dim(self, dim: Symbolic, bounds: dict[str, _Bound]) -> str:
         if dim not in self.dims:
             text = str(dim)
-            bare = DIM.fullmatch(text) and not INTEGER.fullmatch(text)
-            found = {name: _Bound(*symbol.bounds, is_opaque(symbol)) for name, symbol in symbols(dim).items()}
-            self.dims[dim] = (text if bare else string_text(text), found)
+            found = {name: _Bound(*symbol.bounds) for name, symbol in symbols(dim).items()}
+            self.dims[dim] = (_dim_text(text), found)
         text, found = self.dims[dim]
         for name, bound in found.items():
             if bounds.setdefault(name, bound) != bound:
@@ -172,12 +174,22 @@ class _Writer:
                 raise ValueError(message)
         return text
 
-    def where(self, bounds: Mapping[str, _Bound]) -> str:
+    def where(self, bounds: dict[str, _Bound]) -> str:
+        definitions = self.extents.used(
+            self.extents.declared[name] for name in bounds if name in self.extents.definitions
+        )
+        definitions = {name: dim for name, dim in definitions.items() if name not in self.defined}
+        for name, dim in definitions.items():
+            for symbol in (self.extents.declared[name], dim):
+                bounds |= {
+                    inner: _Bound(*found.bounds) for inner, found in symbols(symbol).items() if inner not in bounds
+                }
         new = {name: bound for name, bound in bounds.items() if self.said.get(name, _Bound()) != bound}
         self.said.update(new)
-        texts = [
-            f"{'opaque ' if bound.opaque else ''}{_symbol(name)} in {_range(bound)}" for name, bound in new.items()
-        ]
+        texts = [f"{name_text(name)} in {_range(bound)}" for name, bound in new.items()]
+        for name, dim in definitions.items():
+            self.defined.add(name)
+            texts.append(f"{name_text(name)} = {_dim_text(str(dim))}")
         return f" where {' and '.join(texts)}" if texts else ""
 
     def tensor(self, storage: Storage) -> str:
@@ -187,13 +199,12 @@ class _Writer:
         return f"{start}(...)" if self.refer is None else f"{start}@{name_text(self.refer(storage))}"
 
 
+def _dim_text(text: str) -> str:
+    return text if DIM.fullmatch(text) and not INTEGER.fullmatch(text) else string_text(text)
+
+
 def _range(bound: _Bound) -> str:
     return f"{'' if bound.lower is None else bound.lower}..{'' if bound.upper is None else bound.upper}"
-
-
-def _symbol(name: str) -> str:
-    # Bare, it would be taken for the mark.
-    return string_text(name) if name == "opaque" else name_text(name)
 
 
 def _op(node: Node) -> str:

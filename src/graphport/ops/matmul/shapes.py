@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphport.core.dims import Dim, decide_equal, product
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
+from graphport.ops.requirements import require
 from graphport.ops.shapes import broadcast
 
 
@@ -22,6 +23,7 @@ def multiplied(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
     if decide_equal(columns_of_a, inner) is False:
         message = f"a has {columns_of_a} columns, b has {inner} rows"
         raise ShapeError(message, "they must agree")
+    require(columns_of_a, "=", inner)
     rows = (a[-2],) if len(a) > 1 else ()
     columns = (b[-1],) if len(b) > 1 else ()
     return (*broadcast(a[:-2], b[:-2]), *rows, *columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -11,11 +11,15 @@ from graphport.core.dims import Dim, Symbolic, decide_equal, decide_less, maximu
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, Fact, TensorFact, Unknown, number
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.requirements import require
 from graphport.ops.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.reshape.columns import Col2Im
 from graphport.ops.reshape.pieces import Concat, Expand, Split, Tile
 from graphport.ops.shapes import axis_indices
 from graphport.ops.types import ALL_13, INT64, Tensor, Types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["Col2Im", "Concat", "DepthToSpace", "Expand", "SpaceToDepth", "Split", "Tile"]
 
@@ -105,14 +109,22 @@ def reshaped(source: tuple[Dim, ...] | None, target: tuple[Dim, ...], *, copies_
         dims = [_copied(source, i, dim) if dim == 0 else dim for i, dim in enumerate(target)]
         dims = settled(source, dims)
     if -1 not in dims:
-        if decide_equal(product(source), product(dims)) is False:
+        if not may_fill(source, dims):
             message = f"{product(source)} elements do not fill the shape {list(map(str, dims))}"
             raise ShapeError(message, "the product of the dims must not change")
+        if product(dims) != 0:
+            require(product(source), "=", product(dims))
         return tuple(dims)
     place = dims.index(-1)
     rest = [dim for i, dim in enumerate(dims) if i != place]
     dims[place] = _remaining(source, rest, target)
     return tuple(dims)
+
+
+def may_fill(source: tuple[Dim, ...], dims: Sequence[Dim]) -> bool:
+    """Whether a tensor of one shape may have the other; where that has a 0, open extents may be 0 after all."""
+    before, after = product(source), product(dims)
+    return decide_equal(before, after) is not False or (after == 0 and isinstance(before, Symbolic))
 
 
 def settled(source: tuple[Dim, ...], dims: list[Dim]) -> list[Dim]:
@@ -139,13 +151,7 @@ def _vanishes_with(dim: Dim, other: Dim) -> bool:
     if other * (dim // other) == dim:
         return True
     (name, *rest) = symbols(other)
-    if rest or other != symbols(other)[name]:
-        return False
-    try:
-        return substitute(dim, {name: 0}) == 0
-    except ZeroDivisionError:
-        # `dim` is an extent of a tensor that is there: so what divides it is not 0, and nothing is copied.
-        return True
+    return not rest and other == symbols(other)[name] and substitute(dim, {name: 0}) == 0
 
 
 def _copied(source: tuple[Dim, ...], index: int, dim: Dim) -> Dim:
@@ -222,6 +228,7 @@ def _squeeze_shape(data: TensorFact, axes: TensorFact | None = None) -> TensorFa
         if decide_equal(data.dims[axis], 1) is False:
             message = f"axis {axis} has {data.dims[axis]} entries, only an axis of 1 can be left out"
             raise ShapeError(message)
+        require(data.dims[axis], "=", 1)
     return data.with_shape([dim for axis, dim in enumerate(data.dims) if axis not in chosen])
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphport.core.dims import Dim, decide_equal, decide_less, maximum, product
+from graphport.core.dims import Dim, decide_less, maximum, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.reshape import Reshape, settled
+from graphport.ops.reshape import Reshape, may_fill, settled
 from graphport.ops.spoken import Speaker
 
 _NO_DIM = -2
@@ -64,7 +64,7 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
 
 
 def _check_count(source: tuple[Dim, ...], dims: list[Dim]) -> None:
-    if decide_equal(product(source), product(dims)) is False:
+    if not may_fill(source, dims):
         message = f"{product(source)} elements do not fill the shape {list(map(str, dims))}"
         raise ShapeError(message, "the number of elements must not change")
 
@@ -115,7 +115,8 @@ def reshape(b: Builder, data: Value, shape: Value, *, special_zero: bool = False
     found = target(fact.shape, asked.elements, special_zero=special_zero)
     result = _known(b, data, shape, asked.elements, found, special_zero=special_zero)
     if not any(dim == OPEN for dim in found.dims):
-        result.fact = TensorFact(fact.dtype, found.dims)
+        made = result.fact
+        result.fact = TensorFact(fact.dtype, found.dims, made.elements if isinstance(made, TensorFact) else None)
     return result
 
 

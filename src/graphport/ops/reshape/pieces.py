@@ -9,6 +9,7 @@ import numpy as np
 from graphport.core.dims import Dim, Symbolic, ceil_div, decide_equal, decide_less
 from graphport.core.facts import OPEN, TensorFact, Unknown, number
 from graphport.ops.declare import ShapeError, op
+from graphport.ops.requirements import require
 from graphport.ops.shapes import axis_index, broadcast, same_dim
 from graphport.ops.types import ALL_4, INT64, Tensor, Types
 
@@ -81,6 +82,7 @@ def _given(dim: Dim, split: TensorFact) -> list[Dim]:
     if decide_equal(sum(lengths), dim) is False:
         message = f"the parts {list(map(str, lengths))} do not fill {dim} entries"
         raise ShapeError(message)
+    require(sum(lengths), "=", dim)
     return lengths
 
 

@@ -1,0 +1,417 @@
+"""What a graph knows of its extents: symbols, what they stand for, which are equal, and what else must hold.
+
+An extent is a number, a symbol, or a short expression of symbols. What would be longer than `MOST_TEXT` characters is a
+symbol that stands for it: its definition is kept here, once for the graph. Binding the symbols of the inputs gives the
+number of every extent.
+
+What must hold in a run that succeeds is a fact: `equate` lets one of two extents stand for both from then on.
+
+How a reader brings what its format says:
+
+    batch = graph.extents.declare("s77", 2, 64)               a symbol and its bounds, `None` for unbounded
+    half = graph.extents.define("s77_half", batch // 2)       a name for an expression
+    graph.extents.require(Constraint(batch % 8, "=", 0))      what every run fulfils; returns what contradicts it
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from graphport.core.dims.bindings import evaluate, rebuilt, substitute, symbols
+from graphport.core.dims.decisions import decide_equal, decide_less
+from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, TooLong, bounds, dim_from, extreme_of, single, terms_of
+from graphport.core.dims.terms import Atom, Extreme, Monomial, Quotient, Terms, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from graphport.core.diagnostics import Span
+
+MOST_TEXT = 40
+"""Characters of the longest expression that stands where an extent is; a longer one gets a name."""
+
+Relation = Literal["=", "<=", "broadcast"]
+
+_WORD = re.compile(r"[^\W\d]\w*?(?=_?\d*(?:\W|$))")
+_MOST_TURNS = 8  # of replacing equals by equals; each of them makes an expression simpler
+
+
+class Constraint(NamedTuple):
+    """What holds between two extents: equal, at most, or `broadcast`: equal, or one of them is 1."""
+
+    left: Dim
+    relation: Relation
+    right: Dim
+
+    def __str__(self) -> str:
+        if self.relation == "broadcast":
+            return f"{self.left} = {self.right}, or one of them is 1"
+        return f"{self.left} {self.relation} {self.right}"
+
+    @property
+    def is_true(self) -> bool | None:
+        """Whether it holds for all admissible values; `None` where that depends on them."""
+        if self.relation == "<=":
+            greater = decide_less(self.right, self.left)
+            return None if greater is None else not greater
+        equal = decide_equal(self.left, self.right)
+        if self.relation == "=" or equal is True:
+            return equal
+        ones = decide_equal(self.left, 1), decide_equal(self.right, 1)
+        if True in ones:
+            return True
+        return False if equal is False and ones == (False, False) else None
+
+
+class Contradiction(NamedTuple):
+    """Two things that cannot both hold, and where the earlier one comes from."""
+
+    constraint: Constraint
+    other: Constraint
+    origin: Span | None
+
+
+class Extents:
+    """The symbols of one graph, what they stand for, and what holds between them."""
+
+    def __init__(self) -> None:
+        self.declared: dict[str, Symbolic] = {}
+        self.definitions: dict[str, Dim] = {}
+        """What a symbol stands for, by its name; written with symbols that were there before."""
+        self.constraints: dict[Constraint, Span | None] = {}
+        self.reserved: set[str] = set()
+        """Names that no new symbol gets."""
+        self.version = 0
+        """Counts what changes the answers of `settled`."""
+        self._equal: dict[Atom, Dim] = {}
+        self._reasons: dict[Atom, tuple[Constraint, Span | None]] = {}
+        self._names: dict[Dim, Symbolic] = {}
+        self._settled: dict[Dim, Dim] = {}
+        self._counts: dict[str, int] = {}
+
+    # What a file says
+
+    def declare(self, name: str, lower: int | None = 1, upper: int | None = None) -> Symbolic:
+        """The symbol of that name, with these bounds where it is new; earlier ones are kept when two are equal."""
+        found = self.declared.get(name)
+        if found is None:
+            found = self.declared[name] = Symbol(name, lower, upper)
+        return found
+
+    def define(self, name: str, dim: Dim) -> Symbolic:
+        """A symbol that stands for `dim`; called `name`, or like it where that is taken."""
+        for inner, symbol in symbols(dim).items():
+            self.declared.setdefault(inner, symbol)
+        low, high = bounds(dim)
+        symbol = self.declare(self._free(name), low, high)
+        self.definitions[str_name(symbol)] = dim
+        self._names.setdefault(dim, symbol)
+        return symbol
+
+    def fresh(self, name: str, lower: int | None = 0, upper: int | None = None) -> Symbolic:
+        """A symbol that no other extent has, for what only a run can tell; called `name`, or like it."""
+        self.reserved.discard(name)
+        return self.declare(self._free(name), lower, upper)
+
+    def require(self, constraint: Constraint, origin: Span | None = None) -> Contradiction | None:
+        """Take a constraint as a fact; what it contradicts, if there is such."""
+        now = Constraint(self.resolved(constraint.left), constraint.relation, self.resolved(constraint.right))
+        holds = now.is_true
+        if holds is None and now.relation == "=":
+            self._unite(now, origin)
+        if holds is None:
+            self.constraints.setdefault(now, origin)
+        return self._contradiction(constraint, origin) if holds is False else None
+
+    def equate(self, left: Dim, right: Dim, origin: Span | None = None) -> Contradiction | None:
+        """Let both be one extent from now on; what that contradicts, if there is such."""
+        return self.require(Constraint(left, "=", right), origin)
+
+    # What stands where an extent is
+
+    def settled(self, dim: Dim, name: str | None = None, before_naming: Callable[[], object] | None = None) -> Dim:
+        """The dim in the words of this graph: equals are replaced, and what is too long is a symbol.
+
+        A new symbol is called `name`, or after a symbol of the expression; `before_naming` is called before that.
+        """
+        if isinstance(dim, int):
+            return dim
+        found = self._settled.get(dim)
+        if found is None:
+            found = self._settled[dim] = self._shortened(self.resolved(dim), name, before_naming)
+        return found
+
+    def resolved(self, dim: Dim) -> Dim:
+        """The dim with one representative for all that is equal."""
+        if not self._equal:
+            return dim
+        for _ in range(_MOST_TURNS):
+            if isinstance(dim, int):
+                break
+            other = rebuilt(dim.terms, self._equal_to)
+            if other == dim:
+                break
+            dim = other
+        return dim
+
+    def expanded(self, dim: Dim) -> Dim:
+        """The dim with what they stand for in the place of symbols.
+
+        Raises:
+            TooLong: nobody can read that, and it would take long to write.
+        """
+        while isinstance(dim, Symbolic) and not self.definitions.keys().isdisjoint(symbols(dim)):
+            dim = rebuilt(dim.terms, lambda atom: self.definitions.get(atom.name) if type(atom) is Variable else None)
+        return dim
+
+    def evaluate(self, dim: Dim, sizes: Mapping[str, int]) -> int:
+        """The number that the dim is for the given numbers of symbols that stand for nothing else.
+
+        Raises:
+            KeyError: one of them has no number.
+        """
+        numbers = dict(sizes)
+        for name in self._needed(dim):
+            if name not in numbers:
+                numbers[name] = evaluate(self.definitions[name], numbers)
+        return evaluate(dim, numbers)
+
+    def free(self, dim: Dim) -> set[str]:
+        """The names of all symbols that the dim depends on and that stand for nothing else."""
+        names = set(symbols(dim))
+        for name in self._needed(dim):
+            names |= symbols(self.definitions[name]).keys()
+        return names - self.definitions.keys()
+
+    def used(self, dims: Iterable[Dim]) -> dict[str, Dim]:
+        """The definitions that somebody needs who reads `dims`, in an order in which each needs earlier ones only."""
+        wanted: set[str] = set()
+        for dim in dims:
+            if isinstance(dim, Symbolic) and not wanted.issuperset(symbols(dim)):
+                wanted.update(self._needed(dim))
+        return {name: dim for name, dim in self.definitions.items() if name in wanted}
+
+    def copy(self) -> Extents:
+        """Extents that know the same, and may learn other things."""
+        other = Extents()
+        for name in ("declared", "definitions", "constraints", "_equal", "_reasons", "_names", "_settled", "_counts"):
+            setattr(other, name, dict(getattr(self, name)))
+        other.version = self.version
+        other.reserved = set(self.reserved)
+        return other
+
+    def bound(self, sizes: Mapping[str, Dim]) -> Extents:
+        """What is still known when symbols have these sizes; definitions come again with the facts."""
+        other = Extents()
+        for name, symbol in self.declared.items():
+            if name not in sizes and name not in self.definitions:
+                other.declared[name] = symbol
+        for constraint, origin in self.constraints.items():
+            try:
+                left, right = (substitute(self.expanded(side), sizes) for side in (constraint.left, constraint.right))
+                other.require(Constraint(left, constraint.relation, right), origin)
+            except TooLong:
+                continue
+        return other
+
+    def conclude(self) -> None:
+        """Put what has turned out equal into definitions, of which some are short then."""
+        for name, dim in list(self.definitions.items()):
+            now = self.resolved(dim)
+            if now == dim:
+                continue
+            self.definitions[name] = now
+            if isinstance(now, int) or len(str(now)) <= MOST_TEXT:
+                (((atom,), _),) = self.declared[name].terms
+                self._replace(atom, now, (Constraint(self.declared[name], "=", now), None))
+
+    # Names
+
+    def _shortened(self, dim: Dim, name: str | None, before_naming: Callable[[], object] | None) -> Dim:
+        if isinstance(dim, int) or isinstance(single(dim), Variable):
+            return dim
+        if self.definitions and not self.definitions.keys().isdisjoint(symbols(dim)):
+            with suppress(TooLong):
+                dim = self.resolved(self.expanded(dim))
+        known = self._names.get(dim)
+        if known is not None:
+            return known
+        if isinstance(dim, int) or len(str(dim)) <= MOST_TEXT:
+            return dim
+        if before_naming is not None:
+            before_naming()
+        # A factor keeps its place: of 4*batch*(…) a Reshape takes 4 and batch away again.
+        factor, core = _split_factor(dim)
+        if factor != 1:
+            short = factor * self._symbol(core, None)
+            if len(str(short)) <= MOST_TEXT:
+                return short
+        return self._symbol(dim, name)
+
+    def _symbol(self, dim: Dim, name: str | None) -> Dim:
+        if isinstance(dim, int) or isinstance(single(dim), Variable):
+            return dim
+        found = self._names.get(dim)
+        return self.define(name or self._like(dim), dim) if found is None else found
+
+    def _like(self, dim: Dim) -> str:
+        """A name for an expression: that of its first plain symbol with a number behind."""
+        words = (found[0] for name in symbols(dim) if len(name) <= MOST_TEXT // 2 and (found := _WORD.match(name)))
+        return next(words, "d")
+
+    def _free(self, name: str) -> str:
+        taken = self.declared.keys() | self.reserved
+        if name not in taken:
+            return name
+        count = self._counts.get(name, 1)
+        while (found := f"{name}{count + 1}" if len(name) == 1 else f"{name}_{count + 1}") in taken:
+            count += 1
+        self._counts[name] = count + 1
+        return found
+
+    def _needed(self, dim: Dim) -> list[str]:
+        """The names of the definitions that a dim is made with, each behind those that it needs."""
+        found: dict[str, None] = {}
+        pending = [(name, False) for name in symbols(dim) if name in self.definitions]
+        while pending:
+            name, is_ready = pending.pop()
+            if is_ready:
+                found[name] = None
+            elif name not in found:
+                pending.append((name, True))
+                inner = symbols(self.definitions[name])
+                pending += [(other, False) for other in inner if other in self.definitions and other not in found]
+        return list(found)
+
+    # Equality
+
+    def _unite(self, constraint: Constraint, origin: Span | None) -> None:
+        """Let an atom that occurs once in the difference be what the others say."""
+        try:
+            difference = primitive(constraint.left - constraint.right)
+        except TooLong:
+            return
+        choices = sorted(_solutions(terms_of(difference)), key=lambda found: self._rank(*found))
+        for atom, other in choices:
+            if _lies_within(other, atom) and (isinstance(other, int) or len(str(other)) <= MOST_TEXT):
+                self._replace(atom, other, (constraint, origin))
+                return
+
+    def _rank(self, atom: Atom, other: Dim) -> tuple[int, int]:
+        """What is replaced first: a computed extent, a symbol that stands for something, the youngest one."""
+        if not isinstance(atom, Variable):
+            return 0, -atom.size
+        if atom.name in self.definitions:
+            return 1, 0
+        age = list(self.declared).index(atom.name) if atom.name in self.declared else len(self.declared)
+        return 2, -age if isinstance(single(other), Variable) else 1
+
+    def _replace(self, atom: Atom, other: Dim, reason: tuple[Constraint, Span | None]) -> None:
+        pending = [(atom, other)]
+        while pending:
+            old, new = pending.pop()
+            new = self.resolved(new)
+            if old in self._equal or new == dim_from((((old,), 1),)):
+                continue
+            self._equal[old] = new
+            self._reasons[old] = reason
+            # What was equal to something with the atom in it, is so in its new words.
+            for key, value in list(self._equal.items()):
+                self._equal[key] = self.resolved(value)
+                again = single(self._with_equal_parts(key))
+                if again is not None and again != key:
+                    pending.append((again, self._equal[key]))
+        self._settled.clear()
+        self.version += 1
+
+    def _with_equal_parts(self, whole: Atom) -> Dim:
+        return rebuilt((((whole,), 1),), lambda atom: None if atom == whole else self._equal_to(atom))
+
+    def _equal_to(self, atom: Atom) -> Dim | None:
+        found = self._equal.get(atom)
+        if found is not None or not isinstance(atom, Extreme):
+            return found
+        # max(a,b,c) is max(a,c) where max(a,b) is a.
+        operands = set(atom.operands)
+        for known, other in self._equal.items():
+            if isinstance(known, Extreme) and known.kind == atom.kind and operands.issuperset(known.operands):
+                rest = [dim_from(operand) for operand in atom.operands if operand not in known.operands]
+                return extreme_of(atom.kind, [*rest, other])
+        return None
+
+    def _contradiction(self, constraint: Constraint, origin: Span | None) -> Contradiction:
+        """What of all that is known speaks against a constraint: the last reason that touches its symbols."""
+        names = symbols(constraint.left).keys() | symbols(constraint.right).keys()
+        for atom, (reason, place) in reversed(self._reasons.items()):
+            if isinstance(atom, Variable) and atom.name in names:
+                return Contradiction(constraint, reason, place)
+        return Contradiction(constraint, constraint, origin)
+
+
+def str_name(symbol: Symbolic) -> str:
+    """The name of a symbol, which its text has in quotes where it would be read as something else."""
+    (name,) = symbols(symbol)
+    return name
+
+
+def primitive(dim: Dim) -> Dim:
+    """The dim without the factors of all its terms that are never 0."""
+    if isinstance(dim, int):
+        return dim
+    return _split_factor(dim)[1]
+
+
+def _split_factor(dim: Symbolic) -> tuple[Dim, Dim]:
+    """A positive factor of all terms, and what is left."""
+    number = math.gcd(*(coefficient for _, coefficient in dim.terms))
+    common = [atom for atom in dim.terms[0][0] if atom.lower and atom.lower[0] > 0]
+    for monomial, _ in dim.terms[1:]:
+        common = _shared(common, monomial)
+    if number == 1 and not common:
+        return 1, dim
+    factor = dim_from(((tuple(common), number),))
+    return factor, dim // factor
+
+
+def _shared(atoms: list[Atom], monomial: Monomial) -> list[Atom]:
+    left = list(monomial)
+    kept: list[Atom] = []
+    for atom in atoms:
+        if atom in left:
+            left.remove(atom)
+            kept.append(atom)
+    return kept
+
+
+def _solutions(terms: Terms) -> Iterator[tuple[Atom, Dim]]:
+    """Each atom that stands alone in a term and nowhere else, and what it is where the sum is 0."""
+    for monomial, coefficient in terms:
+        if len(monomial) != 1 or abs(coefficient) != 1:
+            continue
+        (atom,) = monomial
+        rest = tuple(term for term in terms if term[0] != monomial)
+        if not any(_occurs(atom, other) for other, _ in rest):
+            yield atom, -coefficient * dim_from(rest)
+
+
+def _occurs(atom: Atom, monomial: Monomial) -> bool:
+    pending: list[Atom] = list(monomial)
+    while pending:
+        other = pending.pop()
+        if other == atom:
+            return True
+        parts = other.operands if isinstance(other, Extreme) else ()
+        if isinstance(other, Quotient):
+            parts = other.numerator, other.denominator
+        pending += [inner for part in parts for factors, _ in part for inner in factors]
+    return False
+
+
+def _lies_within(dim: Dim, atom: Atom) -> bool:
+    """Whether the dim has bounds that are no wider than those of the atom, so that nothing decided is undone."""
+    low, high = bounds(dim)
+    is_above = not atom.lower or (low is not None and low >= atom.lower[0])
+    return is_above and (not atom.upper or (high is not None and high <= atom.upper[0]))

@@ -1,0 +1,104 @@
+"""Facts in the symbols of a graph: what only a run can tell gets a name, and what is long a symbol instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import MOST_TEXT, symbols
+from graphport.core.facts import UNKNOWN, OptionalFact, TensorFact, closed, is_open
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim, Extents
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Graph
+
+_NUMBERS = frozenset((int,))
+_MOST_REMEMBERED = 1 << 14
+_LONGEST_NAME = MOST_TEXT - 16
+"""Characters of a symbol that is called after a value: with a factor beside it, it is still short."""
+
+
+class Wording:
+    """Puts facts into the symbols that `extents` has."""
+
+    def __init__(self, extents: Extents, graph: Graph | None = None) -> None:
+        self.extents = extents
+        self._graph = graph
+        self._version = extents.version
+        # By the identity of a fact, which is kept for that.
+        self._settled: dict[int, tuple[Fact, Fact]] = {}
+
+    def fact(self, fact: Fact, name: str, claim: Fact = UNKNOWN) -> Fact:
+        """`fact` in words; symbols that are new are called as in `claim`, or after the value called `name`."""
+        if self._version != self.extents.version:
+            self._settled.clear()
+            self._version = self.extents.version
+        known = self._settled.get(id(fact))
+        if known is not None:
+            return known[1]
+        found, is_own = self._worded(fact, name, claim)
+        if not is_own:
+            if len(self._settled) >= _MOST_REMEMBERED:
+                self._settled.clear()
+            self._settled[id(fact)] = fact, found
+            self._settled[id(found)] = found, found
+        return found
+
+    def _worded(self, fact: Fact, name: str, claim: Fact) -> tuple[Fact, bool]:
+        """The fact in words, and whether it has symbols of its own: another value with this fact has others."""
+        if isinstance(fact, OptionalFact):
+            found, is_own = self._worded(fact.element, name, UNKNOWN)
+            return (fact if found is fact.element else OptionalFact(found)), is_own
+        # Open dims of a sequence stay so: they may differ from one of its elements to the next.
+        if not isinstance(fact, TensorFact):
+            return fact, False
+        shape, elements = fact.shape, fact.elements
+        is_own = False
+        if shape is not None and not _NUMBERS.issuperset(map(type, shape)):
+            is_own = any(map(is_open, shape))
+            names = _names_in(claim, len(shape))
+            shape = tuple(self._dim(dim, name, axis, names[axis]) for axis, dim in enumerate(shape))
+        if elements is not None and not _NUMBERS.issuperset(map(type, elements)):
+            elements = tuple(self._dim(dim, name, 0, None) for dim in elements)
+        if shape == fact.shape and elements == fact.elements:
+            return fact, False
+        return TensorFact(fact.dtype, shape, elements, fact.reals), is_own
+
+    def _dim(self, dim: Dim, name: str, axis: int, claimed: str | None) -> Dim:
+        if isinstance(dim, int):
+            return dim
+        if not is_open(dim):
+            return self.extents.settled(dim, claimed, self._reserve)
+        self._reserve()
+        own = claimed if claimed is not None and claimed not in self.extents.declared else _short(name, axis)
+        return self.extents.settled(closed(dim, lambda low, high: self.extents.fresh(own, low, high)))
+
+    def _reserve(self) -> None:
+        """Keep new symbols from names that the file has for other extents; asked for at the first of them."""
+        graph, self._graph = self._graph, None
+        for inner in () if graph is None else walk(graph):
+            for value in inner.values():
+                fact = value.fact
+                if (
+                    isinstance(fact, TensorFact)
+                    and fact.shape is not None
+                    and not _NUMBERS.issuperset(map(type, fact.shape))
+                ):
+                    for dim in fact.shape:
+                        self.extents.reserved.update(symbols(dim))
+
+
+def _short(name: str, axis: int) -> str:
+    if len(name) > _LONGEST_NAME:
+        name = name.rpartition("/")[2][-_LONGEST_NAME:]
+    return f"{name}.{axis}"
+
+
+def _names_in(claim: Fact, rank: int) -> list[str | None]:
+    """What the file calls the dims of a value."""
+    if not isinstance(claim, TensorFact) or claim.shape is None or len(claim.shape) != rank:
+        return [None] * rank
+    return [
+        next(iter(found)) if len(found := symbols(dim)) == 1 and dim in found.values() else None for dim in claim.shape
+    ]

@@ -1,0 +1,91 @@
+"""Extents: what stands for what, what is equal, and what contradicts."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from graphport.core.dims import MOST_TEXT, Constraint, Extents, Symbol, TooLong, maximum, symbols
+from tests.core.dim_samples import bindings, dim_of_tree, number_of_tree, trees
+
+
+@given(st.lists(trees, min_size=1, max_size=6), bindings)
+def test_a_definition_is_what_the_unshortened_expression_would_be(drawn, numbers):
+    extents = Extents()
+    total, expected = 1, 1
+    try:
+        for tree in drawn:
+            expected = expected * 3 + number_of_tree(tree, numbers)
+            total = extents.settled(total * 3 + dim_of_tree(tree))
+            assert isinstance(total, int) or len(str(total)) <= MOST_TEXT
+            assert extents.evaluate(total, numbers) == expected
+    except TooLong:
+        assume(False)
+
+
+def long_sum(count=12):
+    return sum((number + 2) * Symbol(f"axis{number}") for number in range(count))
+
+
+def test_one_expression_has_one_symbol():
+    extents = Extents()
+    first = extents.settled(long_sum())
+    assert str(first) in symbols(first)
+    assert extents.settled(long_sum()) == first
+    assert extents.definitions == {str(first): long_sum()}
+    assert extents.free(first) == set(symbols(long_sum()))
+
+
+def test_a_factor_can_be_taken_away_again():
+    extents = Extents()
+    batch = Symbol("batch")
+    short = extents.settled(4 * batch * long_sum())
+    assert len(symbols(short)) == 2
+    assert extents.settled(short // (4 * batch)) == extents.settled(long_sum())
+
+
+def test_a_name_that_the_file_has_is_not_taken():
+    extents = Extents()
+    extents.declare("axis_2")
+    assert str(extents.settled(long_sum(), "rows")) == "rows"
+    assert str(extents.settled(long_sum() + 1)) not in ("rows", "axis_2")
+
+
+def test_equals_have_one_symbol_and_the_older_one_stays():
+    extents = Extents()
+    batch, other = extents.declare("batch"), extents.declare("other")
+    seq = extents.declare("seq")
+    assert extents.equate(other * seq * 32, batch * seq * 32) is None
+    assert extents.settled(2 * other + 1) == 2 * batch + 1
+    total = extents.declare("total")
+    extents.equate(seq, total - 5)
+    assert extents.settled(total) == seq + 5
+
+
+def test_what_broadcasts_to_an_extent_that_is_known_is_that_extent():
+    extents = Extents()
+    batch, mask, third = (extents.declare(name) for name in ("batch", "mask", "third"))
+    extents.require(Constraint(batch, "broadcast", mask))
+    extents.equate(maximum(batch, mask), batch)
+    assert extents.settled(maximum(maximum(batch, mask), third)) == maximum(batch, third)
+    assert mask in symbols(extents.settled(mask)).values()
+
+
+def test_what_contradicts_comes_with_what_was_known():
+    extents = Extents()
+    rows = extents.declare("rows")
+    assert extents.equate(rows, 3) is None
+    found = extents.equate(rows, 4)
+    assert found is not None
+    assert str(found.other) == "rows = 3"
+    assert extents.require(Constraint(extents.declare("S", 1, 8), "<=", 9)) is None
+    assert extents.require(Constraint(extents.declare("S"), "<=", 0)) is not None
+
+
+def test_bound_symbols_leave_what_is_known_of_others():
+    extents = Extents()
+    batch, mask = extents.declare("batch"), extents.declare("mask")
+    extents.equate(mask, batch)
+    bound = extents.bound({"batch": 3})
+    assert bound.settled(mask) == 3
+    assert extents.settled(mask) == batch
