@@ -11,7 +11,7 @@ import graphport as gp
 from graphport.formats import pt2
 
 PROGRAMS = Path(__file__).parent / "programs"
-NAMES = ("writes", "cache", "loops", "sizes", "names", "network")
+NAMES = ("writes", "layouts", "cache", "loops", "sizes", "names", "network")
 FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2"]
 
 

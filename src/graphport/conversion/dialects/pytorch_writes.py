@@ -34,10 +34,12 @@ _ALIAS, _CAST, _RESHAPE = "aten.alias.default", "aten.to.dtype", "aten.reshape_a
 class _Storage:
     """Numbers that several tensors may look at, and how often they were written."""
 
-    __slots__ = ("version",)
+    __slots__ = ("doubt", "version")
 
     def __init__(self) -> None:
         self.version = 0
+        # The tensor through which it may have been written, as far as the layout is not known.
+        self.doubt: str | None = None
 
 
 class _Tensor:
@@ -222,6 +224,11 @@ class _Functionalizer:
         if tensor.source is not None and tensor.source[0].storage.version != tensor.source[1]:
             reason = f"%{tensor.value.name} looks at numbers that are written, or is a copy of them: its layout decides"
             raise _RefusedError(reason)
+        if tensor.storage.doubt is not None:
+            reason = (
+                f"whether %{tensor.storage.doubt} is a copy of these numbers, or a view of them, its layout decides"
+            )
+            raise _RefusedError(reason)
         if tensor.version == tensor.storage.version:
             return tensor.value
         if tensor.parent is None or tensor.node is None:
@@ -242,8 +249,9 @@ class _Functionalizer:
     def _store(self, tensor: _Tensor, new: Value, place: Node | None) -> None:
         """Let a tensor be `new` from `place` on, and everything that it looks at accordingly."""
         if tensor.source is not None:
-            reason = f"it writes into %{tensor.value.name}, which may be a copy: its layout decides"
-            raise _RefusedError(reason)
+            # As a copy, nobody else sees it; as a view, those who read the other numbers from here on would.
+            tensor.source[0].storage.doubt = tensor.value.name
+            tensor.source = None
         if tensor.parent is not None:
             parent = self._now(tensor.parent, place)
             self._store(tensor.parent, self._put_back(tensor, parent, new, place), place)

@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 
 DIALECT = "pytorch"
 KEYS = "$"
+STRIDED = "pt2.strided"
+"""The note of a value whose elements do not lie one after another; only where something writes in place."""
 OVERLOADED = "torch.ops."
 MOST_NESTED = 32
 MOST_VALUES = 1 << 22
 _PLAIN_OUTPUTS = ("as_int", "as_float", "as_bool", "as_string", "as_none", "as_complex")
+
+
+def _is_in_place(node: Any) -> bool:
+    """Whether the name of an operator says that it writes into its operand."""
+    target = fields(node, "a node").get("target")
+    parts = target.split(".") if isinstance(target, str) else []
+    return len(parts) > 3 and parts[3].endswith("_") and not parts[3].endswith("__")
 
 
 class Builder:
@@ -68,6 +77,7 @@ class GraphReader:
         self._builder = builder
         self.recorded = Recorded(document, builder.extents, builder.known)
         self._values: dict[str, Value] = {}
+        self._writes = any(_is_in_place(node) for node in items(document.get("nodes"), "the nodes"))
         self._arguments = ArgumentReader(self.lookup, self._constant, builder.body)
 
     # Values
@@ -165,7 +175,10 @@ class GraphReader:
         return found
 
     def _tensor(self, name: str) -> Value:
-        return self.value(name, self.recorded.tensor(name))
+        found = self.value(name, self.recorded.tensor(name))
+        if self._writes and not self.recorded.is_dense(name):
+            found.notes[STRIDED] = True
+        return found
 
     def _result(self, argument: Any) -> Value | None:
         kind, value = union(argument, "a result")

@@ -47,6 +47,21 @@ class Recorded:
         fact = TensorFact(dtype, dims)
         return self._known.setdefault(fact, fact)
 
+    def is_dense(self, name: str) -> bool:
+        """Whether the elements of a tensor lie one after another in the order of its axes."""
+        meta = self._tensors.get(name)
+        if not isinstance(meta, dict):
+            return True
+        found = fields(meta, name)
+        sizes, strides = (items(found.get(key), f"the {key} of {name}") for key in ("sizes", "strides"))
+        step: Dim | None = 1
+        for size, stride in zip(reversed(sizes), reversed(strides), strict=False):
+            n = self._number(size, name)
+            if n != 1 and (step is None or self._number(stride, name) != step):
+                return False
+            step = None if n is None or step is None else step * n
+        return True
+
     def integer(self, name: str) -> Fact:
         """What is known of an integer that is computed from sizes."""
         size = self._integers.get(name)

@@ -36,6 +36,21 @@ class Writes(nn.Module):
         return y, z, a.relu_()
 
 
+class Layouts(nn.Module):
+    """Writes into what is a view or a copy, as the layout has it."""
+
+    def forward(self, x):
+        x = x + 0
+        y = x.reshape(-1)
+        y.add_(1)
+        z = x.t().contiguous()
+        z.mul_(2)
+        w = x.contiguous()
+        w.sub_(1)
+        v = x.t().reshape(-1)[:3]
+        return x, y, z, w, v
+
+
 class Cache(nn.Module):
     """A cache of keys that every call adds to, and a counter."""
 
@@ -127,6 +142,7 @@ def sizes(*shape):
 
 CASES = {
     "writes": (Writes(), (sizes(2, 4, 6), sizes(2, 2, 6)), {}, None, None, 1),
+    "layouts": (Layouts(), (sizes(3, 4),), {}, None, None, 1),
     "cache": (Cache(), (sizes(2, 2, 4), torch.tensor([1, 3])), {}, None, None, 3),
     "loops": (Loops(), (sizes(3, 4), torch.tensor(4)), {}, (-sizes(3, 4).abs(), torch.tensor(0)), None, 1),
     "sizes": (Sizes(), (sizes(4, 3), sizes(5, 3)), {}, (sizes(6, 3), sizes(9, 3)), "even", 1),
