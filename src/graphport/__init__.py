@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from graphport.api.rewrite import RewriteReport, prepare, simplify
     from graphport.api.run import run, session
     from graphport.api.save import save, to_onnx
+    from graphport.api.verify import verify
     from graphport.comparison import Comparison
     from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.expression.expression import Expression
+    from graphport.proof.document import Proof
 
 _HOMES = {
     "ConversionReport": "graphport.api.convert",
@@ -44,10 +46,12 @@ _HOMES = {
     "session": "graphport.api.run",
     "simplify": "graphport.api.rewrite",
     "to_onnx": "graphport.api.save",
+    "verify": "graphport.api.verify",
     "Comparison": "graphport.comparison",
     "Diagnostic": "graphport.core.diagnostics",
     "DiagnosticError": "graphport.core.diagnostics",
     "Expression": "graphport.expression.expression",
+    "Proof": "graphport.proof.document",
     "Inspection": "graphport.conversion.inspection",
 }
 
@@ -59,6 +63,7 @@ __all__ = [
     "Expression",
     "Inspection",
     "Model",
+    "Proof",
     "QuantizedModel",
     "RewriteReport",
     "cast",
@@ -76,6 +81,7 @@ __all__ = [
     "session",
     "simplify",
     "to_onnx",
+    "verify",
 ]
 
 

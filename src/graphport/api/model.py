@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic
 from graphport.ir.graph import walk
+from graphport.ir.results import labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +42,8 @@ class Model:
 
     @property
     def outputs(self) -> dict[str, Value]:
-        """Outputs by name, in order."""
-        return {value.name: value for value in self.graph.outputs}
+        """Outputs by name, in order; one that is listed again is called `name:2`."""
+        return dict(zip(labels(self.graph.outputs), self.graph.outputs, strict=True))
 
     @property
     def is_raw(self) -> bool:

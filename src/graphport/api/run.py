@@ -13,6 +13,7 @@ from graphport.conversion.legalize import is_canonical, legalize
 from graphport.core.diagnostics import DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
+from graphport.ir.results import Outputs
 from graphport.ir.states import kept
 from graphport.ops.bind import bind_inputs
 
@@ -35,8 +36,8 @@ def run(
     backend: str = "auto",
     every_value: bool = False,
     threads: int = 0,
-) -> dict[str, Any]:
-    """One run: arrays by input name to arrays by output name.
+) -> Outputs:
+    """One run: arrays by input name to arrays by output name, and by position in `.ordered`.
 
     Args:
         model: raw ones are legalized first.
@@ -62,12 +63,12 @@ class Runner:
         self._kept = [(value.name, last.name) for value, last, _ in kept(graph)]
         self._states: dict[str, Any] = {}
 
-    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> Outputs:
         """One run, as `graphport.run` does it; states begin as the run before has left them, unless they are given."""
         arrays = checked(self._graph, self._states | dict(inputs))
         found = (self._session or self._bound(arrays)).run(arrays, every_value=every_value)
         self._states = {name: found[last] for name, last in self._kept if last in found}
-        return found
+        return Outputs(found, self._graph.outputs)
 
     def _bound(self, arrays: Mapping[str, Any]) -> Session:
         """The model for arrays of these shapes, without which some of its words say nothing."""

@@ -26,6 +26,7 @@ VERBS = (
     "cast",
     "run",
     "compare",
+    "verify",
     "expr",
     "fmt",
     "formats",

@@ -17,8 +17,9 @@ RELATIVE = 1e-4
 """Tolerance as a part of the largest magnitude of the first tensor."""
 ABSOLUTE = 1e-6
 
+INTEGERS = "integers differ"
 UNLIKE = "NaN or infinity in different places"
-"""The reason of a difference that is none of numbers."""
+"""Reasons that others ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def _numbers(name: str, other: str, a: Any, b: Any, relative: float) -> Differen
     signal, noise = (float(np.sum((np.abs(each) * scale) ** 2)) for each in (np.where(finite, x, 0), gap))
     reason = UNLIKE if unlike.any() else None
     if is_exact and wrong.any():
-        reason = "integers differ"
+        reason = INTEGERS
     return Difference(
         name,
         other,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.replacing import replacing
 
 if TYPE_CHECKING:
@@ -251,6 +252,28 @@ def write_document(path: Path, proof: Proof, files: Mapping[str, Path | None], a
     with replacing(path) as target:
         target.write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode())
         target.write(b"\n")
+
+
+def changed(document: Path, files: Mapping[str, Path]) -> list[str]:
+    """Names of files that are others than those of which a document, if there is one, says that they were proven.
+
+    Raises:
+        DiagnosticError: RUN0012, what is there is no proof.
+    """
+    if not document.exists():
+        return []
+    try:
+        told = json.loads(document.read_text("utf-8"))
+        known = {letter: told["files"][letter]["sha256"] for letter in files if letter in told["files"]}
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        message = f"{document} is no proof: {error}"
+        span = Span(Source(str(document)))
+        raise DiagnosticError(Diagnostic("RUN0012", message, span, "name a file that is not there yet")) from error
+    found: list[str] = []
+    for letter, hashes in known.items():
+        now = digest(files[letter])
+        found += sorted(name for name in {*hashes, *now} if hashes.get(name) != now.get(name))
+    return found
 
 
 def digest(path: Path) -> dict[str, str]:

@@ -1,0 +1,70 @@
+"""`graphport verify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import MODEL, bound, edition_option, findings_end, input_option, json_option, print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(name="verify")
+@click.argument("a", type=MODEL)
+@click.argument("b", type=MODEL)
+@click.option(
+    "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; drawn if not given."
+)
+@click.option("--proof", type=MODEL, metavar="FILE", help="Write the proof here; one that is there is repeated.")
+@click.option(
+    "--proof-effort",
+    "effort",
+    type=click.Choice(["default", "full"]),
+    default="default",
+    show_default=True,
+    help="Ask the reference also where that takes long.",
+)
+@input_option
+@edition_option
+@json_option
+@findings_end
+def verb(
+    a: Path,
+    b: Path,
+    inputs: Path | None,
+    proof: Path | None,
+    effort: str,
+    shapes: Any,
+    edition: str | None,
+    as_json_: bool,
+) -> None:
+    """Prove that two files compute the same: each runs in its own runtime, and the reference is asked besides.
+
+    Exit code 0 if that is proven, 1 if the outputs differ or nothing could be proven.
+
+    \b
+    Examples:
+      graphport verify net.onnx net.xml
+      graphport verify net.onnx net.ncnn.param --input x=1x3x224x224 --proof net.proof.json
+    """
+    import graphport
+    from graphport.api.verify import verify
+    from graphport.cli import arrays
+    from graphport.cli.verification import print_verification
+    from graphport.proof.document import changed
+
+    stale = [] if proof is None else changed(proof, {"a": a, "b": b})
+    given = None
+    if inputs is not None:
+        given = arrays.inputs_of(graphport.load(a, edition=edition, shapes=bound(shapes)), inputs)
+    found = verify(a, b, given, shapes=bound(shapes), edition=edition, proof=proof, effort=effort)
+    if as_json_:
+        print_json({**found.as_json(), "changed": stale})
+    else:
+        for name in stale:
+            click.echo(f"note: {name} is another file than the one that was proven")
+        print_verification(found, found.unproven, None)
+    raise click.exceptions.Exit(0 if found.passed else 1)

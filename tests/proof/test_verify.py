@@ -1,0 +1,115 @@
+"""`verify`: what it says, writes and refuses; what counts as evidence; what integers are drawn from."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+import graphport as gp
+from graphport.cli.main import cli
+from graphport.proof.draws import KINDS, drawn
+from graphport.proof.ranges import held
+from tests.models import write_onnx
+from tests.passes.cases import info, model, node, some
+
+
+def told(*arguments: object, code: int):
+    result = CliRunner().invoke(cli, [*map(str, arguments), "--json"], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def net(tmp_path):
+    proto = model(
+        [node("Conv", "x w", "h"), node("Tanh", "h", "y")],
+        [info("x", ["N", 3, "L"])],
+        [info("y", None)],
+        {"w": some(4, 3, 3)},
+    )
+    return write_onnx(tmp_path / "net.onnx", proto)
+
+
+def test_two_files_are_proven_equal_and_the_proof_can_be_repeated(net, tmp_path):
+    gp.convert(net, tmp_path / "net.xml", verify=False)
+    proof = tmp_path / "proof.json"
+    found = told("verify", net, tmp_path / "net.xml", "--proof", proof, code=0)
+    own = {(w["side"], w["runtime"]) for w in found["witnesses"] if w["is_own"] and w["ran"]}
+    assert own == {("a", "onnxruntime"), ("b", "openvino")}
+    assert [draw["kind"] for draw in found["draws"]] == [*KINDS, *KINDS]
+    assert found["sizes"][0]["N"] == 1
+    assert found["sizes"][1] == {"N": 3, "L": 7}
+    assert found["outputs"][0]["position"] == 0
+    assert found["outputs"][0]["snr_db"] > 80
+    document = json.loads(proof.read_text())
+    assert document["files"]["b"]["sha256"].keys() == {"net.xml", "net.bin"}
+    assert told("verify", net, tmp_path / "net.xml", "--proof", proof, code=0)["changed"] == []
+    (tmp_path / "net.xml").write_text((tmp_path / "net.xml").read_text() + "\n")
+    assert told("verify", net, tmp_path / "net.xml", "--proof", proof, code=0)["changed"] == ["net.xml"]
+
+
+def test_what_differs_is_told_with_its_place(net, tmp_path):
+    other = onnx.load(net)
+    weight = onnx.numpy_helper.to_array(other.graph.initializer[0]).copy()
+    weight[2, 1, 0] += 0.25
+    other.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weight, "w"))
+    write_onnx(tmp_path / "other.onnx", other)
+    proof = gp.verify(net, tmp_path / "other.onnx")
+    assert not proof.passed
+    assert proof.outputs[0].first[1] == 2
+    assert str(proof).startswith("verification failed: the outputs differ: y ")
+
+
+def test_results_are_compared_by_position(tmp_path):
+    nodes = [node("Neg", "x", "a"), node("Abs", "x", "b")]
+    write_onnx(tmp_path / "one.onnx", model(nodes, [info("x", [4])], [info("a", [4]), info("b", [4])]))
+    write_onnx(tmp_path / "two.onnx", model(nodes, [info("x", [4])], [info("b", [4]), info("a", [4])]))
+    assert not gp.verify(tmp_path / "one.onnx", tmp_path / "two.onnx").passed
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        pytest.param([node("Sub", "x x", "y")], "was the same in every draw", id="unchanged"),
+        pytest.param([node("Slice", "x none none", "y")], "was empty in every draw", id="empty"),
+        pytest.param([node("Mul", "x nan", "y")], "was no number in any draw", id="no number"),
+    ],
+)
+def test_what_proves_nothing_is_said_to(tmp_path, nodes, reason):
+    constants = {"none": np.array([0]), "nan": np.array(np.nan, np.float32)}
+    used = {name: array for name, array in constants.items() if any(name in each.input for each in nodes)}
+    path = write_onnx(tmp_path / "net.onnx", model(nodes, [info("x", [4])], [info("y", None)], used))
+    proof = gp.verify(path, path)
+    assert not proof.passed
+    assert not proof.failed
+    assert reason in str(proof)
+    assert told("verify", path, path, code=1)["unproven"] is not None
+
+
+def test_indices_are_drawn_over_their_axis():
+    proto = model(
+        [node("Unsqueeze", "i axes", "j"), node("Gather", "t j", "y")],
+        [info("i", [64], onnx.TensorProto.INT64)],
+        [info("y", None)],
+        {"t": some(50, 2), "axes": np.array([0])},
+    )
+    graph = gp.from_onnx(proto).graph
+    assert held(graph.inputs[0], {})[:2] == (0, 50)
+    found = np.concatenate([drawn(graph, kind, {}, 0).arrays["i"] for kind in KINDS])
+    assert {0, 49} <= set(found.tolist()) <= set(range(50))
+    assert len(set(found.tolist())) > 25
+
+
+def test_a_result_that_is_listed_twice_is_two(tmp_path):
+    proto = model([node("Neg", "x", "y")], [info("x", [2])], [info("y", [2])])
+    loaded = gp.from_onnx(proto)
+    (x,), (y,) = loaded.graph.inputs, loaded.graph.outputs
+    loaded.graph.set_outputs([y, x, y])
+    assert list(loaded.outputs) == ["y", "x", "y:2"]
+    found = gp.run(loaded, {"x": np.array([1, -2], np.float32)})
+    assert list(found) == ["y", "x", "y:2"]
+    assert [each.tolist() for each in found.ordered] == [[-1, 2], [1, -2], [-1, 2]]
