@@ -18,7 +18,18 @@ from graphport.formats.pnnx import read, write
 from tests.formats.pnnx.samples import draw
 
 ARCHIVE = Path(__file__).parent / "models.zip"
-SAMPLE = ("fft_roundtrip", "gpt_dyn", "lstm_text", "mha_kpm", "opt0_vit", "stft", "swin", "unet_dyn", "yolo")
+SAMPLE = (
+    "fft_roundtrip",
+    "gpt_dyn",
+    "lstm_proj",
+    "lstm_text",
+    "mha_kpm",
+    "opt0_vit",
+    "stft",
+    "swin",
+    "unet_dyn",
+    "yolo",
+)
 """Those that every run of the tests has."""
 
 WITHOUT_A_RULE = frozenset(

@@ -90,7 +90,8 @@ def _wanted(node: Node, name: str) -> TensorFact | None:
         case "LSTM" | "GRU" | "RNN":
             gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[node.word]
             ways = 2 if _integer(node, 2) == 2 else 1
-            size = _integer(node, 1) // max(gates * ways * _integer(node, 0), 1)
+            hidden = _integer(node, 3, _integer(node, 0)) if node.word == "LSTM" else _integer(node, 0)
+            size = _integer(node, 1) // max(gates * ways * hidden, 1)
             return TensorFact(DType.FLOAT32, (1, height, size))
         case "MultiHeadAttention":
             embed = max(_integer(node, 0), 1)

@@ -14,7 +14,7 @@ from graphport.expression.parse import parse
 from graphport.expression.syntax import Call, List, Literal, Reference, postorder
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
-from graphport.ops.folded import Computed
+from graphport.ops.folded import Computed, folded
 from graphport.ops.pytorch import COMPLEX, ITEM, KEYS, PLACE, literal_of
 
 if TYPE_CHECKING:
@@ -237,6 +237,35 @@ def _forget(graph: Graph, node: Node) -> None:
         return
     if node.word in _PACKS or node.word in ("Expression", "prim::Constant", "SliceIndexes") or node.word in _UNPACKS:
         graph.remove(node)
+
+
+def before_lifting(graph: Graph) -> None:
+    """Let layers own weights that are computed from constants in steps, while the steps are canonical.
+
+    A single step is left to the rule of its reader, which may have it as a flag.
+    """
+    pages, is_changed = registry.pages(), False
+    for node in list(graph):
+        page = None if node.dialect else pages.get(node.word)
+        if page is None or page.role != "weighted":
+            continue
+        for index, value in enumerate(node.inputs):
+            made = None if value is None else value.producer
+            if value is None or made is None or all(x is None or x.is_constant for x in made.inputs):
+                continue
+            storage = folded(value)
+            if storage is not None:
+                node.set_input(index, graph.add_constant(graph.fresh(value.name), value.fact, storage))
+                is_changed = True
+    if is_changed:
+        _drop_unread(graph)
+
+
+def _drop_unread(graph: Graph) -> None:
+    """Take out what is computed for nobody."""
+    for node in reversed(list(graph)):
+        if not node.dialect and not any(value.uses for value in node.results):
+            graph.remove(node)
 
 
 def after_lifting(graph: Graph) -> None:

@@ -14,6 +14,7 @@ from graphport.ops.declare import Page, ShapeError, UnsupportedError
 from graphport.ops.pytorch import length, number, says, vector
 from graphport.ops.recurrent import GRU, LSTM, RNN
 from graphport.ops.recurrent import pnnx_lifts as pnnx_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.recurrent.projected import projected_lstm, with_direction
 from graphport.ops.reshape import Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
 
 Weights = Mapping[str, Value]
@@ -57,8 +58,8 @@ def _layer(
     ends = [f"l{layer}", f"l{layer}_reverse"][:directions]
     names = [f"{name}_{end}" for end in ends for name in ("weight_ih", "weight_hh")]
     missing = [name for name in names if name not in weights]
-    if missing or any(f"weight_hr_{end}" in weights for end in ends):
-        message = f"the layer has no {', '.join(missing)}" if missing else "a projection of the hidden state"
+    if missing:
+        message = f"the layer has no {', '.join(missing)}"
         raise UnsupportedError(message)
     w = _joined(b, [_reordered(b, weights[f"weight_ih_{end}"], kind) for end in ends], 0)
     r = _joined(b, [_reordered(b, weights[f"weight_hh_{end}"], kind) for end in ends], 0)
@@ -66,6 +67,10 @@ def _layer(
     if f"bias_ih_{ends[0]}" in weights:
         rows = [[_reordered(b, weights[f"{name}_{end}"], kind) for name in ("bias_ih", "bias_hh")] for end in ends]
         bias = _joined(b, [b(Concat, *row, axis=1) for row in rows], 0)
+    projections = [weights[name] for end in ends if (name := f"weight_hr_{end}") in weights]
+    if projections:
+        p = with_direction(b, projections)
+        return projected_lstm(b, x, w, r, bias, p, *states, direction="bidirectional" if directions == 2 else None)
     attributes = dict(kind.attributes)
     if "activations" in attributes:
         attributes["activations"] = tuple(attributes["activations"]) * directions
