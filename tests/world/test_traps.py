@@ -216,3 +216,9 @@ def test_weights_in_nodes_are_parameters(tmp_path):
     nodes = [node("Constant", [], ["w"], value=weights), node("MatMul", ["x", "w"], ["y"])]
     path = written(tmp_path, nodes, {"x": (F32, ["N", 4])}, {"y": F32})
     assert gp.inspect(gp.load(path)).parameters == 20
+
+
+def test_double_precision_does_not_become_single_in_silence(tmp_path):
+    path = written(tmp_path, [node("Relu", ["x"], ["y"])], {"x": (TensorProto.DOUBLE, [2])}, {"y": TensorProto.DOUBLE})
+    found = gp.convert(path, tmp_path / "net.nnef", verify=False).findings
+    assert [(each.code, "y is float64" in each.message) for each in found] == [("LEG0006", True)]

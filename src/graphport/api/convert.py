@@ -13,7 +13,10 @@ from graphport.api.staging import staged
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance, written_side
 from graphport.conversion.coverage import unsaid
 from graphport.conversion.lift import lift
-from graphport.core.diagnostics import Diagnostic
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import walk
 from graphport.quantization.record import note_checks, note_documents
 
 if TYPE_CHECKING:
@@ -122,7 +125,12 @@ def convert(  # noqa: PLR0913  keywords, each documented
         place.write(raw.graph if raw is not None else said, kind, options)
         if skipped is not None:
             place.accept()
-            return ConversionReport(**report, findings=model.findings, skipped=skipped, written=str(target))
+            return ConversionReport(
+                **report,
+                findings=[*model.findings, *_narrowed(model.graph, kind)],
+                skipped=skipped,
+                written=str(target),
+            )
         proof = proven(
             side("a", model),
             written_side(place.path, place.target.name),
@@ -134,4 +142,23 @@ def convert(  # noqa: PLR0913  keywords, each documented
         if raw is None:
             write_checks(said, kind, place.path, proof, proof.unproven, options)
         written = place.settle(has_failed=proof.failed, keep_failed=keep_failed)
-    return ConversionReport(**report, findings=model.findings, proof=proof, skipped=proof.unproven, written=written)
+    return ConversionReport(
+        **report,
+        findings=[*model.findings, *_narrowed(model.graph, kind)],
+        proof=proof,
+        skipped=proof.unproven,
+        written=written,
+    )
+
+
+def _narrowed(graph: Graph, kind: formats.Format) -> list[Diagnostic]:
+    """A warning where `graph` computes in double precision, and what is written cannot say so."""
+    if not kind.has_one_width:
+        return []
+    values = (value for inner in walk(graph) for node in inner for value in node.results)
+    wide = [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT64]
+    if not wide:
+        return []
+    message = f"{wide[0].name} is float64 ({len(wide)} values are), for which {kind.title} has no type"
+    remedy = "readers compute it in single precision"
+    return [Diagnostic("LEG0006", message, wide[0].origin, remedy, Severity.WARNING)]

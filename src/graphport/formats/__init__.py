@@ -39,6 +39,8 @@ class Format(NamedTuple):
     """What its writer can be told besides the path."""
     faithful_choices: tuple[str, ...] = ()
     """Those of them with which a model of the same format is written as it was read, not in other words."""
+    has_one_width: bool = False
+    """Whether real numbers are single precision wherever nothing in a file says otherwise."""
 
     @property
     def module(self) -> ModuleType:
@@ -151,6 +153,7 @@ FORMATS: dict[str, Format] = {
             ("edition", "shapes", "tolerant"),
             ("allow_fragments", "edition", "flatten", "flavour", "strict"),
             ("edition", "flatten", "strict"),
+            has_one_width=True,
         ),
         Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset")),
         Format("openvino", "OpenVINO IR", (".xml",), "openvino", (), _IR_CHOICES, _IR_CHOICES),
