@@ -110,14 +110,14 @@ def write(
     wanted = None if edition is None else Edition(edition)
     original = original_of(graph)
     is_still = original is not None and original.is_still(graph)
-    if original is not None and is_still and not flatten:
+    if original is not None and is_still and not flatten and flavour is None:
         document = original.checked.document
         if wanted in (None, document.edition) and document.source is not None:
             writer = Verbatim(graph, original, document.source, path)
             write_container(path, writer.files())
             return {}
     with paused_collection():
-        if strict and not is_still:
+        if strict and (flavour == "both" or not is_still):
             graph = portable(graph, wanted or Edition.FINAL)
         primitives = Primitives() if allow_fragments else None
         writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict)

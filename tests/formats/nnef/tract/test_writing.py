@@ -93,3 +93,16 @@ def test_an_option_that_is_none_is_refused(tmp_path):
     model = gp.load(FILES / "deconv2d_groups.opl.nnef.tgz")
     with pytest.raises(DiagnosticError, match="NNEF0773"):
         gp.save(model, tmp_path / "out", format="nnef", flavour="onnx")
+
+
+def test_a_text_for_both_has_no_operators_of_the_source(tmp_path):
+    (tmp_path / "a.nnef").write_text(
+        "version 1.0;\nextension KHR_enable_operator_expressions;\ngraph g( x ) -> ( y )\n"
+        "{\n    x = external(shape = [3]);\n    y = !(x < 1.0 && x >= 0.0);\n}\n"
+    )
+    (tmp_path / "all" / "one").mkdir(parents=True)
+    gp.save(gp.load(tmp_path / "a.nnef"), tmp_path / "all" / "one" / "model", format="nnef", flavour="both")
+    np.savez(tmp_path / "all" / "one" / "given.npz", x=np.array([-1, 0.5, 2], np.float32))
+    computed(tmp_path / "all")
+    (found,) = np.load(tmp_path / "all" / "one" / "found.npz").values()
+    assert found.tolist() == [True, False, True]
