@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.dims import Symbolic, is_opaque
+from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -125,7 +125,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
         dims = known
     if dims is None:
         return None
-    is_simple = [not isinstance(dim, Symbolic) or dim in b.dims(data) or not is_opaque(dim) for dim in dims]
+    is_simple = [not isinstance(dim, Symbolic) or dim in b.dims(data) or "~" not in str(dim) for dim in dims]
     if is_simple.count(False) > 1:
         return None
     target: Any = tuple(dim if simple else -1 for dim, simple in zip(dims, is_simple, strict=True))
