@@ -44,8 +44,8 @@ NETS: dict[str, tuple[str, tuple[int | str, ...]]] = {
 }
 """What the input of `net.onnx` is called on a page, and its shape."""
 
-ELSEWHERE = re.compile(r"graphport (demo|VERB)|.* (--preset best|--max-latency|--min-snr)")
-"""What has tests of its own and takes long, whose goal hangs on the machine, or is no command."""
+ELSEWHERE = re.compile(r"graphport (demo|VERB)|.* (--preset best|--max-latency|--min-snr|--metric)")
+"""What has tests of its own and takes long or hangs on the machine, needs a program of the user's, or is no command."""
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
