@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tokenize
 import zipfile
-import zlib
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.damaged import DAMAGED
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import is_numpy_own
 from graphport.core.opening import opened
@@ -24,17 +23,6 @@ if TYPE_CHECKING:
 
 _STANDARD = "biufcU"
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_DAMAGED = (
-    ValueError,
-    EOFError,
-    KeyError,  # an entry of another name than the directory says
-    OSError,  # a place before the beginning
-    RuntimeError,  # encrypted, or compressed in a way that is not known
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 """What reading a damaged archive raises."""
 _EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
 """How many bytes one byte of an entry can become."""
@@ -60,7 +48,7 @@ def read(path: Path) -> dict[str, Any]:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
                 return {entry.filename.removesuffix(".npy"): _entry(archive, entry, size) for entry in entries}
-        except _DAMAGED as error:
+        except DAMAGED as error:
             remedy = "write it by np.savez(path, name=array), without objects"
             message = f"{path} is no .npz of plain arrays: {error}"
             raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(str(path))), remedy)) from error

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from math import prod
 from shutil import copyfileobj
-from tokenize import TokenError
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from graphport.core.damaged import DAMAGED
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import opened
 
@@ -29,11 +28,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_DAMAGED = (
-    *(ValueError, EOFError, KeyError, OSError, RuntimeError, SyntaxError, MemoryError),
-    *(TokenError, zipfile.BadZipFile, zlib.error),
-)
-"""What NumPy and the reader of archives raise over files that are not what they say."""
 _MOST = 1 << 34
 """Bytes that an entry of an archive may have."""
 
@@ -118,14 +112,14 @@ class FileColumn:
         try:
             with _opened(path, entry) as file:
                 shape, is_fortran, dtype = _header(file)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise damaged(path, error) from error
         return cls(path, entry, shape, dtype, is_fortran)
 
     def rows(self) -> Iterator[Array]:
         try:
             yield from self._rows()
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise damaged(self.path, error) from error
 
     def _rows(self) -> Iterator[Array]:
@@ -219,7 +213,7 @@ def entries_of(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return [entry.filename for entry in archive.infolist() if entry.filename.endswith(".npy")]
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise damaged(path, error) from error
 
 

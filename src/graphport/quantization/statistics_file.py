@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-import zlib
 from dataclasses import dataclass
 from math import isfinite
 from time import monotonic
@@ -12,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from graphport.core.damaged import DAMAGED
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import contents
 from graphport.core.replacing import obstacle, replacing
@@ -37,17 +37,6 @@ _EVERY = 20.0
 _MOST_TEXT = 1 << 26
 _MOST_VALUES = 1 << 17
 _ABOUT, _COUNTS, _ENDS = "about.npy", "counts.npy", "ends.npy"
-_DAMAGED = (
-    ValueError,
-    KeyError,
-    TypeError,
-    OSError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 _ANEW = "delete it to collect them anew"
 _ELSEWHERE = "name another file; statistics are written to a new one"
@@ -177,7 +166,7 @@ def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
             if differences:
                 raise _others(path, differences)
             return _seen(archive, about)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         message = f"the statistics in {path} are damaged: {error or type(error).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW)) from error
 
