@@ -19,6 +19,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import SequenceFact, TensorFact
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph
+from graphport.ops.bind import bind
+from graphport.proof.draws import bytes_of_inputs, drawn
+from graphport.quantization.made_up import made_up_at
 from tests.models import model, node, perceptron, typed
 
 
@@ -82,6 +85,36 @@ def test_bounds_of_symbols_hold():
     assert codes(graph, {"x": np.zeros(1, np.float32)}) == ["RUN0008"]
     assert codes(graph, {"x": np.zeros(5, np.float32)}) == ["RUN0008"]
     checked(graph, {"x": np.zeros(3, np.float32)})
+
+
+def graph_with_a_definition():
+    """An input has three times as many entries as another one; what says so is a symbol with a definition."""
+    graph = Graph()
+    length = graph.extents.define("T2", 3 * Symbol("T"))
+    for name, dim in (("x", Symbol("T")), ("y", length)):
+        graph.add_input(name, TensorFact(DType.FLOAT32, (1, dim)))
+    graph.set_outputs([graph.inputs[0]])
+    return graph
+
+
+def test_what_a_symbol_stands_for_holds():
+    graph = graph_with_a_definition()
+    fitting = {"x": np.zeros((1, 2), np.float32), "y": np.zeros((1, 6), np.float32)}
+    assert checked(graph, fitting).keys() == {"x", "y"}
+    assert codes(graph, fitting | {"y": np.zeros((1, 5), np.float32)}) == ["RUN0008"]
+
+
+def test_what_a_symbol_stands_for_is_made_up():
+    graph = graph_with_a_definition()
+    assert free_sizes(graph) == {"T": 2}
+    shapes = [
+        {name: array.shape for name, array in found.items()}
+        for found in (made_up(graph), drawn(graph, "normal", {"T": 5}, 0).arrays, made_up_at(graph, 7))
+    ]
+    assert shapes == [{"x": (1, n), "y": (1, 3 * n)} for n in (2, 5, 7)]
+    assert bytes_of_inputs(graph, {"T": 5}) == 80
+    bind(graph, {"T": 4})
+    assert [value.fact for value in graph.inputs] == [TensorFact(DType.FLOAT32, (1, n)) for n in (4, 12)]
 
 
 def test_sequences_are_converted_item_by_item():

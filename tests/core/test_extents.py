@@ -89,3 +89,13 @@ def test_bound_symbols_leave_what_is_known_of_others():
     bound = extents.bound({"batch": 3})
     assert bound.settled(mask) == 3
     assert extents.settled(mask) == batch
+
+
+def test_sizes_give_the_numbers_of_all_that_stands_for_something():
+    extents = Extents()
+    height, width = Symbol("H"), Symbol("W")
+    half = extents.define("half", height // 2)
+    area = extents.define("area", half * 3 + 1)
+    extents.define("other", width + 1)
+    assert extents.numbers({"H": 9}) == {"H": 9, "half": 4, "area": 13}
+    assert extents.evaluate(area, {"H": 9}) == 13

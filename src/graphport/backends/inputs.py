@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from graphport.ops.infer import Inference
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from graphport.core.dims import Dim
+    from graphport.core.dims import Dim, Extents
     from graphport.core.facts import Fact
     from graphport.ir.graph import Graph, Value
 
@@ -64,22 +64,27 @@ def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
         elif name not in inputs:
             findings.append(Diagnostic("RUN0006", f"the input {name!r} is missing", None, f"it is {value.fact}"))
         else:
-            found[name] = _fitted(value, inputs[name], sizes, findings)
+            found[name] = _fitted(value, inputs[name], _Lengths(graph.extents, sizes), findings)
     if findings:
         raise DiagnosticError(*findings)
     return found
 
 
-def _fitted(value: Value, given: Any, sizes: dict[str, int], findings: list[Diagnostic]) -> Any:
+class _Lengths(NamedTuple):
+    extents: Extents
+    sizes: dict[str, int]
+
+
+def _fitted(value: Value, given: Any, known: _Lengths, findings: list[Diagnostic]) -> Any:
     fact = value.fact
     if isinstance(fact, SequenceFact) and is_sequence(given):
         return [_array(value.name, fact.element, item, findings) for item in given]
     if not isinstance(fact, TensorFact) or given is None:
         return given
     array = _array(value.name, fact, given, findings)
-    if fact.shape is not None and not _fits(fact.shape, np.shape(array), sizes):
+    if fact.shape is not None and not _fits(fact.shape, np.shape(array), known):
         message = f"the input {value.name!r} has shape {list(np.shape(array))}, the model takes {fact}"
-        remedy = f"already fixed by other inputs: {sizes}" if sizes else None
+        remedy = f"already fixed by other inputs: {known.sizes}" if known.sizes else None
         findings.append(Diagnostic("RUN0008", message, None, remedy))
     return array
 
@@ -129,7 +134,8 @@ def _wraps(integers: Any, converted: Any) -> bool:
     return bool(np.any(converted.astype(np.float64) >= beyond))
 
 
-def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
+def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], known: _Lengths) -> bool:
+    extents, sizes = known
     if len(dims) != len(shape):
         return False
     for dim, length in zip(dims, shape, strict=True):
@@ -137,17 +143,18 @@ def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) 
             if dim != length:
                 return False
             continue
-        names = symbols(dim)
-        if len(names) == 1 and str(dim) in names:
+        names = extents.free(dim)
+        if dim in symbols(dim).values() and names == symbols(dim).keys():
+            (name,) = names
             low, high = bounds(dim)
             if (
-                sizes.setdefault(str(dim), length) != length
+                sizes.setdefault(name, length) != length
                 # That a named axis is not empty is taken for granted; a network that can compute on nothing may.
                 or (low or 0) > max(length, 1)
                 or (high is not None and high < length)
             ):
                 return False
-        elif all(name in sizes for name in names) and evaluate(dim, sizes) != length:
+        elif all(name in sizes for name in names) and extents.evaluate(dim, sizes) != length:
             return False
     return True
 
@@ -194,6 +201,7 @@ def other_sizes(graph: Graph) -> Iterator[dict[str, int]]:
 
 def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
+    numbers = graph.extents.numbers(sizes)
     found: dict[str, Any] = {}
     for value in graph.inputs:
         fact = value.fact
@@ -203,7 +211,7 @@ def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
             message = f"no input can be made up for {value.name!r}: {fact}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
-        shape = [dim if isinstance(dim, int) else evaluate(dim, sizes) for dim in fact.shape]
+        shape = [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
         found[value.name] = _random(random, fact.dtype, shape)
     return found
 
@@ -292,7 +300,8 @@ def open_axes(graph: Graph) -> tuple[dict[str, int], dict[str, Symbolic]]:
         if isinstance(value.fact, TensorFact):
             for axis, dim in enumerate(value.fact.shape or ()):
                 if isinstance(dim, Symbolic):
-                    (batch if axis == 0 else other).update(symbols(dim))
+                    known = symbols(dim) | graph.extents.declared
+                    (batch if axis == 0 else other).update({n: known[n] for n in sorted(graph.extents.free(dim))})
     ones = {name: _clamped(1, symbol) for name, symbol in batch.items()}
     return ones, {name: symbol for name, symbol in other.items() if name not in ones}
 

@@ -6,7 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.dims import Symbol, Symbolic, bounds, decide_equal, decide_less, parse_dim, substitute, symbols
+from graphport.core.dims import (
+    Symbol,
+    Symbolic,
+    TooLong,
+    bounds,
+    decide_equal,
+    decide_less,
+    parse_dim,
+    substitute,
+    symbols,
+)
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 
 _BOUNDS = re.compile(r"(\d{0,18})\.\.(\d{0,18})", re.ASCII)
@@ -14,7 +24,7 @@ _BOUNDS = re.compile(r"(\d{0,18})\.\.(\d{0,18})", re.ASCII)
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphport.core.dims import Dim
+    from graphport.core.dims import Dim, Extents
     from graphport.core.facts import Fact
     from graphport.ir.graph import Graph, Value
 
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 def bind(graph: Graph, sizes: Mapping[str, Dim]) -> None:
     """Put a size for each symbol in `sizes` into the facts of all inputs; facts of results are inferred anew later."""
     for value in graph.inputs:
-        value.fact = _substituted(value.fact, sizes)
+        value.fact = _substituted(value.fact, sizes, graph.extents)
     graph.extents = graph.extents.bound(sizes)
 
 
@@ -107,11 +117,20 @@ def _unify(declared: Dim, given: Dim, sizes: dict[str, Dim]) -> bool:
     return decide_equal(known, given) is not False
 
 
-def _substituted(fact: Fact, sizes: Mapping[str, Dim]) -> Fact:
+def _substituted(fact: Fact, sizes: Mapping[str, Dim], extents: Extents) -> Fact:
     if isinstance(fact, SequenceFact):
-        return SequenceFact(_substituted(fact.element, sizes))
+        return SequenceFact(_substituted(fact.element, sizes, extents))
     if isinstance(fact, OptionalFact):
-        return OptionalFact(_substituted(fact.element, sizes))
+        return OptionalFact(_substituted(fact.element, sizes, extents))
     if fact.shape is None or not sizes:
         return fact
-    return TensorFact(fact.dtype, tuple(substitute(dim, sizes) for dim in fact.shape))
+    return TensorFact(fact.dtype, tuple(_replaced(dim, sizes, extents) for dim in fact.shape))
+
+
+def _replaced(dim: Dim, sizes: Mapping[str, Dim], extents: Extents) -> Dim:
+    # A symbol may stand for something that others are in; one that has a size of its own is that long.
+    dim = substitute(dim, sizes)
+    try:
+        return substitute(extents.expanded(dim), sizes)
+    except TooLong:
+        return dim

@@ -114,6 +114,7 @@ def drawn(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LAR
         DiagnosticError: RUN0009 an input has unknown rank or is no tensor.
     """
     random = np.random.default_rng(seed)
+    numbers = graph.extents.numbers(sizes)
     arrays: dict[str, Any] = {}
     for value in graph.inputs:
         if value.storage is not None:
@@ -123,7 +124,7 @@ def drawn(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LAR
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
             message = f"no input can be made up for {value.name!r}: {fact}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
-        arrays[value.name] = _numbers(value, fact.dtype, extents(value, sizes), _How(kind, sizes, random, largest))
+        arrays[value.name] = _numbers(value, fact.dtype, extents(value, numbers), _How(kind, numbers, random, largest))
     return Draw(kind, seed, sizes, arrays)
 
 
@@ -136,7 +137,8 @@ def extents(value: Value, sizes: Sizes) -> list[int]:
 def bytes_of_inputs(graph: Graph, sizes: Sizes) -> int:
     """How much memory the inputs take."""
     known = [value for value in graph.inputs if isinstance(value.fact, TensorFact) and value.fact.shape is not None]
-    return sum(prod(extents(value, sizes)) * _itemsize(value) for value in known)
+    numbers = graph.extents.numbers(sizes)
+    return sum(prod(extents(value, numbers)) * _itemsize(value) for value in known)
 
 
 def _itemsize(value: Value) -> int:
@@ -152,8 +154,11 @@ def bound_by(graph: Graph, other: Mapping[str, Value]) -> Sizes:
         if twin is None or not isinstance(twin.fact, TensorFact) or not isinstance(value.fact, TensorFact):
             continue
         for dim, length in zip(value.fact.shape or (), twin.fact.shape or (), strict=False):
-            if isinstance(dim, Symbolic) and isinstance(length, int) and str(dim) in symbols(dim):
-                found[str(dim)] = length
+            if not isinstance(dim, Symbolic) or not isinstance(length, int) or dim not in symbols(dim).values():
+                continue
+            (name,) = symbols(dim)
+            if name not in graph.extents.definitions:
+                found[name] = length
     return found
 
 

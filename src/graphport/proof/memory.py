@@ -59,6 +59,7 @@ def weights(graph: Graph) -> int:
 
 def needed(graph: Graph, sizes: Mapping[str, int]) -> int:
     """Bytes that a runtime takes for `graph`, as far as they can be told: weights, inputs, the largest results."""
+    sizes = graph.extents.numbers(sizes)
     largest = max((nbytes(value, sizes) for node in graph for value in node.results), default=0)
     inputs = sum(nbytes(value, sizes) for value in graph.inputs)
     return int(_COPIES * weights(graph)) + 2 * inputs + 3 * largest

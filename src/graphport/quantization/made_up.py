@@ -54,11 +54,12 @@ def made_up_at(graph: Graph, length: int) -> dict[str, Any]:
 def _drawn(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     found = made_up(graph, seed)
+    numbers = graph.extents.numbers(sizes)
     for value, most in rows.items():
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
             continue
-        shape = [dim if isinstance(dim, int) else evaluate(dim, sizes) for dim in fact.shape]
+        shape = [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
         if most:
             found[value.name] = random.integers(0, most, shape).astype(fact.dtype.numpy)
         elif fact.dtype.is_integer:

@@ -179,6 +179,15 @@ class Extents:
                 numbers[name] = evaluate(self.definitions[name], numbers)
         return evaluate(dim, numbers)
 
+    def numbers(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """`sizes`, and the numbers of all symbols that stand for something that these are enough for."""
+        found = dict(sizes)
+        for name, dim in self.definitions.items():
+            if name not in found:
+                with suppress(KeyError):
+                    found[name] = self.evaluate(dim, found)
+        return found
+
     def free(self, dim: Dim) -> set[str]:
         """The names of all symbols that the dim depends on and that stand for nothing else."""
         names = set(symbols(dim))
