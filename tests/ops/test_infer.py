@@ -122,6 +122,17 @@ def test_a_claim_stands_where_nothing_can_be_inferred():
     assert y.fact == claim
 
 
+def test_an_element_type_stays_behind_an_opaque_node_where_extents_alone_are_inferred():
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.STRING, (2, 3)))
+    shape = graph.add_constant("shape", ints(6), storage_of([6]))
+    opaque = graph.append(Node("Strange", [x], [Value("opaque")], dialect="com.example")).output
+    y = graph.append(Node("Reshape", [opaque, shape], [Value("y", TensorFact(FLOAT, None))])).output
+    infer(graph)
+    infer(graph)
+    assert y.fact == TensorFact(FLOAT, (6,))
+
+
 def test_what_only_a_run_can_tell_gets_a_symbol_of_its_own():
     graph = Graph()
     limits = [graph.add_input(name, TensorFact(INT, ())) for name in ("start", "limit", "delta")]

@@ -159,6 +159,9 @@ class Inference:
             value.fact = self.words.fact(fact, value.name, claim)
             if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
                 value.fact = self._agreement(value, value.fact, claim, node.dialect)
+            elif isinstance(value.fact, TensorFact) and value.fact.dtype is None and isinstance(claim, TensorFact):
+                # Behind an opaque node a rule may tell extents alone: the element type is what it was.
+                value.fact = replace(value.fact, dtype=claim.dtype)
 
     def node(self, node: Node) -> tuple[Fact, ...]:
         """The facts of a node's results; unknown ones where it breaks a rule, which is a finding."""
