@@ -31,6 +31,7 @@ CALLS = {
     "nearest_downsample": "y = nearest_downsample(x, factor = [2, 4])",
     "area_downsample": "y = area_downsample(x, factor = [3, 2])",
     "local_response_normalization": "y = local_response_normalization(x, size = [1, 3, 1, 1], alpha = 0.5)",
+    "pad": "y = pad(x, padding = [(0, 0), (1, 0), (2, 3), (0, 5)], border = 'replicate')",
     "slice": "y = slice(x, axes = [3, 1], begin = [-1, 1], end = [0, 4], stride = [-3, 2])",
 }
 
@@ -82,3 +83,18 @@ def test_the_provisional_edition_keeps_what_it_has(tmp_path):
 def test_what_has_no_other_words_stays(tmp_path, call):
     graph = gp.load(document(tmp_path, call), raw=True).graph
     assert [node.word for node in portable(graph, Edition.FINAL)] == [node.word for node in graph]
+
+
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "reflect-even"])
+def test_borders_of_pad_are_put_together(tmp_path, border):
+    call = f"y = pad(x, padding = [(0, 0), (-1, 2), (3, -2), (7, 0)], border = '{border}')"
+    graph = gp.load(document(tmp_path, call), raw=True).graph
+    said = portable(graph, Edition.FINAL)
+    left = {pair for node in said if node.word == "pad" for pair in node.attributes["padding"]}
+    assert all(min(pair) >= 0 for pair in left)
+    assert left == set() or border in ("constant", "reflect")
+    (tmp_path / "out").mkdir()
+    said.notes.clear()
+    gp.formats.FORMATS["nnef"].write(said, tmp_path / "out")
+    a, b = (gp.run(gp.load(path), {"x": X}, backend="reference") for path in (tmp_path, tmp_path / "out"))
+    np.testing.assert_array_equal(b["y"], a["y"])

@@ -27,6 +27,8 @@ Rule: TypeAlias = Callable[["_Maker"], "Sequence[Value] | None"]
 
 _MOST_PIECES = 1024
 _MOST_RANGES = 64
+_MODES: dict[str, Any] = {"replicate": "edge", "reflect-even": "symmetric"}
+"""Borders that not every reader has, as NumPy calls them."""
 _GELU = 1.702
 """The slope in the formula that stands for the standard's own `gelu`."""
 
@@ -203,6 +205,41 @@ def _places(extent: int, begin: int, end: int, step: int) -> range:
     return range(first, min(last, extent) or extent, step)
 
 
+def _pad(m: _Maker) -> Sequence[Value] | None:
+    """Borders that not every reader has, put together of slices; negative padding is a slice."""
+    pairs, shape = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"]), m.shape()
+    border = m.node.attributes["border"]
+    is_put_together = border in _MODES
+    if shape is None or not (is_put_together or any(min(pair) < 0 for pair in pairs)):
+        return None
+    x, free = m.x, TensorFact(m.dtype(), None)
+    for axis, (front, behind) in enumerate(pairs):
+        extent = shape[axis]
+        if not (front or behind) or (not is_put_together and min(front, behind) >= 0):
+            continue
+        if not isinstance(extent, int) or extent < 1:
+            return None
+        begin, end = max(-front, 0), extent - max(-behind, 0)
+        grown = (max(front, 0), max(behind, 0)) if is_put_together else (0, 0)
+        if end <= begin or sum(grown) > _MOST_PIECES:
+            return None
+        places = np.pad(np.arange(begin, end), grown, _MODES[str(border)]) if sum(grown) else np.arange(begin, end)
+        inner = [(int(at), int(at) + 1) for at in places]
+        inner[grown[0] : len(inner) - grown[1]] = [(begin, end)]
+        parts = [
+            x
+            if bounds == (0, extent)
+            else m.say("slice", x, fact=free, axes=(axis,), begin=bounds[:1], end=bounds[1:], stride=())
+            for bounds in inner
+        ]
+        x = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+    rest = tuple((max(front, 0), max(behind, 0)) for front, behind in pairs)
+    if is_put_together or not any(map(any, rest)):
+        return [m.say("copy", x)]
+    value = cast("Attribute", m.node.attributes.get("value", 0.0))
+    return [m.say("pad", x, padding=rest, border=border, value=value)]
+
+
 def _gather(m: _Maker) -> Sequence[Value] | None:
     """Entries at places that are known: ranges one behind the other."""
     axis, shape, indices = int(m.number("axis")), m.shape(), m.node.operands[1]
@@ -290,6 +327,7 @@ def _local_response(m: _Maker) -> Sequence[Value] | None:
 
 _RULES: dict[str, Rule] = {
     "slice": _slice,
+    "pad": _pad,
     "rcp": _rcp,
     "rsqr": _rsqr,
     "rsqrt": _rsqrt,

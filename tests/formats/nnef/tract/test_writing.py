@@ -55,10 +55,10 @@ def test_words_are_written_so_that_tract_computes_the_same(tmp_path):
         found = np.load(tmp_path / "written" / name / "found.npz")
         for array, expected in zip(found.values(), CASES[name]["outputs"], strict=True):
             np.testing.assert_allclose(array.astype(float), np.asarray(expected, float), 1e-3, 1e-3, err_msg=name)
-    assert len(refused) <= MOST_REFUSED, refused
+    assert [name for name, _ in refused] == REFUSED, refused
 
 
-MOST_REFUSED = 20
+REFUSED = ["shl"]
 
 
 @pytest.mark.parametrize("file", [name for name in FILE_CASES if not FILE_CASES[name]["other"]])

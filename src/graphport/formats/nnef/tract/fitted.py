@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from graphport.core.dtypes import DType
 
-_WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack"])
-"""Operations that other readers lack, and tract has."""
+_WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack", "pad"])
+"""Operations that other readers lack, and tract has, or that are fitted here."""
 
 
 def fitted(graph: Graph) -> Graph:
