@@ -91,8 +91,23 @@ class Operator:
 
     def __getitem__(self, index: int) -> Value:
         """Operand `index` as real numbers; as it is stored for rules that only move elements."""
+        if self.is_raw:
+            return self.raw(index)
+        value, told = self._wide(index)
+        return value if told is None else dequantized(self.b, value, told)
+
+    def _wide(self, index: int) -> tuple[Value, Quantization | None]:
+        """Operand `index` as it is stored: weights in int8 that runtimes of ONNX do not take in fewer bits.
+
+        They take int4 beside real numbers only, and int2 not at all.
+        """
         value, told = self.raw(index), self.quantization(index)
-        return value if told is None or self.is_raw else dequantized(self.b, value, told)
+        if told is None or value.storage is None or told[0] not in (DType.INT4, DType.INT2):
+            return value, told
+        if told[0] is DType.INT4 and self.quantization(0) is None:
+            return value, told
+        wide = self.b.constant(value.storage.numpy().astype(np.int8), DType.INT8)
+        return wide, (DType.INT8, *told[1:])
 
     def all(self, start: int = 0) -> list[Value]:
         """All operands from `start` on."""
@@ -100,8 +115,8 @@ class Operator:
 
     def weight(self, index: int, perm: Sequence[int]) -> Value:
         """Operand `index` with its axes in another order, which is that of the stored numbers, then real."""
-        told = self.quantization(index)
-        moved = transposed(self.b, self.raw(index), perm)
+        value, told = self._wide(index)
+        moved = transposed(self.b, value, perm)
         if told is None:
             dtype = dtype_of(moved)
             return moved if dtype is not DType.FLOAT16 else cast(self.b, moved, DType.FLOAT32)

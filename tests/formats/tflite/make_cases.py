@@ -19,7 +19,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 CODES = {name: number for name, number in vars(schema.BuiltinOperator).items() if not name.startswith("_")}
 FIRST = {name: number for name, number in vars(schema.BuiltinOptions).items() if not name.startswith("_")}
-TYPES = {"f4": 0, "f2": 1, "i4": 2, "u1": 3, "i8": 4, "?": 6, "i2": 7, "i1": 9}
+TYPES = {"f4": 0, "f2": 1, "i4": 2, "u1": 3, "i8": 4, "?": 6, "i2": 7, "i1": 9, "int4": 17, "int2": 19}
 CASES = {}
 
 
@@ -50,7 +50,7 @@ class Model:
             variable,
         )
         if data is not None:
-            array = np.ascontiguousarray(np.asarray(data).astype(dtype))
+            array = packed(data, dtype)
             shape, buffer = np.asarray(data).shape, schema.BufferT()
             buffer.data = np.frombuffer(array.tobytes(), "u1")
             self.model.buffers.append(buffer)
@@ -95,6 +95,15 @@ class Model:
         builder = flatbuffers.Builder(4096)
         builder.Finish(self.model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
+
+
+def packed(data, dtype):
+    """The bytes of a constant; of numbers of two or four bits several in each, the low bits first."""
+    if not dtype.startswith("int"):
+        return np.ascontiguousarray(np.asarray(data).astype(dtype))
+    width = int(dtype[3:])
+    flat = np.asarray(data).astype("u1").reshape(-1, 8 // width) & ((1 << width) - 1)
+    return (flat << np.arange(0, 8, width)).sum(1).astype("u1")
 
 
 def case(make):
@@ -306,6 +315,88 @@ def add_int8(m):
     x, y = m.input("i1", (2, 5), scale=0.05, zero=3), m.input("i1", (1, 5), scale=0.02, zero=-9)
     m.graph.outputs = [m.tensor("y", "i1", (2, 5), scale=0.06, zero=1)]
     m.op("ADD", [x, y], m.graph.outputs, "AddOptions", 2, fusedActivationFunction=1)
+
+
+def fully_connected_bits(m, dtype, version):
+    x = m.input("i1", (3, 8), scale=0.03, zero=5)
+    w = m.tensor("w", dtype, data=m.random.integers(-2, 2, (4, 8)), scale=[0.1, 0.2, 0.05, 0.3])
+    b = m.tensor("b", "i4", data=np.zeros(4), scale=[0.003, 0.006, 0.0015, 0.009])
+    m.graph.outputs = [m.tensor("y", "i1", (3, 4), scale=0.04, zero=-3)]
+    m.op("FULLY_CONNECTED", [x, w, b], m.graph.outputs, "FullyConnectedOptions", version)
+
+
+@case
+def fully_connected_int4(m):
+    fully_connected_bits(m, "int4", 10)
+
+
+@case
+def fully_connected_int2(m):
+    fully_connected_bits(m, "int2", 14)
+
+
+@case
+def depthwise_int4(m):
+    x = m.input("i1", (1, 6, 5, 2), scale=0.03, zero=5)
+    w = m.tensor("w", "int4", data=m.random.integers(-7, 8, (1, 3, 3, 2)), scale=[0.1, 0.2], axis=3)
+    b = m.tensor("b", "i4", data=[100, -100], scale=[0.003, 0.006])
+    m.graph.outputs = [m.tensor("y", "i1", (1, 6, 5, 2), scale=0.1, zero=-3)]
+    m.op(
+        "DEPTHWISE_CONV_2D",
+        [x, w, b],
+        m.graph.outputs,
+        "DepthwiseConv2DOptions",
+        7,
+        padding=0,
+        strideH=1,
+        strideW=1,
+        dilationHFactor=1,
+        dilationWFactor=1,
+        depthMultiplier=1,
+    )
+
+
+@case
+def exact_functions_int16(m):
+    """What kernels have tables for: bends, both ends, and where tables are interpolated."""
+    near = np.arange(-40, 40) * 11
+    x = m.input("i2", (240,), np.concatenate([near, np.linspace(-32768, 32767, 160)]), scale=3e-4)
+    functions = (
+        ("EXP", "ExpOptions", 0.002, 1, {}),
+        ("LOG", None, 3e-4, 1, {}),
+        ("GELU", "GeluOptions", 2.9e-4, 2, {"approximate": False}),
+        ("GELU", "GeluOptions", 2.9e-4, 2, {"approximate": True}),
+        ("TANH", None, 2.0**-15, 3, {}),
+        ("LOGISTIC", None, 2.0**-15, 3, {}),
+    )
+    for index, (name, options, scale, version, told) in enumerate(functions):
+        y = m.tensor(f"y{index}", "i2", (240,), scale=scale)
+        m.op(name, [x], [y], options, version, **told)
+        m.graph.outputs.append(y)
+
+
+@case
+def exact_rsqrt_int16(m):
+    x = m.input("i2", (120,), np.linspace(1, 181, 120) ** 2, scale=3e-4)
+    m.graph.outputs = [m.tensor("y", "i2", (120,), scale=0.002)]
+    m.op("RSQRT", [x], m.graph.outputs, version=2)
+
+
+@case
+def exact_requantize_int8(m):
+    """A quarter of the scale is rounded twice."""
+    x = m.input("i1", (256,), np.arange(-128, 128), scale=1 / 256, zero=-128)
+    m.graph.outputs = [m.tensor("y", "i1", (256,), scale=0.015665881, zero=63)]
+    m.op("QUANTIZE", [x], m.graph.outputs, version=2)
+
+
+@case
+def maximum_of_no_numbers(m):
+    x = m.input("f4", (4,), [np.nan, 1, 3, 2])
+    y = m.input("f4", (4,), [1, np.nan, 2, 3])
+    m.graph.outputs = [m.tensor("y0", "f4", (4,)), m.tensor("y1", "f4", (4,))]
+    m.op("MAXIMUM", [x, y], m.graph.outputs[:1], "MaximumMinimumOptions")
+    m.op("MINIMUM", [x, y], m.graph.outputs[1:], "MaximumMinimumOptions")
 
 
 @case

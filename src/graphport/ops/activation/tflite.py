@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.ops import tflite_tables
 from graphport.ops.activation import (
     Clip,
     Elu,
@@ -23,11 +25,13 @@ from graphport.ops.activation import (
 from graphport.ops.arithmetic import Mul
 from graphport.ops.operands import cast, dtype_of
 from graphport.ops.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.special import erf
 from graphport.ops.tflite import Operator, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.declare import Page
+    from graphport.ops.tflite_tables import Numbers
 
 
 def _plain(name: str, page: Page) -> None:
@@ -39,11 +43,23 @@ def _plain(name: str, page: Page) -> None:
 
 
 _plain("RELU", Relu)
-_plain("LOGISTIC", Sigmoid)
-_plain("TANH", Tanh)
 _plain("ELU", Elu)
 _plain("HARD_SWISH", HardSwish)
 _plain("LOG_SOFTMAX", LogSoftmax)
+
+
+@word("LOGISTIC")
+def logistic(op: Operator) -> Value:
+    """Between 0 and 1."""
+    found = tflite_tables.logistic(op)
+    return op.b(Sigmoid, op[0]) if found is None else found
+
+
+@word("TANH")
+def tanh(op: Operator) -> Value:
+    """Between -1 and 1."""
+    found = tflite_tables.tanh(op)
+    return op.b(Tanh, op[0]) if found is None else found
 
 
 def _clamped(name: str, least: float, most: float) -> None:
@@ -75,7 +91,18 @@ def prelu(op: Operator) -> Value:
 @word("GELU")
 def gelu(op: Operator) -> Value:
     """With the error function, or close to it with the hyperbolic tangent."""
-    return op.b(Gelu, op[0], approximate="tanh" if op.option("approximate", default=False) else None)
+    is_close = bool(op.option("approximate", default=False))
+    found = tflite_tables.interpolated(op, _gelu_by_tanh if is_close else _gelu)
+    return op.b(Gelu, op[0], approximate="tanh" if is_close else None) if found is None else found
+
+
+def _gelu(x: Numbers) -> Numbers:
+    return np.float32(0.5) * x * (1 + erf(x.astype(np.float64) * math.sqrt(0.5)))
+
+
+def _gelu_by_tanh(x: Numbers) -> Numbers:
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+    return np.float32(0.5) * x * (1 + np.tanh(inner))
 
 
 @word("SOFTMAX")

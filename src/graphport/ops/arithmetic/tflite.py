@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.ops import tflite_tables
 from graphport.ops.arithmetic import (
     Abs,
     Add,
@@ -36,7 +37,7 @@ from graphport.ops.arithmetic import (
 )
 from graphport.ops.arithmetic import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.arithmetic.bits import BitCast
-from graphport.ops.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
+from graphport.ops.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.operands import cast, dtype_of, scalar
 from graphport.ops.tflite import Operator, in_type, word
@@ -68,9 +69,7 @@ for _name, _page in (
     ("ABS", Abs),
     ("CEIL", Ceil),
     ("COS", Cos),
-    ("EXP", Exp),
     ("FLOOR", Floor),
-    ("LOG", Log),
     ("ROUND", Round),
     ("SIGN", Sign),
     ("SIN", Sin),
@@ -82,8 +81,6 @@ for _name, _page in (
     ("SUB", Sub),
     ("MUL", Mul),
     ("DIV", Div),
-    ("MAXIMUM", Max),
-    ("MINIMUM", Min),
     ("POW", Pow),
     ("STABLEHLO_ADD", Add),
     ("STABLEHLO_SUBTRACT", Sub),
@@ -95,6 +92,36 @@ for _name, _page in (
     _plain(_name, _page, 2)
 
 
+@word("EXP")
+def exp(op: Operator) -> Value:
+    """e to the power of x."""
+    found = tflite_tables.interpolated(op, np.exp)
+    return computed(op.b, Exp, op[0]) if found is None else found
+
+
+@word("LOG")
+def log(op: Operator) -> Value:
+    """The natural logarithm; of int16 that stands for zero or less, the least number."""
+    found = tflite_tables.interpolated(op, np.log, -32768)
+    return computed(op.b, Log, op[0]) if found is None else found
+
+
+def _chosen(name: str, page: Page, relation: Page) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        """The first where it is beyond the second: where the first is no number, that is the second."""
+        b, x, y = op.b, op[0], op[1]
+        if not dtype_of(x).is_floating or op.quantization(0) is not None:
+            return computed(b, page, x, y)
+        return b(Where, b(relation, x, y), x, y)
+
+    del rule
+
+
+_chosen("MAXIMUM", Max, Greater)
+_chosen("MINIMUM", Min, Less)
+
+
 @word("NEG", is_raw=True)
 def neg(op: Operator) -> Value:
     """The opposite number; of quantized numbers, that of the integer, whatever it stands for."""
@@ -104,8 +131,9 @@ def neg(op: Operator) -> Value:
 
 @word("RSQRT")
 def rsqrt(op: Operator) -> Value:
-    """1 by the root."""
-    return op.b(Reciprocal, op.b(Sqrt, op[0]))
+    """1 by the root; of int16 that stands for zero or less, the largest number."""
+    found = tflite_tables.interpolated(op, lambda x: 1 / np.sqrt(x), 32767)
+    return op.b(Reciprocal, op.b(Sqrt, op[0])) if found is None else found
 
 
 @word("SQUARE")

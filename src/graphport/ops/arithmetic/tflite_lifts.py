@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
+_CHOSEN = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
+"""What takes the first of two numbers where this says so, and the second where either is none."""
 _NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 
 
@@ -130,6 +132,9 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
 
 @comparison.Where.lift("tflite")
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
+    asked = condition.producer
+    if asked is not None and asked.word in _CHOSEN and list(asked.operands) == [x, y]:
+        return (say(b, _CHOSEN[asked.word], x, y),)
     return (say(b, "SELECT_V2", condition, x, y),)
 
 

@@ -8,6 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.operands import cast
 from graphport.ops.reshape import Identity
 from graphport.ops.tflite import Operator, word
+from graphport.ops.tflite_tables import requantized
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 @word("QUANTIZE", layout="any")
 def quantize(op: Operator) -> Value:
     """Integers that stand for real numbers, or for what other integers stand for."""
-    return op[0]
+    found = requantized(op)
+    return op[0] if found is None else found
 
 
 @word("DEQUANTIZE", layout="any")
