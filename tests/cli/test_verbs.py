@@ -244,6 +244,14 @@ def test_shapes_of_unknown_rank_sequences_and_scalars(tmp_path):
     ]
 
 
+def test_check_tells_what_is_taken_for_granted(net):
+    granted = "taken for granted of the input x: N at least 1; --input x=0..x4 says that it may be empty"
+    assert run("check", net, "-v").stdout.splitlines()[1:] == [granted]
+    assert run("check", net).stdout.splitlines()[1:] == []
+    for given in ("x=0..x4", "x=2x4"):
+        assert "granted" not in run("check", net, "-v", "--input", given).stdout
+
+
 # inspect
 
 

@@ -23,16 +23,21 @@ from graphport.cli.render import as_json, shown
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from graphport.api.model import Model
+
 
 @click.command(name="check")
 @click.argument("model", type=MODEL)
 @input_option
 @edition_option
 @program_option
+@click.option("-v", "--verbose", is_flag=True, help="Tell what is taken for granted of open axes, too.")
 @color_option
 @json_option
 @findings_end
-def verb(model: Path, shapes: Any, edition: str | None, program: str | None, color: str, as_json_: bool) -> None:
+def verb(
+    model: Path, shapes: Any, edition: str | None, program: str | None, verbose: bool, color: str, as_json_: bool
+) -> None:
     """Tell everything that is wrong with a model: grammar, names, types, shapes.
 
     Exit code 0 if it is valid (warnings are told), 1 if it is not.
@@ -41,6 +46,7 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
     Examples:
       graphport check net.onnx
       graphport check model/graph.nnef --edition provisional
+      graphport check net.onnx -v
       graphport check net.onnx --input x=1x3x224x224 --json
     """
     import graphport
@@ -55,4 +61,21 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
         print_findings(findings, color, err=False)
         if valid:
             click.echo(f"{shown(str(model))}: valid {kind.title}")
+        if valid and verbose:
+            _tell_axes(graphport.load(model, edition=edition, shapes=bound(shapes), program=program))
     raise click.exceptions.Exit(0 if valid else 1)
+
+
+def _tell_axes(model: Model) -> None:
+    """The axes that shapes are told for as if nobody gave an empty one."""
+    from graphport.core.dims import bounds, symbols
+    from graphport.core.facts import TensorFact
+
+    for value in model.graph.inputs:
+        dims = value.fact.shape or () if isinstance(value.fact, TensorFact) else ()
+        granted = {name for dim in dims for name, symbol in symbols(dim).items() if bounds(symbol) == (1, None)}
+        named = ", ".join(sorted(granted))
+        if named:
+            empty = "x".join("0.." if granted & symbols(dim).keys() else str(dim) for dim in dims)
+            allowed = f"--input {value.name}={empty} says that it may be empty"
+            click.echo(shown(f"taken for granted of the input {value.name}: {named} at least 1; {allowed}"))
