@@ -18,7 +18,7 @@ from graphport.core.dims import Symbol, parse_dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import SequenceFact, TensorFact
 from graphport.formats.onnx import from_proto
-from graphport.ir.graph import Graph
+from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.bind import bind
 from graphport.proof.draws import bytes_of_inputs, drawn
 from graphport.quantization.made_up import made_up_at
@@ -333,3 +333,22 @@ def test_a_model_that_does_not_run_with_the_first_sizes_is_verified_with_others(
     _, report = gp.simplify(gp.from_onnx(windowed()))
     assert report.skipped is None
     assert report.passed
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        pytest.param((1 << 40, 1 << 22), "more elements than", id="huge"),
+        pytest.param((0, 1 << 62, 2), "more elements than", id="huge beside nothing"),
+        pytest.param((1,) * 65, "65 axes", id="many axes"),
+    ],
+)
+def test_what_no_array_can_hold_is_refused(shape, words):
+    graph = Graph()
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, shape))
+    graph.add_output(graph.append(Node("Abs", [x], [Value("y", x.fact)])).output)
+    with pytest.raises(DiagnosticError, match=words) as refused:
+        made_up(graph)
+    assert [finding.code for finding in refused.value.diagnostics] == ["RUN0009"]
+    document = gp.verify(gp.Model(graph), gp.Model(graph))
+    assert words in document.unproven

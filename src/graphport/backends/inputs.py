@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 _NUMBERS = "biufcV"
+_MOST_AXES = 64
+_SMALLER = "bind smaller extents with --input where the file leaves them open"
 
 LONGEST = 4096
 """Longest free axis that is tried when inputs are made up."""
@@ -212,8 +216,21 @@ def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
             message = f"no input can be made up for {value.name!r}: {fact}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
         shape = [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
+        if (reason := no_array(shape)) is not None:
+            message = f"no input can be made up for {value.name!r}: {reason}"
+            raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, _SMALLER))
         found[value.name] = _random(random, fact.dtype, shape)
     return found
+
+
+def no_array(shape: Sequence[int]) -> str | None:
+    """Why NumPy has no array of that shape whatever the memory, if so."""
+    if len(shape) > _MOST_AXES:
+        return f"it has {len(shape)} axes, and arrays have at most {_MOST_AXES}"
+    # Complex numbers are drawn as 16 bytes each; an axis of length 0 does not help, NumPy leaves it out.
+    if math.prod(dim for dim in shape if dim) > sys.maxsize >> 4:
+        return f"{'x'.join(map(str, shape))} are more elements than an address space has"
+    return None
 
 
 def free_sizes(graph: Graph) -> dict[str, int]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.backends import is_installed, preferred
+from graphport.backends.inputs import no_array
 from graphport.comparison.metrics import INTEGERS, RELATIVE, UNLIKE, Comparison, Difference, difference
 from graphport.core.diagnostics import DiagnosticError
+from graphport.core.facts import TensorFact
 from graphport.proof import memory
 from graphport.proof.alignment import Manner, aligned, is_evidence
 from graphport.proof.declared import contradiction
@@ -187,7 +189,12 @@ def _stand_in(case: _Case, side: Side) -> Witness | None:
 
 
 def _too_large(case: _Case) -> str | None:
-    """Why there is not the memory for a proof, if so."""
+    """Why there are no arrays, or not the memory, for a proof, if so."""
+    for value in case.a.graph.inputs:
+        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        reason = None if dims is None else no_array([dim if isinstance(dim, int) else 1 for dim in dims])
+        if reason is not None:
+            return f"no input can be made up for {value.name!r}: {reason}"
     sizes = dict.fromkeys((str(s) for s in _symbols(case.a)), 1)
     needed = max(memory.needed(side.graph, sizes) for side in (case.a, case.b))
     free = int(_SHARE * memory.free_bytes())
