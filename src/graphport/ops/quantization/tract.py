@@ -10,10 +10,12 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import lift
 from graphport.ops.tract import DIALECT, dtype_of
+from graphport.ops.tract_blocks import in_blocks
 from graphport.ops.tract_lifts import fact_like
 from graphport.ops.tract_types import datum_name
 
 if TYPE_CHECKING:
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -57,6 +59,14 @@ def lift_quantize(
     return b.word("tract_core_cast", y, facts=[TensorFact(target, fact.shape)], to=name)
 
 
+def _blocks(x: Value, scale: Value, zero: Value | None, axis: int, size: int) -> Storage | None:
+    stored = [None if each is None or not each.is_constant else each.storage for each in (x, scale, zero)]
+    codes, scales, zeros = stored
+    if codes is None or scales is None or (zeros is None and zero is not None):
+        return None
+    return in_blocks(codes, scales, zeros, axis, size)
+
+
 @lift(DIALECT, "DequantizeLinear")
 def lift_dequantize(
     b: Builder,
@@ -72,6 +82,8 @@ def lift_dequantize(
     scale = _spread(b, x_scale, rank, axis)
     zero = None if x_zero_point is None else _spread(b, x_zero_point, rank, axis)
     own = dtype_of(x)
+    if block_size and (found := _blocks(x, x_scale, x_zero_point, axis, block_size)) is not None:
+        return b.constant(found, name=x.name)
     if (
         block_size
         or scale is None

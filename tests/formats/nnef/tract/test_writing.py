@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import graphport as gp
@@ -106,3 +107,47 @@ def test_a_text_for_both_has_no_operators_of_the_source(tmp_path):
     computed(tmp_path / "all")
     (found,) = np.load(tmp_path / "all" / "one" / "found.npz").values()
     assert found.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("case", ["int4", "uint4", "fine scale", "also added"])
+def test_weights_in_blocks_of_four_bits_stay_in_blocks(tmp_path, case):
+    rng = np.random.default_rng(7)
+    rows, columns = 16, 64
+    blocks = rows, columns // 32
+    scale = rng.uniform(0.1, 0.2, blocks).astype(np.float16).astype(np.float32)
+    if case == "fine scale":
+        scale = scale * np.float32(1 + 2**-16)
+    kind, shift = (onnx.TensorProto.UINT4, 8) if case == "uint4" else (onnx.TensorProto.INT4, 0)
+    codes = rng.integers(-8, 8, (rows, columns)) + shift
+    tensors = [
+        onnx.helper.make_tensor("w", kind, codes.shape, codes.reshape(-1)),
+        onnx.numpy_helper.from_array(scale, "s"),
+        onnx.helper.make_tensor("z", kind, blocks, [shift] * scale.size),
+    ]
+    nodes = [
+        onnx.helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=1, block_size=32),
+        onnx.helper.make_node("Gemm", ["x", "d"], ["y"], transB=1),
+    ]
+    if case == "also added":
+        nodes += [onnx.helper.make_node("Neg", ["d"], ["n"])]
+    results = {"y": [3, rows], "n": [rows, columns]} if case == "also added" else {"y": [3, rows]}
+    inputs, outputs = (
+        [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in each.items()]
+        for each in ({"x": [3, columns]}, results)
+    )
+    graph = onnx.helper.make_graph(nodes, "g", inputs, outputs, tensors)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, tmp_path / "a.onnx")
+    place = tmp_path / "all" / "one"
+    place.mkdir(parents=True)
+    gp.save(gp.load(tmp_path / "a.onnx"), place / "model", format="nnef", flavour="tract")
+    data = max(file.stat().st_size for file in (place / "model").rglob("*.dat"))
+    assert data == 128 + (scale.size * 18 if "int4" in case else codes.size * 4)
+    x = rng.normal(size=(3, columns)).astype(np.float32)
+    np.savez(place / "given.npz", x=x)
+    computed(tmp_path / "all")
+    found = next(iter(np.load(place / "found.npz").values()))
+    expected = x @ ((codes - shift) * np.repeat(scale, 32, axis=1)).astype(np.float32).T
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
+    again = gp.run(gp.load(place / "model"), {"x": x})
+    np.testing.assert_allclose(next(iter(again.values())), expected, 1e-4, 1e-4)

@@ -12,6 +12,7 @@ from graphport.core.dims import Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.build import DTYPE
+from graphport.formats.nnef.container import DATA
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.files import Files
 from graphport.formats.nnef.lexer import string_literal
@@ -20,16 +21,18 @@ from graphport.formats.nnef.quant import quantization_text
 from graphport.formats.nnef.quantized import quantization_of
 from graphport.formats.nnef.spelling import Unspellable, default_of
 from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.tensors import Payload
+from graphport.formats.nnef.tract.blocks import blocked_file
 from graphport.formats.nnef.tract.evaluate import registry
 from graphport.formats.nnef.types import ArrayOf, TensorOf, TupleOf
 from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ops.tract_blocks import InBlocks
 from graphport.ops.tract_types import datum_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from graphport.formats.nnef.declare import Declaration
-    from graphport.formats.nnef.tensors import Payload
 
 _REGISTRY = re.compile(r"tract_(core|onnx|pulse|extra|transformers)_")
 _UNSAID = re.compile(r"[~%]")
@@ -131,8 +134,22 @@ class TractFiles(Files):
         text = f"variable<{kind}>(label = {string_literal(label)}, shape = {extents})"
         if value.storage is not None and value.storage.count == 0:
             self.error("NNEF0763", f"'{value.name}' has no elements", value.origin, "NNEF has no empty tensors")
-        self.add(value, label, is_plain=True)
+        if isinstance(value.storage, InBlocks) and self._is_filter(value):
+            content = blocked_file(value.storage.codes(), value.storage.scales(), value.storage.shape)
+            self.data[label + DATA] = Payload(len(content), lambda: iter([content]))
+        else:
+            self.add(value, label, is_plain=True)
         self._lines.append(f"{self._name(value)} = {text};")
+
+    def _is_filter(self, value: Value) -> bool:
+        """Whether all that is done with `value` is what tract does with blocks."""
+        return not value.is_output and all(
+            isinstance(user, Node)
+            and user.graph is self.graph
+            and index == 1
+            and (user.word == "linear" or (user.word == "matmul" and user.attributes.get("transposeB") is True))
+            for user, index in value.uses
+        )
 
     # ── operations ──
 
