@@ -176,7 +176,7 @@ class Inference:
                 return self.answer(registry.pages()[node.word], operands, node.attributes, count)
             return self._word(node, operands, count)
         except ShapeError as error:
-            if not is_foreign(error, node.dialect):
+            if not is_foreign(error, node.dialect) and not registry.is_of_later_opset(node):
                 self.findings.append(Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help))
         except (UnsupportedError, Unknown, Undecided):
             pass
@@ -184,6 +184,19 @@ class Inference:
             self.findings.append(stumbled(f"the rule of {node.op}", error, node.origin, Severity.WARNING))
         self.required.clear()
         return (UNKNOWN,) * count
+
+    def allows(self, node: Node) -> bool:
+        """Whether a node keeps the rules of the page that has its name; nothing is told and nothing set."""
+        operands = [None if value is None else value.fact for value in node.inputs]
+        try:
+            self.answer(registry.pages()[node.word], operands, node.attributes, len(node.outputs))
+        except ShapeError:
+            return False
+        except (UnsupportedError, Unknown, Undecided, *FOUND):
+            return True
+        finally:
+            self.required.clear()
+        return True
 
     # Canonical operators
 

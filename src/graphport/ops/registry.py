@@ -17,7 +17,7 @@ import graphport.ops
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
-from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, PAGES, ShapeError
+from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, OPSET, PAGES, ShapeError
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
@@ -117,6 +117,12 @@ def is_verbatim(word: str, opset: int | None) -> bool:
         return False
     load("onnx")
     return not any(rule.until is not None and opset <= rule.until for rule in LOWERINGS.get(("onnx", word), ()))
+
+
+def is_of_later_opset(node: Node) -> bool:
+    """Whether an ONNX node is of an opset after the canonical one: its operator may take more than its page knows."""
+    opset = version(node)
+    return node.dialect == "onnx" and opset is not None and opset > OPSET
 
 
 def is_known(node: Node) -> bool:
