@@ -201,7 +201,8 @@ def test_several_operands_or_results_keep_their_meaning(tmp_path, case):
     assert len(again.outputs) == len({id(value) for value in SEVERAL[case].outputs}) or case == "one output twice"
     ours, theirs = gp.run(model, inputs, backend="reference"), gp.run(again, inputs, backend="reference")
     for name, array in ours.items():
-        np.testing.assert_allclose(theirs[name], array, rtol=1e-5, atol=1e-6)
+        # A result that is listed twice is one top of a net.
+        np.testing.assert_allclose(theirs[name.partition(":")[0]], array, rtol=1e-5, atol=1e-6)
 
 
 UNSAID = {

@@ -366,7 +366,7 @@ def _reduction(page: Page, word: str, *, before: str = "", after: str = "") -> N
         x = say(b, before, data) if before else data
         told = array_of(axes)
         if axes is not None and told is None:
-            count = b.dims(axes)[0]
+            count = (b.dims(axes) or (1,))[0]
             if not isinstance(count, int) or not count:
                 message = "how many axes it has must be known"
                 raise UnsupportedError(message)
