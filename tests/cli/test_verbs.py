@@ -287,6 +287,38 @@ def test_inspect_as_json(net):
     }
 
 
+def test_inspect_tells_numbers_where_formulas_are_long(tmp_path):
+    # A sequence beside its past, times weights: the sum of all has products of three symbols.
+    nodes = [
+        node("Concat", ["past", "x"], ["whole"], axis=1),
+        node("Conv", ["image", "k"], ["seen"], strides=[3, 3]),
+        node("MatMul", ["whole", "w"], ["y"]),
+        node("MatMul", ["y", "y_transposed"], ["z"]),
+        node("Transpose", ["y"], ["y_transposed"], perm=[0, 2, 1]),
+    ]
+    nodes[3], nodes[4] = nodes[4], nodes[3]
+    inputs = [
+        ("past", ["batch", "kept_of_the_cache", 4]),
+        ("x", ["batch", "seq", 4]),
+        ("image", ["batch", 1, "H", "W"]),
+    ]
+    constants = {"k": np.ones((2, 1, 3, 3), np.float32), "w": np.ones((4, 8), np.float32)}
+    proto = model(nodes, inputs, [("z", None), ("seen", None)], constants)
+    path = write_onnx(tmp_path / "net.onnx", proto)
+    document = told("inspect", path)
+    sizes = {"batch": 1, "kept_of_the_cache": 128, "seq": 128, "H": 128, "W": 128}
+    by_operator = {"MatMul": 256 * 4 * 8 + 256 * 8 * 256, "Conv": 2 * 9 * 42 * 42}
+    assert document["example"]["sizes"] == sizes
+    assert document["example"]["macs_by_operator"] == by_operator
+    assert document["example"]["macs"] == sum(by_operator.values())
+    lines = run("inspect", path).stdout.splitlines()
+    (line,) = (line for line in lines if line.startswith("all "))
+    assert line.endswith(" at batch 1, kept_of_the_cache 128, seq 128, H 128 and 1 more (--json tells): 564,232")
+    assert max(map(len, lines)) < 120
+    bound = ["past=1x2x4", "image=1x1x8x8", "x=1x3x4"]
+    assert "example" not in told("inspect", path, *(part for each in bound for part in ("--input", each)))
+
+
 def test_inspect_tells_what_a_format_cannot_express(strange):
     result = run("inspect", strange)
     assert "warning[LEG0001]" in result.stderr

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphport.api.save import resolved
+from graphport.api.work import with_example
 from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
 from graphport.conversion.inspection import inspect as inspect_graph
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def inspect(model: Model) -> Inspection:
     """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
     graph, _ = legalize(model.graph)
-    found = inspect_graph(graph, model.format, model.versions)
+    found = with_example(inspect_graph(graph, model.format, model.versions), graph)
     if not any(found.unsupported.values()):
         return found
     # As `convert` does it: shape arithmetic whose results are known needs no words.

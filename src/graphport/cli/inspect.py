@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
 
+_MOST_TEXT = 36  # of sizes in a line of a table
+_UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
+
 
 @click.command(name="inspect")
 @click.argument("model", type=MODEL)
@@ -42,7 +46,8 @@ def verb(model: Path, shapes: Any, edition: str | None, program: str | None, col
     """Tell what a model holds: inputs, outputs, operators, weights, work, and which formats can express it.
 
     Operators are named as in ONNX where they can be; those in bodies of loops and branches count once. Work is told in
-    multiply-accumulates of one run, which are formulas where extents are open: bind these with --input.
+    multiply-accumulates of one run, which are formulas where extents are open, or numbers at sizes that are told where
+    formulas would be long: bind extents with --input.
 
     \b
     Examples:
@@ -73,6 +78,7 @@ def _document(model: Model, found: Inspection) -> dict[str, Any]:
         "macs": _dim(found.macs),
         "macs_by_operator": {op: _dim(macs) for op, macs in found.macs_by_operator.items()},
         "macs_unknown": found.macs_unknown,
+        **({} if found.example is None else {"example": asdict(found.example)}),
         "targets": {
             name: {"complete": not missing, "unsupported": missing} for name, missing in found.unsupported.items()
         },
@@ -102,19 +108,39 @@ def _tell(model: Model, found: Inspection) -> None:
 
 
 def _work(op: str, found: Inspection) -> str:
-    known = [_grouped(found.macs_by_operator[op])] if op in found.macs_by_operator else []
+    counts = found.macs_by_operator if found.example is None else found.example.macs_by_operator
+    known = [_number(counts[op], found)] if op in counts else []
     unknown = found.macs_unknown.get(op)
     return " + ".join([*known, *([f"{unknown} nodes of unknown shape"] if unknown else [])])
 
 
 def _total(found: Inspection) -> tuple[str, str, str]:
     open_ones = sum(found.macs_unknown.values())
-    known = _grouped(found.macs)
+    known = _number(found.macs if found.example is None else found.example.macs, found)
+    if found.example is not None:
+        known = f"{_at(found.example.sizes)}: {known}"
     return "all", str(sum(found.operators.values())), f"{known} and {open_ones} unknown" if open_ones else known
 
 
-def _grouped(dim: Dim) -> str:
-    return f"{dim:,}" if isinstance(dim, int) else str(dim)
+def _number(dim: Dim, found: Inspection) -> str:
+    """A formula or all digits; at sizes of an example, a number with a unit."""
+    if not isinstance(dim, int):
+        return str(dim)
+    if found.example is not None:
+        for unit, name in _UNITS:
+            if dim >= unit:
+                return f"{dim / unit:,.1f} {name}"
+    return f"{dim:,}"
+
+
+def _at(sizes: Mapping[str, int]) -> str:
+    said: list[str] = []
+    for name, size in sizes.items():
+        if sum(map(len, said)) + len(name) > _MOST_TEXT:
+            break
+        said.append(f"{name if name.isidentifier() else repr(name)} {size}")
+    more = f" and {len(sizes) - len(said)} more (--json tells)" if len(said) < len(sizes) else ""
+    return f"at {', '.join(said)}{more}" if said else "at sizes that --json tells"
 
 
 def _size(count: int) -> str:

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """Multiply-accumulates where symbols are as long as `sizes` says."""
+
+    sizes: dict[str, int]
+    macs: int
+    macs_by_operator: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """What a model holds; operators are canonical where they can be, and bodies count once.
 
@@ -30,7 +39,8 @@ class Inspection:
     that somebody reads otherwise than as a shape, axes or positions, `weight_bytes` their bytes; what several constants
     share counts once. `macs` are the
     multiply-accumulates of one run, symbolic where extents are, by operator in `macs_by_operator`; nodes of which they
-    are not known, since shapes are not, are counted in `macs_unknown`. `unsupported` has for each format the operators
+    are not known, since shapes are not, are counted in `macs_unknown`; where these formulas are long, `example`
+    has their numbers at sizes that somebody can have in mind. `unsupported` has for each format the operators
     that it cannot say, with their numbers.
     """
 
@@ -45,6 +55,7 @@ class Inspection:
     macs_by_operator: dict[str, Dim] = field(default_factory=dict[str, "Dim"])
     macs_unknown: dict[str, int] = field(default_factory=dict[str, int])
     unsupported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    example: Example | None = None
 
 
 def inspect(graph: Graph, format: str = "", versions: Mapping[str, str] | None = None) -> Inspection:

@@ -1,0 +1,71 @@
+"""Work at sizes that somebody can have in mind, where the formulas of a model are too long to be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphport.backends.inputs import free_sizes, is_accepted, open_axes
+from graphport.conversion.inspection import Example
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dims import MOST_TEXT, Symbolic, TooLong, bounds, evaluate, symbols
+
+if TYPE_CHECKING:
+    from graphport.conversion.inspection import Inspection
+    from graphport.core.dims import Dim, Extents
+    from graphport.ir.graph import Graph
+
+_USUAL = 128
+"""Length of an axis that is no batch, if the model takes it."""
+
+
+def with_example(found: Inspection, graph: Graph) -> Inspection:
+    """`found` of `graph`, its work in the symbols of the inputs; with an example where not all of that is short."""
+    extents = graph.extents
+    found = replace(
+        found,
+        macs=_unfolded(found.macs, extents),
+        macs_by_operator={op: _unfolded(macs, extents) for op, macs in found.macs_by_operator.items()},
+    )
+    dims = [found.macs, *found.macs_by_operator.values()]
+    if all(_is_short(dim, extents) for dim in dims):
+        return found
+    sizes = _sizes(graph, dims)
+    numbers = extents.numbers(sizes)
+    by_operator = {op: evaluate(macs, numbers) for op, macs in found.macs_by_operator.items()}
+    return replace(found, example=Example(sizes, evaluate(found.macs, numbers), by_operator))
+
+
+def _unfolded(dim: Dim, extents: Extents) -> Dim:
+    try:
+        other = extents.resolved(extents.expanded(dim))
+    except TooLong:
+        return dim
+    return other if _is_short(other, extents) else dim
+
+
+def _is_short(dim: Dim, extents: Extents) -> bool:
+    """Whether a person can read the dim, and needs no definition for it."""
+    return isinstance(dim, int) or (len(str(dim)) <= MOST_TEXT and extents.definitions.keys().isdisjoint(symbols(dim)))
+
+
+def _sizes(graph: Graph, dims: list[Dim]) -> dict[str, int]:
+    """1 for batches, 128 for others, or what the model takes; a length too for what only a run can tell."""
+    free: dict[str, Symbolic] = {}
+    for dim in dims:
+        known = symbols(dim) | graph.extents.declared
+        free |= {name: known[name] for name in sorted(graph.extents.free(dim))}
+    ones, other = open_axes(graph)
+    usual = ones | {name: _clamped(symbol) for name, symbol in other.items()}
+    try:
+        taken = usual if is_accepted(graph, usual) else free_sizes(graph)
+    except DiagnosticError:
+        taken = usual
+    sizes = taken | {name: _clamped(symbol) for name, symbol in free.items() if name not in taken}
+    return {name: size for name, size in sizes.items() if name in free}
+
+
+def _clamped(symbol: Symbolic) -> int:
+    low, high = bounds(symbol)
+    size = max(_USUAL, low or 0)
+    return size if high is None else min(size, high)
