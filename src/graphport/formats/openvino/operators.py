@@ -242,11 +242,19 @@ def _int(text: str) -> int:
 def _float(text: str) -> float:
     stripped = text.strip().lower()
     try:
-        return float(stripped.replace("_", "!"))
+        number = float(stripped.replace("_", "!"))
     except ValueError as error:
         leading = _LEADING_FLOAT.match(stripped)
         message = f"{text[:60]!r} is no number"
         raise UnreadableError(message, None if leading is None else float(leading[0])) from error
+    if math.isnan(number):
+        # OpenVINO takes it, and computes what it can.
+        message = f"{text[:60]!r} is not a number, and what is computed with it is none"
+        raise UnreadableError(message, number)
+    if math.isinf(number) and "inf" not in stripped:
+        message = f"{text[:60]!r} is more than 64 bits hold"
+        raise UnreadableError(message)
+    return number
 
 
 def _bool(text: str) -> bool:
