@@ -13,6 +13,8 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.container import write_container
 from graphport.formats.nnef.tensors import Payload, tensor_file
+from tests.models import model as onnx_model
+from tests.models import node
 
 TEXT = """version 1.0;
 
@@ -217,3 +219,25 @@ def test_what_is_read_before_it_is_quantized_is_copied(tmp_path, reads_before):
     np.testing.assert_array_equal(gp.run(second, {"x": X})["y"], gp.run(first, {"x": X})["y"])
     words = ops(gp.load(tmp_path / "model", raw=True).graph)
     assert words == (["nnef.relu", "nnef.copy", "nnef.add"] if reads_before else ["nnef.relu", "nnef.add"])
+
+
+@pytest.mark.parametrize("zero", [0, 7])
+def test_weights_that_a_scale_of_0_makes_0_come_back(zero, tmp_path):
+    codes, scale, shift = CODES.copy(), np.array([0.5, 0, 0.25, 0], np.float32), np.full(4, zero, np.int8)
+    codes[:, 3] = zero
+    nodes = [node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=1), node("MatMul", ["x", "w"], ["y"])]
+    initializers = {"q": codes, "s": scale, "z": shift}
+    gp.save(gp.from_onnx(onnx_model(nodes, [("x", [2, 3])], [("y", [2, 4])], initializers)), tmp_path / "m.nnef")
+    assert "zero_point_linear_quantize" in (tmp_path / "m.nnef" / "graph.quant").read_text()
+    outputs = gp.run(gp.load(tmp_path / "m.nnef"), {"x": X}, backend="reference")
+    expected = X @ ((codes.astype(np.float32) - zero) * scale)
+    np.testing.assert_allclose(outputs["y"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_negative_scales_are_not_said_as_a_file(tmp_path):
+    scale = np.array([0.5, -0.5, 0.25, 1], np.float32)
+    nodes = [node("DequantizeLinear", ["q", "s"], ["w"], axis=1), node("MatMul", ["x", "w"], ["y"])]
+    initializers = {"q": CODES, "s": scale}
+    gp.save(gp.from_onnx(onnx_model(nodes, [("x", [2, 3])], [("y", [2, 4])], initializers)), tmp_path / "m.nnef")
+    outputs = gp.run(gp.load(tmp_path / "m.nnef"), {"x": X}, backend="reference")
+    np.testing.assert_allclose(outputs["y"], X @ (CODES * scale), rtol=1e-5, atol=1e-5)

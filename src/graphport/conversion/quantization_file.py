@@ -21,6 +21,7 @@ from graphport.ir.graph import Node, Value
 from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
+    from graphport.core.storage import Storage
     from graphport.formats.nnef.operation import Attribute
     from graphport.ir.graph import Attribute as Said
     from graphport.ir.graph import Graph
@@ -244,11 +245,17 @@ def _note(graph: Graph, node: Node) -> None:
         return
     producer = codes.producer
     if codes.is_constant and codes.storage is not None:
+        sayable = _with_positive_scales(codes.storage, quantization)
+        if sayable is None:
+            return
+        kept, quantization = sayable
         decoding = decoding_of(quantization)
         if decoding is None:
             return
-        stored = Decoded(codes.storage, decoding)
+        stored = Decoded(kept, decoding)
         quantized = graph.add_constant(result.name, TensorFact(DType.FLOAT32, stored.shape), stored)
+    elif not _is_positive(quantization):
+        return
     elif producer is not None and producer.op == "QuantizeLinear" and _is_pair(producer, node):
         quantized = _unquantized(graph, producer)
     else:
@@ -256,6 +263,35 @@ def _note(graph: Graph, node: Node) -> None:
     quantized.notes[QUANTIZATION] = quantization
     rewrite.swap_names(result, quantized)
     result.replace_uses(quantized)
+
+
+def _is_positive(quantization: Quantization) -> bool:
+    """Whether NNEF takes the scales."""
+    decoding = decoding_of(quantization)
+    return isinstance(decoding, Affine) and bool(np.all((decoding.scale > 0) & np.isfinite(decoding.scale)))
+
+
+def _with_positive_scales(codes: Storage, quantization: Quantization) -> tuple[Storage, Quantization] | None:
+    """The same numbers with scales that NNEF takes, if there are any: what a scale of 0 makes 0 is at the zero point.
+
+    Channels of weights that are all 0 are given such a scale.
+    """
+    if _is_positive(quantization):
+        return codes, quantization
+    decoding = decoding_of(quantization)
+    if not isinstance(decoding, Affine):
+        return None
+    is_zero = decoding.scale == 0
+    arguments = {**quantization.arguments, "scale": _tuples(np.where(is_zero, 1.0, decoding.scale))}
+    positive = Quantization(quantization.operation, arguments)
+    if not _is_positive(positive):
+        return None
+    numbers = codes.numpy()
+    place, shift = (
+        each.reshape(()) if each.size == 1 else each.reshape(each.shape + (1,) * (numbers.ndim - each.ndim))
+        for each in (is_zero, decoding.zero_point)
+    )
+    return storage_of(np.where(place, shift.astype(numbers.dtype), numbers), codes.dtype), positive
 
 
 def note_moved(graph: Graph) -> None:
