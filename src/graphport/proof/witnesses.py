@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport.backends import BACKENDS, prepare
@@ -96,7 +97,8 @@ class OwnRuntime(Witness):
     def begin(self, threads: int) -> None:
         """Let it begin to load the file; `open` waits until it has."""
         self._process = pool().take(self._runtime, self.side.letter)
-        self._process.ask_to_load(os.fspath(self.side.path or ""), threads)
+        # The process may have been started in another folder.
+        self._process.ask_to_load(os.fspath((self.side.path or Path()).absolute()), threads)
 
     def open(self) -> None:
         if self._process is None:

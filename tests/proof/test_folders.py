@@ -1,0 +1,18 @@
+"""Runtimes that are kept between proofs find files by names that are said in other folders."""
+
+from __future__ import annotations
+
+import graphport as gp
+from tests.models import perceptron, write_onnx
+
+
+def test_a_name_is_of_the_folder_that_one_stands_in_now(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        write_onnx(folder / f"{name}.onnx", perceptron())
+        gp.convert(f"{name}.onnx", f"{name}.xml", verify=False)
+        proof = gp.verify(f"{name}.onnx", f"{name}.xml")
+        assert proof.passed
+        assert {each.runtime for each in proof.witnesses if each.is_own and each.ran} >= {"onnxruntime", "openvino"}
