@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
@@ -57,6 +58,7 @@ def after_lifting(graph: Graph) -> None:
     """Let changes of layout meet and cancel: every window and image has its channels last, what is between has none."""
     for inner in walk(graph):
         turn(inner)
+        integers(inner)
 
 
 def _body(node: Node) -> Graph | None:

@@ -308,12 +308,18 @@ _along("LOG_SOFTMAX", activation.LogSoftmax)
 # Products
 
 
+def _is_stored(value: Value) -> bool:
+    """Whether it is made of constant integers."""
+    node = value.producer
+    return node is not None and node.word == "DEQUANTIZE" and array_of(node.operand(0)) is not None
+
+
 @MatMul.lift("tflite")
 def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     if dtype_of(a) is not DType.FLOAT32:
         return None
     ranks = len(b.dims(a)), len(b.dims(other))
-    if array_of(other) is not None and ranks[1] == 2 and ranks[0] >= 2:
+    if (array_of(other) is not None or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
         w = turned(b, other, (1, 0))
         bias = b.constant(np.zeros([n for n in b.dims(other)[1:] if isinstance(n, int)], np.float32))
         return (say(b, "FULLY_CONNECTED", a, w, bias, keep_num_dims=ranks[0] > 2),)

@@ -1,0 +1,130 @@
+"""Operators between DequantizeLinear and QuantizeLinear are written as TFLite's integer operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import graphport as gp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+X, SAME, OTHER = (0.05, 3), (0.05, 3), (0.08, -11)
+CASES: dict[str, dict[str, Any]] = {
+    "CONV_2D": {"op": "Conv", "shapes": [(1, 3, 7, 6)], "w": (4, 3, 3, 3), "b": 4, "pads": [1, 1, 1, 1]},
+    "CONV_2D relu": {"op": "Conv", "shapes": [(1, 3, 8, 6)], "w": (4, 3, 3, 3), "b": 4, "behind": "Relu"}
+    | {"pads": [1, 1, 1, 1], "strides": [2, 2]},
+    "CONV_2D clip": {"op": "Conv", "shapes": [(1, 3, 8, 6)], "w": (4, 3, 1, 1), "b": 4, "behind": "Relu6"},
+    "CONV_2D uint8": {"op": "Conv", "shapes": [(1, 3, 8, 6)], "w": (4, 3, 3, 3), "b": 4, "dtype": np.uint8},
+    "DEPTHWISE_CONV_2D": {"op": "Conv", "shapes": [(1, 4, 7, 6)], "w": (4, 1, 3, 3), "b": 4, "group": 4},
+    "FULLY_CONNECTED": {"op": "Gemm", "shapes": [(3, 8)], "w": (5, 8), "b": 5, "transB": 1},
+    "FULLY_CONNECTED no bias": {"op": "MatMul", "shapes": [(3, 8)], "w": (8, 5), "axis": 1},
+    "ADD": {"op": "Add", "shapes": [(2, 3, 4), (1, 3, 4)]},
+    "ADD relu": {"op": "Add", "shapes": [(2, 3, 4), (2, 3, 4)], "behind": "Relu"},
+    "MUL": {"op": "Mul", "shapes": [(2, 3, 4), (4,)]},
+    "MAX_POOL_2D": {"op": "MaxPool", "shapes": [(1, 3, 6, 6)], "out": SAME, "kernel_shape": [2, 2], "strides": [2, 2]},
+    "AVERAGE_POOL_2D": {"op": "AveragePool", "shapes": [(1, 3, 6, 6)], "out": SAME, "kernel_shape": [3, 3]},
+    "CONCATENATION": {"op": "Concat", "shapes": [(2, 3), (2, 4)], "out": SAME, "axis": 1},
+}
+FLOAT = {
+    "AVERAGE_POOL_2D": CASES["AVERAGE_POOL_2D"] | {"out": OTHER},
+    "CONCATENATION": CASES["CONCATENATION"] | {"out": OTHER},
+    "CONV_2D": CASES["CONV_2D"] | {"is_shown": True},
+}
+OWN = ("op", "shapes", "w", "b", "behind", "dtype", "out", "is_shown")
+
+
+def stored(name: str, shape: tuple[int, ...], told: dict[str, Any], random: np.random.Generator) -> list[Any]:
+    """Constants in int8 with scales along an axis."""
+    axis = told.get("axis", 0) if len(shape) > 1 else None
+    dtype, limit = (np.int8, 127) if len(shape) > 1 else (np.int32, 3000)
+    count = shape[axis or 0]
+    scales = random.uniform(0.004, 0.02, count) if axis is not None else 0.0005
+    told[f"{name} axis"] = axis
+    return [
+        numpy_helper.from_array(random.integers(-limit, limit + 1, shape).astype(dtype), name),
+        numpy_helper.from_array(np.asarray(scales, np.float32), f"{name}_s"),
+        numpy_helper.from_array(np.zeros(np.shape(scales), dtype), f"{name}_z"),
+    ]
+
+
+def model(path: Path, case: dict[str, Any]) -> dict[str, np.ndarray]:
+    """A file with one operator between integers, and what to run it with."""
+    random, dtype = np.random.default_rng(7), case.get("dtype", np.int8)
+    shift = 128 if dtype is np.uint8 else 0
+    nodes, inits, told, reals, feeds = [], [], dict(case), [], {}
+    for index, shape in enumerate(case["shapes"]):
+        pair = (
+            numpy_helper.from_array(np.float32(X[0]), f"s{index}"),
+            numpy_helper.from_array(dtype(X[1] + shift), f"z{index}"),
+        )
+        inits += pair
+        nodes.append(helper.make_node("QuantizeLinear", [f"x{index}", pair[0].name, pair[1].name], [f"q{index}"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"q{index}", pair[0].name, pair[1].name], [f"d{index}"]))
+        reals.append(f"d{index}")
+        feeds[f"x{index}"] = random.uniform(-6, 6, shape).astype(np.float32)
+    for name in ("w", "b"):
+        if name in case:
+            shape = case[name] if name == "w" else (case[name],)
+            inits += stored(name, shape, told, random)
+            axis = told[f"{name} axis"]
+            names = [name, f"{name}_s", f"{name}_z"]
+            nodes.append(helper.make_node("DequantizeLinear", names, [f"d{name}"], axis=0 if axis is None else axis))
+            reals.append(f"d{name}")
+    own = {key: value for key, value in case.items() if key not in OWN and not (key == "axis" and "w" in case)}
+    nodes.append(helper.make_node(case["op"], reals, ["y"], **own))
+    value = "y"
+    if "behind" in case:
+        limits = ["zero", "six"] if case["behind"] == "Relu6" else []
+        inits += [numpy_helper.from_array(np.float32(n), k) for n, k in ((0, "zero"), (6, "six"))]
+        nodes.append(helper.make_node("Clip" if limits else case["behind"], [value, *limits], ["r"]))
+        value = "r"
+    scale, zero = case.get("out", OTHER)
+    inits += [numpy_helper.from_array(np.float32(scale), "s"), numpy_helper.from_array(dtype(zero + shift), "z")]
+    nodes.append(helper.make_node("QuantizeLinear", [value, "s", "z"], ["q"]))
+    nodes.append(helper.make_node("DequantizeLinear", ["q", "s", "z"], ["out"]))
+    outputs = ["out", value] if case.get("is_shown") else ["out"]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, feed.shape) for name, feed in feeds.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        inits,
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    return feeds
+
+
+def types(path: Path, word: str) -> list[str]:
+    """The element types that an operator of a file reads first."""
+    raw = gp.load(path, raw=True)
+    return [str(node.operands[0].fact).split("[")[0] for node in raw.graph if node.word == word]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_between_integers_is_an_integer_operator(name: str, tmp_path: Path) -> None:
+    feeds = model(tmp_path / "m.onnx", CASES[name])
+    source = gp.load(tmp_path / "m.onnx")
+    gp.save(source, tmp_path / "m.tflite")
+    assert set(types(tmp_path / "m.tflite", name.split(" ", maxsplit=1)[0])) == {"int8"}
+    expected = gp.run(source, feeds, backend="reference")["out"]
+    found = gp.run(gp.load(tmp_path / "m.tflite"), feeds)["out"]
+    scale = CASES[name].get("out", OTHER)[0]
+    assert np.ptp(expected) > 10 * scale
+    assert np.abs(found - expected).max() <= 1.01 * scale
+
+
+@pytest.mark.parametrize("name", FLOAT)
+def test_what_has_no_integer_kernel_stays_real(name: str, tmp_path: Path) -> None:
+    """Another scale behind a pool or a concatenation; reals that somebody else reads."""
+    feeds = model(tmp_path / "m.onnx", FLOAT[name])
+    source = gp.load(tmp_path / "m.onnx")
+    gp.save(source, tmp_path / "m.tflite")
+    assert types(tmp_path / "m.tflite", name) == ["float32"]
+    expected = gp.run(source, feeds, backend="reference")["out"]
+    np.testing.assert_allclose(gp.run(gp.load(tmp_path / "m.tflite"), feeds)["out"], expected, atol=0.0801)
