@@ -19,7 +19,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import SequenceFact, TensorFact
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.bind import bind
+from graphport.ops.bind import bind, bind_inputs
 from graphport.proof.draws import bytes_of_inputs, drawn
 from graphport.quantization.made_up import made_up_at
 from tests.models import model, node, perceptron, typed
@@ -352,3 +352,15 @@ def test_what_no_array_can_hold_is_refused(shape, words):
     assert [finding.code for finding in refused.value.diagnostics] == ["RUN0009"]
     document = gp.verify(gp.Model(graph), gp.Model(graph))
     assert words in document.unproven
+
+
+def test_of_an_open_element_type_is_told_who_can_say_it():
+    graph = Graph()
+    graph.add_input("x", TensorFact(None, (1, 8)))
+    with pytest.raises(DiagnosticError) as caught:
+        made_up(graph)
+    assert "give an array" in (caught.value.diagnostics[0].help or "")
+    with pytest.raises(DiagnosticError) as caught:
+        bind_inputs(graph, {"x": ["int64:1", 8]})
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, "by the array given" in (finding.help or "")) == ("SHAPE0003", True)

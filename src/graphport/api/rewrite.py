@@ -97,7 +97,8 @@ def prepare(
     """`model` made ready for quantization, and what was done to it.
 
     Args:
-        model: not changed; a raw one is legalized first.
+        model: not changed; a raw one is legalized first, but keeps operators of other domains of ONNX (`com.microsoft`)
+            as the command line does; `load` without `raw=True` has said them in canonical words already.
         only: names of the passes to run, all if empty; see `graphport.passes.prepare.PREPARE`.
         skip: names of passes to leave out.
         shared: whether parameters that several nodes read are copied for each: `split`, `keep`, or `auto`, which

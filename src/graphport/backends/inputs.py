@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = "biufcV"
 _MOST_AXES = 64
+_UNTYPED = "its element type is not known: give an array of the one that is meant, to the backend reference"
 _SMALLER = "bind smaller extents with --input where the file leaves them open"
 
 LONGEST = 4096
@@ -214,7 +215,9 @@ def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
             continue
         if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
             message = f"no input can be made up for {value.name!r}: {fact}"
-            raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, "give inputs, or bind its shape"))
+            is_untyped = isinstance(fact, TensorFact) and fact.dtype is None
+            remedy = _UNTYPED if is_untyped else "give inputs, or bind its shape"
+            raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, remedy))
         shape = [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
         if (reason := no_array(shape)) is not None:
             message = f"no input can be made up for {value.name!r}: {reason}"

@@ -17,9 +17,13 @@ from graphport.core.dims import (
     substitute,
     symbols,
 )
+from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 
 _BOUNDS = re.compile(r"(\d{0,18})\.\.(\d{0,18})", re.ASCII)
+_NO_TYPES = (
+    "extents alone are bound: the element type is said by the file, or, where that leaves it open, by the array given"
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,10 +53,17 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
         fault = _give(declared[name], given, sizes) if name in declared else f"there is no input {name!r}"
         if fault is not None:
             origin = declared[name].origin if name in declared else None
-            findings.append(Diagnostic("SHAPE0003", fault, origin, f"inputs: {_listed(graph)}"))
+            remedy = _NO_TYPES if _says_type(given) else f"inputs: {_listed(graph)}"
+            findings.append(Diagnostic("SHAPE0003", fault, origin, remedy))
     if findings:
         raise DiagnosticError(*findings)
     bind(graph, sizes)
+
+
+def _says_type(given: Sequence[int | str]) -> bool:
+    """Whether an element type stands before the first extent, as in `int64:1x8`."""
+    first = given[0] if given else ""
+    return isinstance(first, str) and first.partition(":")[0] in set(map(str, DType)) and ":" in first
 
 
 def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> str | None:
