@@ -48,6 +48,18 @@ def test_what_goes_through_onnx_and_back_computes_the_same(tmp_path: Path) -> No
     assert set(refused) <= {"branches", "repeats", "sequence_lstm"}
 
 
+@pytest.mark.parametrize("options", [b"size\x00\x01\x13(\x03", b"\xff\x80\x00k", b""])
+def test_options_of_a_custom_operator_come_back_from_onnx(options: bytes, tmp_path: Path) -> None:
+    node = helper.make_node("custom.Own", ["x"], ["y"], domain="tflite", custom_options=options)
+    told = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([node], "g", told[:1], told[1:])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("tflite", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    (own,) = gp.load(tmp_path / "m.tflite", raw=True).graph
+    assert own.attributes["custom_options"] == options
+
+
 def network(path: Path) -> dict[str, np.ndarray]:
     """A residual net of two convolutions, normalized, pooled, and a layer behind."""
     random = np.random.default_rng(3)

@@ -237,6 +237,9 @@ class _Subgraph:
             field = "builtin_options2" if union == "options_2" else "builtin_options"
             told |= {field: table, f"{field}_type": number_of(union, builtin.options)}
         custom = node.attributes.get("custom_options")
+        if isinstance(custom, str):
+            # As ONNX, which has one type for text and bytes, gives them back.
+            custom = custom.encode("utf-8", "surrogateescape")
         if isinstance(custom, bytes):
             told["custom_options"] = custom
         return "Operator", told
