@@ -110,7 +110,9 @@ def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 12) -> 
             continue
         name = name.removesuffix(_KERNEL)
         times.setdefault(name, []).append(float(event["dur"]))
-        shapes = [shape for entry in event["args"].get("output_type_shape", ())[:1] for shape in entry.values()]
+        shapes: list[list[int]] = [
+            shape for entry in event["args"].get("output_type_shape", ())[:1] for shape in entry.values()
+        ]
         about[name] = event["args"].get("op_name", ""), int(np.prod(shapes[0])) if shapes else 0
     medians = {name: sorted(spent)[len(spent) // 2] for name, spent in times.items()}
     return [Kernel(name, about[name][0], median, about[name][1]) for name, median in medians.items()]

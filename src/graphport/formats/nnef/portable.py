@@ -236,7 +236,7 @@ def _pad(m: _Maker) -> Sequence[Value] | None:
     rest = tuple((max(front, 0), max(behind, 0)) for front, behind in pairs)
     if is_put_together or not any(map(any, rest)):
         return [m.say("copy", x)]
-    value = cast("Attribute", m.node.attributes.get("value", 0.0))
+    value = m.node.attributes.get("value", 0.0)
     return [m.say("pad", x, padding=rest, border=border, value=value)]
 
 
