@@ -86,10 +86,9 @@ def test_open_extents_are_bound_by_what_is_given(tmp_path):
         assert gp.run(loaded, {"x": x}, backend="tract")["y"].shape == (length, 4)
 
 
-def test_what_tract_does_not_know_at_all_is_refused(tmp_path):
-    code, message = refusal(tmp_path, "y = multilinear_upsample(x, factor = [2, 2])")
-    assert code == "RUN0003"
-    assert "multilinear_upsample" in message
+def test_interpolation_is_put_in_words_that_tract_knows(tmp_path):
+    a, b = both(model(tmp_path, "y = multilinear_upsample(x, factor = [2, 3])"))
+    np.testing.assert_allclose(b["y"], a["y"], rtol=1e-5, atol=1e-6)
 
 
 def test_what_nnef_cannot_say_is_refused(tmp_path):

@@ -98,3 +98,56 @@ def test_borders_of_pad_are_put_together(tmp_path, border):
     gp.formats.FORMATS["nnef"].write(said, tmp_path / "out")
     a, b = (gp.run(gp.load(path), {"x": X}, backend="reference") for path in (tmp_path, tmp_path / "out"))
     np.testing.assert_array_equal(b["y"], a["y"])
+
+
+PAINTED = [
+    "stride = [2, 3], padding = [(0, 1), (1, 0)]",
+    "stride = [2, 2], dilation = [2, 1]",
+    "stride = [3, 4]",
+    "padding = [(4, 0), (0, 3)], dilation = [1, 2]",
+    "stride = [2, 1], padding = [(0, 0), (0, 0)], output_shape = [2, 4, 14, 10]",
+    "stride = [3, 1], padding = [(0, 0), (0, 0)], groups = 2",
+    "padding = [(0, 0), (0, 0)], groups = 0",
+]
+
+
+@pytest.mark.parametrize("said", PAINTED)
+def test_transposed_convolutions_are_convolutions(tmp_path, said):
+    rng = np.random.default_rng(5)
+    count = 4 if "groups = 0" not in said else 1
+    shape = 4, count // 2 if "groups = 2" in said else count, 3, 3
+    text = (
+        f"w = variable(shape = {list(shape)}, label = 'w');\n"
+        f"    b = variable(shape = [1, 4], label = 'b');\n"
+        f"    v = mul(w, 2.0);\n    y = deconv(x, {'v' if 'dilation' in said else 'w'}, b, {said})"
+    )
+    path = document(tmp_path, text)
+    for name, array in {"w": rng.normal(size=shape), "b": rng.normal(size=(1, 4))}.items():
+        with (tmp_path / f"{name}.dat").open("wb") as file:
+            nnef.write_tensor(file, array.astype(np.float32))
+    said_so = portable(gp.load(path, raw=True).graph, Edition.FINAL)
+    assert "deconv" not in {node.word for node in said_so}
+    hold(path, said_so)
+
+
+@pytest.mark.parametrize("method", ["symmetric", "asymmetric", "aligned"])
+def test_interpolation_is_a_product(tmp_path, method):
+    path = document(
+        tmp_path, f"y = multilinear_upsample(x, factor = [3, 2], method = '{method}', border = 'replicate')"
+    )
+    said = portable(gp.load(path, raw=True).graph, Edition.FINAL)
+    assert "multilinear_upsample" not in {node.word for node in said}
+    hold(path, said)
+
+
+def hold(path, said):
+    """What `said` computes, in tract too, is what the text at `path` does."""
+    (path / "out").mkdir()
+    said.notes.clear()
+    gp.formats.FORMATS["nnef"].write(said, path / "out")
+    expected = gp.run(gp.load(path), {"x": X}, backend="reference")["y"]
+    for backend in ("reference", "tract"):
+        found = gp.run(gp.load(path / "out"), {"x": X}, backend=backend)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    nnef.infer_shapes(theirs := nnef.load_graph(str(path / "out")))
+    assert tuple(theirs.tensors["y"].shape) == expected.shape

@@ -27,6 +27,10 @@ Rule: TypeAlias = Callable[["_Maker"], "Sequence[Value] | None"]
 
 _MOST_PIECES = 1024
 _MOST_RANGES = 64
+_MOST_WEIGHTS = 1 << 22
+"""Entries of a matrix that interpolates along an axis."""
+COSTLY = frozenset(["deconv", "multilinear_upsample"])
+"""Words of which others say the same at more cost: kept where tract need not take the text."""
 _MODES: dict[str, Any] = {"replicate": "edge", "reflect-even": "symmetric"}
 """Borders that not every reader has, as NumPy calls them."""
 _GELU = 1.702
@@ -101,6 +105,11 @@ class _Maker:
         value = self._graph.add_constant("number", TensorFact.of(storage), storage)
         value.is_literal = True
         return value
+
+    def tensor(self, array: Any) -> Value:
+        """A variable."""
+        storage = storage_of(np.ascontiguousarray(array))
+        return self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
 
     def say(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
         """The result of one operation; its fact is that of the node's result unless another is given."""
@@ -308,6 +317,105 @@ def _area_downsample(m: _Maker) -> Sequence[Value]:
     return [_box(m, "box", factor, factor, normalize=True)]
 
 
+def _multilinear_upsample(m: _Maker) -> Sequence[Value] | None:
+    """Axis by axis, a product with the weights of neighbours."""
+    method, shape, factors = m.node.attributes["method"], m.shape(), m.numbers("factor")
+    if shape is None or (m.node.attributes["border"] != "replicate" and method != "aligned"):
+        return None
+    x, rank, free = m.x, len(shape), TensorFact(m.dtype(), None)
+    for axis, factor in enumerate(factors, 2):
+        extent = shape[axis]
+        if not isinstance(extent, int) or not 0 < extent * extent * factor <= _MOST_WEIGHTS:
+            return None
+        last = [other for other in range(rank) if other != axis] + [axis]
+        weights = m.tensor(_interpolation(extent, factor, str(method)).T.reshape(*[1] * (rank - 2), extent, -1))
+        moved = x if axis == rank - 1 else m.say("transpose", x, fact=free, axes=tuple(last))
+        x = m.say("matmul", moved, weights, fact=free, transposeA=False, transposeB=False)
+        if axis < rank - 1:
+            x = m.say("transpose", x, fact=free, axes=tuple(int(place) for place in np.argsort(last)))
+    return [x]
+
+
+def _interpolation(extent: int, factor: int, method: str) -> Any:
+    """A row for each entry of the result, a column for each that it is made of."""
+    places = np.arange(extent * factor, dtype=np.float64)
+    if method == "aligned":
+        places *= (extent - 1) / max(extent * factor - 1, 1)
+    else:
+        places = (places + 0.5) / factor - 0.5 if method == "symmetric" else places / factor
+    places = np.clip(places, 0, extent - 1)
+    return np.maximum(1 - np.abs(places[:, None] - np.arange(extent)), 0).astype(np.float32)
+
+
+def _deconv(m: _Maker) -> Sequence[Value] | None:
+    """A convolution of the input with zeros between its entries: readers order a filter in two ways."""
+    given, shape = m.node.operands[1], m.shape()
+    dims = given.fact.dims if isinstance(given.fact, TensorFact) else ()
+    weights = tuple(dim for dim in dims if isinstance(dim, int))
+    extents = [extent for extent in (shape or ())[2:] if isinstance(extent, int)]
+    if shape is None or len(weights) != len(shape) or len(extents) < len(shape) - 2:
+        return None
+    rank, kernel = len(extents), weights[2:]
+    stride, dilation = (m.numbers(name) or (1,) * rank for name in ("stride", "dilation"))
+    reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    full = [(n - 1) * s + r + 1 for n, s, r in zip(extents, stride, reach, strict=True)]
+    wanted = m.numbers("output_shape")[2:]
+    pairs = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"])
+    if not pairs:
+        totals = [f - w for f, w in zip(full, wanted or np.multiply(extents, stride).tolist(), strict=True)]
+        # What the filter does not reach is behind.
+        pairs = tuple((max(total, 0) // 2, total - max(total, 0) // 2) for total in totals)
+    if wanted:
+        pairs = tuple((p, f - p - w) for (p, _), f, w in zip(pairs, full, wanted, strict=True))
+    x, free = m.x, TensorFact(m.dtype(), None)
+    if max(stride) > 1:
+        still: dict[str, Any] = {"border": "constant", "padding": ((0, 0),) * (rank + 2), "dilation": ()}
+        x = m.say(
+            "debox",
+            x,
+            fact=free,
+            size=(1,) * (rank + 2),
+            stride=(1, 1, *stride),
+            **still,
+            output_shape=(),
+            normalize=False,
+        )
+    grown = [(r - p, r - q) for r, (p, q) in zip(reach, pairs, strict=True)]
+    for axis, (front, behind) in enumerate(grown):
+        extent = full[axis] - reach[axis]
+        begin, end = max(-front, 0), extent - max(-behind, 0)
+        if end <= begin:
+            return None
+        if (begin, end) != (0, extent):
+            x = m.say("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
+    groups = int(m.number("groups")) or weights[0]
+    turned = _turned(m, given, weights, groups)
+    padding = tuple((max(front, 0), max(behind, 0)) for front, behind in grown)
+    said: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
+    return [m.say("conv", x, turned, *m.node.operands[2:], dilation=tuple(dilation), **said)]
+
+
+def _turned(m: _Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
+    """A filter back to front, channels of the result first, group by group."""
+    apart = (groups, shape[0] // groups, *shape[1:])
+    whole = (groups * shape[1], shape[0] // groups, *shape[2:])
+    order = (0, 2, 1, *range(3, len(apart)))
+    if filter_.storage is not None and filter_.is_constant:
+        array = filter_.storage.numpy().reshape(apart).transpose(order).reshape(whole)
+        return m.tensor(np.flip(array, axis=tuple(range(2, len(shape)))))
+    free = TensorFact(m.dtype(), None)
+    y = m.say("reshape", filter_, fact=free, shape=apart, axis_start=0, axis_count=-1)
+    y = m.say("transpose", y, fact=free, axes=order)
+    y = m.say("reshape", y, fact=free, shape=whole, axis_start=0, axis_count=-1)
+    for axis, extent in enumerate(shape[2:], 2):
+        parts = [
+            m.say("slice", y, fact=free, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
+            for place in reversed(range(extent))
+        ]
+        y = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+    return y
+
+
 def _local_response(m: _Maker) -> Sequence[Value] | None:
     """A window over channels slides over the last axis for a while: tract's are right over spatial axes alone."""
     size = m.numbers("size")
@@ -328,6 +436,8 @@ def _local_response(m: _Maker) -> Sequence[Value] | None:
 _RULES: dict[str, Rule] = {
     "slice": _slice,
     "pad": _pad,
+    "deconv": _deconv,
+    "multilinear_upsample": _multilinear_upsample,
     "rcp": _rcp,
     "rsqr": _rsqr,
     "rsqrt": _rsqrt,

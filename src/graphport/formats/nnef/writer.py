@@ -23,7 +23,7 @@ from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
 from graphport.formats.nnef.operators import COPIES
 from graphport.formats.nnef.original import original_of
-from graphport.formats.nnef.portable import portable
+from graphport.formats.nnef.portable import COSTLY, portable
 from graphport.formats.nnef.primitives import EXTENSION, Primitives
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.quant import quantization_text
@@ -118,7 +118,7 @@ def write(
             return {}
     with paused_collection():
         if strict and (flavour == "both" or not is_still):
-            graph = portable(graph, wanted or Edition.FINAL)
+            graph = portable(graph, wanted or Edition.FINAL, () if flavour == "both" else COSTLY)
         primitives = Primitives() if allow_fragments else None
         writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict)
         files = writer.files()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dtypes import DType
 
-_WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack", "pad"])
+_WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack", "pad", "deconv"])
 """Operations that other readers lack, and tract has, or that are fitted here."""
 
 
