@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 
 from graphport.core.dims import (
     Element,
     Symbol,
+    TooLong,
     Undecided,
     dim_of,
     element,
@@ -25,6 +26,13 @@ def entries(values):
 
 @given(composites, expressions, bindings)
 def test_elements_compute_like_dims(a, b, numbers):
+    try:
+        _compute_alike(a, b, numbers)
+    except TooLong:
+        reject()  # no network has such extents, and neither elements nor dims can say them
+
+
+def _compute_alike(a, b, numbers):
     x, y = Element(a), element(b)
     assert dim_of(x + y) == dim_of(y + x) == a + b
     assert dim_of(x - y) == a - b

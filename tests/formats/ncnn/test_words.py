@@ -279,3 +279,10 @@ def test_arrays_give_their_shapes_to_a_file_that_says_none(tmp_path):
         expected = run_ncnn(tmp_path / "net.param", {"x": x[0]}, ["y"])["y"]
         for backend in ("auto", "reference"):
             np.testing.assert_allclose(gp.run(model, {"x": x}, backend=backend)["y"][0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_output_that_is_a_constant_is_refused(tmp_path):
+    constants = {"c": np.array(3.0, np.float32)}
+    proto = model([node("Relu", ["x"], ["y"])], [("x", [1, 4])], [("y", [1, 4]), typed("c", [])], constants)
+    with pytest.raises(gp.DiagnosticError, match=r"NCNN0305.*the output c is a constant"):
+        gp.save(gp.from_onnx(proto), tmp_path / "m.ncnn.param")

@@ -33,7 +33,7 @@ def write(graph: Graph, path: str | Path) -> None:
 
     Raises:
         DiagnosticError: NCNN0301 a node is no layer of ncnn, NCNN0302 the weights are not those that its layer loads,
-            NCNN0303 a parameter has no text, NCNN0304 the files cannot be written.
+            NCNN0303 a parameter has no text, NCNN0304 the files cannot be written, NCNN0305 an output is a constant.
     """
     target = Path(path)
     writer = _Writer(graph, Source(str(path)))
@@ -67,6 +67,11 @@ class _Writer:
         """The lines of the text; collects the weights on the way."""
         for value in self.graph.values():
             self._blobs[value] = self._fresh(value.name)
+        for value in self.graph.outputs:
+            if value.is_constant:
+                message = f"the output {value.name} is a constant, and ncnn returns what layers compute"
+                remedy = "take it out of the outputs"
+                self.findings.append(Diagnostic("NCNN0305", message, value.origin, remedy))
         made = [(_place(value), self._input(value)) for value in self.graph.inputs]
         for node in self.graph:
             made += [(_place(node), row) for row in (self._node(node), *self._ends(node))]
