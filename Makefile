@@ -6,6 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 GIVEN  := pyproject.toml constraints.txt
 SAMPLE ?= all
 SECONDS ?= 300
+CASES ?= 1000000
 
 export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
@@ -23,7 +24,7 @@ conformance: .venv/test  ## the suites that others wrote; SAMPLE=200 runs 200 of
 	$(BIN)/python -W error -m pytest -q -n auto -m conformance $(if $(filter all,$(SAMPLE)),,--sample $(SAMPLE))
 
 fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does it for an hour
-	$(BIN)/python tools/fuzz.py --seconds $(SECONDS)
+	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --cases $(CASES)
 
 check: lint types storeys known-codes docs  ## all that is read and not run; `make -k check` goes on after a failure
 

@@ -1,6 +1,7 @@
 """Damages files of every format and holds each verb to what is promised: an answer or a diagnostic, within bounds.
 
-python tools/fuzz.py --seconds 300            as CI does it: all formats in turns, the same damages every time
+python tools/fuzz.py --seconds 300            all formats in turns, the same damages every time
+python tools/fuzz.py --cases 1500             as CI does it: so many of each format, whatever the machine
 python tools/fuzz.py --seconds 3600 --seed 7  others
 python tools/fuzz.py --format onnx            one format
 python tools/fuzz.py --replay FOLDER          a finding again, with its traceback
@@ -347,22 +348,25 @@ class Tally:
         return len(known) == 1
 
 
-def run(name: str, known: list[Seed], seconds: float, start: int, tally: Tally) -> int:
-    """Damage seeds of one format for some seconds, a child process after the other; the number of the next case."""
+def run(name: str, known: list[Seed], seconds: float, start: int, tally: Tally, most: int = 1 << 40) -> int:
+    """Damage seeds of one format for some seconds, a child process after the other; the number of the next case.
+
+    It ends with case number `start + most`, if time suffices for so many: then the same cases are tried every time.
+    """
     began = time.monotonic()
     number = start
-    while time.monotonic() - began < seconds:
-        number = _batch(name, known, number, tally, began + seconds)
+    while time.monotonic() - began < seconds and number < start + most:
+        number = _batch(name, known, number, tally, (began + seconds, start + most))
     return number
 
 
-def _batch(name: str, known: list[Seed], number: int, tally: Tally, until: float) -> int:
+def _batch(name: str, known: list[Seed], number: int, tally: Tally, ends: tuple[float, int]) -> int:
     """Cases in one child, which ends with the first that does not end by itself."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
         os.close(read)
-        _child(name, known, number, os.fdopen(write, "w", buffering=1), until)
+        _child(name, known, number, os.fdopen(write, "w", buffering=1), ends)
     os.close(write)
     current = number
     with os.fdopen(read) as lines:
@@ -413,15 +417,15 @@ def case(known: list[Seed], number: int) -> Seed:
     return twin
 
 
-def _child(name: str, known: list[Seed], number: int, out: io.TextIOBase, until: float) -> None:
+def _child(name: str, known: list[Seed], number: int, out: io.TextIOBase, ends: tuple[float, int]) -> None:
     """Take cases through all verbs and say what came of them; never returns."""
     try:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         warnings.simplefilter("ignore")
         with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as folder:
-            for each in range(number, number + 100):
-                if time.monotonic() > until:
+            for each in range(number, min(number + 100, ends[1])):
+                if time.monotonic() > ends[0]:
                     break
                 out.write(json.dumps({"case": each}) + "\n")
                 _bound_cpu()
@@ -471,6 +475,7 @@ def main() -> int:
     """Fuzz as the arguments say; 1 if anything was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--cases", type=int, default=1 << 40, help="of each format, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--format", action="append", default=[])
     parser.add_argument("--replay", type=Path)
@@ -486,7 +491,8 @@ def main() -> int:
     known = {name: found for name, found in known.items() if not chosen.format or name in chosen.format}
     tallies = {name: Tally() for name in known}
     for name, found in known.items():
-        run(name, found, chosen.seconds / len(known), chosen.seed * 10_000_000, tallies[name])
+        share = chosen.seconds / len(known)
+        run(name, found, share, chosen.seed * 10_000_000, tallies[name], chosen.cases)
     return report(known, tallies)
 
 

@@ -5,6 +5,7 @@ A node's operands are its tensors, then the attributes that only a run knows; it
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -63,6 +64,10 @@ def inherited(
     """
     tensors, waiting = apart(operands, wires)
     known: Mapping[str, Any] = {name: known_numbers(value) for name, value in waiting.items()}
+    try:
+        inspect.signature(rule).bind(b, *tensors, **given, **known)
+    except TypeError as error:
+        raise ShapeError(str(error)) from error
     return rule(b, *tensors, **given, **known)
 
 

@@ -59,7 +59,9 @@ def as_json(document: object) -> bytes:
     Raises:
         TypeError: it holds something that JSON does not have.
     """
-    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def parsed(data: bytes, name: str, source: Source) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def write(graph: Graph, path: str | Path) -> None:
         with together() as files:
             weights = files.open(target.with_name(f"{base}.bin"))
             write_archive(weights, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
-            files.open(target).write(text.encode())
+            files.open(target).write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("PNNX0304", message, Span(Source(str(path))))) from error

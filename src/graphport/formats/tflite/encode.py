@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.formats.tflite.schema import IDENTIFIER, SIZES, TABLES, UNIONS, Field
 
 if TYPE_CHECKING:
@@ -90,7 +91,12 @@ class Encoder:
         for field in fields:
             place, value = start + offsets[field.slot], values[field.name]
             if field.is_scalar:
-                struct.pack_into(f"<{field.kind}", self._bytes, place, value)
+                try:
+                    struct.pack_into(f"<{field.kind}", self._bytes, place, value)
+                except struct.error as error:
+                    message = f"{field.name} is {value}, which its field cannot hold"
+                    remedy = "bind smaller extents, or choose another format"
+                    raise DiagnosticError(Diagnostic("TFL0305", message, None, remedy)) from error
             elif isinstance(value, Data):
                 self._late.append((place, value))
             else:

@@ -125,7 +125,7 @@ class FlatBuffer:
             message = f"the text at byte {at} is said to have {count} bytes, which reach beyond the end of the file"
             raise DamagedError(message)
         self._spend(count)
-        return self._bytes(at + 4, count).decode("utf-8", "surrogateescape")
+        return self._bytes(at + 4, count).decode("utf-8", "backslashreplace")
 
     def _vtable(self, at: int) -> tuple[int, int, int]:
         """Where the vtable of a table lies, its length, and the length of the table."""

@@ -38,7 +38,8 @@ def write(graph: Graph, path: str | Path) -> None:
 
     Raises:
         DiagnosticError: TFL0301 a node is no operator of TFLite, TFL0302 a tensor has a type or numbers that its files
-            do not have, TFL0303 an option cannot be said, TFL0304 the file cannot be written.
+            do not have, TFL0303 an option cannot be said, TFL0304 the file cannot be written, TFL0305 a field
+            cannot hold a number.
     """
     writer = _Writer(Source(str(path)))
     root = writer.model(graph)

@@ -174,6 +174,8 @@ def _by_factors(
         )
     if any(ratio > 1 for ratio in ratios[2:]):
         return None
+    if 0 in ratios:
+        return None
     down = tuple(round(1 / ratio) for ratio in ratios[2:])
     exact = all(ratio * f == 1 for ratio, f in zip(ratios[2:], down, strict=True))
     divides = all(isinstance(n, int) and n % f == 0 for n, f in zip(b.dims(x)[2:], down, strict=True))
