@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ _LONGEST = 600.0
 """Seconds after which a runtime is given up."""
 
 
-class Witness:
+class Witness(ABC):
     """Somebody who computes a side, from the file itself (`is_own`) or from what we have read."""
 
     def __init__(self, side: Side, runtime: str, title: str, *, is_own: bool) -> None:
@@ -60,27 +61,27 @@ class Witness:
             f"{self.title} on {self.side.label}" if self.is_own else f"{self.title} on {self.side.label} as we read it"
         )
 
-    def open(self) -> None:
+    def open(self) -> None:  # noqa: B027  the reference has nothing to load
         """Load the side.
 
         Raises:
             UnansweredError: it cannot be loaded.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  nor to let go of
         """Let go of the side."""
 
+    @abstractmethod
     def ask(self, draw: Draw, first: Side) -> None:
         """Begin to compute a draw of numbers for the inputs of the side `first`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self) -> list[Any]:
         """Outputs by position of what was asked last.
 
         Raises:
             UnansweredError: there are none.
         """
-        raise NotImplementedError
 
 
 class OwnRuntime(Witness):

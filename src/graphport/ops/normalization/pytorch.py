@@ -12,7 +12,7 @@ from graphport.ops.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
 from graphport.ops.arithmetic.promotion import cast
 from graphport.ops.aten import aten
 from graphport.ops.builder import Builder
-from graphport.ops.normalization.pnnx import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from graphport.ops.normalization.pnnx import batch_norm, group_norm, layer_norm, rms_norm
 from graphport.ops.pytorch import dtype_of, integers, number, vector
 from graphport.ops.reduction import ReduceMean, ReduceSum
 from graphport.ops.reshape import Concat, Reshape, Shape, Size
@@ -205,25 +205,6 @@ def aten_batch_norm(
     if number(training) or running_mean is None or running_var is None:
         return trained(b, input, weight, bias, eps)[0]
     return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
-
-
-@aten("aten.instance_norm")
-def aten_instance_norm(
-    b: Builder,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
-    running_mean: Value | None,
-    running_var: Value | None,
-    use_input_stats: Any,
-    momentum: Any,
-    eps: Any,
-    cudnn_enabled: Any = None,
-) -> Value:
-    del momentum, cudnn_enabled
-    if running_mean is not None and running_var is not None and not number(use_input_stats):
-        return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
-    return instance_norm(b, input, weight=weight, bias=bias, eps=eps)
 
 
 @aten("aten._weight_norm")
