@@ -42,6 +42,23 @@ def test_tolerance_is_relative_to_the_largest(gap, passed):
     assert difference("y", a, a + np.array([0, gap])).passed is passed
 
 
+@given(
+    st.lists(st.tuples(st.floats(-100, 100), st.floats(-100, 100)), min_size=1, max_size=5),
+    st.sampled_from([1e-4, 0.1, 0.5, 1.0]),
+)
+@example([(1.0, 1.9)], 0.5)
+@example([(1.9, 1.0)], 0.5)
+def test_what_passes_is_within_a_part_of_the_largest_of_the_first(pairs, relative):
+    """Of the first, not of the second and not of both: the first is what is right."""
+    a, b = np.array(pairs).T
+    bound = relative * max(abs(x) for x, _ in pairs) + 1e-6
+    wrong = [index for index, (x, y) in enumerate(pairs) if abs(x - y) > bound]
+    found = difference("y", a, b, relative=relative)
+    assert found.passed is (not wrong)
+    assert found.first == ((wrong[0],) if wrong else None)
+    assert found.max_abs == max(abs(x - y) for x, y in pairs)
+
+
 @pytest.mark.parametrize(
     ("b", "words"),
     [

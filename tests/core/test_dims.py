@@ -114,6 +114,17 @@ def test_bounds_hold_the_value(tree, numbers):
     assert upper is None or value <= upper
 
 
+@given(st.integers(-4, 4), st.integers(0, 6), st.integers(1, 6), st.integers(-3, 3))
+def test_bounds_of_a_power_are_those_of_all_its_values(low, reach, power, factor):
+    """An even power, also the fourth and the sixth, is not negative; what an odd one lies between holds all values."""
+    x = Symbol("x", low, low + reach)
+    values = [factor * number**power for number in range(low, low + reach + 1)]
+    lower, upper = bounds(factor * product([x] * power))
+    assert lower <= min(values) <= max(values) <= upper
+    if power % 2 == 0:
+        assert lower >= 0 if factor >= 0 else upper <= 0
+
+
 @given(trees, trees, bindings)
 @within_limits
 def test_decisions_agree_with_numbers(a, b, numbers):

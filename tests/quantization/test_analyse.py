@@ -22,6 +22,16 @@ def test_numbers_beyond_the_range_are_told(state):
     assert reasons(state, asymmetric(-0.5, 1, DType.UINT8))[0].startswith("saturated: 2")
 
 
+@pytest.mark.parametrize(("beyond", "is_told"), [(1, False), (2, True)], ids=["a thousandth", "two"])
+def test_more_than_a_thousandth_beyond_the_range_is_told(beyond, is_told):
+    x = np.full(1000, 0.5, np.float32)
+    x[:beyond] = 4.0
+    found = Statistics()
+    found.add(x.reshape(20, 50), samples=20)
+    told = reasons(found, asymmetric(0, 1, DType.UINT8))
+    assert told == (("saturated: 0.20 % of the numbers are beyond the range",) if is_told else ())
+
+
 def test_less_than_half_a_step_beyond_the_range_is_not_beyond_it(state):
     assert reasons(state, symmetric(0.998, DType.INT8)) == ()
 

@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph
+from graphport.quantization.calibrate import squared_error
+from graphport.quantization.clipping import clipping
+from graphport.quantization.grid import symmetric
+from graphport.quantization.observe import Statistics
 from tests.quantization import nets
 
 
@@ -34,3 +41,25 @@ def test_a_percentile_that_keeps_half_is_told():
 @pytest.mark.parametrize("method", ["auto", "min-max", "mse", "percentile"])
 def test_methods_that_do_no_harm_are_not(method):
     assert _warnings(nets.samples(nets.residual(), 40)["x"], method)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("times", "is_told"),
+    [
+        pytest.param(2.0, False, id="four times the noise is not told"),
+        pytest.param(2.01, True, id="a little more is"),
+        pytest.param(1.9, False, id="less is not"),
+    ],
+)
+def test_more_than_four_times_the_noise_of_the_whole_range_is_told(times, is_told):
+    """Steps within a bin of the histogram make noise of step² / 12: twice the step is four times the noise, 6 dB."""
+    state = Statistics()
+    state.add(np.linspace(-1, 1, 5000, dtype=np.float32).reshape(50, 100), samples=50)
+    value = Graph("g").add_input("x", TensorFact(DType.FLOAT32, (50, 100)))
+    grid, whole = symmetric(1.1 * times, DType.INT16), symmetric(1.1, DType.INT16)
+    assert squared_error(state.histogram, grid) == pytest.approx(times**2 * squared_error(state.histogram, whole))
+    found = clipping("mse", {value: grid}, {value: state}, lambda _: whole)
+    assert bool(found) is is_told
+    if is_told:
+        assert "off 1 of 1 values" in found[0].message
+        assert "up to 6.1 dB ('x')" in found[0].message

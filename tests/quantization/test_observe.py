@@ -92,6 +92,19 @@ def test_what_tails_did_not_keep_they_do_not_tell():
     assert tails.at(4 * KEPT - 2.5, 4 * KEPT) == 4 * KEPT - 2.5
 
 
+@pytest.mark.parametrize("count", [1, 2, KEPT, KEPT + 1, 2 * KEPT - 1, 2 * KEPT, 2 * KEPT + 1, 3 * KEPT])
+def test_tails_tell_all_places_up_to_the_last_one_kept_and_none_beyond(count):
+    """The number n is at place n, so that places and numbers are the same; between two places both must be kept."""
+    tails = Tails()
+    tails.add(np.arange(count, dtype=np.float32))
+    last, first = min(KEPT, count) - 1, max(count - KEPT, 0)
+    for end in (0, last, first, count - 1):
+        for place in (end - 1, end - 0.5, end, end + 0.5, end + 1):
+            if 0 <= place <= count - 1:
+                is_kept = np.ceil(place) <= last or np.floor(place) >= first
+                assert tails.at(place, count) == (place if is_kept else None), place
+
+
 def test_moving_averages_do_not_depend_on_batches():
     whole = np.concatenate(_batches())
     one = _state([whole])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -200,6 +201,42 @@ def test_damaged_bytes_are_refused(data):
     with pytest.raises(DiagnosticError) as caught:
         decoded(data)
     assert [finding.code for finding in caught.value.diagnostics] == ["CAFFE0301"]
+
+
+def _accepts(data: bytes) -> bool:
+    try:
+        NET.FromString(data)
+    except DecodeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        pytest.param(length_field(4, b"conv"), id="text"),
+        pytest.param(b"\x50\x01", id="word"),
+        pytest.param(b"\x50\x81\x00", id="word of two bytes"),
+        pytest.param(b"\x2d" + b"\0\0\x80\x3f", id="real"),
+        pytest.param(length_field(5, b"\0\0\x80\x3f" * 2), id="packed reals"),
+        pytest.param(length_field(106, length_field(4, b"\x03\x85\x00")), id="packed integers in a message"),
+        pytest.param(length_field(7, length_field(5, b"\0\0\x80\x3f")), id="blob"),
+        pytest.param(length_field(7, b"\x2d\0\0\x80\x3f"), id="blob of single numbers"),
+        pytest.param(length_field(7, length_field(8, b"\0" * 8)), id="blob of double numbers"),
+        pytest.param(length_field(7, length_field(7, length_field(1, b"\x03\x85\x00"))), id="shape of a blob"),
+        pytest.param(b"\xf8\x3f\x01", id="unknown number"),
+        pytest.param(b"\xfd\x3f\0\0\0\0", id="unknown 4 bytes"),
+        pytest.param(b"\xf9\x3f" + b"\0" * 8, id="unknown 8 bytes"),
+        pytest.param(b"\xfa\x3f\x02ab", id="unknown text"),
+    ],
+)
+def test_a_message_ends_where_its_length_says_and_not_a_byte_later(inner):
+    """Every field cut short by a byte or more, and followed by what would complete it, is refused as protobuf does."""
+    assert codes(length_field(100, inner)) == []
+    for cut in range(1, len(inner)):
+        for behind in (b"", inner[cut:], b"\0" * 9):
+            data = length_field(100, inner[:cut]) + behind
+            assert codes(data) == ([] if _accepts(data) else ["CAFFE0301"]), (cut, behind)
 
 
 @given(st.binary(max_size=60))
