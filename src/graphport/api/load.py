@@ -59,6 +59,8 @@ def check(
         return error.diagnostics
 
 
+# Reading and what follows make one graph: the collector looks through it once, and not after each stage.
+@paused_collection()
 @budget.fresh()
 def _read(
     path: str | Path,
@@ -78,8 +80,7 @@ def _read(
         bind_inputs(graph, shapes)
     if raw:
         inference = Inference()
-        with paused_collection():
-            inference.graph(graph, check_declared=True)
+        inference.graph(graph, check_declared=True)
         found = inference.findings
     else:
         graph, found = legalize(graph, in_place=True)

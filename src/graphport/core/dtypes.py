@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,9 +92,7 @@ class DType(Enum):
         except TypeError as error:
             message = f"{dtype!r} is no element type"
             raise ValueError(message) from error
-        if converted.kind in "OUST":
-            return cls.STRING
-        found = _BY_TEXT.get(converted.name)
+        found = _of_numpy(converted)
         if found is None:
             message = f"tensors cannot hold {converted.name}"
             raise ValueError(message)
@@ -107,6 +105,12 @@ def is_numpy_own(dtype: np.dtype[Any]) -> bool:
 
 
 _BY_TEXT = {dtype.text: dtype for dtype in DType}
+
+
+@lru_cache(maxsize=256)
+def _of_numpy(dtype: np.dtype[Any]) -> DType | None:
+    # NumPy makes up the name anew each time that it is asked for.
+    return DType.STRING if dtype.kind in "OUST" else _BY_TEXT.get(dtype.name)
 
 
 @cache

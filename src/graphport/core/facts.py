@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan, nan
 from typing import TYPE_CHECKING
 
@@ -45,15 +45,17 @@ class TensorFact:
     @classmethod
     def of(cls, storage: Storage) -> TensorFact:
         """What is known of a constant; only short tensors are looked into, integers up to rank `MOST_RANK`."""
-        fact = cls(storage.dtype, storage.shape)
-        if storage.dtype.is_floating and len(storage.shape) <= 1 and storage.count <= MOST_REALS:
-            numbers = map(float, storage.numpy().reshape(-1))
+        dtype, shape = storage.dtype, storage.shape
+        kind, rank = dtype.kind, len(shape)
+        if rank > MOST_RANK:
+            return cls(dtype, shape)
+        if kind == "f" and rank <= 1 and storage.count <= MOST_REALS:
+            numbers = storage.numpy().reshape(-1).astype(float).tolist()
             # One and the same NaN: a tuple with it is equal to another with it.
-            return replace(fact, reals=tuple(nan if isnan(number) else number for number in numbers))
-        countable = storage.dtype.is_integer or storage.dtype.kind == "b"
-        if not countable or len(storage.shape) > MOST_RANK or storage.count > MOST_ELEMENTS:
-            return fact
-        return fact.with_elements([int(element) for element in storage.numpy().reshape(-1)])
+            return cls(dtype, shape, reals=tuple([nan if isnan(number) else number for number in numbers]))
+        if kind not in "iub" or storage.count > MOST_ELEMENTS:
+            return cls(dtype, shape)
+        return cls(dtype, shape, tuple(map(int, storage.numpy().reshape(-1).tolist())))
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -102,7 +104,8 @@ class TensorFact:
 
     def with_elements(self, elements: Sequence[Dim] | None) -> TensorFact:
         """The same tensor with what is known of its elements."""
-        return replace(self, elements=None if elements is None or len(elements) > MOST_ELEMENTS else tuple(elements))
+        kept = None if elements is None or len(elements) > MOST_ELEMENTS else tuple(elements)
+        return TensorFact(self.dtype, self.shape, kept, self.reals)
 
     def __str__(self) -> str:
         dtype = "?" if self.dtype is None else str(self.dtype)

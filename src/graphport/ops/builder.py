@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, named
-from graphport.core.storage import Storage, storage_of
+from graphport.core.storage import Storage
 from graphport.ir.graph import Node, Value
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ class Builder:
 
     def constant(self, data: object, dtype: DType | None = None, name: str | None = None) -> Value:
         """A constant of the graph; `data` is a storage, an array, a number or a nested list."""
-        storage = data if isinstance(data, Storage) else storage_of(data, dtype)
-        fact = TensorFact.of(storage)
+        known = isinstance(data, Storage)
+        storage, fact = (data, TensorFact.of(data)) if known else self.inference.constant(data, dtype)
         if self.graph is None:
             return Value(name or self.stem, fact, storage=storage)
         return self.graph.add_constant(name or self.stem, fact, storage, origin=self.origin)

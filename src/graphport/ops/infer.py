@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Extents, Symbolic, Undecided, symbols
 from graphport.core.facts import (
@@ -17,6 +19,7 @@ from graphport.core.facts import (
     Unknown,
 )
 from graphport.core.faults import FOUND, stumbled
+from graphport.core.storage import ArrayStorage
 from graphport.ir.graph import Graph, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Constraint, Contradiction
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Attribute, Node
     from graphport.ops.declare import Page
     from graphport.ops.types import Types
@@ -44,6 +48,8 @@ _MOST_EXTENT = (1 << 63) - 1
 _JUDGED = frozenset({"pytorch"})
 """Dialects whose files record what every value is: where inference says otherwise, it is inference that is wrong."""
 
+_MOST_ALIKE = 16
+"""Elements of a constant that rules make anew for every node."""
 _NONE = frozenset[int]()
 _MOST_REMEMBERED = 1 << 14
 """So many answers of pages are kept: networks repeat themselves, and what never comes again should not pile up."""
@@ -73,6 +79,8 @@ class Inference:
         self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...]]] = {}
         # By the identity of a fact and a claim, which are kept for that, and of a dialect: what agrees.
         self._agreed: dict[tuple[int, int, str], tuple[Fact, Fact, Fact]] = {}
+        # Axes, pads and targets of shapes come again and again.
+        self._constants: dict[Any, tuple[Storage, TensorFact]] = {}
 
     @contextmanager
     def in_body(self) -> Generator[None]:
@@ -197,6 +205,21 @@ class Inference:
         finally:
             self.required.clear()
         return True
+
+    def constant(self, data: object, dtype: DType | None) -> tuple[Storage, TensorFact]:
+        """A storage of `data` (a number, a nested list, an array) and its fact; of short ones, the same again."""
+        array = np.asarray(data, None if dtype is None else dtype.numpy)
+        if array.size > _MOST_ALIKE or array.dtype.hasobject:
+            storage = ArrayStorage(array, dtype)
+            return storage, TensorFact.of(storage)
+        key = dtype, array.dtype, array.shape, array.tobytes()
+        found = self._constants.get(key)
+        if found is None:
+            storage = ArrayStorage(array.copy(), dtype)
+            found = self._constants[key] = storage, TensorFact.of(storage)
+            if len(self._constants) > _MOST_REMEMBERED:
+                self._constants.clear()
+        return found
 
     # Canonical operators
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from typing import cast as as_type
 
 import numpy as np
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
+_NUMBERS = frozenset((int,))
+
 
 def dtype_of(value: Value) -> DType:
     """The element type; raises `Unknown` where it is not known."""
@@ -31,7 +34,9 @@ def dtype_of(value: Value) -> DType:
 def integers(value: Value | None) -> tuple[int, ...] | None:
     """The numbers of a short integer tensor, flat; `None` where they are not known."""
     found = _flat(value)
-    return None if found is None or any(isinstance(x, float) for x in found) else tuple(int(x) for x in found)
+    if found is None or _NUMBERS.issuperset(map(type, found)):
+        return as_type("tuple[int, ...] | None", found)
+    return None if any(isinstance(x, float) for x in found) else tuple(int(x) for x in found)
 
 
 def reals(value: Value | None) -> tuple[float, ...] | None:
@@ -50,8 +55,8 @@ def _flat(value: Value | None) -> tuple[float, ...] | None:
     if value is None or not isinstance(value.fact, TensorFact):
         return None
     known = value.fact.elements
-    if known is not None and all(isinstance(x, int) for x in known):
-        return tuple(x for x in known if isinstance(x, int))
+    if known is not None and _NUMBERS.issuperset(map(type, known)):
+        return as_type("tuple[int, ...]", known)
     if value.fact.reals is not None:
         return value.fact.reals
     storage = value.storage

@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 
 def decide_equal(a: Dim, b: Dim) -> bool | None:
     """Whether both are equal: `True` or `False` if that holds for all admissible values, `None` if not proven."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
     return _decided(a - b, _is_zero)
 
 
 def decide_less(a: Dim, b: Dim) -> bool | None:
     """Whether `a < b`: `True` or `False` if that holds for all admissible values, `None` if not proven."""
+    # Most questions are about an extent and a number, and most answers are in the bounds that the extent remembers.
+    (low, high), (least, most) = bounds(a), bounds(b)
+    if high is not None and least is not None and high < least:
+        return True
+    if low is not None and most is not None and low >= most:
+        return False
     return _decided(a - b, _is_negative)
 
 

@@ -126,8 +126,8 @@ class Symbolic:
             return NotImplemented
         if isinstance(right, Symbolic):
             return _multiplied(self.terms, right.terms)
-        if right == 0:
-            return 0
+        if right in (0, 1):
+            return self if right else 0
         return _limited(tuple((monomial, coefficient * right) for monomial, coefficient in self.terms))
 
     __rmul__ = __mul__
@@ -204,7 +204,7 @@ def bounds(dim: Dim) -> tuple[int | None, int | None]:
 
 def as_dim(value: object) -> Dim | None:
     """The dim that a Python or NumPy integer or a dim is, `None` for anything else."""
-    if isinstance(value, Symbolic):
+    if type(value) is int or isinstance(value, Symbolic):
         return value
     return int(cast("int", value)) if isinstance(value, (int, np.integer)) else None
 
@@ -237,9 +237,9 @@ def _limited(terms: Terms) -> Dim:
     """The dim of sorted terms."""
     if not terms or not terms[0][0]:
         return terms[0][1] if terms else 0
-    size, depth = extent(terms)
     if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1 and terms[0][0][0].kind == VARIABLE:
         return Symbolic(terms)  # a name may be as long as it likes
+    size, depth = extent(terms)
     widest = max(max(coefficient, -coefficient) for _, coefficient in terms)
     fits = len(terms) <= MOST_TERMS and len(terms[0][0]) <= MOST_DEGREE and widest < FARTHEST
     if fits and size <= MOST_SIZE and depth <= MOST_DEPTH:

@@ -9,7 +9,9 @@ from pyexpat import ErrorString, ExpatError, ParserCreate
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.formats.openvino import plain
 from graphport.formats.openvino.limits import DEFAULT, Limits
+from graphport.formats.openvino.plain import BLANK, DATA, EDGE, EDGES, LAYER, LAYER_END, SAID
 from graphport.formats.openvino.xml import NAMED, Element
 
 if TYPE_CHECKING:
@@ -23,21 +25,11 @@ _ATTRIBUTE = re.compile(r"=\s*[\"']")
 _LONG = 1 << 16
 """Characters from one `<` to the next that are worth a look at their number of attributes."""
 
-_BLANK = " \t\r\n"
-_LAYER = re.compile(
-    r'<layer id="(\d{1,18})" name="([^"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*+)" type="(\w{1,64})" version="(\w{1,64})">',
-    re.ASCII,
-)
-_LAYER_END = "</layer>"
-_SAID = re.compile(r' ([A-Za-z_][\w.-]*+)="([^"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*+)"', re.ASCII)
-_DATA = re.compile(rf"[{_BLANK}]*+<data((?:{_SAID.pattern})++) ?/>", re.ASCII)
 _PORTS = re.compile("<(input|output)>")
-_EDGE = re.compile(
-    r'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})" ?/>', re.ASCII
-)
-_EDGES = re.compile(rf"<edges>(?:[{_BLANK}]*+{_EDGE.pattern})++[{_BLANK}]*+</edges>", re.ASCII)
 _MOST_KNOWN, _LONGEST_KNOWN = 4096, 1 << 14
 """Spellings that are remembered, and characters of one."""
+_INSIDE = 4
+"""Elements that stand within each other in a layer: itself, a group, a port, a dim."""
 
 
 def read_text(data: bytes, name: str) -> str:
@@ -160,7 +152,8 @@ class _Tree:
         self._count = 0
         self._seen = 0
         self._stretch = 0, b""
-        self._known_ports: dict[str, tuple[Element, int]] = {}
+        self._known_ports: plain.Known = {}
+        self._known_groups: plain.Known = {}
         self._known_layers: _Known = {}
         self._known_unnamed: _Known = {}
         """By the attributes of `data` and the pieces behind it between names of tensors; without `data`, too."""
@@ -269,14 +262,14 @@ class _Tree:
         """
         text, stack, known = self._text, self._stack, self._known_layers
         position = 0
-        for found in _LAYER.finditer(text):
+        for found in LAYER.finditer(text):
             begin, inside = found.span()
             if begin < position:
                 continue
-            if text[position:begin].strip(_BLANK):
+            if text[position:begin].strip(BLANK):
                 self._feed_edges(position, begin)
             position = begin
-            end = text.find(_LAYER_END, inside)
+            end = text.find(LAYER_END, inside)
             if end < 0 or stack[-1].tag != "layers":
                 continue
             rest = text[inside:end]
@@ -285,8 +278,10 @@ class _Tree:
             if same is None and "<layer" not in rest and "body" not in rest:
                 same, names = self._alike(inside, end, rest)
                 if same is None:
+                    same, names = self._plain(inside, end), ()
+                if same is None:
                     self._feed_layer(begin, inside, end)
-                    position = end + len(_LAYER_END)
+                    position = end + len(LAYER_END)
             if same is not None:
                 number, name, type, version = found.groups()
                 layer = Element("layer", {"id": number, "name": name, "type": type, "version": version}, begin)
@@ -294,7 +289,7 @@ class _Tree:
                 layer.names = names
                 stack[-1].children.append(layer)
                 self._count += same[1]
-                position = end + len(_LAYER_END)
+                position = end + len(LAYER_END)
         self._feed_edges(position, len(text))
         self.feed(len(text), len(text), is_last=True)
         if self._count > self._limits.elements:
@@ -302,7 +297,7 @@ class _Tree:
 
     def _alike(self, inside: int, end: int, rest: str) -> tuple[tuple[list[Element], int] | None, list[str]]:
         """The children of a layer that is spelled like one before but for `data` and names of tensors, and these."""
-        found, depth = _DATA.match(self._text, inside, end), len(self._stack)
+        found, depth = DATA.match(self._text, inside, end), len(self._stack)
         said, behind = ("", rest) if found is None else (found[1], self._text[found.end() : end])
         pieces = NAMED.split(behind)
         names = pieces[2::3]
@@ -312,7 +307,7 @@ class _Tree:
         if same is not None or not said:
             return same, names
         tail = known.get((depth, "", *pieces))
-        attributes = [] if tail is None else _SAID.findall(said)
+        attributes = [] if tail is None else SAID.findall(said)
         data = Element("data", dict(attributes))
         if tail is None or len(data.attributes) < len(attributes):
             return None, names
@@ -332,17 +327,27 @@ class _Tree:
             known[key] = children, count
 
     def _feed_layer(self, begin: int, inside: int, end: int) -> None:
-        """Parse a layer without layers in it, and remember it."""
+        """Parse a layer without layers in it that is not spelled plainly, and remember it."""
         stack, parent, before = self._stack, self._stack[-1], self._count
         count = len(parent.children)
-        self._feed_ports(begin, end + len(_LAYER_END))
+        self._feed_ports(begin, end + len(LAYER_END))
         if stack[-1] is not parent or len(parent.children) != count + 1:
             return
         layer = parent.children[-1]
-        children, count = layer.children, self._count - before
-        if layer.dims is not None:
-            return
-        depth, rest, data = len(stack), self._text[inside:end], _DATA.match(self._text, inside, end)
+        if layer.dims is None:
+            self._remember_layer(inside, end, layer.children, self._count - before)
+
+    def _plain(self, inside: int, end: int) -> tuple[list[Element], int] | None:
+        """The children of a layer that is spelled plainly, remembered."""
+        if len(self._stack) >= self._limits.depth - _INSIDE:
+            return None
+        found = plain.children(self._text, inside, end, self._known_groups, _MOST_KNOWN)
+        if found is not None:
+            self._remember_layer(inside, end, *found)
+        return found
+
+    def _remember_layer(self, inside: int, end: int, children: list[Element], count: int) -> None:
+        depth, rest, data = len(self._stack), self._text[inside:end], DATA.match(self._text, inside, end)
         self._remember(self._known_layers, (depth, rest), children, count, len(rest))
         pieces = NAMED.split(rest if data is None else self._text[data.end() : end])
         names = pieces[2::3]
@@ -381,12 +386,12 @@ class _Tree:
 
     def _feed_edges(self, begin: int, end: int) -> None:
         """Parse a stretch between layers, but for plain lists of edges in it."""
-        for found in _EDGES.finditer(self._text, begin, end):
+        for found in EDGES.finditer(self._text, begin, end):
             self._feed_whole(begin, found.start())
             begin = found.start()
             if 1 < len(self._stack) < self._limits.depth - 1:
                 edges = Element("edges")
-                edges.ends = _EDGE.findall(self._text, *found.span())
+                edges.ends = EDGE.findall(self._text, *found.span())
                 self._stack[-1].children.append(edges)
                 self._count += 1 + len(edges.ends)
                 begin = found.end()

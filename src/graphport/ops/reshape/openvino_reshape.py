@@ -38,12 +38,11 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
     Raises:
         ShapeError: two -1, an entry below -1, a 0 that has no dim to copy, or counts that differ.
     """
-    said = list(map(str, pattern))
     if sum(entry == -1 for entry in pattern) > 1:
-        message = f"the shape {said} leaves more than one dim open"
+        message = f"the shape {list(map(str, pattern))} leaves more than one dim open"
         raise ShapeError(message, "only one entry may be -1")
     if any(decide_less(entry, -1) for entry in pattern):
-        message = f"the shape {said} has an entry below -1"
+        message = f"the shape {list(map(str, pattern))} has an entry below -1"
         raise ShapeError(message, "entries are -1, 0 and positive numbers")
     copied = frozenset(place for place, entry in enumerate(pattern) if special_zero and entry == 0)
     if source is None:
@@ -51,6 +50,7 @@ def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_
         return Target(tuple(entry if decide_less(entry, least) is False else OPEN for entry in pattern), copied, None)
     beyond = max(copied, default=-1)
     if beyond >= len(source):
+        said = list(map(str, pattern))
         message = f"entry {beyond} of the shape {said} copies a dim of an operand of rank {len(source)}"
         raise ShapeError(message, "a 0 stands for the dim at its place")
     dims = [source[place] if place in copied else entry for place, entry in enumerate(pattern)]

@@ -1,0 +1,72 @@
+"""The plainest spelling of layers and edges, in which all of OpenVINO's writers write: read without a parser."""
+
+from __future__ import annotations
+
+import re
+
+from graphport.formats.openvino.xml import PLAIN, Element
+
+BLANK = " \t\r\n"
+LAYER = re.compile(
+    rf'<layer id="(\d{{1,18}})" name="({PLAIN.pattern})" type="(\w{{1,64}})" version="(\w{{1,64}})">', re.ASCII
+)
+LAYER_END = "</layer>"
+SAID = re.compile(rf' ([A-Za-z_][\w.-]*+)="({PLAIN.pattern})"', re.ASCII)
+DATA = re.compile(rf"[{BLANK}]*+<data((?:{SAID.pattern})++) ?/>", re.ASCII)
+EDGE = re.compile(
+    r'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})" ?/>', re.ASCII
+)
+EDGES = re.compile(rf"<edges>(?:[{BLANK}]*+{EDGE.pattern})++[{BLANK}]*+</edges>", re.ASCII)
+
+_DIM = re.compile(r"(?<=<dim>)-?\d{1,19}(?=</dim>)", re.ASCII)
+_PORT = re.compile(
+    rf'<port id="(\d{{1,18}})" precision="(\w{{1,64}})"(?: names="(?!")({PLAIN.pattern})")?'
+    rf"(?: ?/>|>((?:[{BLANK}]*+<dim>-?\d{{1,19}}</dim>)*+)[{BLANK}]*+</port>)",
+    re.ASCII,
+)
+_GROUP = re.compile(rf"[{BLANK}]*+(<(input|output)>((?:[{BLANK}]*+{_PORT.pattern})*+)[{BLANK}]*+</\2>)", re.ASCII)
+
+Known = dict[str, tuple[Element, int]]
+"""Groups of ports by their text, and the number of elements in each."""
+
+
+def children(text: str, begin: int, end: int, known: Known, most: int) -> tuple[list[Element], int] | None:
+    """What is in a layer, and the number of all elements, if that is `data` and ports alone, in the plainest spelling.
+
+    `known` has groups that are shared; it is added to until it has `most`.
+    """
+    found: list[Element] = []
+    count = 0
+    data = DATA.match(text, begin, end)
+    if data is not None:
+        said = SAID.findall(data[1])
+        element = Element("data", dict(said))
+        if len(element.attributes) < len(said):
+            return None
+        found.append(element)
+        count, begin = 1, data.end()
+    while True:
+        group = _GROUP.match(text, begin, end)
+        if group is None:
+            break
+        begin = group.end()
+        spelled = group[1]
+        same = known.get(spelled)
+        if same is None:
+            same = _group(group[2], group[3]), spelled.count("<") - spelled.count("</")
+            if len(known) < most:
+                known[spelled] = same
+        found.append(same[0])
+        count += same[1]
+    return None if text[begin:end].strip(BLANK) else (found, count)
+
+
+def _group(tag: str, ports: str) -> Element:
+    group = Element(tag)
+    for number, precision, names, dims in _PORT.findall(ports):
+        said = {"id": number, "precision": precision}
+        port = Element("port", {**said, "names": names} if names else said)
+        if dims:
+            port.dims = _DIM.findall(dims)
+        group.children.append(port)
+    return group
