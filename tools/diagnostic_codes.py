@@ -34,6 +34,7 @@ GROUPS = {
     "SHAPE": "shapes and element types",
     "QUANT": "quantization",
     "CAST": "half precision",
+    "EDIT": "cutting, changing and joining models",
     "RUN": "running and comparing",
     "IO": "files and their names",
     "LIMIT": "what would take too much",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from graphport.api.cast import cast
     from graphport.api.compare import compare
     from graphport.api.convert import ConversionReport, convert
+    from graphport.api.cut import cut
     from graphport.api.inspect import inspect
     from graphport.api.load import check, from_onnx, from_torch, load
     from graphport.api.model import Model, QuantizedModel
@@ -35,6 +36,7 @@ _HOMES = {
     "check": "graphport.api.load",
     "compare": "graphport.api.compare",
     "convert": "graphport.api.convert",
+    "cut": "graphport.api.cut",
     "from_onnx": "graphport.api.load",
     "from_torch": "graphport.api.load",
     "inspect": "graphport.api.inspect",
@@ -70,6 +72,7 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "cut",
     "from_onnx",
     "from_torch",
     "inspect",

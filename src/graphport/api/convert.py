@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
-from graphport.api.documents import origin, write_checks
+from graphport.api.documents import origin
 from graphport.api.load import load
 from graphport.api.save import resolved, said_in
-from graphport.api.staging import staged
-from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance, written_side
+from graphport.api.verify import expect, reason_to_skip, side
+from graphport.api.written import Checking, write_proven
 from graphport.conversion.coverage import unsaid
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
-from graphport.quantization.record import note_checks, note_documents
+from graphport.quantization.record import note_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
         expect(formats.recognize(source), kind)
     model = load(source, shapes=shapes, edition=edition, program=program, states=states)
     report: dict[str, Any] = {"source": str(source), "target": str(target), "format": kind.name}
-    skipped = reason_to_skip(model, verify_limit, verify=verify)
+    reason_to_skip(model, verify_limit, verify=verify)  # refuses before any work
     is_faithful = kind.name == model.format and not shapes and options.keys() <= set(kind.faithful_choices)
     raw = load(source, raw=True, edition=edition) if is_faithful else None
     said: Graph = model.graph
@@ -120,34 +120,21 @@ def convert(  # noqa: PLR0913  keywords, each documented
         said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
         if kind.has_documents:
             note_documents(said, origin(model), made_by="convert")
-            note_checks(said, None, skipped)
-    with staged(target, kind) as place:
-        place.write(raw.graph if raw is not None else said, kind, options)
-        if skipped is not None:
-            place.accept()
-            return ConversionReport(
-                **report,
-                findings=[*model.findings, *_narrowed(model.graph, kind)],
-                skipped=skipped,
-                written=str(target),
-            )
-        proof = proven(
-            side("a", model),
-            written_side(place.path, place.target.name),
-            inputs,
-            tolerance(model, kind.least_snr(**options)),
-            is_demanded=bool(verify),
-            effort=effort,
-        )
-        if raw is None:
-            write_checks(said, kind, place.path, proof, proof.unproven, options)
-        written = place.settle(has_failed=proof.failed, keep_failed=keep_failed)
+    became = write_proven(
+        raw.graph if raw is not None else said,
+        target,
+        kind,
+        options,
+        source=model,
+        against=side("a", model),
+        checking=Checking(verify, verify_limit, keep_failed, effort),
+        inputs=inputs,
+        least_snr=kind.least_snr(**options),
+        has_checks=raw is None,
+    )
+    findings = [*model.findings, *_narrowed(model.graph, kind)]
     return ConversionReport(
-        **report,
-        findings=[*model.findings, *_narrowed(model.graph, kind)],
-        proof=proof,
-        skipped=proof.unproven,
-        written=written,
+        **report, findings=findings, proof=became.proof, skipped=became.skipped, written=became.written
     )
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
-from graphport.api.documents import origin, write_checks
+from graphport.api.documents import origin
 from graphport.api.model import Model
 from graphport.api.save import said_in
-from graphport.api.staging import staged
-from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance, written_side
+from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
+from graphport.api.written import Checking, write_proven
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
@@ -170,26 +170,11 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         is_bound=bool(shapes),
         opset=options.get("opset"),
     )
-    reason = reason_to_skip(model, verify_limit, verify=verify)
     newest = options.get("ir_opset")
     said = said_in(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
-    if kind.has_documents:
-        note_checks(said, None, reason)
-    with staged(target, kind) as place:
-        place.write(said, kind, options)
-        if reason is not None:
-            place.accept()
-            return report.verified(None, reason, str(target))
-        proof = proven(
-            side("a", model),
-            written_side(place.path, place.target.name),
-            None,
-            tolerance(model),
-            is_demanded=bool(verify),
-            effort=effort,
-        )
-        write_checks(said, kind, place.path, proof, proof.unproven, options)
-        return report.verified(proof, proof.unproven, place.settle(has_failed=proof.failed, keep_failed=keep_failed))
+    checking = Checking(verify, verify_limit, keep_failed, effort)
+    became = write_proven(said, target, kind, options, source=model, against=side("a", model), checking=checking)
+    return report.verified(became.proof, became.skipped, became.written)
 
 
 def _checked(

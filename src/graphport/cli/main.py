@@ -24,6 +24,7 @@ VERBS = (
     "prepare",
     "quantize",
     "cast",
+    "cut",
     "run",
     "compare",
     "verify",

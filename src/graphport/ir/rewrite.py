@@ -119,7 +119,7 @@ def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value
     It computes `outputs`, or copies of the results of `node` that have the same names.
     """
     mapping = dict(values)
-    results = [None if value is None else _copy_value(value) for value in node.outputs] if outputs is None else outputs
+    results = [None if value is None else copy_value(value) for value in node.outputs] if outputs is None else outputs
     return _copy_node(node, mapping, results, _copies(list(node.bodies()), mapping))
 
 
@@ -130,7 +130,7 @@ def _copies(graphs: Sequence[Graph], mapping: dict[Value, Value]) -> dict[Graph,
     # Every value is there before the first node reads one: a graph need not be in order.
     for original in originals:
         for node in original:
-            mapping.update((value, _copy_value(value)) for value in node.results)
+            mapping.update((value, copy_value(value)) for value in node.results)
     for original, twin in twins.items():
         for node in original:
             results = [None if value is None else mapping[value] for value in node.outputs]
@@ -145,13 +145,14 @@ def _copy_frame(graph: Graph, mapping: dict[Value, Value]) -> Graph:
     if graph.has_notes:
         twin.notes.update(graph.notes)
     for value in graph.inputs:
-        mapping[value] = twin.adopt_input(_copy_value(value))
+        mapping[value] = twin.adopt_input(copy_value(value))
     for value in graph.constants:
-        mapping[value] = twin.adopt_constant(_copy_value(value))
+        mapping[value] = twin.adopt_constant(copy_value(value))
     return twin
 
 
-def _copy_value(value: Value) -> Value:
+def copy_value(value: Value) -> Value:
+    """A value of no graph with the same name, fact, numbers and notes."""
     twin = Value(value.name, value.fact, storage=value.storage, origin=value.origin)
     twin.is_literal = value.is_literal
     if value.has_notes:

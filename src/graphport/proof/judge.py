@@ -30,8 +30,6 @@ _LEAST_SECONDS = 2.0
 """What the reference may take in any case."""
 _TIMES = 10.0
 """Runs of the quickest runtime that the reference may take beyond that, unless everybody is asked."""
-_SHARE = 0.7
-"""How much of the memory that is free a proof may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +194,7 @@ def _too_large(case: _Case) -> str | None:
         if reason is not None:
             return f"no input can be made up for {value.name!r}: {reason}"
     sizes = dict.fromkeys((str(s) for s in _symbols(case.a)), 1)
-    needed = max(memory.needed(side.graph, sizes) for side in (case.a, case.b))
-    free = int(_SHARE * memory.free_bytes())
-    if needed <= free:
-        return None
-    return f"it takes some {needed >> 20} MiB of memory for a run, and {free >> 20} MiB are free for it"
+    return memory.shortage(max(memory.needed(side.graph, sizes) for side in (case.a, case.b)))
 
 
 def _symbols(side: Side) -> list[str]:

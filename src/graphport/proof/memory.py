@@ -21,6 +21,17 @@ _BYTES = 8
 _COPIES = 2.5
 """Times its weights that a runtime takes for a model at most: the file, its own copy, and one in another layout."""
 
+_SHARE = 0.7
+"""How much of the memory that is free a run may take."""
+
+
+def shortage(needed: int) -> str | None:
+    """Why a run that takes so many bytes is not begun, if so."""
+    free = int(_SHARE * free_bytes())
+    if needed <= free:
+        return None
+    return f"it takes some {needed >> 20} MiB of memory for a run, and {free >> 20} MiB are free for it"
+
 
 def free_bytes() -> int:
     """Memory that a new process can take without pushing others out."""

@@ -84,8 +84,6 @@ class _Writer:
 
     def _ends(self, node: Node) -> list[str]:
         """Layers that read what nobody reads of a node's results: ncnn takes that for outputs of the model."""
-        if node.has_notes and LINE in node.notes:
-            return []
         returned = set(self.graph.outputs)
         unread = [self._blobs[value] for value in node.results if not value.uses and value not in returned]
         return [self._row("Noop", f"unread_{blob}", [blob], [], []) for blob in unread]

@@ -63,7 +63,8 @@ def _port(port: Any) -> Port:
     found = _TENSOR.fullmatch(port.type)
     if found is None:
         return Port(port.name)
-    shape = None if port.shape is None else tuple(dim if isinstance(dim, int) else None for dim in port.shape)
+    # Of what may have any rank it says what it says of a scalar: no axes.
+    shape = tuple(dim if isinstance(dim, int) else None for dim in port.shape) if port.shape else None
     return Port(port.name, _NAMES.get(found[1], found[1]), shape)
 
 

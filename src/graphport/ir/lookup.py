@@ -1,0 +1,74 @@
+"""Values and nodes by the names that people give."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.ir.graph import Graph, Node, Value, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_COMPARED = 20_000
+"""Names that one that is not there is compared with."""
+_MOST_NEAR, _MOST_LISTED = 3, 5
+
+
+class Names:
+    """Everything in a graph and its bodies that has a name; what stands further out comes first."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.values: dict[str, list[Value]] = {}
+        self.nodes: dict[str, list[Node]] = {}
+        for inner in walk(graph):
+            for value in inner.values():
+                self.values.setdefault(value.name, []).append(value)
+            for node in inner:
+                if node.name:
+                    self.nodes.setdefault(node.name, []).append(node)
+
+    def split(self, asked: Iterable[str]) -> list[str]:
+        """Names one by one: what is no name itself may be several, with commas between them."""
+        found: list[str] = []
+        for name in asked:
+            is_one = name in self.values or name in self.nodes or "," not in name
+            found += [name] if is_one else [part.strip() for part in name.split(",") if part.strip()]
+        return found
+
+    def value(self, name: str) -> Value | None:
+        """The value called `name`; in bodies only where there is none around them."""
+        found = self.values.get(name, [])
+        outer = [value for value in found if value.graph is self._graph] or found
+        _refuse_several(name, outer)
+        return outer[0] if outer else None
+
+    def node(self, name: str) -> Node | None:
+        """The node called `name`; in bodies only where there is none around them."""
+        found = self.nodes.get(name, [])
+        outer = [node for node in found if node.graph is self._graph] or found
+        _refuse_several(name, outer)
+        return outer[0] if outer else None
+
+    def missing(self, name: str, what: str, known: Iterable[str]) -> Diagnostic:
+        """The finding that there is no `what` called `name`, with those that are called nearly so."""
+        names = list(known)
+        near = (
+            get_close_matches(name, names[:_MOST_COMPARED], _MOST_NEAR)
+            or [each for each in names if name and name.lower() in each.lower()][:_MOST_NEAR]
+        )
+        listed = names[:_MOST_LISTED]
+        more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(listed)}{more}"
+        return Diagnostic("EDIT0001", f"the model has no {what} called {name!r}", self._graph.origin, remedy)
+
+
+def _refuse_several(name: str, found: list[Value] | list[Node]) -> None:
+    if len(found) < 2:
+        return
+    what = "values" if isinstance(found[0], Value) else "nodes"
+    message = f"{name!r} is the name of {len(found)} {what}"
+    remedy = "name a node or a value next to it that no other is called like"
+    raise DiagnosticError(Diagnostic("EDIT0002", message, found[0].origin, remedy))
