@@ -35,6 +35,7 @@ from graphport.formats.nnef.syntax import (
     Tuple,
     Unary,
 )
+from graphport.formats.nnef.tract.given import computed, extents, filled, fitting
 from graphport.formats.nnef.tract.making import DIALECT, Maker, holds_wires, is_list, items_of, numbers_of
 from graphport.formats.nnef.tract.scan import scanned
 from graphport.formats.nnef.types import LOGICAL, SCALAR, STRING, ArrayOf, Primitive, TensorOf, TupleOf, Type
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 WIRES = "wires"
 """The attribute that names the attributes which stand among the operands."""
 _DEEPEST = 60
+_COST = 5
+"""Operations that the call of a fragment counts as, which may make none."""
 _DATA = {"scalar": DType.FLOAT32, "integer": DType.INT64, "logical": DType.BOOL, "string": DType.STRING}
 
 
@@ -201,14 +204,15 @@ class Evaluator(Maker):
     def _unary(self, node: Unary, frame: Frame) -> Any:
         value = self._of(node.operand, frame)
         if isinstance(value, bool | int | float | Symbolic):
-            return (not value) if node.operator == "!" else -value if node.operator == "-" else value
+            signed = -value if node.operator == "-" else value
+            return (not value) if node.operator == "!" else self.checked(lambda: fitting(signed), node)
         word = {"-": "neg", "!": "not"}.get(node.operator, "copy")
         return self.node(word, [self.tensor(value)], 1)[0]
 
     def _binary(self, node: Binary, frame: Frame) -> Any:
         left, right = self._of(node.left, frame), self._of(node.right, frame)
         if isinstance(left, int | float | Symbolic) and isinstance(right, int | float | Symbolic):
-            found = _computed(node.operator, left, right)
+            found = self.checked(lambda: computed(node.operator, left, right), node)
             if found is not None:
                 return found
         operands = [self.tensor(left), self.tensor(right)]
@@ -240,7 +244,8 @@ class Evaluator(Maker):
             case "constant":
                 return self._constant(node, frame)
             case "tract_core_scan":
-                return scanned(self, {each.name or "": self._of(each.value, frame) for each in node.arguments}, node)
+                given = {each.name or "": self._of(each.value, frame) for each in node.arguments}
+                return scanned(self, given, node, frame.depth)
             case _:
                 pass
         declaration = self._declaration(node.name)
@@ -266,6 +271,7 @@ class Evaluator(Maker):
         """The result of a fragment's body, several as a tuple, where its parameters have values."""
         if depth > _DEEPEST:
             raise self.fault("NNEF0510", f"fragments are nested deeper than {_DEEPEST} levels", node)
+        self.count(_COST)
         inner = Frame(names, depth + 1)
         for statement in fragment.body or ():
             self._assign(statement, inner)
@@ -439,47 +445,28 @@ class Evaluator(Maker):
             raise self.fault("NNEF0902", f"tract has no type '{given.get('datum_type', node.generic)}'", node)
         name = names[0] if names else "input"
         shape = given.get("shape", [])
-        extents = [self._known(each) for each in items_of(shape)]
+        known = self.checked(lambda: extents([self._known(each) for each in items_of(shape)]), node)
         bound = self._shapes.get(name)
-        fact = TensorFact(dtype, tuple(bound if bound is not None else extents))
+        fact = TensorFact(dtype, tuple(bound if bound is not None else known))
         value = Value(self.graph.fresh(name), fact, origin=self.span(node))
         return self.graph.adopt_input(value)
 
     def _a_variable(self, node: Call, frame: Frame, names: Sequence[str]) -> Value:
         given = self._arguments(node, frame)
         shape = given.get("shape", [])
-        extents = items_of(shape)
+        said = [self._known(each) for each in items_of(shape)]
         name = names[0] if names else str(given.get("label", "variable"))
-        known = tuple(each for each in map(self._known, extents) if isinstance(each, int))
-        if len(known) < len(extents):
+        known = tuple(each for each in said if isinstance(each, int))
+        if len(known) < len(said) or self.checked(lambda: extents(said), node) != said:
             raise self.fault("NNEF0513", f"the shape of variable '{name}' is not known", node)
         return self._variable(self, Variable(name, str(given.get("label", "")).lstrip("/"), known, self.span(node)))
 
     def _constant(self, node: Call, frame: Frame) -> Value:
         given = self._arguments(node, frame)
         dtype = _DATA.get(node.generic or "scalar", DType.FLOAT32)
-        order = [given.get("value", given.get("datum_type", [0.0]))]
-        array = np.asarray(order[0], dtype.numpy)
-        shape = tuple(given.get("shape", ()))
-        return self.constant(np.broadcast_to(array.reshape(shape if array.size > 1 else ()), shape), dtype)
-
-
-def _computed(operator: str, left: Any, right: Any) -> Any:
-    """What an operator makes of numbers of the text; `None` where it has to be a tensor."""
-    is_whole = not isinstance(left, float) and not isinstance(right, float)
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/" if right != 0:
-            return left // right if is_whole else left / right
-        case "^" if not isinstance(left, Symbolic) and not isinstance(right, Symbolic):
-            return left**right
-        case _:
-            return None
+        numbers = given.get("value", given.get("datum_type", [0.0]))
+        shape = [self._known(each) for each in items_of(given.get("shape", []))]
+        return self.constant(self.checked(lambda: filled(numbers, shape, dtype), node), dtype)
 
 
 def _names(node: Expression) -> list[str]:

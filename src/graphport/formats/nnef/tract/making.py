@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -13,15 +13,18 @@ from graphport.core.dims.terms import MAXIMUM, Extreme, Quotient, Variable
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.tract.given import GivenError, array_of
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphport.core.dims.terms import Atom, Terms
     from graphport.formats.nnef.syntax import Assignment, Expression
     from graphport.formats.nnef.tract.parser import Document, Fragment
     from graphport.ir.graph import Attribute
+
+T = TypeVar("T")
 
 DIALECT = "tract"
 _MOST_NODES = 500_000
@@ -52,7 +55,7 @@ class Maker(ABC):
         if is_list(value):
             if holds_wires(value):
                 return self.vector(value)
-            array = np.asarray(value)
+            array = self.checked(lambda: array_of(value), None)
             is_real = array.dtype.kind == "f" or array.size == 0
             dtype = DType.FLOAT32 if is_real else DType.BOOL if array.dtype.kind == "b" else DType.INT64
             if array.dtype.kind in "US":
@@ -98,15 +101,23 @@ class Maker(ABC):
         **attributes: Attribute,
     ) -> tuple[Value, ...]:
         """The results of a new node."""
-        self._count += 1
-        if self._count > _MOST_NODES:
-            raise self.fault("NNEF0506", f"the document makes more than {_MOST_NODES} operations", None)
+        self.count(1)
         origin = self.span(self._statement)
         stems = [names[place] if place < len(names) else word for place in range(count)]
         results = [Value(self.graph.fresh(stem), UNKNOWN, origin=origin) for stem in stems]
         spoken = self._dialect if dialect is None else dialect
         self.graph.append(Node(word, list(operands), results, attributes, dialect=spoken, origin=origin))
         return tuple(results)
+
+    def count(self, number: int) -> None:
+        """So many operations or fragments more are made.
+
+        Raises:
+            DiagnosticError: NNEF0506, it is more than a document may make.
+        """
+        self._count += number
+        if self._count > _MOST_NODES:
+            raise self.fault("NNEF0506", f"the document makes more than {_MOST_NODES} operations", None)
 
     # ── expressions of symbols ──
 
@@ -159,6 +170,17 @@ class Maker(ABC):
     def fault(self, code: str, message: str, node: Any, help: str | None = None) -> DiagnosticError:
         """An error at `node`, or at the statement that is being evaluated."""
         return DiagnosticError(Diagnostic(code, message, self.span(node or self._statement), help))
+
+    def checked(self, make: Callable[[], T], node: Any) -> T:
+        """What `make` gives.
+
+        Raises:
+            DiagnosticError: NNEF0401, the document writes something else there.
+        """
+        try:
+            return make()
+        except GivenError as error:
+            raise self.fault("NNEF0401", str(error), node) from error
 
 
 def is_list(value: Any) -> bool:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.facts import UNKNOWN
-from graphport.formats.nnef.tract.making import is_list, items_of
+from graphport.formats.nnef.tract.given import rows
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class _Output(NamedTuple):
     chunk: int
 
 
-def scanned(at: Maker, given: Mapping[str, Any], node: Call) -> list[Value]:
-    """The results of a scan whose arguments have values.
+def scanned(at: Maker, given: Mapping[str, Any], node: Call, depth: int) -> list[Value]:
+    """The results of a scan whose arguments have values, in a fragment that is `depth` deep.
 
     Raises:
         DiagnosticError: NNEF0904, its body is no fragment, or it does what ONNX has no way to say.
@@ -54,17 +54,19 @@ def scanned(at: Maker, given: Mapping[str, Any], node: Call) -> list[Value]:
     unsaid = [name for name in ("skip", "reset_every_turn") if given.get(name)]
     if unsaid:
         raise at.fault("NNEF0904", f"a scan with {unsaid[0]} = {given[unsaid[0]]} is not known here", node)
-    scans = [_Scanned(*_padded(each, 4, 1)) for each in given.get("scan", [])]
-    states = [_State(*each) for each in given.get("state", [])]
-    outputs = [_Output(*_padded(each, 4, 1)) for each in given.get("output", [])]
-    full = [(str(each[0]), at.tensor(each[1])) for each in given.get("full", [])]
+
+    def of(name: str, kinds: Sequence[type], least: int) -> list[tuple[Any, ...]]:
+        return at.checked(lambda: rows(given.get(name, []), kinds, least, name), node)
+
+    scans = [_Scanned(*row) for row in of("scan", (str, object, int, int), 2)]
+    states = [_State(*row) for row in of("state", (str, object, str), 3)]
+    outputs = [_Output(*row) for row in of("output", (str, str, int, int), 2)]
+    full = [(name, at.tensor(value)) for name, value in of("full", (str, object), 2)]
+    if not all(each.chunk for each in (*scans, *outputs)):
+        raise at.fault("NNEF0904", "a scan goes in steps of 0", node, "the last item of a tuple is the step")
     if not scans:
         raise at.fault("NNEF0904", "a scan goes over nothing", node, "scan lists at least one tensor")
-    return _Builder(at, fragment, scans, states, outputs, node).results(full)
-
-
-def _padded(item: Sequence[Any], count: int, default: int) -> tuple[Any, ...]:
-    return (*item, *[default] * (count - len(item)))
+    return _Builder(at, fragment, scans, states, outputs, node, depth).results(full)
 
 
 def _same(one: str, other: str) -> bool:
@@ -80,6 +82,7 @@ class _Builder:
         states: Sequence[_State],
         outputs: Sequence[_Output],
         node: Call,
+        depth: int,
     ) -> None:
         self._at = at
         self._fragment = fragment
@@ -87,6 +90,7 @@ class _Builder:
         self._states = states
         self._outputs = outputs
         self._node = node
+        self._depth = depth
 
     def results(self, full: Sequence[tuple[str, Value]]) -> list[Value]:
         at = self._at
@@ -133,8 +137,9 @@ class _Builder:
                 names[self._formal(scan.parameter)] = (
                     at.node("Unsqueeze", [entry, axes], 1, dialect="")[0] if is_one else entry
                 )
-            found = at.expanded(self._fragment, names, 0, self._node)
-            results = dict(zip(self._fragment.results, items_of(found) if is_list(found) else [found], strict=True))
+            found = at.expanded(self._fragment, names, self._depth + 1, self._node)
+            several = found if len(self._fragment.results) > 1 else [found]
+            results = dict(zip(self._fragment.results, several, strict=True))
             carried = [at.tensor(self._result(results, state.result)) for state in self._states]
             stacked = [place for place, output in enumerate(self._outputs) if not self._is_state(output)]
             ends = [self._stacked(self._result(results, self._outputs[place].result), place) for place in stacked]

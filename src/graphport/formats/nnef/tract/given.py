@@ -1,0 +1,154 @@
+"""What a document of tract's writes for numbers, extents and rows, in the form in which it is needed.
+
+The language of tract has no types that would refuse the rest beforehand; a `GivenError` becomes a finding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport.core.budget import bounded
+from graphport.core.dims import Symbolic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.core.dtypes import DType
+
+_LARGEST = (1 << 63) - 1
+_MOST_POWER = 64
+
+
+class GivenError(ValueError):
+    """What is written is not what is wanted; the message says why."""
+
+
+def computed(operator: str, left: Any, right: Any) -> Any:
+    """What an operator makes of numbers of the text; `None` where it has to be a tensor.
+
+    Raises:
+        GivenError: there is no such number, or no room for it in 64 bits.
+    """
+    try:
+        return fitting(_computed(operator, left, right))
+    except (ArithmeticError, GivenError) as error:
+        message = f"{left!r} {operator} {right!r} is no finite number, or no integer of 64 bits"
+        raise GivenError(message) from error
+
+
+def _computed(operator: str, left: Any, right: Any) -> Any:
+    is_whole = not isinstance(left, float) and not isinstance(right, float)
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/" if right != 0:
+            return left // right if is_whole else left / right
+        case "^" if not isinstance(left, Symbolic) and not isinstance(right, Symbolic):
+            # What has more digits than this is not worth computing.
+            return left**right if not is_whole or abs(left) < 2 or right <= _MOST_POWER else _LARGEST + 1
+        case _:
+            return None
+
+
+def fitting(number: Any) -> Any:
+    """A number that 64 bits hold.
+
+    Raises:
+        GivenError: they do not.
+    """
+    is_other = isinstance(number, complex) or (isinstance(number, int) and not -_LARGEST - 1 <= number <= _LARGEST)
+    if is_other or (isinstance(number, float) and math.isnan(number)):
+        message = f"{number!r} is no number of 64 bits"
+        raise GivenError(message)
+    return number
+
+
+def extents(items: Sequence[Any]) -> list[Dim]:
+    """Extents of a tensor: integers from 0 on, or expressions of symbols.
+
+    Raises:
+        GivenError: an item is none.
+    """
+    for each in items:
+        is_count = isinstance(each, int) and not isinstance(each, bool) and each >= 0
+        if not is_count and not isinstance(each, Symbolic):
+            message = f"{_named(each)} is no extent"
+            raise GivenError(message)
+    return list(items)
+
+
+def array_of(items: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+    """Numbers or texts of a document as an array, of `dtype` or of the type that they have.
+
+    Raises:
+        GivenError: rows have several lengths, or an item is no number.
+    """
+    try:
+        array = np.asarray(items, None if dtype is None else dtype.numpy)
+    except (ValueError, TypeError, OverflowError) as error:
+        message = "these are no numbers in rows of one length"
+        raise GivenError(message) from error
+    if dtype is None and array.dtype.kind not in "biufUS":
+        message = "these are no numbers in rows of one length"
+        raise GivenError(message)
+    return array
+
+
+def filled(items: Any, shape: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """A tensor of `shape` with the numbers in `items`, or with the only one everywhere.
+
+    Raises:
+        GivenError: extents are not known, or the numbers do not fill them.
+    """
+    known = [each for each in extents(shape) if isinstance(each, int)]
+    array = array_of(items, dtype)
+    if len(known) < len(shape):
+        message = "the shape of a constant is not known"
+        raise GivenError(message)
+    wanted = bounded(known)
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(()), wanted)
+    if array.size != math.prod(wanted):
+        message = f"{array.size} numbers do not fill the shape {list(wanted)}"
+        raise GivenError(message)
+    return array.reshape(wanted)
+
+
+def rows(given: Any, kinds: Sequence[type], least: int, name: str) -> list[tuple[Any, ...]]:
+    """The tuples of an argument, of `least` items up to one of each of `kinds`; items that are left out are 1.
+
+    Raises:
+        GivenError: it is no array of such tuples.
+    """
+    found: list[tuple[Any, ...]] = []
+    for each in _items(given):
+        row = _items(each)
+        row += [1] * (len(kinds) - len(row) if least <= len(row) else 0)
+        if len(row) != len(kinds) or not all(map(_is_a, row, kinds)):
+            message = f"an item of '{name}' is no tuple of {', '.join(_NAMES[kind] for kind in kinds[:least])}"
+            raise GivenError(message)
+        found.append(tuple(row))
+    return found
+
+
+def _items(given: Any) -> list[Any]:
+    return list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
+
+
+_NAMES: dict[type, str] = {str: "a string", int: "an integer", object: "a tensor"}
+
+
+def _is_a(item: Any, kind: type) -> bool:
+    return isinstance(item, kind) and not (kind is int and isinstance(item, bool))
+
+
+def _named(item: Any) -> str:
+    return repr(item) if isinstance(item, int | float | str) else "a tensor" if hasattr(item, "fact") else "an array"
