@@ -3,21 +3,20 @@
 python tools/fuzz.py --seconds 300            all formats in turns, the same damages every time
 python tools/fuzz.py --cases 1500             as CI does it: so many of each format, whatever the machine
 python tools/fuzz.py --seconds 3600 --seed 7  others
-python tools/fuzz.py --format onnx            one format
+python tools/fuzz.py --only onnx              one format; statistics, samples and expression are such, too
 python tools/fuzz.py --replay FOLDER          a finding again, with its traceback
 
 Seeds are the files that the tests have, and what is written of them in every other format. What is found is kept below
-`.fuzz/`, a folder a finding; a copy of it in `tests/tools/fuzzed` is a regression test.
+`.fuzz/`, a folder a finding; a copy of it in `tests/tools/fuzzed/KIND` is a regression test.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
+import gc
 import json
 import os
 import random
-import re
 import resource
 import shutil
 import signal
@@ -26,297 +25,35 @@ import tempfile
 import time
 import traceback
 import warnings
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fuzzing.damages import damage_of
+from fuzzing.subjects import COMPANIONS, Seed, seeds, verbs
+
+if TYPE_CHECKING:
+    import io
 
 ROOT = Path(__file__).parent.parent
 FOUND = ROOT / ".fuzz"
-MOST_SEED = 60_000
-"""Bytes of the largest file that is damaged."""
 MOST_CPU = 10
+MOST_WAIT = 600
 MOST_MEMORY = 1 << 30
-"""Seconds and bytes that a file of less than 100 KB may take, beyond what the program takes itself."""
+"""Seconds of computing, of waiting, and bytes that a file of less than 100 KB may take, beyond the program's own."""
 ADDRESSES = 6 << 30
-
-NUMBERS = (
-    b"0",
-    b"1",
-    b"-1",
-    b"2147483647",
-    b"2147483648",
-    b"4294967296",
-    b"9223372036854775807",
-    b"1" + b"0" * 40,
-    b"nan",
-    b"1e400",
-)
-SIGNS = (b"(", b"[" * 3000, b"-", b"\0", b"\xff", b'"', b"/" * 5000, "é".encode(), b"\x1b[31m")
-WORDS = re.compile(rb"[A-Za-z_][A-Za-z0-9_.:]*|-?[0-9]+(?:\.[0-9]+)?|[^\sA-Za-z0-9_]")
-EXTENTS = (0, 1, 2, 127, 128, 255, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 62, (1 << 63) - 1, (1 << 64) - 1)
-COMPANIONS = {".xml": ".bin", ".param": ".bin", ".prototxt": ".caffemodel"}
-
-Damage = Callable[[random.Random, bytes, list[bytes]], bytes]
+WORK = "work"
+"""Name of the folder that verbs write into."""
 
 
-@dataclass
-class Seed:
-    """The files of one model; the first is the one that is opened."""
-
-    name: str
-    files: dict[str, bytes]
-
-
-# ── damages ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def damaged_bytes(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Bits turned, pieces cut, doubled, moved or taken from another file."""
-    twin = bytearray(data)
-    for _ in range(chance.choice((1, 1, 2, 8))):
-        at = chance.randrange(len(twin) + 1) if twin else 0
-        length = chance.choice((1, 2, 4, 8, 64, 512))
-        match chance.randrange(6):
-            case 0 if at < len(twin):
-                twin[at] ^= 1 << chance.randrange(8)
-            case 1:
-                del twin[at : at + length]
-            case 2:
-                twin[at:at] = twin[at : at + length]
-            case 3:
-                twin[at : at + length] = bytes([chance.choice((0, 1, 127, 128, 255))]) * length
-            case 4 if others:
-                other = chance.choice(others)
-                start = chance.randrange(len(other) + 1)
-                twin[at : at + length] = other[start : start + length]
-            case _:
-                del twin[at:]
-    return bytes(twin)
-
-
-def damaged_text(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Words replaced, swapped, doubled or taken from another text."""
-    if chance.random() < 0.1:
-        return damaged_bytes(chance, data, others)
-    for _ in range(chance.choice((1, 1, 2, 4))):
-        places = list(WORDS.finditer(data))
-        if not places:
-            return data
-        place = chance.choice(places)
-        match chance.randrange(6):
-            case 0:
-                new = b""
-            case 1:
-                new = place[0] + b" " + place[0]
-            case 2:
-                new = chance.choice(NUMBERS)
-            case 3:
-                new = chance.choice(places)[0]
-            case 4:
-                taken = WORDS.findall(chance.choice(others or [data]))
-                new = chance.choice(taken) if taken else b"x"
-            case _:
-                new = chance.choice(
-                    (b"(", b"[" * 3000, b"-", b"\0", b"\xff", b'"', b"/" * 5000, "é".encode(), b"\x1b[31m")
-                )
-        data = data[: place.start()] + new + data[place.end() :]
-    return data
-
-
-def varint(number: int) -> bytes:
-    """`number` as protobuf spells it."""
-    out = bytearray()
-    while True:
-        out.append(number & 127 | (128 if number > 127 else 0))
-        number >>= 7
-        if not number:
-            return bytes(out)
-
-
-def fields(data: bytes) -> list[tuple[int, bytes | int]] | None:
-    """The fields of a protobuf message: tags and contents; `None` where it is none."""
-    found: list[tuple[int, bytes | int]] = []
-    at = 0
-
-    def number() -> int:
-        nonlocal at
-        result = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            result |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return result
-
-    try:
-        while at < len(data):
-            tag = number()
-            match tag & 7:
-                case 0:
-                    found.append((tag, number()))
-                case 2:
-                    length = number()
-                    if at + length > len(data):
-                        return None
-                    found.append((tag, data[at : at + length]))
-                    at += length
-                case 1 | 5 as wire:
-                    length = 8 if wire == 1 else 4
-                    found.append((tag, data[at : at + length]))
-                    at += length
-                case _:
-                    return None
-    except IndexError:
-        return None
-    return found if all(tag >> 3 for tag, _ in found) else None
-
-
-def damaged_message(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Fields of a protobuf message, at any depth, changed, doubled, dropped or moved; lengths fit again."""
-    found = fields(data)
-    if not found or chance.random() < 0.1:
-        return damaged_bytes(chance, data, others)
-    at = chance.randrange(len(found))
-    tag, content = found[at]
-    match chance.randrange(5):
-        case 0:
-            del found[at]
-        case 1:
-            found.insert(at, found[chance.randrange(len(found))])
-        case 2:
-            found[at] = (chance.choice((tag, tag ^ 8, (chance.randrange(1, 30) << 3) | (tag & 7))), content)
-        case _ if isinstance(content, int):
-            found[at] = (tag, chance.choice(EXTENTS))
-        case _:
-            inner = damaged_message if fields(content) else damaged_text
-            found[at] = (tag, inner(chance, content, others))
-    return b"".join(_spelled(tag, content) for tag, content in found)
-
-
-def _spelled(tag: int, content: bytes | int) -> bytes:
-    if isinstance(content, int):
-        return varint(tag & ~7) + varint(content) if tag & 7 == 0 else varint(tag)
-    return varint(tag) + (varint(len(content)) if tag & 7 == 2 else b"") + content
-
-
-def damaged_zip(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Members of a zip archive damaged, and packed with checksums that fit."""
-    if chance.random() < 0.2:
-        return damaged_bytes(chance, data, others)
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = [(info.filename, archive.read(info)) for info in archive.infolist()]
-    except (zipfile.BadZipFile, OSError, ValueError):
-        return damaged_bytes(chance, data, others)
-    at = chance.randrange(len(members))
-    name, content = members[at]
-    is_text = not content[:2000].strip(bytes(range(32, 127)) + b"\n\t")
-    match chance.randrange(8):
-        case 0:
-            del members[at]
-        case 1:
-            members.append(members[chance.randrange(len(members))])
-        case 2:
-            members[at] = (chance.choice(("../" + name, "/" + name, name + "\0", "", name * 50)), content)
-        case _:
-            members[at] = (name, (damaged_text if is_text else damaged_bytes)(chance, content, []))
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", chance.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
-        for each, content in members:
-            archive.writestr(zipfile.ZipInfo(each), content)
-    return packed.getvalue()
-
-
-def damage_of(data: bytes) -> Damage:
-    """How to damage a file, by what it holds."""
-    if data[:4] == b"PK\3\4":
-        return damaged_zip
-    if not data[:2000].strip(bytes(range(32, 127)) + b"\n\r\t"):
-        return damaged_text
-    return damaged_message if fields(data) else damaged_bytes
-
-
-# ── seeds ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def seeds(folder: Path) -> dict[str, list[Seed]]:
-    """Models by format: those of the tests, and what is written of them in the others."""
-    import graphport as gp
-    from graphport import formats
-
-    found: dict[str, list[Seed]] = {name: [] for name in formats.FORMATS}
-    endings = {ending for each in formats.FORMATS.values() for ending in each.endings}
-    for path in sorted((ROOT / "tests").rglob("*")):
-        if path.is_file() and path.stat().st_size <= MOST_SEED and any(path.name.endswith(end) for end in endings):
-            try:
-                name = formats.recognize(path).name
-            except gp.DiagnosticError:
-                continue
-            found[name].append(_seed(path))
-    for seed in found["onnx"][:40]:
-        place = folder / "source"
-        place.mkdir(exist_ok=True)
-        _put(seed, place)
-        for name, kind in formats.FORMATS.items():
-            if len(found[name]) < 60 and kind.writes:
-                for ending in kind.endings[:3]:
-                    made = folder / "made"
-                    shutil.rmtree(made, ignore_errors=True)
-                    made.mkdir()
-                    try:
-                        gp.save(gp.load(place / seed.name), made / f"m{ending}")
-                    except (gp.DiagnosticError, OSError):
-                        continue
-                    if (made / f"m{ending}").is_file() and (made / f"m{ending}").stat().st_size <= MOST_SEED:
-                        found[name].append(_seed(made / f"m{ending}"))
-    return {name: kept for name, kept in found.items() if kept}
-
-
-def _seed(path: Path) -> Seed:
-    files = {path.name: path.read_bytes()}
-    beside = path.with_suffix(COMPANIONS.get(path.suffix, ".none"))
-    if beside.is_file() and beside.stat().st_size <= MOST_SEED:
-        files[beside.name] = beside.read_bytes()
-    return Seed(path.name, files)
-
-
-def _put(seed: Seed, folder: Path) -> Path:
-    for name, data in seed.files.items():
-        (folder / name).write_bytes(data)
-    return folder / seed.name
-
-
-# ── one case ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def verbs(path: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What a file is taken through; the functions give what the next ones need."""
-    import graphport as gp
-    from graphport import formats
-
-    model: list[gp.Model] = []
-    yield "check", lambda: gp.check(path)
-    yield "load", lambda: model.append(gp.load(path))
-    if model:
-        yield "inspect", lambda: gp.inspect(model[0])
-        for name, kind in formats.FORMATS.items():
-            if kind.writes:
-                yield f"save {name}", lambda kind=kind: gp.save(model[0], path.parent / f"out{kind.endings[0]}")
-        yield "simplify", lambda: gp.simplify(model[0], verify=False)
-    raw: list[gp.Model] = []
-    yield "raw", lambda: raw.append(gp.load(path, raw=True))
-
-
-def outcome(path: Path) -> dict[str, str]:
+def outcome(kind: str, path: Path, out: Path, turn: int | None = None) -> dict[str, str]:
     """What each verb came to: `done`, `told`, or the exception that nobody expected and where."""
     from graphport import DiagnosticError
 
     found: dict[str, str] = {}
-    for name, verb in verbs(path):
+    for name, verb in verbs(kind, path, out, turn):
         try:
             verb()
             found[name] = "done"
@@ -392,7 +129,7 @@ def _judge(name: str, known: list[Seed], said: dict[str, Any], tally: Tally) -> 
     case = f"{name}/{said['case']}"
     wrong = {verb: text for verb, text in outcomes.items() if text not in ("done", "told")}
     if said["memory"] > MOST_MEMORY:
-        wrong["memory"] = "more than 1 GiB"
+        wrong["memory"] = f"more than {MOST_MEMORY >> 20} MiB"
     for text in wrong.values() or [""]:
         kind = "raised" if text else ("told" if "told" in outcomes.values() else "done")
         if tally.take(case, kind, text):
@@ -402,7 +139,7 @@ def _judge(name: str, known: list[Seed], said: dict[str, Any], tally: Tally) -> 
 def _keep(name: str, known: list[Seed], number: int, what: str) -> None:
     folder = FOUND / name / str(number)
     folder.mkdir(parents=True, exist_ok=True)
-    _put(case(known, number), folder)
+    case(known, number).put(folder)
     (folder / "what.txt").write_text(what + "\n", encoding="utf-8")
 
 
@@ -411,8 +148,9 @@ def case(known: list[Seed], number: int) -> Seed:
     chance = random.Random(number)  # noqa: S311  damages are to be the same every time
     seed = chance.choice(known)
     twin = Seed(seed.name, dict(seed.files))
-    target = seed.name if len(seed.files) == 1 or chance.random() < 0.8 else chance.choice(sorted(seed.files))
-    others = [other.files[other.name] for other in chance.sample(known, min(5, len(known)))]
+    is_main = seed.name in seed.files and (len(seed.files) == 1 or chance.random() < 0.8)
+    target = seed.name if is_main else chance.choice(sorted(seed.files))
+    others = [other.files.get(other.name, b"") for other in chance.sample(known, min(5, len(known)))]
     twin.files[target] = damage_of(seed.files[target])(chance, seed.files[target], others)
     return twin
 
@@ -428,56 +166,81 @@ def _child(name: str, known: list[Seed], number: int, out: io.TextIOBase, ends: 
                 if time.monotonic() > ends[0]:
                     break
                 out.write(json.dumps({"case": each}) + "\n")
-                _bound_cpu()
+                shutil.rmtree(folder)
+                (Path(folder) / WORK).mkdir(parents=True)
+                path = case(known, each).put(Path(folder) / "given")
+                _bound_time()
                 before, cpu = _memory(), time.process_time()
-                found = outcome(_put(case(known, each), Path(folder)))
-                said = {"case": each, "outcome": found, "cpu": time.process_time() - cpu, "memory": _memory() - before}
+                found = outcome(name, path, Path(folder) / WORK, each)
+                said = {
+                    "case": each,
+                    "outcome": found,
+                    "cpu": time.process_time() - cpu,
+                    "memory": _most_memory() - before,
+                }
                 out.write(json.dumps(said) + "\n")
-                for left in Path(folder).iterdir():
-                    shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
         out.flush()
     finally:
         os._exit(0)
 
 
-def _bound_cpu() -> None:
-    """Let the next case take some seconds and no more."""
+def _bound_time() -> None:
+    """Let the next case take some seconds of computing, and more of waiting, but an end."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + MOST_CPU + 1
     resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    signal.alarm(MOST_WAIT)
 
 
 def _memory() -> int:
-    """The largest number of bytes that this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """The bytes that this process holds, from where the most is counted from now on."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return _status("VmRSS")
 
 
-def model_in(folder: Path) -> Path:
-    """The file of a kept finding that is opened."""
+def _most_memory() -> int:
+    """The largest number of bytes that this process has held since."""
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _status(name: str) -> int:
+    """A number of bytes that the system tells of this process; 0 where it tells none."""
+    try:
+        text = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(f"{name}:")), 0)
+
+
+def given_in(folder: Path) -> Path:
+    """What is opened of a kept finding: its file, or the folder itself where there are several or none is a model's."""
     files = [each for each in sorted(folder.iterdir()) if each.name != "what.txt"]
-    weights = {path.with_suffix(COMPANIONS.get(path.suffix, ".none")) for path in files}
-    return next(each for each in files if each not in weights)
+    beside = {path.with_suffix(ending) for path in files for ending in COMPANIONS.get(path.suffix, ())}
+    left = [each for each in files if each not in beside]
+    is_folder = any(each.is_dir() or each.name in ("graph.nnef", "image.npy") for each in files)
+    return folder if is_folder or not left else next((each for each in left if each.suffix == ".onnx"), left[0])
 
 
 def replay(folder: Path) -> None:
     """A finding again; what is raised goes through."""
-    path = model_in(folder)
-    for name, verb in verbs(path):
-        from graphport import DiagnosticError
+    from graphport import DiagnosticError
 
-        try:
-            verb()
-        except DiagnosticError as error:
-            print(f"{name}: {str(error)[:300]}")
+    with tempfile.TemporaryDirectory() as out:
+        for name, verb in verbs(folder.parent.name, given_in(folder), Path(out)):
+            try:
+                verb()
+            except DiagnosticError as error:
+                print(f"{name}: {str(error)[:300]}")
 
 
 def main() -> int:
     """Fuzz as the arguments say; 1 if anything was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--cases", type=int, default=1 << 40, help="of each format, at most")
+    parser.add_argument("--cases", type=int, default=1 << 40, help="of each kind, at most")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--format", action="append", default=[])
+    parser.add_argument("--only", action="append", default=[], metavar="KIND")
     parser.add_argument("--replay", type=Path)
     chosen = parser.parse_args()
     # Our own mistakes are what we look for: they are not to end as findings.
@@ -488,7 +251,9 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
         known = seeds(Path(folder))
-    known = {name: found for name, found in known.items() if not chosen.format or name in chosen.format}
+    # What is there by now stays: children need not look for garbage in it.
+    gc.freeze()
+    known = {name: found for name, found in known.items() if not chosen.only or name in chosen.only}
     tallies = {name: Tally() for name in known}
     for name, found in known.items():
         share = chosen.seconds / len(known)

@@ -1,0 +1,315 @@
+"""What is damaged: files of every format, statistics, samples and expressions; and what each is taken through."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import graphport as gp
+    from graphport.quantization.fingerprint import Fingerprint
+
+ROOT = Path(__file__).parent.parent.parent
+MOST_SEED = 60_000
+"""Bytes of the largest file that is damaged."""
+MOST_RUN = 1 << 20
+"""Elements of all values of the largest model that is run: a run may take what the model needs."""
+COMPANIONS = {".xml": (".bin",), ".param": (".bin",), ".prototxt": (".caffemodel",), ".nnef": (".quant",)}
+FOLDER = "."
+"""The name of a seed that is opened as a folder."""
+SAMPLES, STATISTICS, EXPRESSION = "samples", "statistics", "expression"
+DIGITS = ROOT / "src" / "graphport" / "examples" / "digits"
+
+Verb = tuple[str, Callable[[], object]]
+
+
+@dataclass
+class Seed:
+    """The files of one subject; `name` is the one that is opened."""
+
+    name: str
+    files: dict[str, bytes]
+
+    def put(self, folder: Path) -> Path:
+        """Write the files; the path that is opened."""
+        for name, data in self.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        return folder / self.name
+
+
+def seeds(folder: Path) -> dict[str, list[Seed]]:
+    """Seeds by the name of what they are: those of the tests, and what is written of them in other formats."""
+    found = {**_models(folder), STATISTICS: _statistics(folder), SAMPLES: _samples(), EXPRESSION: _expressions()}
+    return {name: kept for name, kept in found.items() if kept}
+
+
+def verbs(kind: str, path: Path, out: Path, turn: int | None = None) -> Iterator[Verb]:
+    """What a seed of a kind is taken through; the functions give what the next ones need. Files go to `out`.
+
+    A model goes through all verbs, or, if it has a `turn`, through some of those that come after reading: one damage
+    after another costs a third then, and finds as much.
+    """
+    match kind:
+        case "statistics":
+            yield from _verbs_of_statistics(path, out)
+        case "samples":
+            yield from _verbs_of_samples(path)
+        case "expression":
+            yield from _verbs_of_expression(path)
+        case _:
+            yield from _verbs_of_model(path, out, turn)
+
+
+# ── models ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _models(folder: Path) -> dict[str, list[Seed]]:
+    import graphport as gp
+    from graphport import formats
+
+    found: dict[str, list[Seed]] = {name: [] for name in formats.FORMATS}
+    endings = {ending for each in formats.FORMATS.values() for ending in each.endings}
+    for path in sorted((ROOT / "tests").rglob("*")):
+        if path.is_file() and path.stat().st_size <= MOST_SEED and any(path.name.endswith(end) for end in endings):
+            try:
+                name = formats.recognize(path).name
+            except gp.DiagnosticError:
+                continue
+            found[name].append(_seed(path))
+    plain = [seed for seed in found["onnx"] if len(seed.files) == 1][:40]
+    for seed in plain:
+        place = folder / "source"
+        place.mkdir(exist_ok=True)
+        seed.put(place)
+        for name, kind in formats.FORMATS.items():
+            ways = [(f"m{ending}", {}) for ending in kind.endings[:3]] if kind.writes and len(found[name]) < 60 else []
+            # Of these the tests have none: folders, archives that are not compressed, weights beside the model.
+            ways += [("folder", {}), ("m.nnef.tar", {})] if name == "nnef" else []
+            ways += [("m.onnx", {"external_data": True})] if name == "onnx" else []
+            for target, choices in ways:
+                made = _made(place / seed.name, folder / "made", target, choices)
+                found[name] += [made] if made else []
+    return found
+
+
+def _made(source: Path, folder: Path, target: str, choices: dict[str, Any]) -> Seed | None:
+    """What is written of a model, if its format can hold it and it is small."""
+    import graphport as gp
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        gp.save(gp.load(source), folder / target, **choices)
+    except (gp.DiagnosticError, OSError):
+        return None
+    inside = folder / target if (folder / target).is_dir() else folder
+    files = {str(path.relative_to(inside)): path.read_bytes() for path in sorted(inside.rglob("*")) if path.is_file()}
+    small = all(len(data) <= MOST_SEED for data in files.values())
+    return Seed(FOLDER if inside != folder else target, files) if small and files else None
+
+
+def _seed(path: Path) -> Seed:
+    files = {path.name: path.read_bytes()}
+    for ending in COMPANIONS.get(path.suffix, ()):
+        beside = path.with_suffix(ending)
+        if beside.is_file() and beside.stat().st_size <= MOST_SEED:
+            files[beside.name] = beside.read_bytes()
+    return Seed(path.name, files)
+
+
+def _verbs_of_model(path: Path, out: Path, turn: int | None) -> Iterator[Verb]:
+    import graphport as gp
+    from graphport import formats
+
+    def is_due(place: int, every: int) -> bool:
+        return turn is None or turn % every == place % every
+
+    model: list[gp.Model] = []
+    yield "check", lambda: gp.check(path)
+    yield "load", lambda: model.append(gp.load(path))
+    if model:
+        yield "shapes", lambda: list(map(str, model[0].shapes().values()))
+        for place, (name, kind) in enumerate(formats.FORMATS.items()):
+            if kind.writes and is_due(place, 4):
+                yield f"save {name}", lambda kind=kind: gp.save(model[0], out / f"m{kind.endings[0]}")
+        if is_due(0, 3):
+            yield "inspect", lambda: gp.inspect(model[0])
+        if is_due(1, 3):
+            yield "simplify", lambda: gp.simplify(model[0], verify=False)
+        if is_due(5, 12):
+            yield from _long_verbs(model[0])
+    if is_due(2, 3):
+        yield from _raw_verbs(path, out)
+
+
+def _raw_verbs(path: Path, out: Path) -> Iterator[Verb]:
+    """Those of a model in the words of its own format."""
+    import graphport as gp
+    from graphport import formats
+
+    raw: list[gp.Model] = []
+    yield "raw", lambda: raw.append(gp.load(path, raw=True))
+    if raw and formats.FORMATS[raw[0].format].writes:
+        ending = formats.FORMATS[raw[0].format].endings[0]
+        yield "save raw", lambda: gp.save(raw[0], out / f"raw{ending}")
+    if path.name.endswith(".nnef"):
+        yield "fmt", lambda: _laid_out(path)
+
+
+def _long_verbs(model: gp.Model) -> Iterator[Verb]:
+    """Those that take long, or run the model."""
+    import graphport as gp
+    from graphport.api.run import first_run
+    from graphport.core.facts import TensorFact
+
+    yield "prepare", lambda: gp.prepare(model, verify=False)
+    elements = 0
+    for value in model.graph.values():
+        fact = value.fact
+        if not isinstance(fact, TensorFact) or not fact.is_static:
+            return
+        count = 1
+        for extent in fact.shape or ():
+            count *= int(extent)  # type: ignore[arg-type]
+        elements += count
+    if elements <= MOST_RUN:
+        yield "run", lambda: first_run(model, "reference")
+        yield "cast", lambda: gp.cast(model, "float16")
+        yield "quantize", lambda: gp.quantize(model, weights_only=True)
+
+
+def _laid_out(path: Path) -> str:
+    from graphport.core.diagnostics import Source
+    from graphport.formats.nnef.fmt import format_text
+
+    data = path.read_bytes()
+    # Those that are no text are told by the command before it comes to this.
+    return format_text(Source(str(path), data.decode("utf-8")), None) if _is_utf8(data) else ""
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
+
+
+# ── statistics, samples, expressions ──────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def _digits() -> tuple[gp.Model, dict[str, Any]]:
+    """The shipped network and some samples of it."""
+    import numpy as np
+
+    import graphport as gp
+
+    with np.load(DIGITS / "test.npz") as file:
+        return gp.load(DIGITS), {"image": file["image"][:2]}
+
+
+def _statistics(folder: Path) -> list[Seed]:
+    import graphport as gp
+
+    model, samples = _digits()
+    path = folder / "s.npz"
+    gp.quantize(model, samples, preset="fast", statistics=path)
+    return [Seed(path.name, {path.name: path.read_bytes()})]
+
+
+def _verbs_of_statistics(path: Path, out: Path) -> Iterator[Verb]:
+    import graphport as gp
+
+    model, samples = _digits()
+    known: list[object] = []
+    yield "read", lambda: known.append(_remembered(path))
+    if known:
+        copy = out / "s.npz"
+        shutil.copy(path, copy)
+        yield "resume", lambda: gp.quantize(model, samples, preset="fast", statistics=copy)
+
+
+def _remembered(path: Path) -> object:
+    """What the file holds, taken to be of the model that it says, so that all of it is read."""
+    from graphport.quantization.statistics_file import remembered
+
+    return remembered(path, _fingerprint())
+
+
+@cache
+def _fingerprint() -> Fingerprint:
+    from tempfile import TemporaryDirectory
+
+    import numpy as np
+
+    from graphport.quantization.fingerprint import Fingerprint
+
+    with TemporaryDirectory() as folder:
+        seed = _statistics(Path(folder))[0]
+        with np.load(seed.put(Path(folder))) as file:
+            return Fingerprint(**json.loads(file["about"].tobytes())["of"])
+
+
+def _samples() -> list[Seed]:
+    """Archives, arrays and folders of the types and layouts that samples come in."""
+    import io
+
+    import numpy as np
+
+    image = _digits()[1]["image"]
+    found: list[Seed] = []
+    for dtype in ("<f4", "<f8", ">f4", "<f2", "|u1", "<i8", "|b1", "<c8", "<U3"):
+        for order in "CF":
+            packed, plain = io.BytesIO(), io.BytesIO()
+            array = np.asarray(image, dtype, order=order)  # type: ignore[call-overload]
+            (np.savez_compressed if order == "F" else np.savez)(packed, image=array)
+            np.save(plain, array)
+            found.append(Seed("c.npz", {"c.npz": packed.getvalue()}))
+            found.append(Seed("c.npy", {"c.npy": plain.getvalue()}))
+            found.append(Seed(FOLDER, {"image.npy": plain.getvalue()}))
+            found.append(Seed(FOLDER, {"image/0.npy": plain.getvalue(), "image/1.npy": plain.getvalue()}))
+    return found
+
+
+def _verbs_of_samples(path: Path) -> Iterator[Verb]:
+    from graphport.cli import arrays
+    from graphport.quantization.samples import gather
+
+    model, _ = _digits()
+    yield "gather", lambda: list(islice(gather(model.graph, path).runs(1), 3))
+    if path.suffix == ".npz":
+        yield "read", lambda: arrays.inputs_of(model, path)
+
+
+def _expressions() -> list[Seed]:
+    given = json.loads((ROOT / "tests" / "expression" / "data" / "expressions.json").read_text(encoding="utf-8"))
+    texts = [case["expr"] for case in given["cases"] if case.get("expr")]
+    return [Seed("e.txt", {"e.txt": text.encode()}) for text in texts]
+
+
+def _verbs_of_expression(path: Path) -> Iterator[Verb]:
+    import numpy as np
+
+    from graphport.expression.expression import Expression
+
+    # As the system hands over the arguments of a command.
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    array = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+    known: list[Expression] = []
+    yield "strict", lambda: known.append(Expression(text))
+    yield "lenient", lambda: known.append(Expression(text, lenient=True))
+    if known:
+        yield "data", known[0].data
+        yield "one operand", lambda: known[0](array)
+        others = [array.astype(np.int32), array.astype(np.complex64), array > 0, array[:1], array]
+        count = min(known[0].operand_count, 2 * len(others))
+        yield "operands", lambda: known[0](*[array] * count)
+        yield "other types", lambda: known[0](*(others * 2)[:count])
