@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, named
 from graphport.core.storage import Storage
 from graphport.ir.graph import Node, Value
+from graphport.ops.declare import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +90,14 @@ class Builder:
     def word(
         self, word: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: Attribute
     ) -> tuple[Value, ...]:
-        """The results of a word of the builder's dialect, one for each of `facts`."""
+        """The results of a word of the builder's dialect, one for each of `facts`.
+
+        Raises:
+            UnsupportedError: it has none: canonical operators alone are asked for.
+        """
+        if not self.dialect:
+            message = "there is no word for it"
+            raise UnsupportedError(message)
         return self._node(word, self.dialect, operands, attributes, facts)
 
     def wants(self, place: int) -> bool:

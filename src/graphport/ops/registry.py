@@ -140,7 +140,31 @@ def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[V
         return [*own, *(partial(_in_parent, _PARENTS[dialect], rule) for rule in liftings(_PARENTS[dialect], page))]
     functions = [partial(_by_function, rule) for rule in LIFTINGS.get((dialect, page.name), ())]
     said = [_parsed(text) for text in page.spellings.get(dialect, ())]
-    return [*functions, *(partial(pattern.lifted, page, parsed) for parsed in said)]
+    own = [*functions, *(partial(pattern.lifted, page, parsed) for parsed in said)]
+    return [*own, partial(_written_out, _FORMULAS[dialect], page, bool(own))] if dialect in _FORMULAS else own
+
+
+_FORMULAS = {"tflite": "nnef"}
+"""Dialects that say an operator with other canonical ones as a second one does, where they have no word for it."""
+
+
+def _written_out(other: str, page: Page, was_told: bool, builder: Builder, node: Node) -> Any:
+    """What the rules of another dialect make of a node, if that is canonical operators alone.
+
+    Why they refuse it is told unless another reason `was_told`.
+    """
+    load(other)
+    builder.dialect = ""
+    for rule in LIFTINGS.get((other, page.name), ()):
+        try:
+            answer = _by_function(rule, builder, node)
+        except pattern.UnsupportedError:
+            if not was_told:
+                raise
+            continue
+        if answer is not None:
+            return answer
+    return None
 
 
 def _in_parent(parent: str, rule: Callable[..., Any], builder: Builder, node: Node) -> Any:

@@ -13,10 +13,10 @@ from graphport.ops.inner import say
 from graphport.ops.operands import dtype_of, integers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from graphport.core.dims import Dim
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
 
 _LARGEST = (1 << 31) - 1
@@ -44,7 +44,50 @@ def in_int32(b: Builder, value: Value) -> Value:
 
 def cast_to(b: Builder, value: Value, dtype: DType) -> Value:
     """A value in an element type; itself if it has that."""
-    return value if dtype_of(value) is dtype else say(b, "CAST", value, types=(dtype,))
+    if dtype_of(value) is dtype:
+        return value
+    array = array_of(value)
+    if array is None:
+        if DType.UINT64 in (dtype, dtype_of(value)):
+            message = f"no kernel casts {dtype_of(value)} to {dtype}"
+            raise UnsupportedError(message)
+        return say(b, "CAST", value, types=(dtype,))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return b.constant(array.astype(dtype.numpy), dtype)
+
+
+_WIDER = {
+    **dict.fromkeys((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16), (DType.INT32,)),
+    DType.UINT32: (DType.INT64,),
+    DType.INT32: (DType.INT64,),
+    **dict.fromkeys((DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64), (DType.FLOAT32,)),
+}
+"""In which type kernels compute what they do not compute in another one; there are next to none for float64."""
+
+
+def computed_in(
+    b: Builder,
+    types: Collection[DType],
+    word: str,
+    /,
+    *operands: Value,
+    beside: Sequence[Value] = (),
+    **attributes: Attribute,
+) -> Value:
+    """A word of operands of one element type, computed in the nearest type for which there are kernels.
+
+    Behind them stand the operands `beside`, which are of other types.
+
+    Raises:
+        UnsupportedError: there are none.
+    """
+    own = dtype_of(operands[0])
+    wide = own if own in types else next((each for each in _WIDER.get(own, ()) if each in types), None)
+    if wide is None:
+        message = f"no kernel computes {word} of {own}"
+        raise UnsupportedError(message)
+    y = say(b, word, *(cast_to(b, x, wide) for x in operands), *beside, **attributes)
+    return cast_to(b, y, own) if dtype_of(y) is wide else y
 
 
 def array_of(value: Value | None) -> np.ndarray[Any, Any] | None:
@@ -89,3 +132,20 @@ def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:
         raise UnsupportedError(message)
     constant = b.reshaped(value, numbers) if -1 not in numbers else None
     return constant or say(b, "RESHAPE", value, ints(b, numbers))
+
+
+def wrapped(b: Builder, indices: Value, n: Dim) -> Value:
+    """Indices counted from the front."""
+    told = integers(indices)
+    if told is not None and min(told, default=0) >= 0:
+        return in_int32(b, indices)
+    if not isinstance(n, int):
+        message = "what is picked from must be known"
+        raise UnsupportedError(message)
+    length = n
+    if told is not None:
+        array = np.array(told).reshape([d for d in b.dims(indices) if isinstance(d, int)])
+        return ints(b, np.where(array < 0, array + length, array).tolist())
+    places_ = in_int32(b, indices)
+    is_negative = say(b, "LESS", places_, ints(b, 0))
+    return say(b, "SELECT_V2", is_negative, say(b, "ADD", places_, ints(b, length)), places_)

@@ -12,13 +12,8 @@ from graphport.ops.arithmetic.cast import Cast
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.inner import say
 from graphport.ops.matmul import Gemm, MatMul
-from graphport.ops.normalization.batch import BatchNormalization
-from graphport.ops.normalization.groups import GroupNormalization, InstanceNormalization
-from graphport.ops.normalization.layer import LayerNormalization, RMSNormalization
-from graphport.ops.operands import dtype_of, real, scalar, vector
-from graphport.ops.reduction import reduce as reductions
-from graphport.ops.reshape import Reshape
-from graphport.ops.tflite_words import array_of, in_int32, ints, shaped, turned
+from graphport.ops.operands import dtype_of, real
+from graphport.ops.tflite_words import array_of, cast_to, computed_in, shaped, turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +31,7 @@ _NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 def _plain(page: Page, word: str, types: frozenset[DType] = _NUMBERS) -> None:
     @lift("tflite", page.name)
     def lifted(b: Builder, *operands: Value) -> Lifted:
-        if dtype_of(operands[0]) not in types:
-            message = f"no kernel computes {word} of {dtype_of(operands[0])}"
-            raise UnsupportedError(message)
-        return (say(b, word, *operands),)
+        return (computed_in(b, types, word, *operands),)
 
     del lifted
 
@@ -68,10 +60,8 @@ for _page, _word in (
     (arithmetic.Neg, "NEG"),
 ):
     _plain(_page, _word)
-_plain(arithmetic.Abs, "ABS", frozenset((DType.FLOAT32, DType.INT32)))
 _plain(arithmetic.Sign, "SIGN", frozenset((DType.FLOAT32, DType.INT32)))
 _plain(arithmetic.Div, "DIV", frozenset((DType.FLOAT32, DType.INT32)))
-_plain(arithmetic.Pow, "POW", frozenset((DType.FLOAT32, DType.INT32)))
 _plain(comparison.And, "LOGICAL_AND", frozenset((DType.BOOL,)))
 _plain(comparison.Or, "LOGICAL_OR", frozenset((DType.BOOL,)))
 _plain(comparison.Xor, "NOT_EQUAL", frozenset((DType.BOOL,)))
@@ -86,14 +76,35 @@ for _page, _word in (
     _plain(_page, _word)
 
 
+_UNSIGNED = frozenset((DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DType.BOOL))
+_WITH_ABS = frozenset((DType.FLOAT32, DType.INT32))
+
+
+@arithmetic.Abs.lift("tflite")
+def lift_abs(b: Builder, x: Value) -> Lifted:
+    if dtype_of(x) in _UNSIGNED:
+        return (shaped(b, x, b.dims(x)),)
+    if dtype_of(x) is DType.INT64:
+        return (say(b, "MAXIMUM", x, say(b, "NEG", x)),)
+    return (computed_in(b, _WITH_ABS, "ABS", x),)
+
+
+@arithmetic.Pow.lift("tflite")
+def lift_pow(b: Builder, x: Value, y: Value) -> Lifted:
+    """A power of the first one's type; one of integers to a real exponent is not computed exactly anywhere."""
+    told = dtype_of(x), dtype_of(y)
+    if not told[0].is_floating and told[1].is_floating:
+        message = f"no kernel computes POW of {told[0]} and {told[1]}"
+        raise UnsupportedError(message)
+    return (computed_in(b, _WITH_ABS, "POW", x, cast_to(b, y, told[0])),)
+
+
 def _chained(page: Page, word: str) -> None:
     @lift("tflite", page.name)
     def lifted(b: Builder, *data_0: Value) -> Lifted:
-        if dtype_of(data_0[0]) not in _NUMBERS:
-            return None
         total = data_0[0]
         for each in data_0[1:]:
-            total = say(b, word, total, each)
+            total = computed_in(b, _NUMBERS, word, total, each)
         return (total if len(data_0) > 1 else shaped(b, total, b.dims(total)),)
 
     del lifted
@@ -112,12 +123,11 @@ def lift_mean(b: Builder, *data_0: Value) -> Lifted:
 @arithmetic.Mod.lift("tflite")
 def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
     """What is left has the sign of the divisor, or of the dividend."""
-    if dtype_of(x) not in _NUMBERS:
-        return None
     if not fmod:
-        return (say(b, "FLOOR_MOD", x, y),)
-    rest = say(b, "FLOOR_MOD", say(b, "ABS", x), say(b, "ABS", y))
-    return (say(b, "MUL", rest, say(b, "SIGN", x)),) if dtype_of(x) is not DType.INT64 else None
+        return (computed_in(b, _NUMBERS, "FLOOR_MOD", x, y),)
+    rest = computed_in(b, _NUMBERS, "FLOOR_MOD", b(arithmetic.Abs, x), b(arithmetic.Abs, y))
+    is_negative = computed_in(b, _NUMBERS, "LESS", x, b.like(x, 0))
+    return (say(b, "SELECT_V2", is_negative, b(arithmetic.Neg, rest), rest),)
 
 
 @Cast.lift("tflite")
@@ -176,6 +186,10 @@ def _leg(b: Builder, x: Value) -> Value:
     return say(b, "SQRT", say(b, "SUB", b.like(x, 1), say(b, "MUL", x, x)))
 
 
+def _root(b: Builder, x: Value, more: float) -> Value:
+    return say(b, "SQRT", say(b, "ADD", say(b, "MUL", x, x), more))
+
+
 def _ones(b: Builder, x: Value) -> Value:
     return say(b, "ADD", say(b, "MUL", x, 0.0), 1.0)
 
@@ -209,6 +223,17 @@ _formula(arithmetic.Tan, lambda b, x: say(b, "DIV", say(b, "SIN", x), say(b, "CO
 _formula(arithmetic.Atan, lambda b, x: _arctan(b, x, _ones(b, x)))
 _formula(arithmetic.Asin, lambda b, x: _arctan(b, x, _leg(b, x)))
 _formula(arithmetic.Acos, lambda b, x: _arctan(b, _leg(b, x), x))
+_formula(arithmetic.Acosh, lambda b, x: say(b, "LOG", say(b, "ADD", x, _root(b, x, -1.0))))
+_formula(
+    arithmetic.Asinh,
+    lambda b, x: say(b, "MUL", say(b, "SIGN", x), say(b, "LOG", say(b, "ADD", say(b, "ABS", x), _root(b, x, 1.0)))),
+)
+_formula(
+    arithmetic.Atanh,
+    lambda b, x: say(
+        b, "MUL", say(b, "LOG", say(b, "DIV", say(b, "ADD", x, 1.0), say(b, "SUB", b.like(x, 1), x))), 0.5
+    ),
+)
 _formula(arithmetic.Sinh, lambda b, x: _half(b, x, "SUB"))
 _formula(arithmetic.Cosh, lambda b, x: _half(b, x, "ADD"))
 _formula(activation.Softplus, _softplus)
@@ -275,14 +300,12 @@ _CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
 
 @activation.Clip.lift("tflite")
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
-    if dtype_of(input) not in _NUMBERS:
-        return None
     bounds = real(min), real(max)
     word = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
     if word is not None and dtype_of(input) is DType.FLOAT32:
         return (say(b, word, input),)
-    y = input if min is None else say(b, "MAXIMUM", input, min)
-    y = y if max is None else say(b, "MINIMUM", y, max)
+    y = input if min is None else computed_in(b, _NUMBERS, "MAXIMUM", input, min)
+    y = y if max is None else computed_in(b, _NUMBERS, "MINIMUM", y, max)
     return (shaped(b, y, b.dims(y)) if y is input else y,)
 
 
@@ -316,6 +339,8 @@ def _is_stored(value: Value) -> bool:
 
 @MatMul.lift("tflite")
 def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
+    if dtype_of(a) in (DType.FLOAT16, DType.FLOAT64):
+        return (cast_to(b, b(MatMul, *(cast_to(b, x, DType.FLOAT32) for x in (a, other))), dtype_of(a)),)
     if dtype_of(a) is not DType.FLOAT32:
         return None
     ranks = len(b.dims(a)), len(b.dims(other))
@@ -357,140 +382,3 @@ def lift_gemm(
     if c is None or bias is not None:
         return (y,)
     return (say(b, "ADD", y, c if beta == 1 else say(b, "MUL", c, beta)),)
-
-
-# Reductions
-
-
-def _reduction(page: Page, word: str, *, before: str = "", after: str = "") -> None:
-    @lift("tflite", page.name)
-    def lifted(
-        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Lifted:
-        if dtype_of(data) not in _NUMBERS or (before and dtype_of(data) is DType.INT64):
-            return None
-        x = say(b, before, data) if before else data
-        told = array_of(axes)
-        if axes is not None and told is None:
-            count = (b.dims(axes) or (1,))[0]
-            if not isinstance(count, int) or not count:
-                message = "how many axes it has must be known"
-                raise UnsupportedError(message)
-            y = say(b, word, x, in_int32(b, axes), keep_dims=bool(keepdims))
-            return (say(b, after, y) if after else y,)
-        chosen = list(range(len(b.dims(data)))) if told is None or not told.size else told.reshape(-1).tolist()
-        if (told is None or not told.size) and noop_with_empty_axes:
-            chosen = []
-        y = say(b, word, x, ints(b, chosen), keep_dims=bool(keepdims))
-        return (say(b, after, y) if after else y,)
-
-    del lifted
-
-
-_reduction(reductions.ReduceSum, "SUM")
-_reduction(reductions.ReduceMean, "MEAN")
-_reduction(reductions.ReduceProd, "REDUCE_PROD")
-_reduction(reductions.ReduceMax, "REDUCE_MAX")
-_reduction(reductions.ReduceMin, "REDUCE_MIN")
-_reduction(reductions.ReduceL1, "SUM", before="ABS")
-_reduction(reductions.ReduceL2, "SUM", before="SQUARE", after="SQRT")
-_reduction(reductions.ReduceSumSquare, "SUM", before="SQUARE")
-_reduction(reductions.ReduceLogSum, "SUM", after="LOG")
-
-
-@reductions.ReduceLogSumExp.lift("tflite")
-def lift_log_sum_exp(
-    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Lifted:
-    said = {"noop_with_empty_axes": noop_with_empty_axes or None}
-    most = b(reductions.ReduceMax, data, axes, **said)
-    total = b(reductions.ReduceSum, b(arithmetic.Exp, b(arithmetic.Sub, data, most)), axes, **said)
-    y = b(arithmetic.Add, b(arithmetic.Log, total), most)
-    return (y if keepdims else b(reductions.ReduceMax, y, axes, keepdims=0, **said),)
-
-
-# Normalizations
-
-
-def _standardized(b: Builder, x: Value, axes: list[int], epsilon: float) -> Value:
-    places = vector(b, axes)
-    centered = b(arithmetic.Sub, x, b(reductions.ReduceMean, x, places))
-    variance = b(reductions.ReduceMean, b(arithmetic.Mul, centered, centered), places)
-    return b(arithmetic.Div, centered, b(arithmetic.Sqrt, b(arithmetic.Add, variance, b.like(x, epsilon))))
-
-
-@LayerNormalization.lift("tflite")
-def lift_layer_normalization(
-    b: Builder, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5, **_: int
-) -> Lifted:
-    if b.count > 1:
-        return None
-    rank = len(b.dims(x))
-    y = b(arithmetic.Mul, _standardized(b, x, list(range(axis % rank, rank)), epsilon), scale)
-    return (y if bias is None else b(arithmetic.Add, y, bias),)
-
-
-@RMSNormalization.lift("tflite")
-def lift_rms_normalization(
-    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, **_: int
-) -> Lifted:
-    rank = len(b.dims(x))
-    mean = b(reductions.ReduceMean, b(arithmetic.Mul, x, x), vector(b, list(range(axis % rank, rank))))
-    root = b(arithmetic.Sqrt, b(arithmetic.Add, mean, b.like(x, epsilon)))
-    return (b(arithmetic.Mul, b(arithmetic.Div, x, root), scale),)
-
-
-def _by_channel(b: Builder, value: Value, rank: int) -> Value:
-    return shaped(b, value, (*b.dims(value), *[1] * (rank - 2)))
-
-
-@InstanceNormalization.lift("tflite")
-def lift_instance_normalization(
-    b: Builder, input: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5
-) -> Lifted:
-    rank = len(b.dims(input))
-    y = _standardized(b, input, list(range(2, rank)), epsilon)
-    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
-
-
-@GroupNormalization.lift("tflite")
-def lift_group_normalization(
-    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, **_: int
-) -> Lifted:
-    dims = [n for n in b.dims(x) if isinstance(n, int)]
-    rank = len(b.dims(x))
-    if len(dims) != rank:
-        return None
-    parts = b(Reshape, x, vector(b, [dims[0], num_groups, -1]))
-    y = b(Reshape, _standardized(b, parts, [2], epsilon), vector(b, dims))
-    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
-
-
-@BatchNormalization.lift("tflite")
-def lift_batch_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    mean: Value,
-    variance: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> Lifted:
-    del momentum
-    if b.count > 1 or training_mode or dtype_of(x) is not DType.FLOAT32:
-        return None
-    rank = len(b.dims(x))
-    arrays = [array_of(each) for each in (scale, bias, mean, variance)]
-    if all(each is not None for each in arrays):
-        g, o, m, v = (np.asarray(each, np.float64) for each in arrays)
-        factor = g / np.sqrt(v + epsilon)
-        shape = (-1, *[1] * (rank - 2))
-        pair = [b.constant(each.astype(np.float32).reshape(shape)) for each in (factor, o - m * factor)]
-        return (say(b, "ADD", say(b, "MUL", x, pair[0]), pair[1]),)
-    root = b(arithmetic.Sqrt, b(arithmetic.Add, variance, scalar(b, epsilon, DType.FLOAT32)))
-    centered = b(arithmetic.Sub, x, _by_channel(b, mean, rank))
-    y = b(arithmetic.Mul, centered, _by_channel(b, b(arithmetic.Div, scale, root), rank))
-    return (b(arithmetic.Add, y, _by_channel(b, bias, rank)),)

@@ -33,6 +33,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 _FLOAT32 = 1
 """ONNX's number of the type that NNEF computes in."""
 _LOWEST = float(np.finfo(np.float32).min)
+_LOWEST_HALF = float(np.finfo(np.float16).min)
 
 
 @Attention.lift("nnef")
@@ -155,5 +156,5 @@ def _shares(b: Builder, scores: Value, bias: _Bias | None) -> tuple[Value, Value
     if not bias.may_blind:
         return biased, shares
     top = b(ReduceMax, bias.value, vector(b, (-1,)), keepdims=1)
-    is_blind = b(Less, top, b.like(scores, _LOWEST))
+    is_blind = b(Less, top, b.like(scores, _LOWEST_HALF if dtype_of(scores) is DType.FLOAT16 else _LOWEST))
     return biased, b(Where, is_blind, b.like(scores, 0.0), shares)

@@ -10,6 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Add, Max, Min, Mul
 from graphport.ops.comparison import Equal, GreaterOrEqual, Less, Where
 from graphport.ops.declare import ShapeError
+from graphport.ops.indexing import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.indexing.gathering import Gather, GatherND
 from graphport.ops.indexing.places import NonZero, OneHot, Unique
 from graphport.ops.indexing.regions import ReverseSequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.arithmetic import Div, Max
+from graphport.ops.normalization import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.normalization.norms import LRN
 from graphport.ops.operands import vector
 from graphport.ops.reduction.reduce import ReduceL2

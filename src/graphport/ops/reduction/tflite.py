@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError
 from graphport.ops.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
+from graphport.ops.reduction import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.reduction.places import ArgMax, ArgMin, TopK
 from graphport.ops.reduction.reduce import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 from graphport.ops.reduction.running import CumSum

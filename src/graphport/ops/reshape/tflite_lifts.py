@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
+from graphport.core.facts import OPEN, TensorFact
 from graphport.ops import reshape
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.generate import ConstantOfShape, Range
-from graphport.ops.indexing import gathering, places, regions, scattering, slicing
+from graphport.ops.indexing import slicing
 from graphport.ops.inner import say, says
 from graphport.ops.operands import dtype_of, integers, needed, real, sizes
 from graphport.ops.padding import Pad
 from graphport.ops.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.reduction import places as found_places
 from graphport.ops.reduction import running
 from graphport.ops.reshape import pieces
-from graphport.ops.tflite_words import cast_to, in_int32, ints, needed_array, shaped, turned
+from graphport.ops.tflite_words import cast_to, computed_in, in_int32, ints, needed_array, shaped, turned, wrapped
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -42,14 +41,40 @@ def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes:
     return (shaped(b, x, fact.dims),) if isinstance(fact, TensorFact) else None
 
 
+def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
+    """x with axes of length 1 at places of the result that are given later: from the first one on."""
+    (count,) = sizes(b.dims(axes), "how many axes it is told of")
+    places = wrapped(b, axes, len(b.dims(x)) + count)
+    falling, _ = says(b, "TOPK_V2", 2, places, ints(b, count), types=(DType.INT32, DType.INT32))
+    for place in reversed(range(count)):
+        axis = shaped(b, say(b, "GATHER", falling, ints(b, [place]), axis=0), ())
+        fact = TensorFact(dtype_of(x), (OPEN,) * (len(b.dims(x)) + 1))
+        (x,) = b.word("EXPAND_DIMS", x, axis, facts=[fact])
+    return x
+
+
 @reshape.Reshape.lift("tflite")
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
     told = integers(shape)
     if told is not None and (0 not in told or allowzero):
         return (say(b, "RESHAPE", data, ints(b, list(told))),)
     if told is None:
+        if not allowzero:
+            shape = _without_zeros(b, data, in_int32(b, shape))
         return (say(b, "RESHAPE", data, in_int32(b, shape)),)
     return _as(b, data, reshape.Reshape, shape)
+
+
+def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
+    """A shape in which zeros, which kernels take as they are, have become the extents of x that they stand for."""
+    (count,) = sizes(b.dims(shape), "how many axes there are to be")
+    lengths = say(b, "SHAPE", data, out_type=2, types=(DType.INT32,))
+    rank = len(b.dims(data))
+    if rank > count:
+        lengths = say(b, "SLICE", lengths, ints(b, [0]), ints(b, [count]))
+    elif rank < count:
+        lengths = say(b, "PAD", lengths, ints(b, [[0, count - rank]]))
+    return say(b, "SELECT_V2", say(b, "EQUAL", shape, 0), lengths, shape)
 
 
 @reshape.Flatten.lift("tflite")
@@ -59,12 +84,20 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
 
 @reshape.Squeeze.lift("tflite")
 def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
-    told = () if axes is None else needed(axes, "its axes")
-    return (say(b, "SQUEEZE", data, squeeze_dims=tuple(told)),)
+    told = () if axes is None else integers(axes)
+    if told is None and axes is not None:
+        chosen = say(b, "ONE_HOT", wrapped(b, axes, len(b.dims(data))), ints(b, len(b.dims(data))), 1, 0, axis=-1)
+        kept = say(b, "WHERE", say(b, "EQUAL", say(b, "SUM", chosen, ints(b, [0]), keep_dims=False), 0))
+        lengths = say(b, "SHAPE", data, out_type=2, types=(DType.INT32,))
+        left = say(b, "GATHER", lengths, cast_to(b, shaped(b, kept, (-1,)), DType.INT32), axis=0)
+        return (say(b, "RESHAPE", data, left),)
+    return (say(b, "SQUEEZE", data, squeeze_dims=tuple(told or ())),)
 
 
 @reshape.Unsqueeze.lift("tflite")
 def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
+    if integers(axes) is None:
+        return (_with_axes(b, data, axes),)
     if _open(b.dims(data)) <= 1:
         return _as(b, data, reshape.Unsqueeze, axes)
     told = needed(axes, "its axes")
@@ -122,6 +155,8 @@ def lift_split(
         (n,) = sizes(b.dims(input)[axis : axis + 1] if axis >= 0 else [b.dims(input)[axis]], "what is split")
         part = -(-n // count)
         lengths = [part] * (count - 1) + [n - part * (count - 1)]
+    elif integers(split) is None:
+        return says(b, "SPLIT_V", count, input, in_int32(b, split), ints(b, axis), num_splits=count)
     else:
         lengths = list(needed(split, "the sizes"))
     return says(b, "SPLIT_V", count, input, ints(b, lengths), ints(b, axis), num_splits=count)
@@ -132,6 +167,8 @@ def lift_slice(
     b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Lifted:
     rank = len(b.dims(data))
+    if any(each is not None and integers(each) is None for each in (starts, ends, axes, steps)):
+        return (_sliced(b, data, (starts, ends, steps), axes),)
     begin, end = list(needed(starts, "where it begins")), list(needed(ends, "where it ends"))
     along = list(range(len(begin))) if axes is None else [a % rank for a in needed(axes, "its axes")]
     by = [1] * len(begin) if steps is None else list(needed(steps, "its steps"))
@@ -152,6 +189,44 @@ def lift_slice(
     return (y,)
 
 
+_MOST = (1 << 31) - 1
+
+
+def _sliced(b: Builder, data: Value, told: tuple[Value, Value, Value | None], axes: Value | None) -> Value:
+    """A slice of which a part is given later: what is told of some axes stands among what is so of the others."""
+    rank = len(b.dims(data))
+    (count,) = sizes(b.dims(told[0]), "how many axes it is told of")
+    if axes is None:
+        chosen = np.eye(count, rank, dtype=np.int32)
+        places = ints(b, chosen.tolist())
+    else:
+        places = say(b, "ONE_HOT", wrapped(b, axes, rank), ints(b, rank), ints(b, 1), ints(b, 0), axis=-1)
+    is_told = say(b, "SUM", places, ints(b, [0]), keep_dims=False)
+
+    def spread(value: Value | None, other: int) -> Value:
+        rest = say(b, "MUL", say(b, "SUB", ints(b, 1), is_told), ints(b, other))
+        if value is None:
+            return say(b, "ADD", rest, is_told)
+        column = shaped(b, _within_int32(b, value), (count, 1))
+        return say(b, "ADD", say(b, "SUM", say(b, "MUL", places, column), ints(b, [0]), keep_dims=False), rest)
+
+    begin, end, step = spread(told[0], 0), spread(told[1], _MOST), spread(told[2], 1)
+    if told[2] is not None and min(integers(told[2]) or (-1,)) < 0:
+        # An end before the first element is -1 - n, which a kernel takes for no end; what begins behind the last, too.
+        lengths = ints(b, list(sizes(b.dims(data), "the shape")))
+        end = say(b, "MAXIMUM", end, say(b, "SUB", ints(b, -1), lengths))
+        begin = say(b, "MINIMUM", begin, say(b, "SUB", lengths, ints(b, 0)))
+    return say(b, "STRIDED_SLICE", data, begin, end, step)
+
+
+def _within_int32(b: Builder, value: Value) -> Value:
+    """Numbers that may be the least or largest of int64, in int32."""
+    if dtype_of(value) is not DType.INT64 or integers(value) is not None:
+        return in_int32(b, value)
+    low, high = b.like(value, -_MOST), b.like(value, _MOST)
+    return cast_to(b, say(b, "MINIMUM", say(b, "MAXIMUM", value, low), high), DType.INT32)
+
+
 def _bounds(first: int, last: int) -> tuple[int, int]:
     most = (1 << 31) - 1
     return max(-most, min(first, most)), max(-most, min(last, most))
@@ -166,7 +241,8 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
 def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     told = integers(shape)
     if told is None:
-        return (say(b, "BROADCAST_TO", input, in_int32(b, shape)),)
+        lengths = say(b, "SHAPE", input, out_type=2, types=(DType.INT32,))
+        return (say(b, "BROADCAST_TO", input, say(b, "BROADCAST_ARGS", lengths, in_int32(b, shape))),)
     dims = np.broadcast_shapes(sizes(b.dims(input), "the shape"), told)
     return (say(b, "BROADCAST_TO", input, ints(b, list(dims))),)
 
@@ -182,132 +258,71 @@ def lift_pad(
     mode: str = "constant",
 ) -> Lifted:
     rank = len(b.dims(data))
+    known = integers(pads)
+    if known is None and axes is None:
+        table = say(b, "TRANSPOSE", shaped(b, _within_int32(b, pads), (2, rank)), ints(b, [1, 0]))
+        if mode == "reflect":
+            return (say(b, "MIRROR_PAD", data, table, mode=0),)
+        if mode != "constant":
+            return (_repeated_later(b, data, in_int32(b, pads), mode),)
+        filler = shaped(b, b.like(data, np.zeros(1)) if constant_value is None else constant_value, ())
+        return (say(b, "PADV2", data, table, filler),)
     told = list(needed(pads, "its padding"))
     along = list(range(rank)) if axes is None else [a % rank for a in needed(axes, "its axes")]
-    table = [[0, 0] for _ in range(rank)]
+    pairs = [(0, 0) for _ in range(rank)]
     for place, axis in enumerate(along):
-        table[axis] = [told[place], told[place + len(along)]]
-    if min(map(min, table), default=0) < 0:
-        message = "padding takes away"
-        raise UnsupportedError(message)
+        pairs[axis] = told[place], told[place + len(along)]
+    if mode in ("edge", "wrap"):
+        return (_repeated(b, data, pairs, mode),)
+    if any(n < 0 for pair in pairs for n in pair):
+        lengths = sizes(b.dims(data), "what padding takes away from")
+        begins = [max(0, -first) for first, _ in pairs]
+        left = [n - begin - max(0, -last) for n, begin, (_, last) in zip(lengths, begins, pairs, strict=True)]
+        data = say(b, "SLICE", data, ints(b, begins), ints(b, left))
+        pairs = [(max(0, first), max(0, last)) for first, last in pairs]
+    table = ints(b, [list(pair) for pair in pairs])
     if mode == "reflect":
-        return (say(b, "MIRROR_PAD", data, ints(b, table), mode=0),)
-    if mode != "constant":
-        message = f"padding of mode {mode}"
-        raise UnsupportedError(message)
+        return (say(b, "MIRROR_PAD", data, table, mode=0),)
     if constant_value is None or real(constant_value) == 0:
-        return (say(b, "PAD", data, ints(b, table)),)
-    return (say(b, "PADV2", data, ints(b, table), shaped(b, constant_value, ())),)
+        return (say(b, "PAD", data, table),)
+    return (say(b, "PADV2", data, table, shaped(b, constant_value, ())),)
 
 
-# Places
+def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) -> Value:
+    """Padding with what stands at the edge, or at the other side: the elements by their places."""
+    for axis, (first, last) in enumerate(pairs):
+        if not first and not last:
+            continue
+        (n,) = sizes(b.dims(data)[axis : axis + 1], "what is padded")
+        places = np.arange(-first, n + last)
+        places = places.clip(0, n - 1) if mode == "edge" else places % n
+        data = say(b, "GATHER", data, ints(b, places.tolist()), axis=axis)
+    return data
 
 
-def _wrapped(b: Builder, indices: Value, n: Dim) -> Value:
-    """Indices counted from the front."""
-    told = integers(indices)
-    if told is not None and min(told, default=0) >= 0:
-        return in_int32(b, indices)
-    (length,) = sizes([n], "what is picked from")
-    if told is not None:
-        array = np.array(told).reshape(sizes(b.dims(indices)))
-        return ints(b, np.where(array < 0, array + length, array).tolist())
-    places_ = in_int32(b, indices)
-    is_negative = say(b, "LESS", places_, ints(b, 0))
-    return say(b, "SELECT_V2", is_negative, say(b, "ADD", places_, ints(b, length)), places_)
+_COUNTED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 
 
-@gathering.Gather.lift("tflite")
-def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    return (say(b, "GATHER", data, _wrapped(b, indices, b.dims(data)[axis]), axis=axis % len(b.dims(data))),)
-
-
-@gathering.GatherND.lift("tflite")
-def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Lifted:
-    told = integers(indices)
-    if told is not None and min(told, default=0) < 0:
-        return None
-    dims = b.dims(indices)
-    if batch_dims and dims[-1] == 1:
-        picked = in_int32(b, shaped(b, indices, dims[:-1]))
-        return (say(b, "GATHER", data, picked, axis=batch_dims, batch_dims=batch_dims),)
-    if batch_dims:
-        return None
-    return (say(b, "GATHER_ND", data, in_int32(b, indices)),)
-
-
-@scattering.ScatterND.lift("tflite")
-def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Lifted:
-    if reduction != "add" or dtype_of(data) not in (DType.FLOAT32, DType.INT32, DType.INT64):
-        message = f"scattering of reduction {reduction}"
-        raise UnsupportedError(message)
-    added = say(b, "SCATTER_ND", in_int32(b, indices), updates, _own(b, data))
-    return (say(b, "ADD", data, added),)
-
-
-@places.OneHot.lift("tflite")
-def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
-    count = real(depth)
-    if count is None:
-        return None
-    off, on = (say(b, "GATHER", values, ints(b, place), axis=0) for place in (0, 1))
-    wide = cast_to(b, indices, DType.INT32)
-    n = ints(b, int(count))
-    wide = say(b, "SELECT_V2", say(b, "LESS", wide, ints(b, 0)), say(b, "ADD", wide, n), wide)
-    return (say(b, "ONE_HOT", wide, n, on, off, axis=axis),)
-
-
-@places.NonZero.lift("tflite")
-def lift_non_zero(b: Builder, x: Value) -> Lifted:
-    condition = x if dtype_of(x) is DType.BOOL else say(b, "NOT_EQUAL", x, 0.0 if dtype_of(x).is_floating else 0)
-    return (say(b, "TRANSPOSE", say(b, "WHERE", condition), ints(b, [1, 0])),)
-
-
-@regions.ReverseSequence.lift("tflite")
-def lift_reverse_sequence(
-    b: Builder, input: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
-) -> Lifted:
-    return (say(b, "REVERSE_SEQUENCE", input, sequence_lens, seq_dim=time_axis, batch_dim=batch_axis),)
-
-
-def _best(page: Page, word: str) -> None:
-    @lift("tflite", page.name)
-    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
-        if select_last_index or dtype_of(data) not in (DType.FLOAT32, DType.INT32):
-            return None
-        axis %= max(len(b.dims(data)), 1)
-        y = say(b, word, data, ints(b, axis), output_type=4, types=(DType.INT64,))
-        if not keepdims:
-            return (y,)
-        dims = b.dims(data)
-        return (shaped(b, y, (*dims[:axis], 1, *dims[axis + 1 :])),)
-
-    del lifted
-
-
-_best(found_places.ArgMax, "ARG_MAX")
-_best(found_places.ArgMin, "ARG_MIN")
-
-
-@found_places.TopK.lift("tflite")
-def lift_top_k(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Lifted:
-    del sorted
-    rank = len(b.dims(x))
-    if dtype_of(x) is not DType.FLOAT32 or (axis % rank) != rank - 1:
-        return None
-    told = integers(k)
-    count = ints(b, told[0]) if told else in_int32(b, shaped(b, k, ()))
-    given = x if largest else say(b, "NEG", x)
-    values, numbers = says(b, "TOPK_V2", 2, given, count, types=(DType.FLOAT32, DType.INT32))
-    return (values if largest else say(b, "NEG", values)), cast_to(b, numbers, DType.INT64)
+def _repeated_later(b: Builder, data: Value, pads: Value, mode: str) -> Value:
+    """The same, by padding that is given later."""
+    rank = len(b.dims(data))
+    for axis, n in enumerate(sizes(b.dims(data), "what is padded")):
+        first, last = (shaped(b, say(b, "GATHER", pads, ints(b, [at]), axis=0), ()) for at in (axis, axis + rank))
+        places = say(b, "RANGE", say(b, "NEG", first), say(b, "ADD", last, n), ints(b, 1))
+        if mode == "edge":
+            places = say(b, "MINIMUM", say(b, "MAXIMUM", places, 0), n - 1)
+        else:
+            places = say(b, "FLOOR_MOD", places, n)
+        data = say(b, "GATHER", data, places, axis=axis)
+    return data
 
 
 @running.CumSum.lift("tflite")
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
-    if dtype_of(x) not in (DType.FLOAT32, DType.INT32, DType.INT64):
-        return None
-    (along,) = needed(axis, "its axis")
-    return (say(b, "CUMSUM", x, ints(b, along), exclusive=bool(exclusive), reverse=bool(reverse)),)
+    told = integers(axis)
+    along = shaped(b, in_int32(b, axis), ()) if told is None else ints(b, told[0])
+    options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return (computed_in(b, _COUNTED, "CUMSUM", x, beside=(along,), **options),)
 
 
 @Range.lift("tflite")

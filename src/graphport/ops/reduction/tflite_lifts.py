@@ -1,0 +1,77 @@
+"""Sums, means and extremes over axes, as TFLite says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.core.dtypes import DType
+from graphport.ops import arithmetic
+from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.inner import say
+from graphport.ops.operands import dtype_of
+from graphport.ops.reduction import reduce as reductions
+from graphport.ops.tflite_words import array_of, computed_in, in_int32, ints
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+_OF_TRUTHS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
+
+
+def _axes(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value:
+    """Which axes are taken together: none given are all of them, or none."""
+    told = array_of(axes)
+    if axes is not None and told is None:
+        count = (b.dims(axes) or (1,))[0]
+        if not isinstance(count, int):
+            message = "how many axes it has must be known"
+            raise UnsupportedError(message)
+        if count:
+            return in_int32(b, axes)
+    if told is not None and told.size:
+        return ints(b, told.reshape(-1).tolist())
+    return ints(b, [] if noop_with_empty_axes else list(range(len(b.dims(data)))))
+
+
+def _reduction(page: Page, word: str, *, before: Page | None = None, after: Page | None = None) -> None:
+    @lift("tflite", page.name)
+    def lifted(
+        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Lifted:
+        x = data if before is None else b(before, *[data] * before.signature.least)
+        chosen = _axes(b, data, axes, noop_with_empty_axes)
+        if dtype_of(x) is DType.BOOL and word in _OF_TRUTHS:
+            return (say(b, _OF_TRUTHS[word], x, chosen, keep_dims=bool(keepdims)),)
+        if word in _OF_TRUTHS and 0 in b.dims(data):
+            message = "kernels take the largest finite number for the extreme of nothing"
+            raise UnsupportedError(message)
+        y = computed_in(b, _NUMBERS, word, x, beside=(chosen,), keep_dims=bool(keepdims))
+        return (y if after is None else b(after, y),)
+
+    del lifted
+
+
+_reduction(reductions.ReduceSum, "SUM")
+_reduction(reductions.ReduceMean, "MEAN")
+_reduction(reductions.ReduceProd, "REDUCE_PROD")
+_reduction(reductions.ReduceMax, "REDUCE_MAX")
+_reduction(reductions.ReduceMin, "REDUCE_MIN")
+_reduction(reductions.ReduceL1, "SUM", before=arithmetic.Abs)
+_reduction(reductions.ReduceL2, "SUM", before=arithmetic.Mul, after=arithmetic.Sqrt)
+_reduction(reductions.ReduceSumSquare, "SUM", before=arithmetic.Mul)
+_reduction(reductions.ReduceLogSum, "SUM", after=arithmetic.Log)
+
+
+@reductions.ReduceLogSumExp.lift("tflite")
+def lift_log_sum_exp(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    said = {"noop_with_empty_axes": noop_with_empty_axes or None}
+    most = b(reductions.ReduceMax, data, axes, **said)
+    total = b(reductions.ReduceSum, b(arithmetic.Exp, b(arithmetic.Sub, data, most)), axes, **said)
+    y = b(arithmetic.Add, b(arithmetic.Log, total), most)
+    return (y if keepdims else b(reductions.ReduceMax, y, axes, keepdims=0, **said),)

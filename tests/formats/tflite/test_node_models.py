@@ -1,0 +1,89 @@
+"""ONNX's own node tests as TFLite's files, in LiteRT: what is written computes what ONNX says."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from tests.formats.tflite.litert import LiteRT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITTEN = (
+    *("abs", "acos", "acosh_example", "add", "add_uint8", "and3d", "argmax_keepdims_example_select_last_index"),
+    *("argmin_default_axis_example", "asinh", "atanh", "attention_3d", "attention_4d_causal", "attention_4d_fp16"),
+    *("attention_24_qk_matmul_output_mode3_softmax_precision", "averagepool_2d_pads", "batchnorm_example"),
+    *("cast_FLOAT_to_FLOAT16", "ceil", "clip_default_int8_inbounds", "compress_0", "compress_1"),
+    *("constant_pad", "conv_with_strides_padding", "convtranspose_pads", "cumsum_1d", "cumsum_1d_reverse_exclusive"),
+    *("depthtospace_crd_mode_example", "div_int8", "edge_pad", "equal_uint8", "erf", "expand_dim_changed"),
+    *("gather_elements_negative_indices", "gathernd_example_int32_batch_dim1", "gelu_default_1", "greater_int8"),
+    *("group_normalization_example", "gru_defaults", "layer_normalization_4d_axis_negative_1", "less_equal_uint32"),
+    *("lstm_defaults", "matmul_4d", "max_float16", "max_float64", "max_int8", "mod_mixed_sign_int16"),
+    *("mod_uint32", "mul_int16", "onehot_negative_indices", "onehot_with_negative_axis", "pow_types_float32_int64"),
+    *(
+        "reduce_l2_do_not_keepdims_example",
+        "reduce_log_sum_exp_default_axes_keepdims_example",
+        "reduce_max_bool_inputs",
+    ),
+    *("reduce_sum_empty_axes_input_noop", "reflect_pad", "reshape_negative_dim", "reshape_zero_dim", "rnn_seq_length"),
+    *("scatter_elements_with_axis", "scatter_elements_with_duplicate_indices", "scatternd_max", "slice", "slice_neg"),
+    *("slice_neg_steps", "slice_negative_axes", "slice_end_out_of_bounds", "split_variable_parts_2d_opset18"),
+    *("squeeze_negative_axes", "sub_uint16", "top_k_negative_axis", "top_k_smallest"),
+    *(
+        "tril_neg",
+        "triu_pos",
+        "unique_not_sorted_without_axis",
+        "unique_sorted_without_axis",
+        "unsqueeze_unsorted_axes",
+    ),
+    *("where_long_example", "wrap_pad", "xor_bcast4v2d"),
+)
+REFUSED = ("add_uint64", "mod_uint64", "reduce_max_empty_set", "unique_sorted_with_axis")
+"""A few of those for which LiteRT has no kernel."""
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, Any]:
+    from onnx.backend.test.loader import load_node_model_tests
+
+    with warnings.catch_warnings(action="ignore"):  # some of the cases are made by arithmetic that overflows
+        return {case.name.removeprefix("test_"): case for case in load_node_model_tests()}
+
+
+def test_what_is_written_of_a_node_computes_what_onnx_says(cases: dict[str, Any], tmp_path: Path) -> None:
+    wrong: dict[str, str] = {}
+    with LiteRT() as litert:
+        for name in WRITTEN:
+            case = cases[name]
+            onnx.save(case.model, tmp_path / "node.onnx")
+            gp.save(gp.load(tmp_path / "node.onnx"), tmp_path / "node.tflite")
+            given, results = (
+                [onnx.numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else np.asarray(x) for x in each]
+                for each in case.data_sets[0]
+            )
+            found = litert(tmp_path / "node.tflite", given)
+            if isinstance(found, str):
+                wrong[name] = found
+                continue
+            for one, other in zip(found, results, strict=True):
+                if one.dtype != other.dtype or one.shape != other.shape:
+                    wrong[name] = f"{one.dtype}{one.shape} for {other.dtype}{other.shape}"
+                    continue
+                near = max(case.atol, 1e-3 if one.dtype == np.float16 else 1e-5)
+                if not np.allclose(one, other, rtol=max(case.rtol, 1e-4), atol=near, equal_nan=True):
+                    wrong[name] = "other numbers"
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_kernel_computes_is_refused(cases: dict[str, Any], name: str, tmp_path: Path) -> None:
+    onnx.save(cases[name].model, tmp_path / "node.onnx")
+    with pytest.raises(DiagnosticError, match="tflite cannot say"):
+        gp.save(gp.load(tmp_path / "node.onnx"), tmp_path / "node.tflite")
