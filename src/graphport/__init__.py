@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphport.api.load import check, from_onnx, from_torch, load
     from graphport.api.model import Model, QuantizedModel
     from graphport.api.quantize import quantize
+    from graphport.api.report import report
     from graphport.api.rewrite import RewriteReport, prepare, simplify
     from graphport.api.run import run, session
     from graphport.api.save import save, to_onnx
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.expression.expression import Expression
     from graphport.proof.document import Proof
+    from graphport.reports import Report
 
 _HOMES = {
     "ConversionReport": "graphport.api.convert",
@@ -43,6 +45,7 @@ _HOMES = {
     "load": "graphport.api.load",
     "prepare": "graphport.api.rewrite",
     "quantize": "graphport.api.quantize",
+    "report": "graphport.api.report",
     "run": "graphport.api.run",
     "save": "graphport.api.save",
     "session": "graphport.api.run",
@@ -55,6 +58,7 @@ _HOMES = {
     "Expression": "graphport.expression.expression",
     "Proof": "graphport.proof.document",
     "Inspection": "graphport.conversion.inspection",
+    "Report": "graphport.reports",
 }
 
 __all__ = [
@@ -67,6 +71,7 @@ __all__ = [
     "Model",
     "Proof",
     "QuantizedModel",
+    "Report",
     "RewriteReport",
     "cast",
     "check",
@@ -79,6 +84,7 @@ __all__ = [
     "load",
     "prepare",
     "quantize",
+    "report",
     "run",
     "save",
     "session",

@@ -58,6 +58,11 @@ class Model:
     def __repr__(self) -> str:
         return f"<Model {self.path or self.graph.name}: {len(self.graph)} nodes>"
 
+    def _repr_html_(self) -> str:
+        from graphport.reports.notebook import summary_of
+
+        return summary_of(self.graph, "" if self.path is None else self.path.name, self.format, self.versions)
+
 
 @dataclass(frozen=True, eq=False)
 class CastModel(Model):

@@ -28,6 +28,7 @@ VERBS = (
     "run",
     "compare",
     "verify",
+    "report",
     "expr",
     "fmt",
     "formats",

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO, TypedDict
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -17,7 +17,7 @@ from graphport.core.diagnostics import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from graphport.core.diagnostics import Diagnostic, Span
+    from graphport.core.diagnostics import Diagnostic, Finding, Span
 
 DEFAULT_WIDTH = 120
 """Cells of a line where nobody knows the terminal's."""
@@ -40,18 +40,6 @@ class Color(StrEnum):
     ALWAYS = "always"
     NEVER = "never"
     AUTO = "auto"
-
-
-class Finding(TypedDict):
-    """A diagnostic in JSON; `line` and `column` count from 1 in code points and are null in a binary file."""
-
-    code: str
-    severity: str
-    message: str
-    file: str | None
-    line: int | None
-    column: int | None
-    help: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +77,7 @@ def wants_color(choice: Color, stream: TextIO) -> bool:
 
 def as_json(diagnostic: Diagnostic) -> Finding:
     """`diagnostic` as the dictionary that every `--json` document has for it."""
-    span = diagnostic.span
-    return {
-        "code": diagnostic.code,
-        "severity": diagnostic.severity.value,
-        "message": diagnostic.message,
-        "file": None if span is None else span.file,
-        "line": None if span is None else span.line,
-        "column": None if span is None else span.column,
-        "help": diagnostic.help,
-    }
+    return diagnostic.as_json()
 
 
 def as_text(diagnostics: Iterable[Diagnostic], *, color: bool = False, width: int = DEFAULT_WIDTH) -> str:

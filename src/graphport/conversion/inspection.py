@@ -58,8 +58,13 @@ class Inspection:
     example: Example | None = None
 
 
-def inspect(graph: Graph, format: str = "", versions: Mapping[str, str] | None = None) -> Inspection:
-    """What `graph` holds, which is canonical where it can be; the rest is said of the file that it came from."""
+def inspect(
+    graph: Graph, format: str = "", versions: Mapping[str, str] | None = None, *, has_coverage: bool = True
+) -> Inspection:
+    """What `graph` holds, which is canonical where it can be; the rest is said of the file that it came from.
+
+    Without `has_coverage` nobody looks for who can say it.
+    """
     nodes = [node for inner in walk(graph) for node in inner]
     parameters, weight_bytes = _weights(graph)
     macs, unknown = _macs(nodes)
@@ -77,7 +82,7 @@ def inspect(graph: Graph, format: str = "", versions: Mapping[str, str] | None =
         macs=total,
         macs_by_operator=macs,
         macs_unknown=_by_number(unknown),
-        unsupported=coverage(*typical(graph)),
+        unsupported=coverage(*typical(graph)) if has_coverage else {},
     )
 
 
@@ -135,15 +140,25 @@ def _macs(nodes: list[Node]) -> tuple[dict[str, Dim], Counter[str]]:
     found: dict[str, Dim] = {}
     unknown: Counter[str] = Counter()
     for node in nodes:
-        page = None if node.dialect else registry.pages().get(node.word)
-        if page is None or page.macs is None:
-            continue
-        first = node.outputs[0] if node.outputs else None
-        operands = [None if value is None else value.fact for value in node.inputs]
         try:
-            count = page.macs(UNKNOWN if first is None else first.fact, *operands, **node.attributes)
+            count = macs_of(node)
         except Unknown:
             unknown[node.op] += 1
         else:
-            found[node.op] = found.get(node.op, 0) + count
+            if count is not None:
+                found[node.op] = found.get(node.op, 0) + count
     return found, unknown
+
+
+def macs_of(node: Node) -> Dim | None:
+    """Multiply-accumulates of one run of `node`; `None` where they are not what it takes time for.
+
+    Raises:
+        Unknown: they depend on shapes that are not known.
+    """
+    page = None if node.dialect else registry.pages().get(node.word)
+    if page is None or page.macs is None:
+        return None
+    first = node.outputs[0] if node.outputs else None
+    operands = [None if value is None else value.fact for value in node.inputs]
+    return page.macs(UNKNOWN if first is None else first.fact, *operands, **node.attributes)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,6 +58,8 @@ class Span:
     start: int | None = None
     stop: int | None = None
     place: str | None = None
+    scope: str | None = None
+    """The parts of the network around it, outermost first, with `/` between them: modules of PyTorch's, fragments."""
 
     @property
     def file(self) -> str:
@@ -82,7 +84,19 @@ class Span:
 
     def to(self, other: Span) -> Span:
         """The span from here to the end of `other`, in one source."""
-        return Span(self.source, self.start, other.stop, self.place)
+        return Span(self.source, self.start, other.stop, self.place, self.scope)
+
+
+class Finding(TypedDict):
+    """A diagnostic in JSON; `line` and `column` count from 1 in code points and are null in a binary file."""
+
+    code: str
+    severity: str
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    help: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,19 @@ class Diagnostic:
     def is_error(self) -> bool:
         """Whether the input cannot be used."""
         return self.severity is Severity.ERROR
+
+    def as_json(self) -> Finding:
+        """Plain data."""
+        span = self.span
+        return {
+            "code": self.code,
+            "severity": self.severity.value,
+            "message": self.message,
+            "file": None if span is None else span.file,
+            "line": None if span is None else span.line,
+            "column": None if span is None else span.column,
+            "help": self.help,
+        }
 
     def __str__(self) -> str:
         where = "" if self.span is None else f"{self.span}: "

@@ -82,18 +82,18 @@ def _checks(proof: Proof) -> dict[str, Any]:
         }
         for each in proof.outputs
     ]
-    return _finite({"passed": proof.passed, "sentence": proof.sentence, "outputs": outputs})
+    return finite({"passed": proof.passed, "sentence": proof.sentence, "outputs": outputs})
 
 
-def _finite(said: Any) -> Any:
+def finite(said: Any) -> Any:
     """Plain data without infinities and what is no number, which JSON has no words for."""
     match said:
         case float():
             return said if isfinite(said) else None
         case dict():
-            return {name: _finite(entry) for name, entry in cast("dict[str, Any]", said).items()}
+            return {name: finite(entry) for name, entry in cast("dict[str, Any]", said).items()}
         case list() | tuple():
-            return [_finite(entry) for entry in cast("list[Any]", said)]
+            return [finite(entry) for entry in cast("list[Any]", said)]
         case _:
             return said
 
@@ -141,7 +141,7 @@ def quantization_record(graph: Graph, report: QuantizationReport | None = None) 
     if report is None:
         return {"grids": found}
     told = {name: said for name, said in report.as_json().items() if name not in _UNSTEADY}
-    return {"settings": report.settings.as_json(), "report": _finite(told), "grids": found}
+    return {"settings": report.settings.as_json(), "report": finite(told), "grids": found}
 
 
 def grids(graph: Graph) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def _numbers(value: Value) -> Any:
         return value.name
     array = storage.numpy()
     # Floats of few bits are no numbers of Python's own.
-    return _finite(array.astype("float64" if storage.dtype.is_floating else "int64").tolist())
+    return finite(array.astype("float64" if storage.dtype.is_floating else "int64").tolist())
 
 
 def _same(found: Any) -> Any:

@@ -128,7 +128,7 @@ class Builder:
 def place(origin: Origin) -> Span:
     """The place of a call, and by which fragments evaluation got there."""
     route = origin.route()
-    return origin.span if route is None else replace(origin.span, place=route)
+    return origin.span if route is None else replace(origin.span, place=route, scope=origin.scope())
 
 
 SOURCES = frozenset(("external", "variable", "constant"))

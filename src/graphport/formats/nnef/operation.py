@@ -19,6 +19,7 @@ Attribute: TypeAlias = "Dim | float | bool | str | tuple[Attribute, ...]"
 """A value known at compile time; arrays and tuples of the language are both tuples."""
 
 _MOST_FRAMES = 3
+_MOST_SCOPES = 8
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -71,6 +72,14 @@ class Origin:
         while frame is not None:
             yield frame.span
             frame = frame.caller
+
+    def scope(self) -> str:
+        """The fragments around it, outermost first, each with the line that it was called from."""
+        frame, parts = self, list[str]()
+        while frame.caller is not None and len(parts) < _MOST_SCOPES:
+            parts.append(f"{frame.fragment}:{frame.caller.span.line}")
+            frame = frame.caller
+        return "/".join(reversed(parts))
 
     def route(self) -> str | None:
         """How evaluation got here: 'in fragment residual, called from line 12'; `None` in the graph itself."""

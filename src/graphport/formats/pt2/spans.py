@@ -34,7 +34,7 @@ class Places:
         place = _frame(found.get("stack_trace"))
         module = module_of(found.get("nn_module_stack"))
         parts = [part for part in (place, f"in {module}" if module else "", f"node {name}") if part]
-        return Span(self._source, place=", ".join(parts))
+        return Span(self._source, place=", ".join(parts), scope=module.replace(".", "/") or None)
 
 
 def _frame(trace: Any) -> str:

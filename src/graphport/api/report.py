@@ -1,0 +1,193 @@
+"""Reports: what is known of a model, or of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphport.api.model import QuantizedModel
+from graphport.api.run import first_run, run
+from graphport.api.work import with_example
+from graphport.comparison import compare_outputs, difference
+from graphport.comparison.correspondence import correspondence
+from graphport.conversion.inspection import inspect
+from graphport.conversion.legalize import legalize
+from graphport.core import budget
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.storage import ArrayStorage
+from graphport.formats.archive import noted
+from graphport.passes.journal import label
+from graphport.quantization.record import dispatch_record, quantization_record
+from graphport.reports import Report
+from graphport.reports.model import Described
+from graphport.reports.statistics import Budget, statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+
+    from graphport.api.model import Model
+    from graphport.ir.graph import Graph
+    from graphport.passes.driver import Outcome
+    from graphport.proof.document import Proof
+    from graphport.quantization.dispatch import Decisions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a verb has found out besides, and a report tells."""
+
+    verb: str = "report"
+    proof: Proof | None = None
+    passes: Iterable[Outcome] = ()
+    dispatch: Decisions | None = None
+    latency: Mapping[str, Any] | None = None
+    diagnostics: Iterable[Diagnostic] = ()
+
+
+@budget.fresh()
+def report(
+    model: Model,
+    against: Model | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    backend: str = "auto",
+    findings: Findings | None = None,
+) -> Report:
+    """What is known of `model`, as a document with views: `.html()`, `.svg()`, `.to_rows()`, and others.
+
+    Args:
+        model: not changed; what is in another dialect is told in canonical words.
+        against: the model that is held against it, value by value, where that can be run.
+        inputs: to run with, by the names of `model`; made up for two models, and one alone is not run, if `None`.
+        backend: see `run`.
+        findings: what else is known.
+    """
+    told = findings or Findings()
+    models = [model] if against is None else [model, against]
+    sides = [Described(_canonical(each)) for each in models]
+    documents = [_described(each, side) for each, side in zip(models, sides, strict=True)]
+    found: dict[str, Any] = {}
+    diagnostics = [*told.diagnostics, *(finding for each in models for finding in each.findings)]
+    try:
+        if against is not None:
+            found |= _compared(model, against, sides, inputs, backend)
+        elif inputs is not None:
+            _observe(model, inputs, backend, sides[0], documents[0])
+    except DiagnosticError as error:
+        if inputs is not None:
+            raise
+        found["notes"] = [f"the values are not compared: {error.diagnostics[0].message}"]
+        diagnostics += error.diagnostics
+    if told.proof is not None:
+        found["proof"] = told.proof.as_json()
+    found["decisions"] = _decisions(told.passes, sides)
+    found |= _quantization(models, sides, told)
+    return Report.of(documents, **_named(models, told.verb), diagnostics=dict.fromkeys(diagnostics), **found)
+
+
+def _named(models: list[Model], verb: str = "report") -> dict[str, str]:
+    names = [str(each.path.name if each.path is not None else each.graph.name) for each in models]
+    return {"verb": verb, "title": " and ".join(names)}
+
+
+def _canonical(model: Model) -> Graph:
+    return legalize(model.graph)[0]
+
+
+def _described(model: Model, side: Described) -> dict[str, Any]:
+    found = with_example(inspect(side.graph, model.format, model.versions, has_coverage=False), side.graph)
+    return side.told("" if model.path is None else model.path.name, found)
+
+
+def _compared(
+    model: Model, against: Model, sides: list[Described], inputs: Mapping[str, Any] | None, backend: str
+) -> dict[str, Any]:
+    """Which values stand for each other, and how far those of the second model lie from those of the first."""
+    a, b = sides
+    pairs = correspondence(a.graph, b.graph)
+    found: dict[str, Any] = {"pairs": [[a.values[x], b.values[y]] for x, y in pairs.items()]}
+    if inputs is None:
+        given, first = first_run(model, backend, every_value=True)
+    else:
+        given, first = dict(inputs), run(model, inputs, backend=backend, every_value=True)
+    partners = {y.name: x.name for x, y in pairs.items() if x.is_input}
+    others = {name: given[partners.get(name, name)] for name in against.inputs}
+    second = run(against, others, backend=backend, every_value=True)
+    errors = [
+        {
+            "a": a.values[x],
+            "b": b.values[y],
+            **difference(x.name, first[x.name], second[y.name], other=y.name).as_json(),
+        }
+        for x, y in pairs.items()
+        if not x.is_input and x.name in first and y.name in second
+    ]
+    outputs = compare_outputs({n: first[n] for n in model.outputs}, {n: second[n] for n in against.outputs})
+    wrong = next((index for index, error in enumerate(errors) if not error["passed"]), None)
+    place = {} if wrong is None else {"first": [wrong]}
+    return found | {"errors": errors, "outputs": [each.as_json() for each in outputs.outputs], **place}
+
+
+def _observe(model: Model, inputs: Mapping[str, Any], backend: str, side: Described, document: dict[str, Any]) -> None:
+    """Tell what the numbers of values are like in a run."""
+    answers = run(model, inputs, backend=backend, every_value=True)
+    left = Budget(1 << 24)
+    for value, index in side.values.items():
+        array: np.ndarray[Any, Any] | None = answers.get(value.name)
+        if array is None or value.storage is not None or not hasattr(array, "dtype") or array.dtype.kind not in "biuf":
+            continue
+        found = statistics(ArrayStorage(array), left)
+        if found is not None:
+            document["values"][index]["statistics"] = found
+
+
+def _decisions(passes: Iterable[Outcome], sides: list[Described]) -> list[dict[str, Any]]:
+    """What each pass did and left alone, with the node that it tells of, where that is there."""
+    places = [{label(node): number for node, number in side.nodes.items()} for side in sides]
+    return [
+        {
+            "by": outcome.name,
+            "done": is_done,
+            "node": places[0].get(note.node),
+            "other": places[-1].get(note.node) if len(places) > 1 else None,
+            "name": note.node,
+            "text": note.text,
+        }
+        for outcome in passes
+        for is_done, notes in ((True, outcome.done), (False, outcome.left))
+        for note in notes
+    ]
+
+
+def _quantization(models: list[Model], sides: list[Described], told: Findings) -> dict[str, Any]:
+    """The grids of the last model, how they were found, and what stayed real; nothing where nothing is quantized."""
+    last, side = models[-1], sides[-1]
+    record = quantization_record(side.graph, last.report if isinstance(last, QuantizedModel) else None)
+    documents = noted(last.graph)
+    found: dict[str, Any] = {}
+    if record is not None and (record["grids"] or record.get("report")):
+        known = documents.quantization or {}
+        told_before: dict[str, Any] = record.get("report") or known.get("report") or {}
+        names = [{value.name: number for value, number in side.values.items()} for side in sides]
+        grids = [{**row, **_numbered(row["value"], names)} for row in record["grids"]]
+        found["quantization"] = {**told_before, "grids": grids, "latency": told.latency}
+    decided = documents.dispatch if told.dispatch is None else dispatch_record(told.dispatch)
+    if decided:
+        nodes = [{label(node).partition(" ")[2]: number for node, number in side.nodes.items()} for side in sides]
+        found["dispatch"] = [
+            {
+                "node": nodes[0].get(row["node"]),
+                "other": nodes[1].get(row["node"]) if len(nodes) > 1 else None,
+                **{name: row[name] for name in ("operator", "place", "reason")},
+                "name": row["node"],
+            }
+            for row in decided["nodes"]
+        ]
+    return found
+
+
+def _numbered(name: str, numbers: list[dict[str, int]]) -> dict[str, int | None]:
+    """The numbers of a value of that name in the first model and in the second."""
+    return {"a": numbers[0].get(name), "b": numbers[1].get(name) if len(numbers) > 1 else None}

@@ -1,0 +1,129 @@
+"""`graphport report`, and how other verbs write reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    MODEL,
+    backend_option,
+    bound,
+    color_option,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_findings,
+    print_json,
+    program_option,
+)
+from graphport.cli.render import shown
+from graphport.reports.views import FORMATS, SCHEMA, format_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from graphport.api.report import Findings
+    from graphport.reports import Report
+
+report_option = click.option(
+    "--report",
+    "report",
+    type=MODEL,
+    metavar="FILE",
+    help=f"Write a report on both models: .{', .'.join(FORMATS)}.",
+)
+
+
+@click.command(name="report")
+@click.argument("model", type=MODEL)
+@click.option("--against", type=MODEL, metavar="B", help="Hold a second model against it, value by value.")
+@click.option("--inputs", type=MODEL, help="An .npz file to run with; made up for two models if not given.")
+@click.option("-o", "--output", type=MODEL, metavar="FILE", help="Where to; the name's ending says the format.")
+@click.option("--format", type=click.Choice(FORMATS), help="Format, if the name does not say it.")
+@backend_option
+@input_option
+@edition_option
+@program_option
+@color_option
+@json_option
+@findings_end
+def verb(
+    model: Path,
+    against: Path | None,
+    inputs: Path | None,
+    output: Path | None,
+    format: str | None,
+    backend: str,
+    shapes: Any,
+    edition: str | None,
+    program: str | None,
+    color: str,
+    as_json_: bool,
+) -> None:
+    """Write down and draw what is known of a model, or of two: a page for a browser, a drawing, tables, data.
+
+    The page needs no network and nothing beside it. With a second model it shows both side by side, coloured by how far
+    their values lie apart, and the first value that differs. Without -o, the report goes to standard output as
+    --format says, or as Markdown.
+
+    \b
+    Examples:
+      graphport report net.onnx -o net.html
+      graphport report a.onnx --against b.onnx -o both.html
+      graphport report net.onnx --format csv
+    """
+    import graphport
+    from graphport.cli import arrays
+
+    if output is not None and format is None:
+        format_of(output)
+    first = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
+    second = None if against is None else graphport.load(against, shapes=bound(shapes))
+    given = None if inputs is None else arrays.inputs_of(first, inputs)
+    found = graphport.report(first, second, given, backend=backend)
+    if output is not None:
+        found.save(output, format)
+        if as_json_:
+            print_json({"schema": SCHEMA, "written": str(output)})
+            return
+        print_findings([*first.findings, *(second.findings if second is not None else ())], color)
+        click.echo(_sentence(found, output))
+    elif as_json_:
+        print_json(found.document)
+    else:
+        click.echo(found.text(format or "md"), nl=False)
+
+
+def write_report(path: Path | None, source: Any, target: Any, findings: Findings, **asked: Any) -> None:
+    """Write a report on what a verb has made of a model, where one is wanted and both are there.
+
+    Args:
+        path: where to.
+        source: what was there: a model, or a path.
+        target: what was made: a model, a path, or `None` where nothing was written.
+        findings: what the verb has found out.
+        **asked: how the source is read.
+    """
+    if path is None:
+        return
+    import graphport
+    from graphport.api.report import report
+
+    def loaded(each: Any, options: Mapping[str, Any]) -> graphport.Model:
+        return each if isinstance(each, graphport.Model) else graphport.load(each, **options)
+
+    after = None if target is None else loaded(target, {})
+    report(loaded(source, asked), after, findings=findings).save(path)
+
+
+def _sentence(found: Report, path: Path) -> str:
+    errors = found.document.get("errors")
+    if errors is None:
+        return f"written to {shown(str(path))}"
+    wrong = [error for error in errors if not error["passed"]]
+    differs = f", the first that differs is {shown(wrong[0]['name'])}" if wrong else ", no value differs"
+    return f"written to {shown(str(path))}: {len(errors)} values compared{differs}"

@@ -1,0 +1,80 @@
+"""Which values of two graphs stand for each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+
+
+def correspondence(a: Graph, b: Graph) -> dict[Value, Value]:
+    """For values of `a`, in its order, the value of `b` that stands for each; constants and bodies are left out.
+
+    Inputs and outputs by name, else by position; other values by name, or by the name that `b` remembers from its
+    source; then results of the same operator over operands that stand for each other, where only one such node is free.
+    Values whose shapes are known to differ stand for each other only where they are inputs or outputs.
+    """
+    found: dict[Value, Value] = {}
+    taken: set[Value] = set()
+
+    def pair(x: Value, y: Value) -> None:
+        if x not in found and y not in taken:
+            found[x] = y
+            taken.add(y)
+
+    by_name = {value.name: value for value in b.values() if not value.is_constant}
+    by_name |= {str(v.notes["original_name"]): v for v in b.values() if v.has_notes and "original_name" in v.notes}
+    for mine, others in ((a.inputs, b.inputs), (a.outputs, b.outputs)):
+        theirs = set(others)
+        for x in mine:
+            y = by_name.get(x.name)
+            if y is not None and y in theirs:
+                pair(x, y)
+        free = [y for y in dict.fromkeys(others) if y not in taken]
+        for x, y in zip([x for x in dict.fromkeys(mine) if x not in found], free, strict=False):
+            pair(x, y)
+    for value in a.values():
+        y = by_name.get(value.name)
+        if y is not None and not value.is_constant and not _is_unlike(value, y):
+            pair(value, y)
+    for node in a:
+        if any(value not in found for value in node.results):
+            twin = _twin(node, found, taken)
+            for x, y in zip(node.results, twin.results if twin is not None else (), strict=False):
+                if not _is_unlike(x, y):
+                    pair(x, y)
+    return {value: found[value] for value in a.values() if value in found}
+
+
+def _twin(node: Node, found: dict[Value, Value], taken: set[Value]) -> Node | None:
+    """The one node of the same operator that reads what stands for the operands of `node`, and is not paired."""
+    known = [(index, found[value]) for index, value in enumerate(node.inputs) if value is not None and value in found]
+    if not known or any(v is not None and v not in found and not _is_fixed(v) for v in node.inputs):
+        return None
+    first, operand = known[0]
+    candidates = [
+        user
+        for user in operand.users
+        if user.op == node.op
+        and len(user.results) == len(node.results)
+        and all(user.operand(index) is value for index, value in [(first, operand), *known[1:]])
+        and not any(value in taken for value in user.results)
+    ]
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def _is_fixed(value: Value) -> bool:
+    """Whether no run changes it: a constant, or what a node without operands gives."""
+    return value.is_constant or (value.producer is not None and not value.producer.inputs)
+
+
+def _is_unlike(x: Value, y: Value) -> bool:
+    a, b = x.fact, y.fact
+    if not isinstance(a, TensorFact) or not isinstance(b, TensorFact) or a.shape is None or b.shape is None:
+        return False
+    if len(a.shape) != len(b.shape):
+        return True
+    return any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(a.shape, b.shape, strict=True))

@@ -1,0 +1,44 @@
+"""Tables of texts: plain columns, Markdown and HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def as_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """One row a line, two blanks between columns."""
+    table = [headings, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    )
+
+
+def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown, whose marks in cells are escaped."""
+    table = [headings, ["---"] * len(headings), *([_plain(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)
+
+
+def as_html(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """A table of HTML; nothing in a cell is markup."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def number(value: float | str | None) -> str:
+    """A number in six digits, an integer in all of its, nothing for `None`."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else value
+
+
+def _plain(cell: str) -> str:
+    marks = {ord(mark): f"\\{mark}" for mark in "\\|*_`<>[]#"}
+    return " ".join(cell.split()).translate(marks)

@@ -1,0 +1,203 @@
+"""A model as plain data: graphs, nodes, values, scopes."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.conversion.inspection import macs_of
+from graphport.core.dtypes import DType
+from graphport.core.facts import OptionalFact, SequenceFact, TensorFact, Unknown
+from graphport.core.storage import Storage
+from graphport.ir.graph import Graph, walk
+from graphport.ops import manual, registry
+from graphport.reports.scopes import is_constant, scopes
+from graphport.reports.statistics import Budget, statistics
+
+if TYPE_CHECKING:
+    from graphport.conversion.inspection import Inspection
+    from graphport.core.diagnostics import Span
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Node, Value
+
+MOST_LOOKED_AT = 1 << 24
+"""Elements of weights that are looked at in a report."""
+_LONGEST_TEXT = 200
+_MOST_ENTRIES = 32
+_DEEPEST = 8
+_FEW = 8
+"""Elements of a constant that are told one by one."""
+
+
+class Described:
+    """A graph as plain data, and under which numbers its nodes and values are found there."""
+
+    def __init__(self, graph: Graph, *, has_statistics: bool = True) -> None:
+        self.graph = graph
+        self._graphs = {inner: number for number, inner in enumerate(walk(graph))}
+        self.values: dict[Value, int] = {}
+        self.nodes: dict[Node, int] = {}
+        for inner in self._graphs:
+            for value in inner.values():
+                self.values[value] = len(self.values)
+            for node in inner:
+                self.nodes[node] = len(self.nodes)
+        self._budget = Budget(MOST_LOOKED_AT if has_statistics else 0)
+
+    def document(self) -> dict[str, Any]:
+        """Plain data: `graphs`, `nodes`, `values` and `scopes`, which refer to each other by number."""
+        folded, places = scopes(self.graph, list(self.nodes))
+        return {
+            "graphs": [self._graph(inner) for inner in self._graphs],
+            "nodes": [self._node(node, places[index]) for index, node in enumerate(self.nodes)],
+            "values": [self._value(value) for value in self.values],
+            "scopes": folded,
+        }
+
+    def told(self, file: str, found: Inspection) -> dict[str, Any]:
+        """`document`, beside what is known of the file."""
+        return {
+            "file": file,
+            "format": found.format,
+            "versions": dict(found.versions),
+            "inspection": {
+                "operators": found.operators,
+                "parameters": found.parameters,
+                "bytes": found.weight_bytes,
+                "macs": _dim(found.macs),
+                "macs_by_operator": {op: _dim(macs) for op, macs in found.macs_by_operator.items()},
+            },
+            **self.document(),
+        }
+
+    def _graph(self, graph: Graph) -> dict[str, Any]:
+        numbers = {
+            "inputs": [self.values[value] for value in graph.inputs],
+            "outputs": [self.values[value] for value in graph.outputs],
+        }
+        around = {} if graph.parent is None else {"node": self.nodes[graph.parent]}
+        return {"name": graph.name, **around, **numbers}
+
+    def _node(self, node: Node, scope: int | None) -> dict[str, Any]:
+        page = None if node.dialect else registry.pages().get(node.word)
+        found: dict[str, Any] = {"name": node.name, "op": node.op}
+        if page is not None:
+            found["family"] = manual.family(page)
+        if node.graph is not self.graph and node.graph is not None:
+            found["graph"] = self._graphs[node.graph]
+        if scope is not None:
+            found["scope"] = scope
+        if is_constant(node):
+            found["constant"] = True
+        found["inputs"] = [self._number(value) for value in node.inputs]
+        found["outputs"] = [self._number(value) for value in node.outputs]
+        if node.attributes:
+            found["attributes"] = {name: self._attribute(entry) for name, entry in node.attributes.items()}
+        try:
+            macs = macs_of(node)
+        except Unknown:
+            macs = None
+        if macs is not None:
+            found["macs"] = _dim(macs)
+        return found | origin(node.origin)
+
+    def _number(self, value: Value | None) -> int | None:
+        # A body of a node outside of the graph could be read from nowhere else; what is unknown is left out.
+        return None if value is None else self.values.get(value)
+
+    def _attribute(self, attribute: Any, depth: int = 0) -> Any:
+        match attribute:
+            case Graph():
+                return {"graph": self._graphs[attribute]}
+            case Storage():
+                return {"tensor": _tensor(attribute), **_numbers(attribute)}
+            case DType() | TensorFact() | SequenceFact() | OptionalFact():
+                return str(attribute)
+            case tuple():
+                entries = cast("tuple[Any, ...]", attribute)
+                if depth >= _DEEPEST:
+                    return "…"
+                some = [self._attribute(entry, depth + 1) for entry in entries[:_MOST_ENTRIES]]
+                return some if len(entries) <= _MOST_ENTRIES else [*some, f"… {len(entries)} in all"]
+            case _:
+                return plain(attribute)
+
+    def _value(self, value: Value) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": value.name, **fact(value.fact)}
+        if value.is_input:
+            found["kind"] = "input"
+        elif value.is_constant:
+            found["kind"] = "constant"
+        if value.storage is not None:
+            found |= {"bytes": value.storage.nbytes, **self._weight(value.storage)}
+        return found
+
+    def _weight(self, storage: Storage) -> dict[str, Any]:
+        told = _numbers(storage)
+        if told:
+            return told
+        found = statistics(storage, self._budget)
+        return {} if found is None else {"statistics": found}
+
+
+def fact(of: Fact) -> dict[str, Any]:
+    """Type and shape of a value, each where it is known; formulas of extents are texts."""
+    if not isinstance(of, TensorFact):
+        return {"type": str(of)}
+    found: dict[str, Any] = {} if of.dtype is None else {"type": str(of.dtype)}
+    if of.shape is not None:
+        found["shape"] = [dim if isinstance(dim, int) else str(dim) for dim in TensorFact(None, of.shape).dims]
+    return found
+
+
+def origin(span: Span | None) -> dict[str, Any]:
+    """Where something stands in its source, with the line where that is a text."""
+    if span is None:
+        return {}
+    found: dict[str, Any] = {"origin": str(span)}
+    if span.start is not None and span.source.text is not None and span.line is not None:
+        found["line"] = span.line
+        found["excerpt"] = shortened(span.source.line(span.line))
+    return found
+
+
+def shortened(text: str) -> str:
+    """`text` cut to what a card shows."""
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
+
+
+def plain(said: Any) -> Any:
+    """What JSON has words for: other numbers become texts, and long texts are cut."""
+    match said:
+        case None | bool() | int():
+            return said
+        case float():
+            return said if isfinite(said) else str(said)
+        case str():
+            return shortened(said)
+        case bytes():
+            return shortened(said.decode("utf-8", "backslashreplace"))
+        case _:
+            return shortened(str(said))
+
+
+def _dim(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)
+
+
+def _tensor(storage: Storage) -> str:
+    return f"{storage.dtype}[{', '.join(map(str, storage.shape))}]"
+
+
+def _numbers(storage: Storage) -> dict[str, Any]:
+    """The elements of a short tensor."""
+    if storage.count > _FEW:
+        return {}
+    return {"numbers": [plain(number.item() if hasattr(number, "item") else number) for number in _flat(storage)]}
+
+
+def _flat(storage: Storage) -> Any:
+    array = storage.numpy().reshape(-1)
+    # Floats of few bits are no numbers of Python's own.
+    return array.astype("float64") if storage.dtype.is_floating else array

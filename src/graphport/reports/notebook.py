@@ -1,0 +1,52 @@
+"""What a notebook shows of a report: tables and a drawing, no scripts."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from graphport.core.table import as_html, number
+from graphport.reports.svg import drawing
+from graphport.reports.table import shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Graph
+
+_MOST_BOXES = 60
+
+
+def summary_of(graph: Graph, file: str, format: str, versions: Mapping[str, str]) -> str:
+    """`summary` of a graph; no weight is looked at."""
+    from graphport.conversion.inspection import inspect
+    from graphport.conversion.legalize import legalize
+    from graphport.reports.model import Described
+
+    said, _ = legalize(graph)
+    found = inspect(said, format, versions, has_coverage=False)
+    model = Described(said, has_statistics=False).told(file, found)
+    return summary({"title": file or graph.name, "models": [model]})
+
+
+def summary(document: Mapping[str, Any]) -> str:
+    """The first model: what it is given and returns, its operators, and a drawing that is folded away."""
+    model = document["models"][0]
+    values, outer, found = model["values"], model["graphs"][0], model["inspection"]
+    ends = [
+        [kind, values[index]["name"], values[index].get("type", "?"), shape_text(values[index].get("shape")) or "?"]
+        for kind, of in (("input", outer["inputs"]), ("output", outer["outputs"]))
+        for index in of
+    ]
+    counts = [
+        [op, number(count), number(found["macs_by_operator"].get(op))] for op, count in found["operators"].items()
+    ]
+    said = (
+        f"{sum(found['operators'].values()):,} nodes, {found['parameters']:,} parameters, {number(found['macs'])} MACs"
+    )
+    return (
+        f"<div><strong>{escape(document['title'])}</strong> ({escape(model['format'])}): {escape(said)}"
+        f"{as_html(['', 'name', 'type', 'shape'], ends)}"
+        f"<details><summary>operators</summary>{as_html(['operator', 'nodes', 'MACs'], counts)}</details>"
+        f"<details><summary>drawing</summary>{drawing(document, most=_MOST_BOXES)}</details></div>"
+    )

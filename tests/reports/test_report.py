@@ -1,0 +1,201 @@
+"""A report holds what its schema says, and its views say what it holds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from importlib.resources import files
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import helper
+
+import graphport as gp
+from graphport.cli.main import cli
+from tests.models import NNEF, model, node, typed
+
+SCHEMA = json.loads((files("graphport.reports") / "schema" / "report-1.json").read_text("utf-8"))
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\u2028'\"&{title}"
+
+
+def valid(report: gp.Report) -> dict:
+    document = json.loads(report.json())
+    jsonschema.validate(document, SCHEMA)
+    return document
+
+
+def chain(scale: float = 1.0, names: tuple[str, ...] = ("a", "b", "c")) -> onnx.ModelProto:
+    """Conv, Mul, Relu, Add; `scale` is of the Mul."""
+    random = np.random.default_rng(0)
+    h, m, r = names
+    constants = {
+        "w": random.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "s": np.float32(scale),
+        "z": np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], [h], name=f"conv {h}"),
+        node("Mul", [h, "s"], [m], name=f"mul {m}"),
+        node("Relu", [m], [r], name=f"relu {r}"),
+        node("Add", [r, "z"], ["y"], name="last"),
+    ]
+    return model(nodes, [("x", (1, 3, 8, 8))], [("y", (1, 4, 6, 6))], constants)
+
+
+def branches() -> onnx.ModelProto:
+    def body(op: str) -> onnx.GraphProto:
+        return helper.make_graph([node(op, ["x"], [f"{op}_y"], name=op)], op, [], [typed(f"{op}_y", (2,))])
+
+    nodes = [node("If", ["c"], ["y"], name="choose", then_branch=body("Relu"), else_branch=body("Neg"))]
+    return model(nodes, [typed("c", (), onnx.TensorProto.BOOL), ("x", (2,))], [("y", (2,))])
+
+
+def test_a_report_of_one_model_tells_nodes_values_and_weights(tmp_path):
+    found = valid(gp.report(gp.from_onnx(chain())))
+    (said,) = found["models"]
+    assert [each["op"] for each in said["nodes"]] == ["Conv", "Mul", "Relu", "Add"]
+    conv = said["nodes"][0]
+    assert conv["macs"] == 4 * 36 * 27
+    assert said["values"][conv["outputs"][0]]["shape"] == [1, 4, 6, 6]
+    weight = said["values"][conv["inputs"][1]]
+    numbers = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    assert weight["statistics"]["min"] == pytest.approx(float(numbers.min()))
+    assert weight["statistics"]["mean"] == pytest.approx(float(numbers.mean()), rel=1e-5)
+    assert sum(weight["statistics"]["histogram"]) == numbers.size
+    assert said["values"][said["nodes"][1]["inputs"][1]]["numbers"] == [1.0]
+
+
+def test_bodies_are_scopes_around_their_node():
+    (said,) = valid(gp.report(gp.from_onnx(branches())))["models"]
+    names = {scope["name"]: scope for scope in said["scopes"]}
+    assert set(names) == {"If choose #0", "then_branch", "else_branch"}
+    inner = next(each for each in said["nodes"] if each["op"] == "Neg")
+    assert said["scopes"][inner["scope"]]["name"] == "else_branch"
+    assert said["graphs"][inner["graph"]]["node"] == 0
+
+
+def test_the_first_value_that_differs_is_found_also_under_other_names():
+    a, b = gp.from_onnx(chain()), gp.from_onnx(chain(1.5, ("p", "q", "r")))
+    found = valid(gp.report(a, b))
+    assert [(error["name"], error["other"]) for error in found["errors"]] == [
+        ("a", "p"),
+        ("b", "q"),
+        ("c", "r"),
+        ("y", "y"),
+    ]
+    assert [error["passed"] for error in found["errors"]] == [True, False, False, False]
+    (first,) = found["first"]
+    # The signal is 1 and the noise half of it: 20 log10 2.
+    assert found["errors"][first]["snr_db"] == pytest.approx(6.0206, abs=1e-3)
+
+
+def test_equal_models_have_no_first_difference():
+    found = valid(gp.report(gp.from_onnx(chain()), gp.from_onnx(chain())))
+    assert "first" not in found
+    assert all(error["passed"] and error["snr_db"] is None for error in found["errors"])
+
+
+def test_inputs_tell_what_values_are_like():
+    x = np.ones((1, 3, 8, 8), np.float32)
+    (said,) = valid(gp.report(gp.from_onnx(chain()), inputs={"x": x}))["models"]
+    relu = said["values"][said["nodes"][2]["outputs"][0]]
+    assert relu["statistics"]["min"] >= 0
+    assert sum(relu["statistics"]["histogram"]) == 4 * 6 * 6
+
+
+def test_models_that_cannot_be_run_are_reported_without_differences():
+    proto = model([node("Unheard", ["x"], ["y"], domain="far")], [("x", (1,))], [("y", (1,))], domains={"far": 1})
+    found = valid(gp.report(gp.from_onnx(proto), gp.from_onnx(proto)))
+    assert "errors" not in found
+    assert "not compared" in found["notes"][0]
+
+
+def test_a_quantized_model_tells_its_grids_and_what_stayed_real():
+    samples = np.random.default_rng(1).normal(size=(8, 3, 8, 8)).astype(np.float32)
+    source = gp.from_onnx(chain())
+    found = valid(gp.report(source, gp.quantize(source, {"x": samples}, preset="fast")))
+    assert {row["type"] for row in found["quantization"]["grids"]} <= {"int8", "uint8", "int32"}
+    assert any(row["b"] is not None for row in found["quantization"]["grids"])
+    assert {each["place"] for each in found["dispatch"]} >= {"quantized"}
+    assert found["quantization"]["layers"][0]["operator"] == "Conv"
+
+
+def test_scopes_are_fragments_and_lines(tmp_path):
+    text = NNEF.replace("    h = conv", "    h = twice(x, w, b);\n    q = conv").replace(
+        "version 1.0;",
+        "version 1.0;\nextension KHR_enable_fragment_definitions;\n"
+        "fragment twice(x: tensor<scalar>, w: tensor<scalar>, b: tensor<scalar>) -> (y: tensor<scalar>)\n"
+        "{\n    t = conv(x, w, b, padding = [(1, 1), (1, 1)]);\n    y = relu(t);\n}\n",
+    )
+    text = text.replace("y = relu(h)", "y = add(q, h)")
+    (tmp_path / "graph.nnef").write_text(text, encoding="utf-8")
+    (said,) = valid(gp.report(gp.load(tmp_path / "graph.nnef")))["models"]
+    assert [scope["name"] for scope in said["scopes"]] == ["twice:15"]
+    inner = [each for each in said["nodes"] if each.get("scope") == 0]
+    assert [each["excerpt"].strip() for each in inner if each["op"] == "Relu"] == ["y = relu(t);"]
+
+
+def test_no_text_of_a_model_becomes_markup():
+    proto = chain()
+    for each in proto.graph.node:
+        each.name = HOSTILE
+    proto.graph.name = HOSTILE
+    report = gp.report(gp.from_onnx(proto))
+    for view in (report.html(), report.svg(), report._repr_html_(), gp.from_onnx(proto)._repr_html_()):
+        assert "<img" not in view
+        assert "<script>window" not in view
+    page = report.html()
+    assert page.count("<script") == page.count("</script>") == 2
+    ET.fromstring(report.svg())  # noqa: S314  what we have written ourselves
+    (data,) = re.findall(
+        r'<script type="application/json" id="data" data-coding="plain">(.*?)</script>', page, re.DOTALL
+    )
+    assert json.loads(data)["models"][0]["nodes"][0]["name"] == HOSTILE
+
+
+def test_the_page_asks_for_nothing_from_elsewhere():
+    page = gp.report(gp.from_onnx(chain())).html()
+    assert "default-src 'none'" in page
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", page)
+    assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_rows_are_as_many_as_nodes_and_csv_has_them_all():
+    report = gp.report(gp.from_onnx(chain()), gp.from_onnx(chain(2.0)))
+    rows = report.to_rows()
+    assert [row["operator"] for row in rows] == ["Conv", "Mul", "Relu", "Add"]
+    assert rows[0]["equal"] is True
+    assert rows[1]["snr_db"] == pytest.approx(0.0)
+    read = list(csv.DictReader(io.StringIO(report.csv())))
+    assert [row["name"] for row in read] == [row["name"] for row in rows]
+
+
+def test_csv_has_no_formulas():
+    proto = chain()
+    proto.graph.node[0].name = "=1+1"
+    read = list(csv.DictReader(io.StringIO(gp.report(gp.from_onnx(proto)).csv())))
+    assert read[0]["name"] == "'=1+1"
+
+
+@pytest.mark.parametrize("ending", ["html", "svg", "json", "csv", "md"])
+def test_the_command_writes_every_view(ending, tmp_path):
+    onnx.save(chain(), tmp_path / "a.onnx")
+    onnx.save(chain(2.0), tmp_path / "b.onnx")
+    target = tmp_path / f"out.{ending}"
+    arguments = ["report", str(tmp_path / "a.onnx"), "--against", str(tmp_path / "b.onnx"), "-o", str(target)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "the first that differs is b" in result.output
+    assert target.stat().st_size > 100
+
+
+def test_an_ending_of_no_view_is_refused_before_anything_is_read(tmp_path):
+    result = CliRunner().invoke(cli, ["report", str(tmp_path / "none.onnx"), "-o", str(tmp_path / "out.pdf")])
+    assert result.exit_code == 1
+    assert "IO0009" in result.output
