@@ -132,7 +132,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
         least_snr=kind.least_snr(**options),
         has_checks=raw is None,
     )
-    findings = [*model.findings, *_narrowed(model.graph, kind)]
+    findings = [*model.findings, *_narrowed(model.graph, kind), *became.findings]
     return ConversionReport(
         **report, findings=findings, proof=became.proof, skipped=became.skipped, written=became.written
     )

@@ -174,6 +174,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
     said = said_in(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
     checking = Checking(verify, verify_limit, keep_failed, effort)
     became = write_proven(said, target, kind, options, source=model, against=side("a", model), checking=checking)
+    report.findings.extend(became.findings)
     return report.verified(became.proof, became.skipped, became.written)
 
 
@@ -211,7 +212,7 @@ def _rewritten(
     if not passes.keeps_old_forms:
         _say_today(graph)
     source = replace(model, graph=legal, findings=findings)
-    report = RewriteReport(outcomes, before, driver.count_nodes(graph), graph, findings)
+    report = RewriteReport(outcomes, before, driver.count_nodes(graph), graph, [*findings])
     decisions = None if passes.keeps_old_forms else report.decisions
     note_documents(graph, origin(model), decisions=decisions, made_by=passes.name, passes=report.changes)
     return source, replace(source, graph=graph), report

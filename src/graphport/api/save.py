@@ -17,11 +17,15 @@ from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
 
 if TYPE_CHECKING:
+    from graphport.core.diagnostics import Diagnostic
     from graphport.ir.graph import Graph
 
 
-def save(model: Model, path: str | Path, *, format: str | None = None, **options: Any) -> None:
+def save(model: Model, path: str | Path, *, format: str | None = None, **options: Any) -> list[Diagnostic]:
     """Write a model; the format is `format`, else what the name says. A raw model is written in its own format.
+
+    Returns:
+        What there is to say of the file: what a widespread reader of the format would not take.
 
     Raises:
         DiagnosticError: LEG0002 for everything that the format cannot say; nothing is written then.
@@ -30,14 +34,14 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     kind.check_choices(options)
     graph = model.graph
     if model.is_raw and model.format == kind.name:
-        kind.write(graph, path, **options)
-        return
+        return kind.write(graph, path, **options)
     dialect = kind.spoken_with(**options)
     is_whole = not options.get("allow_fragments")
     said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
-    kind.write(said, path, **options)
+    findings = kind.write(said, path, **options)
     if isinstance(model, QuantizedModel) and model.scales is not None and kind.name == "ncnn":
         kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
+    return findings
 
 
 def to_onnx(model: Model) -> Any:

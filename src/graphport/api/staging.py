@@ -31,15 +31,16 @@ class Place:
         self.path = path
         self.is_beside = is_beside
 
-    def write(self, graph: Graph, kind: Format, options: Mapping[str, Any]) -> None:
-        """Write a graph in the words of a format.
+    def write(self, graph: Graph, kind: Format, options: Mapping[str, Any]) -> list[Diagnostic]:
+        """Write a graph in the words of a format; return what there is to say of it.
 
         Raises:
             DiagnosticError: what the format's writer raises at the target.
         """
-        kind.write(graph, self.path, **options)
+        findings = kind.write(graph, self.path, **options)
         if self.is_beside:
             kind.refuse_place(self.target, self.path)
+        return findings
 
     def settle(self, *, has_failed: bool, keep_failed: bool) -> str | None:
         """Accept what did not fail; the file that there is now, if any."""

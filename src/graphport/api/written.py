@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphport.api.model import Model
+    from graphport.core.diagnostics import Diagnostic
     from graphport.formats import Format
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
@@ -33,11 +34,15 @@ class Checking:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a file: the proof if somebody was asked, why nothing was proven, and the file that there is."""
+    """What became of a file: the proof if somebody was asked, why nothing was proven, and the file that there is.
+
+    `findings` are what there is to say of the file.
+    """
 
     proof: Proof | None
     skipped: str | None
     written: str | None
+    findings: list[Diagnostic]
 
 
 def write_proven(  # noqa: PLR0913  keywords, each documented
@@ -74,10 +79,10 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     if kind.has_documents and has_checks:
         note_checks(graph, None, reason)
     with staged(target, kind) as place:
-        place.write(graph, kind, options)
+        findings = place.write(graph, kind, options)
         if reason is not None:
             place.accept()
-            return Written(None, reason, str(target))
+            return Written(None, reason, str(target), findings)
         proof = proven(
             against,
             written_side(place.path, place.target.name),
@@ -89,4 +94,4 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         if has_checks:
             write_checks(graph, kind, place.path, proof, proof.unproven, options)
         kept = place.settle(has_failed=proof.failed, keep_failed=checking.keep_failed)
-        return Written(proof, proof.unproven, kept)
+        return Written(proof, proof.unproven, kept, findings)

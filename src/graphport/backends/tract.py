@@ -21,14 +21,12 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef import write
 from graphport.formats.nnef.original import NOTE
-from graphport.formats.nnef.portable import portable
-from graphport.formats.nnef.syntax import Edition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphport.backends.apart import Shapes
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Graph, Value
 
 _SPOKEN = {"f": DType.FLOAT32, "i": DType.INT64, "u": DType.INT64, "b": DType.BOOL}
 _NARROWED = (DType.FLOAT64, DType.UINT64)
@@ -90,26 +88,13 @@ def _loaded(graph: Graph) -> Worker:
         raise _unsaid(findings)
     # The text that the model was read from may say what tract does not know.
     said.notes.pop(NOTE, None)
-    said = portable(said, Edition.FINAL)
-    wrong = next((node for node in said if _is_miscomputed(node)), None)
-    if wrong is not None:
-        message = f"tract computes this {wrong.word} wrongly"
-        raise DiagnosticError(Diagnostic("RUN0003", message, wrong.origin, "choose another backend"))
     with TemporaryDirectory(prefix="graphport-") as folder:
         path = Path(folder) / "model"
         try:
-            write(said, path)
+            write(said, path, flavour="both")
         except DiagnosticError as error:
             raise _unsaid(error.diagnostics) from error
         return Worker("tract", __name__, [str(path)])
-
-
-def _is_miscomputed(node: Node) -> bool:
-    """Whether tract is known to give other numbers than NNEF demands: backwards slices, windows over channels."""
-    stride = node.attributes.get("stride")
-    if node.word == "slice" and isinstance(stride, tuple):
-        return any(isinstance(step, int) and step < 0 for step in stride)
-    return node.word == "local_response_normalization"
 
 
 def _unsaid(findings: Sequence[Diagnostic]) -> DiagnosticError:

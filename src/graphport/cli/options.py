@@ -105,7 +105,7 @@ WRITER = (
     click.option(
         "--flavour",
         type=click.Choice(["khronos", "tract", "both"]),
-        help="NNEF: the words of Khronos' text, of tract, or those that both take (default).",
+        help="NNEF: the words of Khronos' text, of tract, or those that both take (default, where there are such).",
     ),
     click.option("--ir-version", type=click.Choice(["10", "11"]), help="OpenVINO IR: the version of the file."),
     click.option("--ir-opset", type=click.IntRange(1), metavar="N", help="OpenVINO IR: the newest operation set."),

@@ -41,6 +41,8 @@ class Format(NamedTuple):
     """Those of them with which a model of the same format is written as it was read, not in other words."""
     has_one_width: bool = False
     """Whether real numbers are single precision wherever nothing in a file says otherwise."""
+    tells: bool = False
+    """Whether its writer takes a list `findings` for what it has to say of what it wrote."""
 
     @property
     def module(self) -> ModuleType:
@@ -56,15 +58,17 @@ class Format(NamedTuple):
             findings: list[Diagnostic] = []
             return self.module.read(path, findings=findings, **known), findings
 
-    def write(self, graph: Graph, path: str | Path, **options: Any) -> None:
-        """Write a graph in the format's own words, whole or not at all.
+    def write(self, graph: Graph, path: str | Path, **options: Any) -> list[Diagnostic]:
+        """Write a graph in the format's own words, whole or not at all; return what there is to say of it.
 
         Raises:
             DiagnosticError: IO0008 its writer has no such option; what the writer raises.
         """
         self.check_choices(options)
+        findings: list[Diagnostic] = []
         with told(f"writing {self.title}", Span(Source(str(path)))):
-            self.module.write(graph, path, **options)
+            self.module.write(graph, path, **options, **({_FINDINGS: findings} if self.tells else {}))
+        return findings
 
     def check_choices(self, options: Iterable[str]) -> None:
         """Refuse what its writer cannot be told.
@@ -154,6 +158,7 @@ FORMATS: dict[str, Format] = {
             ("allow_fragments", "edition", "flatten", "flavour", "strict"),
             ("edition", "flatten", "strict"),
             has_one_width=True,
+            tells=True,
         ),
         Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset")),
         Format("openvino", "OpenVINO IR", (".xml",), "openvino", (), _IR_CHOICES, _IR_CHOICES),

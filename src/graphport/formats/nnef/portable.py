@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 Rule: TypeAlias = Callable[["_Maker"], "Sequence[Value] | None"]
 
 _MOST_PIECES = 1024
-_MOST_RANGES = 64
+_MOST_PLACES = 1 << 16
+"""Indices that are looked at for ranges."""
 _MOST_WEIGHTS = 1 << 22
 """Entries of a matrix that interpolates along an axis."""
 COSTLY = frozenset(["deconv", "multilinear_upsample"])
@@ -158,12 +159,18 @@ def _elu_of(m: _Maker) -> Value:
 
 
 def _cast(m: _Maker) -> Sequence[Value] | None:
-    """A logical tensor as numbers: other readers choose between numbers instead."""
-    fact, target = m.x.fact, m.node.attributes.get(DTYPE)
-    is_logical = isinstance(fact, TensorFact) and fact.dtype is DType.BOOL
-    if not is_logical or not isinstance(target, DType) or not target.is_floating:
+    """A logical tensor as numbers, or real numbers as a logical one: other readers choose and compare instead."""
+    source, target = m.dtype(), m.node.attributes.get(DTYPE)
+    if not isinstance(target, DType):
         return None
-    return [m.say("select", m.x, 1.0, 0.0)]
+    if source is DType.BOOL and target.is_floating:
+        return [m.say("select", m.x, 1.0, 0.0)]
+    if source is DType.BOOL and target.is_integer and (shape := m.shape()) is not None:
+        one, zero = (m.tensor(np.full([1] * len(shape), number)) for number in (1, 0))
+        return [m.say("select", m.x, one, zero)]
+    if source is not None and source.is_floating and target is DType.BOOL:
+        return [m.say("ne", m.x, 0.0)]
+    return None
 
 
 def _split(m: _Maker) -> Sequence[Value] | None:
@@ -254,16 +261,11 @@ def _gather(m: _Maker) -> Sequence[Value] | None:
     axis, shape, indices = int(m.number("axis")), m.shape(), m.node.operands[1]
     storage = indices.storage if indices.is_constant else None
     extent = None if shape is None else shape[axis]
-    if (
-        storage is None
-        or len(storage.shape) > 1
-        or not 0 < storage.count <= _MOST_PIECES
-        or not isinstance(extent, int)
-    ):
+    if storage is None or not 0 < storage.count <= _MOST_PLACES or not isinstance(extent, int):
         return None
     places = storage.numpy().reshape(-1).astype(np.int64)
     ranges = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
-    if places.min() < 0 or places.max() >= extent or len(ranges) > _MOST_RANGES:
+    if places.min() < 0 or places.max() >= extent or len(ranges) > _MOST_PIECES:
         return None
     free = TensorFact(m.dtype(), None)
     bounds = [(int(places[0]), int(places[-1]) + 1) for places in ranges]
@@ -271,7 +273,11 @@ def _gather(m: _Maker) -> Sequence[Value] | None:
         m.say("slice", m.x, fact=free, axes=(axis,), begin=(first,), end=(last,), stride=()) for first, last in bounds
     ]
     y = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
-    return [y if storage.shape else m.say("squeeze", y, axes=(axis,))]
+    if len(storage.shape) == 1:
+        return [y]
+    if not storage.shape:
+        return [m.say("squeeze", y, axes=(axis,))]
+    return [m.say("reshape", y, shape=storage.shape, axis_start=axis, axis_count=1)]
 
 
 def _unstack(m: _Maker) -> Sequence[Value] | None:

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, example, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
 from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef import flavours
 from graphport.formats.nnef.build import CONSTANT, DIALECT, DTYPE, GENERIC, call_form
 from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import write_container
@@ -23,7 +23,6 @@ from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.naming import LABEL, ORIGINALLY, Labels, Names
 from graphport.formats.nnef.operators import COPIES
 from graphport.formats.nnef.original import original_of
-from graphport.formats.nnef.portable import COSTLY, portable
 from graphport.formats.nnef.primitives import EXTENSION, Primitives
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.quant import quantization_text
@@ -44,6 +43,7 @@ from graphport.ir.graph import Value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from graphport.core.diagnostics import Diagnostic
     from graphport.core.dims import Dim
     from graphport.formats.nnef.build import Structure
     from graphport.formats.nnef.declare import Declaration, Formal
@@ -69,6 +69,7 @@ def write(
     flatten: bool = False,
     allow_fragments: bool = False,
     flavour: str | None = None,
+    findings: list[Diagnostic] | None = None,
 ) -> dict[str, str]:
     """Write `graph`, in NNEF's own words, to `path`: a folder, `.tar`, `.tgz`, or a text where there are no numbers.
 
@@ -85,20 +86,19 @@ def write(
             inputs become symbols of a vendor's extension.
         flatten: write a flat text in any case.
         allow_fragments: declare fragments without body for canonical operators that NNEF has no words for.
-        flavour: `tract` for its own words and types; `both` or `khronos` for the standard's alone, of which the
-            former are also what tract takes.
+        flavour: `tract` for its own words and types; `khronos` for the standard's, `both` for those of them that tract
+            takes too. If `None` both, and where there is something that they cannot say alike, `khronos`.
+        findings: takes a note (NNEF0774) for all that tract would not take of a text whose flavour was not said.
 
     Returns:
         What was called otherwise before, by the names that were written.
 
     Raises:
-        DiagnosticError: everything that cannot be said (NNEF0760 to NNEF0772) or written (NNEF0720 to NNEF0744); the
+        DiagnosticError: everything that cannot be said (NNEF0760 to NNEF0774) or written (NNEF0720 to NNEF0744); the
             target is what it was.
     """
     path = Path(path)
-    if flavour not in (None, "both", "khronos", "tract"):
-        message = f"there is no flavour {flavour!r} of NNEF"
-        raise DiagnosticError(Diagnostic("NNEF0773", message, None, "khronos, tract or both"))
+    flavours.check(flavour)
     if flavour == "tract":
         from graphport.formats.nnef.tract.fitted import fitted
         from graphport.formats.nnef.tract.writer import TractFiles
@@ -117,10 +117,11 @@ def write(
             write_container(path, writer.files())
             return {}
     with paused_collection():
+        is_shared, told = False, [] if findings is None else findings
         if strict and (flavour == "both" or not is_still):
-            graph = portable(graph, wanted or Edition.FINAL, () if flavour == "both" else COSTLY)
+            graph, is_shared = flavours.worded(graph, wanted or Edition.FINAL, flavour, told)
         primitives = Primitives() if allow_fragments else None
-        writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict)
+        writer = _Flat(graph, wanted or Edition.FINAL, original, path, primitives, strict=strict, is_shared=is_shared)
         files = writer.files()
     write_container(path, files)
     return writer.bent
@@ -138,12 +139,15 @@ class _Flat(Files):
         primitives: Primitives | None,
         *,
         strict: bool,
+        is_shared: bool,
     ) -> None:
         super().__init__(graph, path, edition)
         self._primitive = primitives
         self.bent: dict[str, str] = {}
         self._is_final = edition is Edition.FINAL
         self._strict = strict
+        # tract takes an integer in the text for an extent, which is no number that it returns.
+        self._spells_integers = self._is_final and not is_shared
         self._library = standard(edition)
         self._original = original
         self._lines: list[str] = []
@@ -261,8 +265,8 @@ class _Flat(Files):
         """The literal that stands wherever `value` is read, `None` if it needs a name."""
         if value.storage is None or value.is_output or (value.has_notes and LABEL in value.notes):
             return None
-        if value.storage.dtype.is_integer and not self._is_final:
-            return None  # the provisional edition casts no integers to tensors
+        if value.storage.dtype.is_integer and not self._spells_integers:
+            return None  # neither does the provisional edition cast integers to tensors
         return literal_text(value.storage, allows_minus=self._is_final)
 
     def _constant(self, value: Value) -> None:

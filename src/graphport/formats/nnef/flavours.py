@@ -1,0 +1,64 @@
+"""Whom a flat text is for: readers of the standard, tract, or both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.formats.nnef.items import Converted
+from graphport.formats.nnef.portable import COSTLY, portable
+from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.tract.taken import not_taken, told
+from graphport.ir import rewrite
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Value
+
+
+def check(flavour: str | None) -> None:
+    """Refuse a flavour that there is not (NNEF0773)."""
+    if flavour not in (None, "both", "khronos", "tract"):
+        message = f"there is no flavour {flavour!r} of NNEF"
+        raise DiagnosticError(Diagnostic("NNEF0773", message, None, "khronos, tract or both"))
+
+
+def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[Diagnostic]) -> tuple[Graph, bool]:
+    """`graph` without operations that some reader does not know, and whether tract is one of the readers.
+
+    Raises:
+        DiagnosticError: NNEF0774 where it is to be for both, and tract does not take it.
+    """
+    if flavour == "khronos" or edition is Edition.PROVISIONAL:
+        return portable(graph, edition, COSTLY), False
+    shared = portable(graph, edition)
+    found = not_taken(shared)
+    if found and flavour == "both":
+        raise DiagnosticError(*told(found, Severity.ERROR))
+    findings += told(found, Severity.NOTE)
+    return (portable(graph, edition, COSTLY), False) if found else (_with_one_width(shared), True)
+
+
+def _with_one_width(graph: Graph) -> Graph:
+    """`graph` with its variables in the three types that inputs have, for readers that take others for what they are.
+
+    A copy if there are others, else the graph itself. Codes of quantized numbers are not for these readers.
+    """
+    if not any(_width(value) for value in graph.constants):
+        return graph
+    result = rewrite.copy(graph)
+    for value in result.constants:
+        dtype = _width(value)
+        if dtype is not None and value.storage is not None:
+            value.storage = Converted(value.storage, dtype)
+            value.fact = TensorFact.of(value.storage)
+    return result
+
+
+def _width(value: Value) -> DType | None:
+    """The type that the numbers of a variable are to have, `None` if they have it."""
+    dtype = None if value.storage is None else value.storage.dtype
+    if dtype is None or dtype in (DType.FLOAT32, DType.INT64, DType.UINT64):
+        return None
+    return DType.FLOAT32 if dtype.is_floating else DType.INT64 if dtype.is_integer else None
