@@ -146,7 +146,7 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
         {name: value.fact for name, value in model.outputs.items()},
         len(model.graph),
         added,
-        model.findings,
+        [*model.findings, *became.findings],
         became.proof,
         became.skipped,
         became.written,

@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError, Severity
+from graphport.core.facts import TensorFact
 from graphport.formats.nnef.tensors import HEADER
 
 HEAD = "version 1.0;\nextension KHR_enable_operator_expressions;\n"
@@ -54,7 +55,9 @@ def test_a_text_is_for_both_where_one_means_the_same(tmp_path, word):
     gp.save(model, tmp_path / "c", format="nnef", flavour="both")
     assert text == (tmp_path / "c" / "graph.nnef").read_text()
     nnef.load_graph(str(tmp_path / "b"))
-    x = RNG.normal(size=model.inputs["x"].fact.dims).astype(np.float32)
+    fact = model.inputs["x"].fact
+    assert isinstance(fact, TensorFact)
+    x = RNG.normal(size=[int(str(dim)) for dim in fact.dims]).astype(np.float32)
     wanted, found = (
         gp.run(model, {"x": x}, backend="reference"),
         gp.run(gp.load(tmp_path / "b"), {"x": x}, backend="tract"),

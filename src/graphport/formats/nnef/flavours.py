@@ -58,7 +58,8 @@ def _with_one_width(graph: Graph) -> Graph:
 
 def _width(value: Value) -> DType | None:
     """The type that the numbers of a variable are to have, `None` if they have it."""
-    dtype = None if value.storage is None else value.storage.dtype
+    dtype = None if value.storage is None or not value.storage.shape else value.storage.dtype
+    # A number without a shape is a literal of the text.
     if dtype is None or dtype in (DType.FLOAT32, DType.INT64, DType.UINT64):
         return None
     return DType.FLOAT32 if dtype.is_floating else DType.INT64 if dtype.is_integer else None

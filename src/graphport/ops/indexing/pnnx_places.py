@@ -291,10 +291,13 @@ def slice_copy(
     ends: Any = None,
     steps: Any = None,
     selects: Any = None,
+    select: Any = None,
 ) -> Value:
-    """What is assigned to a slice; to one of several axes from the outermost in."""
+    """What is assigned to a slice or, with `select`, to a place; to one of several axes from the outermost in."""
     if dims is None and dim is None:
         return b(Expand, src, b(Shape, input))
+    if dims is None and not is_none(select):
+        return _assigned(b, input, src, [number(dim)], [None, None, None, [select]])
     rank = len(b.dims(input))
     if dims is None:
         axis = axis_of(number(dim), rank)

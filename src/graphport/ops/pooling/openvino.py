@@ -11,15 +11,12 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
-from graphport.ops.arithmetic import Add, Div, Mul, Sub
-from graphport.ops.comparison import And, GreaterOrEqual, Less
 from graphport.ops.convolution.window import Window, window
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.generate import Range
 from graphport.ops.indexing import Gather, GatherElements
 from graphport.ops.inner import said_reshape, say, says
 from graphport.ops.matmul import MatMul
-from graphport.ops.operands import as_scalar, cast, dtype_of, needed, reshaped, sizes, transposed, vector
+from graphport.ops.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
 from graphport.ops.pooling import (
     AveragePool,
     GlobalAveragePool,
@@ -33,9 +30,10 @@ from graphport.ops.pooling import (
 from graphport.ops.pooling import openvino_deformable as openvino_deformable  # noqa: PLC0414  registers its rules
 from graphport.ops.pooling import openvino_pools as openvino_pools  # noqa: PLC0414  registers its rules
 from graphport.ops.pooling import openvino_regions as openvino_regions  # noqa: PLC0414  registers its rules
+from graphport.ops.pooling.adaptive import largest, pooled
 from graphport.ops.pooling.openvino_between import pooled_between
 from graphport.ops.reduction import ArgMax, ReduceMax, ReduceMean
-from graphport.ops.reshape import Expand, Shape, Unsqueeze
+from graphport.ops.reshape import Expand, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -222,7 +220,8 @@ def adaptive_avg_pool(b: Builder, x: Value, output_shape: Value) -> Value:
     for number, (n, out) in enumerate(zip(dims, wanted, strict=True)):
         if decide_equal(n, out):
             continue
-        x = _averaged(b, x, rank - len(wanted) + number, n, out)
+        axis = rank - len(wanted) + number
+        x = _averaged(b, x, axis, n, out) if isinstance(n, int) else pooled(b, x, axis, out, ReduceMean)
     return x
 
 
@@ -230,32 +229,16 @@ def _regions(length: int, out: int) -> list[tuple[int, int]]:
     return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
 
 
-def _averaged(b: Builder, x: Value, axis: int, length: Dim, out: int) -> Value:
+def _averaged(b: Builder, x: Value, axis: int, length: int, out: int) -> Value:
     """One axis by the product with a matrix that holds each region's shares."""
     rank, dtype = len(b.dims(x)), dtype_of(x)
     order = [*(other for other in range(rank) if other != axis), axis]
-    if isinstance(length, int):
-        made_up(length, out)
-        numbers = np.zeros((length, out))
-        for i, (begin, end) in enumerate(_regions(length, out)):
-            numbers[begin:end, i] = 1 / (end - begin)
-        shares = b.constant(numbers.astype(dtype.numpy), dtype)
-    else:
-        shares = _shares(b, b(Shape, x, start=axis, end=axis + 1), out, dtype)
-    pooled = b(MatMul, transposed(b, x, order), shares)
-    return transposed(b, pooled, [int(place) for place in np.argsort(order)])
-
-
-def _shares(b: Builder, length: Value, out: int, dtype: DType) -> Value:
-    """The same matrix for a length that only a run can tell."""
-    steps = np.arange(made_up(out), dtype=np.int64)
-    count = b.constant(np.array([out], np.int64))
-    begins = b(Div, b(Mul, b.constant(steps), length), count)
-    ends = b(Div, b(Add, b(Mul, b.constant(steps + 1), length), b.constant(np.array([out - 1], np.int64))), count)
-    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
-    every = b(Unsqueeze, b(Range, zero, as_scalar(b, length), one), vector(b, [1]))
-    held = b(And, b(GreaterOrEqual, every, begins), b(Less, every, ends))
-    return b(Div, cast(b, held, dtype), cast(b, b(Sub, ends, begins), dtype))
+    made_up(length, out)
+    numbers = np.zeros((length, out))
+    for i, (begin, end) in enumerate(_regions(length, out)):
+        numbers[begin:end, i] = 1 / (end - begin)
+    means = b(MatMul, transposed(b, x, order), b.constant(numbers.astype(dtype.numpy), dtype))
+    return transposed(b, means, [int(place) for place in np.argsort(order)])
 
 
 @lower("openvino", "opset8.AdaptiveMaxPool")
@@ -265,7 +248,11 @@ def adaptive_max_pool(
     """The largest entry of each region, and its place in its map: every region's places, gathered."""
     wanted = needed(output_shape, "the shape of an adaptive pooling")
     lead = b.dims(x)[: -len(wanted)]
-    dims = sizes(b.dims(x)[-len(wanted) :], "the shape that is pooled adaptively")
+    extents = b.dims(x)[-len(wanted) :]
+    dims = [n for n in extents if isinstance(n, int)]
+    if len(dims) < len(extents):
+        y, places = largest(b, x, dict(enumerate(wanted, len(lead))))
+        return y, cast(b, places, index_element_type)
     made_up(max(wanted, default=0), what="regions")
     regions = [_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
     most = prod(max(end - begin for begin, end in axis) for axis in regions)

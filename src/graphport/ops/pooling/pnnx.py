@@ -15,7 +15,9 @@ from graphport.ops.convolution.window import window
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.indexing import Slice
 from graphport.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
+from graphport.ops.pooling.adaptive import largest, pooled
 from graphport.ops.pytorch import DIALECT, called, integers, number, says, vector
+from graphport.ops.reduction import ReduceMax, ReduceMean
 from graphport.ops.reshape import Concat
 
 Answer = Value | tuple[Value, ...]
@@ -147,7 +149,6 @@ def adaptive_avg_pool(b: Builder, input: Value, output_size: Any) -> Value:
 
 @says(*_words("AdaptiveMaxPool"))
 def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices: Any = False) -> Answer:
-    """The places of the maxima only where one window covers all, or windows are alike."""
     if b.count == 1 and not number(return_indices):
         return _adaptive(b, input, output_size, MaxPool)
     lengths, x, is_added = _targets(b, input, output_size)
@@ -156,20 +157,18 @@ def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices
     if any(not isinstance(n, int) or n % m for n, m in pairs):
         if b.count == 1:
             return _adaptive(b, input, output_size, MaxPool)
-        return _adaptive(b, input, output_size, MaxPool), _unknown_places(b)
+        if 0 in lengths:
+            message = "the places of maxima where the length of an axis is kept, and not known"
+            raise UnsupportedError(message)
+        y, places = largest(b, x, dict(enumerate(lengths, 2)))
+        return unbatched(b, y, is_added=is_added), unbatched(b, places, is_added=is_added)
     kernel = tuple(int(n) // m for n, m in pairs if isinstance(n, int))
     y = max_pool(b, x, kernel, kernel, return_indices=True)
     return tuple(unbatched(b, each, is_added=is_added) for each in y) if isinstance(y, tuple) else y
 
 
-def _unknown_places(b: Builder) -> Value:
-    del b
-    message = "the places of maxima in windows of different lengths"
-    raise UnsupportedError(message)
-
-
 def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Value, bool]:
-    """The length of each axis of the result, and the operand with a batch."""
+    """The length of each axis of the result, 0 for one that is kept and not known; and the operand with a batch."""
     rank = len(b.dims(input))
     sizes = output_size if isinstance(output_size, tuple) else integers(output_size)
     count = len(sizes) if len(sizes) > 1 or rank < 3 else rank - 2
@@ -179,11 +178,8 @@ def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Val
     lengths: list[int] = []
     for size, dim in zip(sizes, dims, strict=True):
         # The writer of PNNX has 0 for a length that stays.
-        wanted = dim if not size else int(number(size))
-        if isinstance(wanted, Symbolic):
-            message = "the length of an axis that is kept is not known"
-            raise UnsupportedError(message)
-        lengths.append(wanted)
+        kept = 0 if isinstance(dim, Symbolic) else dim
+        lengths.append(int(number(size)) if size else kept)
     return lengths, x, is_added
 
 
@@ -197,12 +193,15 @@ def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
         return unbatched(b, b(GlobalAveragePool if page is AveragePool else GlobalMaxPool, x), is_added=is_added)
     extents = b.dims(x)[2:]
     numbers = [n for n in extents if isinstance(n, int)]
-    if len(numbers) < len(extents):
-        message = "adaptive pooling of axes whose lengths are not known"
-        raise UnsupportedError(message)
-    if any(not 1 <= m <= _MOST_WINDOWS for m in lengths):
+    if any(not 1 <= m <= _MOST_WINDOWS for n, m in zip(extents, lengths, strict=True) if m or isinstance(n, int)):
         message = f"adaptive pooling to {', '.join(map(str, lengths))} windows"
         raise UnsupportedError(message)
+    if len(numbers) < len(extents):
+        y = x
+        for axis, (n, m) in enumerate(zip(extents, lengths, strict=True), 2):
+            if m not in (0, n):
+                y = pooled(b, y, axis, m, ReduceMean if page is AveragePool else ReduceMax)
+        return unbatched(b, y, is_added=is_added)
     if all(n % m == 0 for n, m in zip(numbers, lengths, strict=True)):
         kernel = tuple(n // m for n, m in zip(numbers, lengths, strict=True))
         y = b(page, x, kernel_shape=kernel, strides=kernel)

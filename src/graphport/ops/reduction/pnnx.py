@@ -276,6 +276,13 @@ def diff(b: Builder, input: Value, n: Any = 1, dim: Any = -1, prepend: Any = Non
 
 @says("torch.einsum", "aten::einsum")
 def einsum(b: Builder, *operands: Value, equation: str) -> Value:
+    """The sum; pnnx drops the dots of an equation, which stand for axes in front of those that have letters."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    lacks = [len(term) < len(b.dims(each)) for term, each in zip(terms, operands, strict=False)]
+    if "." not in equation and any(lacks):
+        terms = [f"...{term}" if lack else term for term, lack in zip(terms, lacks, strict=False)]
+        equation = ",".join(terms) + (f"{arrow}...{result}" if arrow else "")
     return b(Einsum, *operands, equation=equation)
 
 
