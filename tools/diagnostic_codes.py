@@ -38,6 +38,7 @@ GROUPS = {
     "RUN": "running and comparing",
     "IO": "files and their names",
     "LIMIT": "what would take too much",
+    "USE": "wrong usage of the command line, under `--json`",
     "BUG": "mistakes of graphport itself",
 }
 CODE = re.compile(rf"({'|'.join(GROUPS)})\d{{4}}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy import first_used
-
-__version__ = "0.1.0"
+from graphport.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from graphport.api.cast import cast

@@ -39,7 +39,11 @@ def test_a_formatted_file_stays(file):
 
 
 def test_a_folder_stands_for_its_graph(file):
-    assert json.loads(fmt("--json", file.parent).output) == {"changed": [str(file.parent)], "written": True}
+    assert json.loads(fmt("--json", file.parent).output) == {
+        "schema": "graphport/fmt/1",
+        "changed": [str(file.parent)],
+        "written": True,
+    }
 
 
 def test_syntax_errors_leave_the_file_alone(file):

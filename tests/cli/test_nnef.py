@@ -52,7 +52,9 @@ def provisional(tmp_path) -> Path:
 def told(*arguments: object, code: int = 0):
     result = CliRunner().invoke(cli, [*map(str, arguments), "--json"], catch_exceptions=False)
     assert result.exit_code == code, result.output
-    return json.loads(result.stdout)
+    document = json.loads(result.stdout)
+    assert document.pop("schema") == f"graphport/{arguments[0]}/1"
+    return document
 
 
 @pytest.mark.parametrize("verb", ["check", "shapes", "inspect"])

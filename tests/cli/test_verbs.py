@@ -36,7 +36,9 @@ def told(*arguments: object, code: int = 0):
     result = run(*arguments, "--json")
     assert result.exit_code == code, result.output
     assert result.stderr == ""
-    return json.loads(result.stdout)
+    document = json.loads(result.stdout)
+    assert document.pop("schema") == f"graphport/{arguments[0]}/1"
+    return document
 
 
 def codes(document) -> list[str]:
@@ -69,8 +71,8 @@ def test_help_has_examples_with_the_verb(verb):
     result = run(verb, "--help")
     assert result.exit_code == 0
     assert "Examples:" in result.output or verb == "demo"
-    assert "--json" in result.output
-    for line in result.output.partition("Examples:")[2].splitlines():
+    assert "--json" in result.output or verb == "schema"
+    for line in result.output.partition("Examples:")[2].partition("\n\n")[0].splitlines():
         assert not line.strip() or line.startswith((f"    graphport {verb}", "  -", "Options", " "))
 
 

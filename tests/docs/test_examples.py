@@ -69,7 +69,15 @@ def listings(*languages: str) -> list[Any]:
 
 def net(name: str, *extents: int | str) -> onnx.ModelProto:
     random = np.random.default_rng(0)
-    shapes = {"w": (4, extents[1], 3, 3), "s": (4,), "z": (4,), "m": (4,), "v": (4,), "g": (4, 2), "c": (2,)}
+    shapes: dict[str, Any] = {
+        "w": (4, extents[1], 3, 3),
+        "s": (4,),
+        "z": (4,),
+        "m": (4,),
+        "v": (4,),
+        "g": (4, 2),
+        "c": (2,),
+    }
     nodes = [
         node("Conv", [name, "w"], ["h"], name="conv1", pads=[1, 1, 1, 1]),
         node("BatchNormalization", ["h", "s", "z", "m", "v"], ["n"], name="bn1"),
@@ -85,6 +93,10 @@ def net(name: str, *extents: int | str) -> onnx.ModelProto:
 def given(extents: Sequence[int | str]) -> np.ndarray:
     shape = [8 if isinstance(extent, str) else extent for extent in extents]
     return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+def save_arrays(path: str, arrays: dict[str, Any]) -> None:
+    np.savez(path, **arrays)
 
 
 @pytest.fixture
@@ -105,10 +117,10 @@ def files(tmp_path, monkeypatch):
         if page in ("openvino.md", "pnnx.md"):
             gp.save(gp.load("net.onnx"), "net.xml" if page == "openvino.md" else "net.pnnx.param")
         samples = np.concatenate([given((1, *extents[1:]))] * 4)
-        np.savez("samples.npz", x=samples)
+        save_arrays("samples.npz", {"x": samples})
         Path("samples").mkdir()
         np.save("samples/x.npy", samples)
-        np.savez("in.npz", **{name: given((1, *extents[1:]))})
+        save_arrays("in.npz", {name: given((1, *extents[1:]))})
 
     return make
 
@@ -120,10 +132,15 @@ def test_commands_work(page, code, files):
         if line.startswith("graphport compare model.nnef"):
             gp.save(gp.load("model.nnef"), "model.onnx")
         if " model.nnef.tgz --inputs" in line:
-            np.savez("in.npz", x=given((1, 3, 224, 224)))
+            save_arrays("in.npz", {"x": given((1, 3, 224, 224))})
         if line.startswith("graphport expr"):
-            np.savez("in.npz", **{"@0": np.ones(3, np.float32)})
-        result = CliRunner().invoke(cli, shlex.split(line)[1:], prog_name="graphport")
+            save_arrays("in.npz", {"@0": np.ones(3, np.float32)})
+        plain, _, into = line.partition(" > ")
+        plain, _, source = plain.partition(" < ")
+        standard_input = Path(source).read_bytes() if source else None
+        result = CliRunner().invoke(cli, shlex.split(plain)[1:], standard_input, prog_name="graphport")
+        if into:
+            Path(into).write_bytes(result.stdout_bytes)
         assert result.exit_code == 0, f"{line}\n{result.output}"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.names import near
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -64,6 +65,19 @@ def is_spoken(dialect: str) -> bool:
     return any(backend.speaks == dialect and is_installed(name) for name, backend in BACKENDS.items())
 
 
+def check_name(name: str) -> None:
+    """Refuse what is neither `auto` nor a backend.
+
+    Raises:
+        DiagnosticError: RUN0001.
+    """
+    known = ("auto", *BACKENDS)
+    if name not in known:
+        close = near(name, known)
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"backends: {', '.join(known)}"
+        raise DiagnosticError(Diagnostic("RUN0001", f"there is no backend {name!r}", None, remedy))
+
+
 def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session:
     """`graph` (canonical) ready to run; `auto` takes the first of `preferred` that loads it.
 
@@ -85,9 +99,7 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session
         raise DiagnosticError(Diagnostic("RUN0004", message, None, "load the model with its weights"))
     if backend == "auto":
         return _first(graph, threads)
-    if backend not in BACKENDS:
-        message = f"there is no backend {backend!r}"
-        raise DiagnosticError(Diagnostic("RUN0001", message, None, f"backends: auto, {', '.join(BACKENDS)}"))
+    check_name(backend)
     if not is_installed(backend):
         extra = BACKENDS[backend].extra
         wanted = f"graphport[{extra}]" if extra else BACKENDS[backend].package

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
+    Verb,
     bound,
     chosen,
     color_option,
@@ -21,6 +23,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.streams import target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +34,9 @@ _TYPES = ("float16", "bfloat16", "float32")
 _MOST_ROWS = 12
 
 
-@click.command(name="cast")
+@click.command(cls=Verb, name="cast")
 @click.argument("src", type=MODEL)
-@click.argument("dst", type=MODEL)
+@click.argument("dst", type=FILE)
 @click.option("--to", type=click.Choice(_TYPES), required=True, help="The type to compute in.")
 @click.option("--calibration", type=MODEL, help="Samples that tell what overflows: a .npz, or a folder of .npy files.")
 @click.option("--keep-io", is_flag=True, help="Leave inputs and outputs of the type that they are.")
@@ -75,25 +78,26 @@ def verb(
     """
     import graphport
 
-    model = graphport.load(src, shapes=bound(shapes), edition=edition)
-    writer = chosen(options, dst, format)
-    result = graphport.cast(model, to, calibration=calibration, keep=keep, min_snr=min_snr, keep_io=keep_io)
-    report = result.report
-    if report is None:
-        message = "a cast model came without its report"
-        raise RuntimeError(message)
-    graphport.save(result, dst, format=format, **writer)
-    findings = [*model.findings, *report.findings]
-    if as_json_:
-        document = {"schema": "graphport/cast/1", "source": str(src), "target": str(dst), **report.as_json()}
-        print_json({**document, "diagnostics": [as_json(finding) for finding in findings]})
-    else:
-        print_findings(findings, color)
-        _tell(report, dst)
+    with target(dst, format, is_json=as_json_) as path:
+        model = graphport.load(src, shapes=bound(shapes), edition=edition)
+        writer = chosen(options, path, format)
+        result = graphport.cast(model, to, calibration=calibration, keep=keep, min_snr=min_snr, keep_io=keep_io)
+        report = result.report
+        if report is None:
+            message = "a cast model came without its report"
+            raise RuntimeError(message)
+        graphport.save(result, path, format=format, **writer)
+        findings = [*model.findings, *report.findings]
+        if as_json_:
+            document = {"source": str(src), "target": str(path), **report.as_json()}
+            print_json({**document, "diagnostics": [as_json(finding) for finding in findings]})
+        else:
+            print_findings(findings, color)
+            _tell(report, path)
     raise click.exceptions.Exit(0 if report.passed else 1)
 
 
-def _tell(report: CastReport, target: Path) -> None:
+def _tell(report: CastReport, path: Path) -> None:
     from graphport.cli.table import print_table
 
     counts = Counter((kept.operator, kept.reason) for kept in report.kept)
@@ -104,5 +108,5 @@ def _tell(report: CastReport, target: Path) -> None:
     ends = report.snr_range
     between = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB on {seen}{between}"
-    click.echo(f"written to {shown(str(target))}: {report.cast} of {report.nodes} nodes in {report.to}, {snr}")
+    click.echo(f"written to {shown(str(path))}: {report.cast} of {report.nodes} nodes in {report.to}, {snr}")
     click.echo(f"bytes of weights: {report.bytes_before} before, {report.bytes_after} after")

@@ -8,10 +8,12 @@ import click
 
 from graphport.cli.options import (
     MODEL,
+    Verb,
     bound,
     color_option,
     edition_option,
     findings_end,
+    from_option,
     input_option,
     json_option,
     print_findings,
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
     from graphport.api.model import Model
 
 
-@click.command(name="check")
+@click.command(cls=Verb, name="check")
 @click.argument("model", type=MODEL)
 @input_option
 @edition_option
+@from_option
 @program_option
 @click.option("-v", "--verbose", is_flag=True, help="Tell what is taken for granted of open axes, too.")
 @color_option

@@ -8,6 +8,7 @@ import click
 
 from graphport.cli.options import (
     MODEL,
+    Verb,
     backend_option,
     bound,
     color_option,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.comparison import Difference
 
 
-@click.command(name="compare")
+@click.command(cls=Verb, name="compare")
 @click.argument("a", type=MODEL)
 @click.argument("b", type=MODEL)
 @click.option(

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
+    Verb,
     bound,
     chosen,
     color_option,
     edition_option,
     findings_end,
+    from_option,
     input_option,
     json_option,
     print_findings,
@@ -22,6 +25,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.streams import target
 from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
 if TYPE_CHECKING:
@@ -30,14 +34,15 @@ if TYPE_CHECKING:
     from graphport.api.convert import ConversionReport
 
 
-@click.command(name="convert")
+@click.command(cls=Verb, name="convert")
 @click.argument("src", type=MODEL)
-@click.argument("dst", type=MODEL)
+@click.argument("dst", type=FILE)
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
 @verification_options
 @writer_options
 @input_option
 @edition_option
+@from_option
 @program_option
 @states_option
 @color_option
@@ -67,26 +72,28 @@ def verb(
       graphport convert net.onnx model --to nnef
       graphport convert net.onnx copy.onnx --no-verify
       graphport convert net.onnx old.onnx --opset 11
+      graphport convert - - --to nnef < net.onnx > net.nnef.tgz
     """
     import graphport
 
-    report = graphport.convert(
-        src,
-        dst,
-        format=format,
-        **verification(options),
-        shapes=bound(shapes),
-        edition=edition,
-        program=program,
-        states=states,
-        **chosen(options, dst, format),
-    )
-    write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
-    if as_json_:
-        print_json(_document(report))
-    else:
-        print_findings(report.findings, color)
-        _tell(report)
+    with target(dst, format, is_json=as_json_) as path:
+        report = graphport.convert(
+            src,
+            path,
+            format=format,
+            **verification(options),
+            shapes=bound(shapes),
+            edition=edition,
+            program=program,
+            states=states,
+            **chosen(options, path, format),
+        )
+        write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
+        if as_json_:
+            print_json(_document(report))
+        else:
+            print_findings(report.findings, color)
+            _tell(report)
     raise click.exceptions.Exit(0 if report.passed else 1)
 
 

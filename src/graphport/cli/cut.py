@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
+    Verb,
     bound,
     chosen,
     color_option,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _LISTS = ("--from", "--to")
 
 
-class _ListsOfNames(click.Command):
+class _ListsOfNames(Verb):
     """Takes several names behind one `--from` or `--to`, once the two files have been named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -65,7 +67,7 @@ def _spread(args: Sequence[str], with_value: set[str]) -> list[str]:
 
 @click.command(name="cut", cls=_ListsOfNames)
 @click.argument("model", type=MODEL)
-@click.argument("dst", type=MODEL)
+@click.argument("dst", type=FILE)
 @click.option("--from", "inputs", multiple=True, metavar="NAMES", help="Values that the part is given, or first nodes.")
 @click.option("--to", "outputs", multiple=True, metavar="NAMES", help="Values that it returns, or last nodes.")
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
@@ -133,7 +135,6 @@ def verb(
 
 def _document(report: CutReport, source: Path, target: Path) -> dict[str, Any]:
     return {
-        "schema": "graphport/cut/1",
         "source": str(source),
         "target": str(target),
         "inputs": {name: fact_as_json(fact) for name, fact in report.inputs.items()},

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphport.cli.options import color_option, findings_end, json_option, print_findings, print_json
+from graphport.cli.options import (
+    Verb,
+    color_option,
+    findings_end,
+    json_option,
+    print_findings,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from graphport.api.convert import ConversionReport
@@ -19,7 +26,7 @@ CALIBRATION = 64
 """So many of the test images are for calibration; the quantized model is judged by the others."""
 
 
-@click.command(name="demo")
+@click.command(cls=Verb, name="demo")
 @color_option
 @json_option
 @findings_end

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphport.cli.options import MODEL, color_option, findings_end, json_option, print_findings, print_json
+from graphport.cli.options import (
+    FILE,
+    MODEL,
+    Verb,
+    color_option,
+    findings_end,
+    json_option,
+    print_findings,
+    print_json,
+)
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
@@ -16,10 +25,10 @@ if TYPE_CHECKING:
     from graphport.expression.syntax import Node
 
 
-@click.command(name="expr")
+@click.command(cls=Verb, name="expr")
 @click.argument("text")
 @click.option("--inputs", "inputs", type=MODEL, help="An .npz file; its arrays, in their order, are @0, @1, ….")
-@click.option("--outputs", "outputs", type=MODEL, help="The .npz file to write, with the array `output`.")
+@click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with the array `output`.")
 @click.option("--show", type=click.Choice(["tokens", "tree", "rpn"]), help="One form only.")
 @click.option("--lenient", is_flag=True, help="Take the broken texts that pnnx writes, with a warning.")
 @color_option

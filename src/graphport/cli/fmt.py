@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
-from graphport.cli.options import MODEL, color_option, edition_option, findings_end, json_option, print_json
+from graphport.cli.options import (
+    MODEL,
+    Verb,
+    color_option,
+    edition_option,
+    findings_end,
+    json_option,
+    print_json,
+)
 from graphport.cli.render import shown
+from graphport.cli.streams import is_stdin, send
 from graphport.core.opening import contents
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-@click.command(name="fmt")
+@click.command(cls=Verb, name="fmt")
 @click.argument("files", metavar="FILE…", type=MODEL, nargs=-1, required=True)
 @click.option("--check", "check", is_flag=True, help="Change nothing; exit code 1 if something would change.")
 @edition_option
@@ -22,17 +28,24 @@ if TYPE_CHECKING:
 @json_option
 @findings_end
 def verb(files: tuple[Path, ...], check: bool, edition: str | None, color: str, as_json_: bool) -> None:
-    """Lay NNEF texts out in the standard way; names, literals and comments stay as they are.
+    """Lay NNEF texts out in the standard way.
 
-    A folder stands for the graph.nnef in it.
+    Names, literals and comments stay as they are. A folder stands for the graph.nnef in it; - is standard input, whose
+    text goes to standard output.
 
     \b
     Examples:
       graphport fmt model/graph.nnef
       graphport fmt --check *.nnef
+      graphport fmt - < model.nnef
     """
     del color
+    if as_json_ and not check and any(map(is_stdin, files)):
+        message = "--json and a text (-) cannot both go to standard output"
+        raise click.UsageError(message)
     changed = [str(file) for file in files if _format(_text_of(file), edition, check=check)]
+    if not check:
+        changed = [name for name in changed if not is_stdin(Path(name))]
     if as_json_:
         print_json({"changed": changed, "written": not check})
     else:
@@ -55,6 +68,8 @@ def _format(file: Path, edition: str | None, *, check: bool) -> bool:
     # Bytes, since reading as text would turn line ends into others before we see them.
     source = Source(str(file), contents(file).decode("utf-8"))
     text = format_text(source, None if edition is None else Edition(edition))
+    if not check and is_stdin(file):
+        send(text.encode())
     if text == source.text:
         return False
     if not check:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import click
 
-from graphport.cli.options import color_option, findings_end, json_option, print_json
+from graphport.cli.options import (
+    Verb,
+    color_option,
+    findings_end,
+    json_option,
+    print_json,
+)
 
 
-@click.command(name="formats")
+@click.command(cls=Verb, name="formats")
 @color_option
 @json_option
 @findings_end

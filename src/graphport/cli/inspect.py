@@ -9,10 +9,12 @@ import click
 
 from graphport.cli.options import (
     MODEL,
+    Verb,
     bound,
     color_option,
     edition_option,
     findings_end,
+    from_option,
     input_option,
     json_option,
     print_findings,
@@ -34,10 +36,11 @@ _MOST_TEXT = 36  # of sizes in a line of a table
 _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 
-@click.command(name="inspect")
+@click.command(cls=Verb, name="inspect")
 @click.argument("model", type=MODEL)
 @input_option
 @edition_option
+@from_option
 @program_option
 @color_option
 @json_option

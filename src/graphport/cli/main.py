@@ -13,6 +13,8 @@ from typing import NoReturn
 import click
 
 from graphport import __version__
+from graphport.cli.quiet import quiet
+from graphport.cli.usage import Verbs
 from graphport.core import faults
 
 VERBS = (
@@ -33,12 +35,13 @@ VERBS = (
     "fmt",
     "formats",
     "ops",
+    "schema",
     "demo",
 )
 """In the order of the help; each is a module beside this one that holds a command `verb`."""
 
 
-class Verbs(click.Group):
+class _Verbs(Verbs):
     """Finds a verb by importing its module."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -52,17 +55,20 @@ class Verbs(click.Group):
         return import_module(f"graphport.cli.{cmd_name}").verb
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="graphport")
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="graphport")
 @click.option("--debug", is_flag=True, help="Show a mistake of graphport's own with its traceback.")
 def cli(debug: bool) -> None:
     """Read, check, run, compare and convert trained neural networks.
 
-    A model is named by its path: net.onnx, a folder or .tgz with graph.nnef, a bare .nnef text. "graphport VERB --help"
-    shows examples.
+    A model is named by its path: net.onnx, a folder or .tgz with graph.nnef, a bare .nnef text; - is standard input.
+    "graphport VERB --help" shows examples.
     """
     if debug:
         faults.debug()
+
+
+cli.params.append(quiet())
 
 
 def main() -> None:

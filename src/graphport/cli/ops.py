@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphport.cli.options import color_option, findings_end, json_option, print_json
+from graphport.cli.options import (
+    Verb,
+    color_option,
+    findings_end,
+    json_option,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from graphport.ops.declare import Page
     from graphport.ops.manual import Spelling
 
 
-@click.command(name="ops")
+@click.command(cls=Verb, name="ops")
 @click.argument("operator", required=False)
 @color_option
 @json_option
@@ -92,13 +98,11 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
 
 
 def _nearest(wanted: str) -> str:
-    from difflib import get_close_matches
-
+    from graphport.core.names import near
     from graphport.ops import registry
 
-    names = {name.lower(): name for name in registry.pages()}
-    found = get_close_matches(wanted.lower(), names, n=3)
-    return f"did you mean {' or '.join(names[name] for name in found)}?" if found else "graphport ops lists them all"
+    found = near(wanted, registry.pages())
+    return f"did you mean {' or '.join(found)}?" if found else "graphport ops lists them all"
 
 
 def _show_page(page: Page, dialects: dict[str, str], *, as_json_: bool) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from graphport.cli.quiet import is_quiet, stdout
 from graphport.cli.render import DEFAULT_WIDTH, Color, as_json, as_text, wants_color
+from graphport.cli.streams import FILE, MODEL, from_option, named
+from graphport.cli.usage import Verb, as_document, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from graphport.core.diagnostics import Diagnostic
 
@@ -24,7 +26,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 OUR_FAULT = 3
 """Exit code where graphport itself is at fault."""
 
-MODEL = click.Path(path_type=Path)
+__all__ = ["FILE", "MODEL", "Verb", "from_option", "grouped"]
 
 json_option = click.option("--json", "as_json_", is_flag=True, help="Print one JSON document and nothing else.")
 color_option = click.option(
@@ -33,17 +35,24 @@ color_option = click.option(
 edition_option = click.option(
     "--edition", type=click.Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
 )
-program_option = click.option(
-    "--program", metavar="NAME", help="Which program of a package of PyTorch's (.pt2) that has several."
+program_option = grouped(
+    "PyTorch's exported programs (.pt2)",
+    "--program",
+    metavar="NAME",
+    help="Which program of a package that has several.",
 )
-states_option = click.option(
+states_option = grouped(
+    "PyTorch's exported programs (.pt2)",
     "--state",
     "states",
     is_flag=True,
-    help="Buffers that a program of PyTorch's changes are inputs and outputs, kept from run to run.",
+    help="Buffers that a program changes are inputs and outputs, kept from run to run.",
 )
+
+
 backend_option = click.option(
     "--backend",
+    metavar="BACKEND",
     default="auto",
     show_default=True,
     help="What computes: onnxruntime, reference, fused, openvino, ncnn, tract; auto takes the first that can.",
@@ -87,31 +96,34 @@ input_option = click.option(
 )
 
 
+_ONNX, _NNEF, _IR = "Written as ONNX", "Written as NNEF", "Written as OpenVINO IR"
+
 WRITER = (
-    click.option("--opset", type=click.IntRange(1), metavar="N", help="ONNX: the opset to write."),
-    click.option(
+    grouped(_ONNX, "--opset", type=click.IntRange(1), metavar="N", help="The opset to write."),
+    grouped(
+        _ONNX,
         "--external-data/--no-external-data",
         "external_data",
         default=None,
-        help="ONNX: weights in a file beside the model, or in it (default: as they were, and outside above 2 GiB).",
+        help="Weights in a file beside the model, or in it (default: as they were, and outside above 2 GiB).",
     ),
-    click.option("--flatten", is_flag=True, default=None, help="NNEF: fragments expanded, a flat text."),
-    click.option(
+    grouped(_NNEF, "--flatten", is_flag=True, default=None, help="Fragments expanded, a flat text."),
+    grouped(
+        _NNEF,
         "--allow-fragments",
         is_flag=True,
         default=None,
-        help="NNEF: declare fragments for operators that it has no words for.",
+        help="Declare fragments for operators that it has no words for.",
     ),
-    click.option(
+    grouped(
+        _NNEF,
         "--flavour",
         type=click.Choice(["khronos", "tract", "both"]),
-        help="NNEF: the words of Khronos' text, of tract, or those that both take (default, where there are such).",
+        help="The words of Khronos' text, of tract, or those that both take (default, where there are such).",
     ),
-    click.option("--ir-version", type=click.Choice(["10", "11"]), help="OpenVINO IR: the version of the file."),
-    click.option("--ir-opset", type=click.IntRange(1), metavar="N", help="OpenVINO IR: the newest operation set."),
-    click.option(
-        "--weights", type=click.Choice(["f32", "f16", "int8"]), help="OpenVINO IR: how float32 weights are stored."
-    ),
+    grouped(_IR, "--ir-version", type=click.Choice(["10", "11"]), help="The version of the file."),
+    grouped(_IR, "--ir-opset", type=click.IntRange(1), metavar="N", help="The newest operation set."),
+    grouped(_IR, "--weights", type=click.Choice(["f32", "f16", "int8"]), help="How float32 weights are stored."),
 )
 """What the writers of formats can be told; each refuses what is for another one."""
 
@@ -148,17 +160,19 @@ def bound(shapes: Iterable[tuple[str, list[int | str]]]) -> dict[str, list[int |
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on standard output."""
-    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))
+    """The JSON document of the verb that runs, on standard output."""
+    click.echo(named(as_document(str(click.get_current_context().info_name), document)))
 
 
 def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: bool = True) -> None:
-    """Findings as text."""
-    stream = sys.stderr if err else sys.stdout
+    """Findings as text; errors alone where quiet is wanted."""
+    stream = sys.stderr if err else stdout()
+    if is_quiet():
+        findings = [finding for finding in findings if finding.is_error]
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if stream.isatty() else DEFAULT_WIDTH
     text = as_text(findings, color=wants_color(Color(color), stream), width=width)
     if text:
-        click.echo(text, file=stream, color=True)
+        click.echo(named(text), file=stream, color=True)
 
 
 def findings_end(command: Command) -> Command:
@@ -170,6 +184,10 @@ def findings_end(command: Command) -> Command:
         from graphport.core.faults import FOUND, stumbled
 
         try:
+            if "backend" in kwargs:
+                from graphport.backends import check_name
+
+                check_name(kwargs["backend"])
             return command(*args, **kwargs)
         except DiagnosticError as error:
             _refuse(error.diagnostics, kwargs)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
+    Verb,
     bound,
     chosen,
     color_option,
@@ -20,6 +22,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.streams import target
 from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
 if TYPE_CHECKING:
@@ -46,14 +49,14 @@ def rewriting_options(command: Command) -> Command:
         click.option("--skip", multiple=True, metavar="PASS", help="Leave a pass out. Repeatable."),
         click.option("--only", multiple=True, metavar="PASS", help="Run this pass and no other. Repeatable."),
         click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it."),
-        click.argument("dst", type=MODEL),
+        click.argument("dst", type=FILE),
         click.argument("src", type=MODEL),
     ):
         command = option(command)
     return command
 
 
-@click.command(name="prepare")
+@click.command(cls=Verb, name="prepare")
 @rewriting_options
 @click.option(
     "--shared",
@@ -92,18 +95,20 @@ def verb(
     from graphport.api.rewrite import rewrite_file
     from graphport.passes.prepare import preparing
 
-    report = rewrite_file(
-        src,
-        dst,
-        selected(preparing(shared), only, skip),
-        format=format,
-        **verification(options),
-        shapes=bound(shapes),
-        edition=edition,
-        **chosen(options, dst, format),
-    )
-    write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
-    tell(report, dst, color, verbose=verbose, is_json=as_json_)
+    passes = selected(preparing(shared), only, skip)
+    with target(dst, format, is_json=as_json_) as path:
+        report = rewrite_file(
+            src,
+            path,
+            passes,
+            format=format,
+            **verification(options),
+            shapes=bound(shapes),
+            edition=edition,
+            **chosen(options, path, format),
+        )
+        write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
+        tell(report, path, color, verbose=verbose, is_json=as_json_)
 
 
 def selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> PassList:
@@ -116,23 +121,23 @@ def selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> Pass
         raise click.UsageError(str(error)) from error
 
 
-def tell(report: RewriteReport, target: Path, color: str, *, verbose: bool, is_json: bool) -> None:
+def tell(report: RewriteReport, written_to: Path, color: str, *, verbose: bool, is_json: bool) -> None:
     """Print what was done, and end with the exit code that it deserves."""
     if is_json:
-        print_json(_document(report, target, verbose=verbose))
+        print_json(_document(report, written_to, verbose=verbose))
     else:
         print_findings(report.findings, color)
-        _print(report, target, verbose=verbose)
+        _print(report, written_to, verbose=verbose)
     raise click.exceptions.Exit(0 if report.passed else 1)
 
 
-def _document(report: RewriteReport, target: Path, *, verbose: bool) -> dict[str, Any]:
+def _document(report: RewriteReport, written_to: Path, *, verbose: bool) -> dict[str, Any]:
     from graphport.quantization.dispatch import remains
     from graphport.quantization.record import dispatch_record
 
     decisions = {"dispatch": dispatch_record(report.decisions)["nodes"]} if verbose else {}
     return decisions | {
-        "target": str(target),
+        "target": str(written_to),
         "passes": [_outcome(outcome, verbose=verbose) for outcome in report.passes],
         "nodes_before": report.nodes_before,
         "nodes_after": report.nodes_after,
@@ -154,7 +159,7 @@ def _outcome(outcome: Outcome, *, verbose: bool) -> dict[str, Any]:
     return found
 
 
-def _print(report: RewriteReport, target: Path, *, verbose: bool) -> None:
+def _print(report: RewriteReport, written_to: Path, *, verbose: bool) -> None:
     from graphport.cli.table import print_table
 
     rows = [(outcome.name, str(outcome.changes), _left(outcome)) for outcome in report.passes]
@@ -167,7 +172,7 @@ def _print(report: RewriteReport, target: Path, *, verbose: bool) -> None:
     click.echo(f"{report.nodes_before} nodes before, {report.nodes_after} after")
     if report.written is not None:
         click.echo(f"written to {shown(report.written)}")
-    print_verification(report.proof, report.skipped, str(target) if report.written is None else None)
+    print_verification(report.proof, report.skipped, str(written_to) if report.written is None else None)
 
 
 def _print_floating(report: RewriteReport) -> None:

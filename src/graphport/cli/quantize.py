@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
+    Verb,
     bound,
     color_option,
     edition_option,
@@ -42,9 +44,9 @@ _EITHER = ("real_results", "cheap_layers")
 """Options of which a `no` is said, too."""
 
 
-@click.command(name="quantize")
+@click.command(cls=Verb, name="quantize")
 @click.argument("src", type=MODEL)
-@click.argument("dst", type=MODEL)
+@click.argument("dst", type=FILE)
 @click.option("--calibration", type=MODEL, help="Samples: a .npz, or a folder of .npy; not needed for weights only.")
 @click.option("--target", type=click.Choice(_TARGETS), help="What is to run the result (default: onnxruntime).")
 @click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
@@ -76,8 +78,8 @@ _EITHER = ("real_results", "cheap_layers")
     help="Leave layers with few products real where that lowers the noise (default: by preset and target).",
 )
 @click.option("--no-prepare", is_flag=True, help="Take the model as it is.")
-@click.option("--settings", "settings_file", type=MODEL, help="A JSON file of settings; options come on top.")
-@click.option("--resume", type=MODEL, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
+@click.option("--settings", "settings_file", type=FILE, help="A JSON file of settings; options come on top.")
+@click.option("--resume", type=FILE, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
 @click.option("--distributed", type=click.Choice(("ray",)), help="Observe samples on the machines of a Ray cluster.")
 @click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
 @click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")
@@ -122,6 +124,8 @@ def verb(
         refuse_place(resume)
     model = graphport.load(src, shapes=bound(shapes), edition=edition)
     refuse_destination(model.graph, dst, format, options["target"] or settings.get("target", _TARGETS[0]))
+    if explain is not None:
+        _refuse_layer(model, explain)
     source_bytes = _size(src)
     with _kept(resume), _progress(is_shown=not as_json_ and sys.stderr.isatty()) as told:
         result = graphport.quantize(
@@ -204,6 +208,28 @@ def _settings(path: Path) -> dict[str, Any]:
     except DiagnosticError as error:
         span = Span(Source(str(path)))
         raise DiagnosticError(*(replace(finding, span=span) for finding in error.diagnostics)) from error
+
+
+def _refuse_layer(model: Model, name: str) -> None:
+    """Refuse, before any work, to explain what is no node of `model`, nor of what preparing makes of it.
+
+    Raises:
+        DiagnosticError: QUANT0010.
+    """
+    import graphport
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+    from graphport.core.names import near
+
+    if any(node.name == name for node in model.graph):
+        return
+    prepared, _ = graphport.prepare(model, verify=False)
+    names = [node.name for node in prepared.graph]
+    if name not in names:
+        close = near(name, names) or names[:10]
+        remedy = (
+            f"did you mean {' or '.join(map(repr, close))}?" if near(name, names) else f"layers: {', '.join(close)}, …"
+        )
+        raise DiagnosticError(Diagnostic("QUANT0010", f"there is no layer {name!r}", None, remedy))
 
 
 def _no_layer(report: QuantizationReport, name: str) -> Diagnostic:

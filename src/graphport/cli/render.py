@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from graphport.cli.streams import named
 from graphport.core.diagnostics import Severity
 
 if TYPE_CHECKING:
@@ -209,7 +210,11 @@ def _character_cells(character: str) -> int:
 
 
 def shown(text: str) -> str:
-    """`text` with a visible stand-in for every character that a terminal would obey or not show at all."""
+    """`text` with a visible stand-in for every character that a terminal would obey or not show at all.
+
+    A file that stands in for standard input or output is called so.
+    """
+    text = named(text)
     return text if text.isascii() and text.isprintable() else "".join(map(_stand_in, text))
 
 

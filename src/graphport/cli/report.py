@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
+    Verb,
     backend_option,
     bound,
     color_option,
@@ -20,7 +22,7 @@ from graphport.cli.options import (
     program_option,
 )
 from graphport.cli.render import shown
-from graphport.reports.views import FORMATS, SCHEMA, format_of
+from graphport.reports.views import FORMATS, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,17 +34,17 @@ if TYPE_CHECKING:
 report_option = click.option(
     "--report",
     "report",
-    type=MODEL,
+    type=FILE,
     metavar="FILE",
     help=f"Write a report on both models: .{', .'.join(FORMATS)}.",
 )
 
 
-@click.command(name="report")
+@click.command(cls=Verb, name="report")
 @click.argument("model", type=MODEL)
 @click.option("--against", type=MODEL, metavar="B", help="Hold a second model against it, value by value.")
 @click.option("--inputs", type=MODEL, help="An .npz file to run with; made up for two models if not given.")
-@click.option("-o", "--output", type=MODEL, metavar="FILE", help="Where to; the name's ending says the format.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to; the name's ending says the format.")
 @click.option("--format", type=click.Choice(FORMATS), help="Format, if the name does not say it.")
 @backend_option
 @input_option
@@ -88,7 +90,7 @@ def verb(
     if output is not None:
         found.save(output, format)
         if as_json_:
-            print_json({"schema": SCHEMA, "written": str(output)})
+            print_json({"written": str(output)})
             return
         print_findings([*first.findings, *(second.findings if second is not None else ())], color)
         click.echo(_sentence(found, output))

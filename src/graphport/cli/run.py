@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
+    Verb,
     backend_option,
     bound,
     color_option,
     edition_option,
     findings_end,
+    from_option,
     input_option,
     json_option,
     print_findings,
@@ -28,16 +31,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(name="run")
+@click.command(cls=Verb, name="run")
 @click.argument("model", type=MODEL)
 @click.option(
     "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input; random numbers if not given."
 )
-@click.option("--outputs", "outputs", type=MODEL, help="The .npz file to write, with an array for each output.")
+@click.option("--outputs", "outputs", type=FILE, help="The .npz file to write, with an array for each output.")
 @backend_option
 @threads_option
 @input_option
 @edition_option
+@from_option
 @program_option
 @states_option
 @color_option

@@ -8,10 +8,12 @@ import click
 
 from graphport.cli.options import (
     MODEL,
+    Verb,
     bound,
     color_option,
     edition_option,
     findings_end,
+    from_option,
     input_option,
     json_option,
     print_findings,
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
 
 
-@click.command(name="shapes")
+@click.command(cls=Verb, name="shapes")
 @click.argument("model", type=MODEL)
 @input_option
 @edition_option
+@from_option
 @program_option
 @color_option
 @json_option

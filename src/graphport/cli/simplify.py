@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphport.cli.options import bound, chosen, findings_end
+from graphport.cli.options import (
+    Verb,
+    bound,
+    chosen,
+    findings_end,
+)
 from graphport.cli.prepare import rewriting_options, selected, tell
+from graphport.cli.streams import target
 from graphport.cli.verification import verification, write_proof
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(name="simplify")
+@click.command(cls=Verb, name="simplify")
 @rewriting_options
 @findings_end
 def verb(
@@ -47,15 +53,17 @@ def verb(
     from graphport.api.rewrite import rewrite_file
     from graphport.passes.simplify import SIMPLIFY
 
-    report = rewrite_file(
-        src,
-        dst,
-        selected(SIMPLIFY, only, skip),
-        format=format,
-        **verification(options),
-        shapes=bound(shapes),
-        edition=edition,
-        **chosen(options, dst, format),
-    )
-    write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
-    tell(report, dst, color, verbose=verbose, is_json=as_json_)
+    passes = selected(SIMPLIFY, only, skip)
+    with target(dst, format, is_json=as_json_) as path:
+        report = rewrite_file(
+            src,
+            path,
+            passes,
+            format=format,
+            **verification(options),
+            shapes=bound(shapes),
+            edition=edition,
+            **chosen(options, path, format),
+        )
+        write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
+        tell(report, path, color, verbose=verbose, is_json=as_json_)

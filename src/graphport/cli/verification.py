@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.compare import HEADINGS, row
-from graphport.cli.options import MODEL
+from graphport.cli.options import (
+    FILE,
+)
 from graphport.cli.render import shown
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 def verification_options(command: Command) -> Command:
     """What verbs can be told that prove what they write; `verification` picks it."""
     for option in (
-        click.option("--proof", type=MODEL, metavar="FILE", help="Write the proof here, with all to repeat it."),
+        click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here, with all to repeat it."),
         click.option(
             "--proof-effort",
             type=click.Choice(["default", "full"]),

@@ -6,19 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphport.cli.options import MODEL, bound, edition_option, findings_end, input_option, json_option, print_json
+from graphport.cli.options import (
+    FILE,
+    MODEL,
+    Verb,
+    bound,
+    edition_option,
+    findings_end,
+    input_option,
+    json_option,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(name="verify")
+@click.command(cls=Verb, name="verify")
 @click.argument("a", type=MODEL)
 @click.argument("b", type=MODEL)
 @click.option(
     "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; drawn if not given."
 )
-@click.option("--proof", type=MODEL, metavar="FILE", help="Write the proof here; one that is there is repeated.")
+@click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here; one that is there is repeated.")
 @click.option(
     "--proof-effort",
     "effort",

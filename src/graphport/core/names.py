@@ -6,9 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ALIKE = 0.6
+_MARGIN = 0.15  # below the likeliest, names are not told any more
 _NOT_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -44,3 +46,30 @@ def identifier(
     if not spelled or spelled[0].isdigit() or spelled in reserved:
         spelled = f"_{spelled}"
     return unique(spelled, taken, counters, reserved)
+
+
+def near(wanted: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Names that `wanted` may have meant, the likeliest first: they are spelled alike, or it abbreviates them."""
+    from difflib import SequenceMatcher
+
+    lower = {name.lower(): name for name in known}
+    asked = wanted.lower()
+    ratios = {name: SequenceMatcher(None, asked, name).ratio() for name in lower}
+    least = max(_ALIKE, max(ratios.values(), default=0.0) - _MARGIN)
+    alike = sorted((name for name in lower if ratios[name] >= least), key=lambda name: -ratios[name])
+    short = [name for name in lower if len(asked) > 1 and name[:1] == asked[:1] and _abbreviates(asked, name)]
+    initials = [name for name in lower if len(asked) > 1 and _abbreviates(asked, name)]
+    return [lower[name] for name in dict.fromkeys((*alike, *short, *initials))][:most]
+
+
+def did_you_mean(wanted: str, known: Iterable[str], what: str) -> str:
+    """The end of a sentence about a name that is not known: what it may have meant, else which `what` there are."""
+    names = list(known)
+    found = near(wanted, names)
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else f"; {what}: {', '.join(names)}"
+
+
+def _abbreviates(short: str, name: str) -> bool:
+    """Whether the characters of `short` stand in `name`, in this order."""
+    rest = iter(name)
+    return all(character in rest for character in short)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import told
+from graphport.core.names import near
 from graphport.core.opening import regular
 from graphport.core.replacing import recover
 
@@ -39,6 +40,8 @@ class Format(NamedTuple):
     """What its writer can be told besides the path."""
     faithful_choices: tuple[str, ...] = ()
     """Those of them with which a model of the same format is written as it was read, not in other words."""
+    streamed: str | None = None
+    """The ending of a file that holds a whole model, where one file does."""
     has_one_width: bool = False
     """Whether real numbers are single precision wherever nothing in a file says otherwise."""
     tells: bool = False
@@ -157,17 +160,18 @@ FORMATS: dict[str, Format] = {
             ("edition", "shapes", "tolerant"),
             ("allow_fragments", "edition", "flatten", "flavour", "strict"),
             ("edition", "flatten", "strict"),
+            ".nnef.tgz",
             has_one_width=True,
             tells=True,
         ),
-        Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset")),
+        Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset"), streamed=".onnx"),
         Format("openvino", "OpenVINO IR", (".xml",), "openvino", (), _IR_CHOICES, _IR_CHOICES),
         Format("pnnx", "PNNX", (".pnnx.param",), "pnnx", ("tolerant",)),
         Format("ncnn", "ncnn", (".ncnn.param", ".param", ".param.bin"), "ncnn"),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe"),
         Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states")),
-        Format("tflite", "TFLite", (".tflite",), "tflite"),
-        Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",)),
+        Format("tflite", "TFLite", (".tflite",), "tflite", streamed=".tflite"),
+        Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",), ".graphport"),
     )
 }
 
@@ -209,7 +213,9 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
             found = FORMATS["nnef"]
     if found is None:
         message = f"there is no format {name!r}" if name else f"the name {path} says no format"
-        raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))
+        close = near(name, FORMATS) if name else []
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {_known()}"
+        raise DiagnosticError(Diagnostic("IO0003", message, None, remedy))
     if not found.writes:
         message = f"{found.title}s are read, not written"
         raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))

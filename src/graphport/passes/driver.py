@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.facts import TensorFact
 from graphport.core.faults import told
+from graphport.core.names import did_you_mean
 from graphport.core.spill import spilling
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -96,8 +97,8 @@ def select(passes: PassList, only: Collection[str] = (), skip: Collection[str] =
     known = [each.name for each in passes]
     unknown = [name for name in [*only, *skip] if name not in known]
     if unknown:
-        message = f"there is no pass {', '.join(map(repr, unknown))}; passes: {', '.join(known)}"
-        raise ValueError(message)
+        said = (f"there is no pass {name!r}{did_you_mean(name, known, 'passes')}" for name in unknown)
+        raise ValueError("; ".join(said))
     wanted = tuple(each for each in passes if (not only or each.name in only) and each.name not in skip)
     return replace(passes, passes=wanted)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from graphport.core.version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -49,10 +51,8 @@ def provenance(source: str, format: str, versions: Mapping[str, str], before: Do
         before: the provenance of the file itself, told as `earlier`.
         **said: what else is known, as JSON has it.
     """
-    from importlib.metadata import version
-
     entry: dict[str, object] = {"source": PurePath(source).name, "format": format, "versions": dict(versions)}
-    entry |= {"graphport": version("graphport"), **said}
+    entry |= {"graphport": __version__, **said}
     earlier = _steps(before)
     return entry | ({"earlier": earlier} if earlier else {})
 

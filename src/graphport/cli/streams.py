@@ -1,0 +1,148 @@
+"""`-` for a model: standard input is kept as a file while a verb runs, and a file is sent to standard output."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import click
+
+from graphport.cli.quiet import is_quiet, stdout
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+DASH = Path("-")
+_GIVEN = "graphport.stdin"
+_NAMES = "graphport.names"
+_FROM = "graphport.from"
+
+
+def _from(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    from graphport.core.names import did_you_mean
+    from graphport.formats import FORMATS
+
+    if value is not None and value not in FORMATS:
+        message = f"there is no format {value!r}{did_you_mean(value, FORMATS, 'formats')}"
+        raise click.BadParameter(message, ctx, param)
+    ctx.meta[_FROM] = value
+
+
+from_option = click.option(
+    "--from",
+    metavar="FORMAT",
+    is_eager=True,
+    expose_value=False,
+    callback=_from,
+    help="Format of standard input (-), where its content does not say it; files are recognized.",
+)
+
+
+class ModelPath(click.Path):
+    """A path; `-` is standard input, kept in a temporary file until the verb has ended."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path of what `value` names."""
+        if value == "-" and ctx is not None:
+            if ctx.meta.get(_GIVEN):
+                self.fail("standard input can be read once only", param, ctx)
+            ctx.meta[_GIVEN] = True
+            return _kept(ctx)
+        if ctx is not None and ctx.meta.get(_FROM) and param is not None and param.param_type_name == "argument":
+            self.fail("--from is for standard input (-): files are recognized by their content", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+MODEL = ModelPath()
+"""A model, or arrays, to be read."""
+FILE = click.Path(path_type=Path)
+"""A file to be written, or to be read more than once."""
+
+
+def _kept(ctx: click.Context) -> Path:
+    from graphport.formats import FORMATS
+
+    wanted = ctx.meta.get(_FROM)
+    folder = _folder(ctx)
+    path = folder / f"stdin{FORMATS[wanted].endings[0] if wanted else ''}"
+    with path.open("wb") as file:
+        stream = cast("BinaryIO", sys.stdin.buffer)
+        shutil.copyfileobj(stream, file)
+    _name(ctx, path, "<stdin>")
+    return path
+
+
+def _folder(ctx: click.Context) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="graphport-"))
+    ctx.find_root().call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return folder
+
+
+def _name(ctx: click.Context, path: Path, name: str) -> None:
+    ctx.meta.setdefault(_NAMES, {})[str(path)] = name
+
+
+def named(text: str) -> str:
+    """`text` with what standard input and output are called in place of the files that stand in for them."""
+    context = click.get_current_context(silent=True)
+    names: dict[str, str] = {} if context is None else context.meta.get(_NAMES, {})
+    for path, name in names.items():
+        text = text.replace(path, name)
+    return text
+
+
+def is_stdin(path: Path) -> bool:
+    """Whether `path` stands in for standard input."""
+    return named(str(path)) != str(path)
+
+
+@contextmanager
+def target(dst: Path, format: str | None, *, is_json: bool) -> Generator[Path]:
+    """The file to write for `dst`; where that is `-`, it is sent to standard output, and what is told to the error one.
+
+    Raises:
+        UsageError: the format takes several files, or none is said, or JSON is wanted there, too.
+    """
+    if dst != DASH:
+        yield dst
+        return
+    from graphport import formats
+
+    ctx = click.get_current_context()
+    if is_json:
+        message = "--json and a model (-) cannot both go to standard output"
+        raise click.UsageError(message)
+    if format is None:
+        message = "--to has to say in which format a model goes to standard output"
+        raise click.UsageError(message)
+    kind = formats.by_name(dst, format)
+    if kind.streamed is None:
+        message = f"{kind.title} takes several files; write it to a path"
+        raise click.UsageError(message)
+    path = _folder(ctx) / f"stdout{kind.streamed}"
+    _name(ctx, path, "<stdout>")
+    out = sys.stdout
+    if not is_quiet():
+        sys.stdout = sys.stderr
+    try:
+        yield path
+    finally:
+        sys.stdout = out
+        if path.is_file():
+            send(path.read_bytes())
+
+
+def send(data: bytes) -> None:
+    """Bytes to standard output."""
+    out = stdout()
+    out.flush()
+    binary = cast("Any", out).buffer
+    binary.write(data)
+    binary.flush()

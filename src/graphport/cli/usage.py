@@ -1,0 +1,128 @@
+"""How the command line is used: options in groups, wrong usage as text or JSON, and what quiet means."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from graphport.cli.quiet import is_quiet, quiet, silenced
+from graphport.core.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_JSON = "--json"
+_OWN = ("--json", "--color", "--quiet", "--help")
+"""Options that every verb has; they stand last in its help."""
+
+
+class Option(click.Option):
+    """An option that the help shows below a heading of its own."""
+
+    def __init__(self, *arguments: Any, group: str, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.group = group
+
+
+def grouped(group: str, *names: str, **named: Any) -> Callable[[Any], Any]:
+    """`click.option` below the heading `group`."""
+    return click.option(*names, cls=Option, group=group, **named)
+
+
+class Verb(click.Command):
+    """A verb of the command line: with `-q` it prints errors and nothing else."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.params.append(quiet())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {"Options": []}
+        own: list[tuple[str, str]] = []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is None:
+                continue
+            if set(_OWN) & set(param.opts):
+                own.append(record)
+            else:
+                groups.setdefault(getattr(param, "group", "Options"), []).append(record)
+        for title, records in {**groups, "Output": own}.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if not is_quiet() or ctx.params.get("as_json_"):
+            return super().invoke(ctx)
+        with silenced(ctx):
+            return super().invoke(ctx)
+
+
+class Verbs(click.Group):
+    """A group that says what a mistyped verb may have meant, and wrong usage as JSON where that is asked for."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(f"there is no verb {name!r}{did_you_mean(name, self.list_commands(ctx), 'verbs')}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = self.list_commands(ctx)
+        found = [(name, self.get_command(ctx, name)) for name in names]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(verb)) for name, verb in found if verb is not None])
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, *remaining: Any, standalone_mode: bool = True, **named: Any
+    ) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        if _JSON not in _before_dashes(given):
+            return super().main(given, *remaining, standalone_mode=standalone_mode, **named)
+        try:
+            found = super().main(given, *remaining, standalone_mode=False, **named)
+        except click.UsageError as error:
+            _refuse(error)
+        except click.ClickException as error:
+            if not standalone_mode:
+                raise
+            error.show()
+            sys.exit(error.exit_code)
+        except click.Abort:
+            if not standalone_mode:
+                raise
+            sys.exit(1)
+        if standalone_mode:
+            sys.exit(found if isinstance(found, int) else 0)
+        return found
+
+
+def _refuse(error: click.UsageError) -> NoReturn:
+    """Wrong usage as the one document on standard output."""
+    from graphport.core.diagnostics import Diagnostic
+
+    verb = error.ctx.info_name if error.ctx is not None and error.ctx.parent is not None else "usage"
+    remedy = None if error.ctx is None else f"try '{error.ctx.command_path} --help'"
+    finding = Diagnostic("USE0001", error.format_message(), None, remedy)
+    click.echo(as_document(str(verb), {"valid": False, "diagnostics": [finding.as_json()]}))
+    sys.exit(2)
+
+
+def as_document(verb: str, document: Mapping[str, Any]) -> str:
+    """The text of a JSON document of a verb, which says what describes it."""
+    return json.dumps({"schema": f"graphport/{verb}/1"} | dict(document), ensure_ascii=False, allow_nan=False)
+
+
+def _before_dashes(arguments: Sequence[str]) -> Sequence[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def _summary(verb: click.Command) -> str:
+    """The first sentence of a verb's help, whole."""
+    return verb.get_short_help_str(limit=1000)
