@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from graphport.core.dims import (
@@ -157,6 +157,7 @@ def test_every_text_is_kept(text):
 
 
 @given(texts, texts)
+@example("0%0", "a//(a-a)")
 @within_limits
 def test_every_text_is_a_name(name, other):
     a, b = Symbol(name), Symbol(other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphport.core.dims import MOST_TEXT, Constraint, Extents, Symbol, TooLong, maximum, symbols
+from graphport.core.dims import MOST_TEXT, Constraint, Dim, Extents, Symbol, TooLong, maximum, symbols
 from tests.core.dim_samples import bindings, dim_of_tree, number_of_tree, trees
 
 
@@ -99,3 +99,26 @@ def test_sizes_give_the_numbers_of_all_that_stands_for_something():
     extents.define("other", width + 1)
     assert extents.numbers({"H": 9}) == {"H": 9, "half": 4, "area": 13}
     assert extents.evaluate(area, {"H": 9}) == 13
+
+
+@given(st.lists(st.tuples(trees, trees, st.booleans()), min_size=1, max_size=5))
+def test_no_symbol_comes_to_stand_for_itself(drawn):
+    """Whatever is equal to whatever, also to something with its own definition in it: definitions end at free symbols."""
+    extents = Extents()
+    made: list[Dim] = [1]
+    for left, right, is_own in drawn:
+        try:
+            one, two = dim_of_tree(left), dim_of_tree(right)
+            made.append(extents.define("d", one * made[-1] + two) if is_own else extents.settled(one * made[-1] + two))
+            extents.equate(one, two + made[-1] * (one % 3))
+            extents.equate(made[-1], two * one)
+        except (TooLong, ZeroDivisionError):
+            continue
+    extents.conclude()
+    reached = {name: set(symbols(dim)) & extents.definitions.keys() for name, dim in extents.definitions.items()}
+    while (ends := [name for name, others in reached.items() if not others]) and reached:
+        reached = {name: others - set(ends) for name, others in reached.items() if name not in ends}
+    assert not reached
+    for dim in made:
+        extents.settled(dim)
+        extents.free(dim)

@@ -145,13 +145,16 @@ class Extents:
         return found
 
     def resolved(self, dim: Dim) -> Dim:
-        """The dim with one representative for all that is equal."""
+        """The dim with one representative for all that is equal, as far as it does not become too long to write."""
         if not self._equal:
             return dim
         for _ in range(_MOST_TURNS):
             if isinstance(dim, int):
                 break
-            other = rebuilt(dim.terms, self._equal_to)
+            try:
+                other = rebuilt(dim.terms, self._equal_to)
+            except TooLong:
+                break
             if other == dim:
                 break
             dim = other
@@ -230,7 +233,9 @@ class Extents:
         """Put what has turned out equal into definitions, of which some are short then."""
         for name, dim in list(self.definitions.items()):
             now = self.resolved(dim)
-            if now == dim:
+            # What is equal to a part of a symbol's definition may be said with that symbol: then it defines nothing.
+            inner = [now, *(self.definitions[other] for other in self._needed(now))]
+            if now == dim or any(name in symbols(each) for each in inner):
                 continue
             self.definitions[name] = now
             if isinstance(now, int) or len(str(now)) <= MOST_TEXT:
@@ -323,13 +328,14 @@ class Extents:
         while pending:
             old, new = pending.pop()
             new = self.resolved(new)
-            if old in self._equal or new == dim_from((((old,), 1),)):
+            if old in self._equal or _mentions(new, old):
                 continue
             self._equal[old] = new
             self._reasons[old] = reason
             # What was equal to something with the atom in it, is so in its new words.
             for key, value in list(self._equal.items()):
-                self._equal[key] = self.resolved(value)
+                told = self.resolved(value)
+                self._equal[key] = value if _mentions(told, key) else told
                 again = single(self._with_equal_parts(key))
                 if again is not None and again != key:
                     pending.append((again, self._equal[key]))
@@ -337,7 +343,10 @@ class Extents:
         self.version += 1
 
     def _with_equal_parts(self, whole: Atom) -> Dim:
-        return rebuilt((((whole,), 1),), lambda atom: None if atom == whole else self._equal_to(atom))
+        try:
+            return rebuilt((((whole,), 1),), lambda atom: None if atom == whole else self._equal_to(atom))
+        except TooLong:
+            return dim_from((((whole,), 1),))
 
     def _equal_to(self, atom: Atom) -> Dim | None:
         found = self._equal.get(atom)
@@ -404,6 +413,10 @@ def _solutions(terms: Terms) -> Iterator[tuple[Atom, Dim]]:
         rest = tuple(term for term in terms if term[0] != monomial)
         if not any(_occurs(atom, other) for other, _ in rest):
             yield atom, -coefficient * dim_from(rest)
+
+
+def _mentions(dim: Dim, atom: Atom) -> bool:
+    return not isinstance(dim, int) and any(_occurs(atom, monomial) for monomial, _ in dim.terms)
 
 
 def _occurs(atom: Atom, monomial: Monomial) -> bool:

@@ -187,7 +187,7 @@ def _read(text: str, named: Callable[[str], Symbolic]) -> Dim | None:
         return None
     try:
         dim = _Reader(text, named).whole()
-    except (_Refused, TooLong):
+    except (_Refused, TooLong, ZeroDivisionError):  # what divides by 0 is no extent
         return None
     return None if isinstance(dim, int) and dim < 0 else dim
 
