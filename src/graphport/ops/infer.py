@@ -287,7 +287,7 @@ class Inference:
     def _word(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
         dialect, word, version = node.dialect, node.word, registry.version(node)
         absent = absent_results(node)
-        literals = tuple(map(_literal, node.inputs))
+        literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(_literal, node.inputs))
         handed = (dialect, word, version, count, absent, literals, *map(id, operands), *node.attributes.items())
         same = self._handed.get(handed)
         if same is not None:
@@ -501,7 +501,9 @@ def _literal(value: Value | None) -> object:
         return None
     if value.is_literal and value.storage.count == 1:
         return value.storage.numpy().tobytes()
-    return value.storage if value.storage.count <= MOST_ELEMENTS else True
+    fact = value.fact
+    is_told = isinstance(fact, TensorFact) and (fact.elements is not None or fact.reals is not None)
+    return True if is_told or value.storage.count > MOST_ELEMENTS else value.storage
 
 
 def _frozen(attributes: Mapping[str, Attribute]) -> tuple[Any, ...]:

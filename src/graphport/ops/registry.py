@@ -104,6 +104,18 @@ _PARENTS = {"tract": "nnef"}
 """Dialects that have the words of another one, where they say nothing else, and the other."""
 
 
+@cache
+def reads_facts_alone(dialect: str, word: str) -> bool:
+    """Whether a word is read with patterns in which no number of an operand matters."""
+    said = patterns(dialect).get(word)
+    return bool(said) and all(
+        term.kind in ("name", "rest") and term.value not in page.signature.keywords
+        for page, parsed in said
+        for key, term in parsed.arguments
+        if key is None
+    )
+
+
 def _of_parent(dialect: str, word: str) -> Lower | None:
     rule = lowering(_PARENTS[dialect], word)
     return None if rule is None else partial(import_module(f"graphport.ops.{dialect}").inherited, rule)

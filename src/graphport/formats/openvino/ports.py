@@ -160,7 +160,7 @@ class PortReader:
     def hold_together(self, layer: Element, port: str, claim: Claim, value: Value) -> None:
         """Tell where the dims of an input port are not those of the tensor that it is connected to."""
         shape, fact = claim.fact.shape, value.fact
-        if not isinstance(fact, TensorFact) or shape is None or fact.shape is None:
+        if not isinstance(fact, TensorFact) or shape is None or fact.shape is None or shape == fact.shape:
             return
         if not _agrees(shape, fact.shape):
             message = f"its input port {port[:60]} says {claim.of(value.name)}, {value.name} is declared as {fact}"
