@@ -79,9 +79,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def constants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """20,002 layers, half of them constants of three numbers that are added one after another."""
-    port = '\t\t\t\t<port id="{}" precision="FP32">\n' + "".join(
-        f"\t\t\t\t\t<dim>{n}</dim>\n" for n in (1, 3, 1, 1)
-    )
+    port = '\t\t\t\t<port id="{}" precision="FP32">\n' + "".join(f"\t\t\t\t\t<dim>{n}</dim>\n" for n in (1, 3, 1, 1))
     layers = [layer(0, "x", "Parameter", '\t\t\t<data shape="1,3,8,8" element_type="f32" />\n')]
     edges: list[tuple[int, int, int, int]] = []
     for n in range(LAYERS // 2):

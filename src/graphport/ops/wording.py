@@ -56,11 +56,15 @@ class Wording:
         shape, elements = fact.shape, fact.elements
         is_own = False
         if shape is not None and not _NUMBERS.issuperset(map(type, shape)):
-            is_own = any(map(is_open, shape))
-            names = _names_in(claim, len(shape))
-            shape = tuple(self._dim(dim, name, axis, names[axis]) for axis, dim in enumerate(shape))
+            known = self.extents.known(shape)
+            if known is None:
+                is_own = any(map(is_open, shape))
+                names = _names_in(claim, len(shape))
+                known = tuple(self._dim(dim, name, axis, names[axis]) for axis, dim in enumerate(shape))
+            shape = known
         if elements is not None and not _NUMBERS.issuperset(map(type, elements)):
-            elements = tuple(self._dim(dim, name, 0, None) for dim in elements)
+            known = self.extents.known(elements)
+            elements = tuple(self._dim(dim, name, 0, None) for dim in elements) if known is None else known
         if shape == fact.shape and elements == fact.elements:
             return fact, False
         return TensorFact(fact.dtype, shape, elements, fact.reals), is_own

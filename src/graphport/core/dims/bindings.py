@@ -40,7 +40,7 @@ def symbols(dim: Dim) -> dict[str, Symbolic]:
     if isinstance(dim, int):
         return {}
     found = {variable.name: Symbolic((((variable,), 1),)) for variable in variables(dim.terms)}
-    return dict(sorted(found.items()))
+    return dict(sorted(found.items())) if len(found) > 1 else found
 
 
 def rebuilt(terms: Terms, replacement: Callable[[Atom], Dim | None]) -> Dim:

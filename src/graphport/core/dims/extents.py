@@ -144,6 +144,16 @@ class Extents:
             found = self._settled[dim] = self._shortened(self.resolved(dim), name, before_naming)
         return found
 
+    def known(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+        """`settled` of all `dims`, where somebody has asked for each of them before."""
+        found: list[Dim] = []
+        for dim in dims:
+            word = dim if type(dim) is int else self._settled.get(dim)
+            if word is None:
+                return None
+            found.append(word)
+        return tuple(found)
+
     def resolved(self, dim: Dim) -> Dim:
         """The dim with one representative for all that is equal, as far as it does not become too long to write."""
         if not self._equal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Target:
     """The elements that -1 shares out, divided by the other dims; `None` where there is no -1."""
 
 
+@lru_cache(maxsize=1024)
 def target(source: tuple[Dim, ...] | None, pattern: tuple[Dim, ...], *, special_zero: bool) -> Target:
     """The shape that `pattern` makes of `source`; dims that only a run can tell are `OPEN`.
 
