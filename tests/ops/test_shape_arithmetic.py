@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import onnx
-from hypothesis import given, settings
+import onnx.printer
+import onnxruntime
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from graphport.conversion.legalize import legalize
 from graphport.core.dims import evaluate
@@ -16,6 +21,10 @@ from tests.models import model, node
 
 SIZES = ({"B": 1, "T": 1, "H": 1}, {"B": 2, "T": 7, "H": 3}, {"B": 3, "T": 4, "H": 10}, {"B": 5, "T": 1, "H": 8})
 NUMBERS = {f"n{number}": np.array([number], np.int64) for number in range(-1, 13)}
+MANY_SIZES = [{name: random.Random(f"{name}{turn}").randint(1, 14) for name in "BTHW"} for turn in range(20)]
+WEIGHTS = {f"w{k}": np.zeros((2, 2, k, k), np.float32) for k in (1, 2, 3)}
+FACTORS = {f"by {factor}": np.array([1, 1, factor, factor], np.float32) for factor in (0.3, 0.5, 0.75, 1, 1.5, 2)}
+MOST_PICTURES = 6
 
 
 class Shaped:
@@ -42,6 +51,11 @@ class Shaped:
     def keep(self, name, rank):
         self.tensors.append(name)
         self.ranks[name] = rank
+
+    def model(self, inputs, constants, **versions):
+        names = dict.fromkeys([*self.tensors[len(inputs) :], *self.numbers[4:]])
+        outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in names]
+        return model(self.nodes, inputs, outputs, constants, **versions)
 
     def read(self):
         """An extent of a tensor, by Gather, or by Slice."""
@@ -103,10 +117,82 @@ class Shaped:
         self.keep(self.add("Concat", [tensor] * self.draw(st.integers(1, 2)), axis=axis), self.ranks[tensor])
 
 
+class Pictured(Shaped):
+    """The same with images among the tensors: what windows and resizing make of their extents is read again."""
+
+    def __init__(self, draw):
+        super().__init__(draw)
+        self.tensors.append("z")
+        self.ranks["z"] = 4
+        self.pictures = ["z"]
+        self.needs = []
+        """How much of which picture a window covers: no runtime says what comes of one that is larger."""
+
+    def picture(self, op, *inputs, **attributes):
+        if len(self.pictures) < MOST_PICTURES:
+            source = self.draw(st.sampled_from(self.pictures))
+            made = self.add(op, [source, *inputs], **attributes)
+            self.pictures.append(made)
+            self.keep(made, 4)
+            if op in ("Conv", "MaxPool", "AveragePool") and "SAME" not in attributes.get("auto_pad", ""):
+                (kernel, _), dilations = attributes["kernel_shape"], attributes.get("dilations", [1, 1])
+                (top, left, bottom, right) = attributes.get("pads", [0] * 4)
+                covered = [(kernel - 1) * dilation + 1 for dilation in dilations]
+                self.needs.append((source, covered[0] - top - bottom, covered[1] - left - right))
+
+    def window(self, kernel, *, dilates):
+        """Strides, pads and dilations, which fit the kernel, as a network has them and as none has."""
+        given = {"strides": [self.draw(st.integers(1, 3)), self.draw(st.integers(1, 2))]}
+        automatic = self.draw(st.sampled_from(["NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
+        # ONNX Runtime takes dilated windows for narrower ones where it pads by itself, and has fewer of them.
+        if dilates and "SAME" not in automatic:
+            given["dilations"] = [self.draw(st.integers(1, 2)), 1]
+        if automatic != "NOTSET":
+            return {**given, "auto_pad": automatic}
+        return {**given, "pads": [self.draw(st.integers(0, kernel - 1)) for _ in range(4)]}
+
+    def convolve(self):
+        kernel = self.draw(st.integers(1, 3))
+        self.picture("Conv", f"w{kernel}", kernel_shape=[kernel] * 2, **self.window(kernel, dilates=True))
+
+    def widen(self):
+        kernel, stride = self.draw(st.integers(1, 3)), self.draw(st.integers(1, 2))
+        extra = self.draw(st.integers(0, stride - 1))
+        self.picture("ConvTranspose", f"w{kernel}", strides=[stride] * 2, output_padding=[extra] * 2)
+
+    def pool(self):
+        kernel = self.draw(st.integers(1, 3))
+        op = self.draw(st.sampled_from(["MaxPool", "AveragePool"]))
+        window = self.window(kernel, dilates=op == "MaxPool")
+        ceil_mode = self.draw(st.integers(0, 1)) if "auto_pad" not in window else 0
+        self.picture(op, kernel_shape=[kernel] * 2, ceil_mode=ceil_mode, **window)
+
+    def scale(self):
+        self.picture("Resize", "", self.draw(st.sampled_from(sorted(FACTORS))), mode="nearest")
+
+    def resize(self):
+        lengths = self.add("Concat", [self.extent(), self.extent()], axis=0)
+        policy = self.draw(st.sampled_from(["stretch", "not_larger", "not_smaller"]))
+        self.picture("Resize", "", "", lengths, axes=[2, 3], keep_aspect_ratio_policy=policy, mode="nearest")
+
+
 STEPS = [
     *(Shaped.read, Shaped.read, Shaped.compute, Shaped.compute, Shaped.pile, Shaped.cast, Shaped.where),
     *(Shaped.flatten, Shaped.expand, Shaped.count, Shaped.cut, Shaped.join),
 ]
+
+
+PICTURES = [Pictured.convolve, Pictured.widen, Pictured.pool, Pictured.pool, Pictured.scale, Pictured.resize]
+
+
+@st.composite
+def pictures(draw):
+    made = Pictured(draw)
+    made.read()
+    for step in draw(st.lists(st.sampled_from([*PICTURES, *PICTURES, *STEPS]), min_size=3, max_size=14)):
+        step(made)
+    inputs = [("x", ["B", "T", 4]), ("y", ["H", "T"]), ("z", ["B", 2, "H", "W"])]
+    return made.model(inputs, NUMBERS | WEIGHTS | FACTORS, opset=19), made.needs
 
 
 @st.composite
@@ -115,10 +201,7 @@ def graphs(draw):
     made.read()
     for step in draw(st.lists(st.sampled_from(STEPS), min_size=3, max_size=14)):
         step(made)
-    inputs = [("x", ["B", "T", 4]), ("y", ["H", "T"])]
-    names = dict.fromkeys([*made.tensors[2:], *made.numbers[4:]])
-    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in names]
-    return model(made.nodes, inputs, outputs, NUMBERS)
+    return made.model([("x", ["B", "T", 4]), ("y", ["H", "T"])], NUMBERS)
 
 
 def claims(proto):
@@ -127,6 +210,21 @@ def claims(proto):
     assert not [finding for finding in findings if finding.is_error]
     names = [output.name for output in proto.graph.output]
     return graph.extents, dict(zip(names, (value.fact for value in graph.outputs), strict=True))
+
+
+def hold(extents, facts, real, sizes):
+    """Hold what is claimed against what a run has; how many numbers that were."""
+    count, numbers = 0, extents.numbers(sizes)
+    for name, fact in facts.items():
+        if not isinstance(fact, TensorFact) or fact.shape is None:
+            continue
+        pairs = [*zip(fact.shape, real[name].shape, strict=True)]
+        pairs += zip(fact.elements or (), real[name].reshape(-1).tolist(), strict=False)
+        for dim, number in pairs:
+            if extents.free(dim) <= sizes.keys():
+                assert evaluate(dim, numbers) == number, (name, str(dim), sizes)
+                count += 1
+    return count
 
 
 @settings(max_examples=100, deadline=None)
@@ -139,14 +237,34 @@ def test_extents_are_those_of_a_run(proto):
             "x": np.zeros((sizes["B"], sizes["T"], 4), np.float32),
             "y": np.zeros((sizes["H"], sizes["T"]), np.float32),
         }
-        real = dict(zip(facts, map(np.asarray, evaluator.run(None, feeds)), strict=True))
-        numbers = extents.numbers(sizes)
-        for name, fact in facts.items():
-            if not isinstance(fact, TensorFact) or fact.shape is None:
-                continue
-            for dim, length in zip(fact.shape, real[name].shape, strict=True):
-                if extents.free(dim) <= sizes.keys():
-                    assert evaluate(dim, numbers) == length, (name, str(dim), sizes)
-            for dim, element in zip(fact.elements or (), real[name].reshape(-1), strict=False):
-                if extents.free(dim) <= sizes.keys():
-                    assert evaluate(dim, numbers) == element, (name, str(dim), sizes)
+        hold(extents, facts, dict(zip(facts, map(np.asarray, evaluator.run(None, feeds)), strict=True)), sizes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(pictures())
+def test_extents_of_images_are_those_of_a_run(drawn):
+    proto, needs = drawn
+    extents, facts = claims(proto)
+    note("\n".join(map(onnx.printer.to_text, proto.graph.node)))
+    session = ran(proto)
+    for sizes in MANY_SIZES:
+        b, t, h, w = (sizes[name] for name in "BTHW")
+        feeds = {
+            name: np.zeros(shape, np.float32)
+            for name, shape in {"x": (b, t, 4), "y": (h, t), "z": (b, 2, h, w)}.items()
+        }
+        try:
+            real = dict(zip(facts, session.run(None, feeds), strict=True))
+        except (Fail, InvalidArgument, RuntimeException):
+            continue
+        lengths = {"z": (b, 2, h, w)} | {name: array.shape for name, array in real.items()}
+        if any(lengths[name][2] < high or lengths[name][3] < wide for name, high, wide in needs):
+            continue
+        hold(extents, facts, real, sizes)
+
+
+def ran(proto):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -52,12 +52,11 @@ class TooLong(Undecided):
     """The result of an operation on dims is past the limits of `terms`: a file that makes such is made to be slow."""
 
 
-# Not frozen, for that makes each three times as slow to make, and a network of 1,000 nodes makes 10,000.
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Symbolic:
     """A canonical integer expression that is not a plain integer; made by `Symbol`, `parse_dim` and arithmetic only.
 
-    Nobody changes one; `==` and `hash` compare structure, so use `decide_equal` and `decide_less` to compare numbers.
+    Immutable; `==` and `hash` compare structure, so use `decide_equal` and `decide_less` to compare numbers.
     """
 
     terms: Terms
@@ -70,7 +69,8 @@ class Symbolic:
     def __hash__(self) -> int:
         known = self._hash
         if known is None:
-            known = self._hash = hash(self.terms)
+            known = hash(self.terms)
+            object.__setattr__(self, "_hash", known)
         return known
 
     def __reduce__(self) -> tuple[type[Symbolic], tuple[Terms]]:
@@ -81,7 +81,9 @@ class Symbolic:
         """Inclusive bounds of the value, `None` where there is none; see `bounds`."""
         if self._bounds is None:
             lower, upper = interval_of(self.terms)
-            self._bounds = None if math.isinf(lower) else int(lower), None if math.isinf(upper) else int(upper)
+            ends = (None if math.isinf(lower) else int(lower), None if math.isinf(upper) else int(upper))
+            object.__setattr__(self, "_bounds", ends)
+            return ends
         return self._bounds
 
     def __str__(self) -> str:
