@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphport import formats
 from graphport.api.model import Model
+from graphport.api.received import hold, received, renamed
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.collection import paused_collection
@@ -19,23 +21,26 @@ if TYPE_CHECKING:
 
 
 def load(
-    path: str | Path,
+    path: str | Path | bytes | BinaryIO,
     *,
     raw: bool = False,
     shapes: Shapes | None = None,
     edition: str | None = None,
     program: str | None = None,
     states: bool = False,
+    format: str | None = None,
 ) -> Model:
     """Read a model.
 
     Args:
-        path: a file or folder in any format; the format is recognized by content, then by name.
+        path: a file or folder in any format; the format is recognized by content, then by name. Or the bytes of a
+            file, or one that is open for reading bytes.
         raw: the dialect's own graph, nothing legalized.
         shapes: binds unspecified extents of inputs before anything is evaluated.
         edition: of NNEF, `"provisional"` or `"final"`; by content if `None`.
         program: which one, of a package of PyTorch's that has several.
         states: whether buffers that a program of PyTorch's changes are kept from run to run, as inputs and outputs.
+        format: of bytes whose content does not say it; a path has a name.
 
     Returns:
         A model that nobody else holds, in canonical words where possible; what has no canonical form stays opaque.
@@ -44,23 +49,40 @@ def load(
     Raises:
         DiagnosticError: all errors of the first stage that found any.
     """
-    model, findings = _read(path, raw=raw, shapes=shapes, edition=edition, program=program, states=states)
+    options: dict[str, Any] = {"edition": edition, "program": program, "states": states}
+    model, findings = _given(path, format, raw=raw, shapes=shapes, **options)
     raise_errors(findings)
     return model
 
 
 def check(
-    path: str | Path, *, edition: str | None = None, shapes: Shapes | None = None, program: str | None = None
+    path: str | Path | bytes | BinaryIO,
+    *,
+    edition: str | None = None,
+    shapes: Shapes | None = None,
+    program: str | None = None,
+    format: str | None = None,
 ) -> list[Diagnostic]:
-    """All findings on a model: grammar, names, types, shapes. Empty where there is nothing to say."""
+    """All findings on a model, given as to `load`: grammar, names, types, shapes; none if there is nothing to say."""
     try:
-        return _read(path, shapes=shapes, edition=edition, program=program, tolerant=False)[1]
+        return _given(path, format, shapes=shapes, edition=edition, program=program, tolerant=False)[1]
     except DiagnosticError as error:
         return error.diagnostics
 
 
 # Reading and what follows make one graph: the collector looks through it once, and not after each stage.
 @paused_collection()
+def _given(path: str | Path | bytes | BinaryIO, format: str | None, **options: Any) -> tuple[Model, list[Diagnostic]]:
+    """What `_read` makes of a path, or of bytes, which have none."""
+    if isinstance(path, str | Path):
+        return _read(path, **options)
+    with received(path, format) as file:
+        model, findings = _read(file, **options)
+        hold(model.graph)
+        findings = [renamed(finding, file) for finding in findings]
+        return replace(model, path=None, findings=findings), findings
+
+
 @budget.fresh()
 def _read(
     path: str | Path,

@@ -199,6 +199,19 @@ def recognize(path: str | Path) -> Format:
     raise DiagnosticError(Diagnostic("IO0002", f"{path} is in no format that is known", span, f"known: {_known()}"))
 
 
+def called(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        DiagnosticError: IO0003 there is none.
+    """
+    if name not in FORMATS:
+        close = near(name, FORMATS)
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {_known()}"
+        raise DiagnosticError(Diagnostic("IO0003", f"there is no format {name!r}", None, remedy))
+    return FORMATS[name]
+
+
 def by_name(path: str | Path, name: str | None = None) -> Format:
     """The format to write `path` in: `name`, else what its ending says; a name without ending is an NNEF folder.
 
@@ -206,16 +219,13 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
         DiagnosticError: IO0003 neither says one.
     """
     if name is not None:
-        found: Any = FORMATS.get(name)
+        found = called(name)
     else:
         found = _by_ending(Path(path).name)
         if found is None and not Path(path).suffix:
             found = FORMATS["nnef"]
     if found is None:
-        message = f"there is no format {name!r}" if name else f"the name {path} says no format"
-        close = near(name, FORMATS) if name else []
-        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {_known()}"
-        raise DiagnosticError(Diagnostic("IO0003", message, None, remedy))
+        raise DiagnosticError(Diagnostic("IO0003", f"the name {path} says no format", None, f"known: {_known()}"))
     if not found.writes:
         message = f"{found.title}s are read, not written"
         raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_known()}"))
