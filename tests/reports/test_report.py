@@ -199,3 +199,30 @@ def test_an_ending_of_no_view_is_refused_before_anything_is_read(tmp_path):
     result = CliRunner().invoke(cli, ["report", str(tmp_path / "none.onnx"), "-o", str(tmp_path / "out.pdf")])
     assert result.exit_code == 1
     assert "IO0009" in result.output
+
+
+@pytest.mark.parametrize(
+    ("verb", "more"),
+    [
+        ("convert", []),
+        ("simplify", []),
+        ("prepare", []),
+        ("quantize", ["--preset", "fast", "--no-latency"]),
+        ("compare", []),
+    ],
+)
+def test_verbs_write_reports_on_what_they_made(verb, more, tmp_path):
+    source, target, report = (str(tmp_path / name) for name in ("a.onnx", "b.onnx", "report.json"))
+    onnx.save(chain(), source)
+    onnx.save(chain(), target)
+    np.savez(tmp_path / "in.npz", x=np.random.default_rng(1).normal(size=(4, 3, 8, 8)).astype(np.float32))
+    if verb == "quantize":
+        more = [*more, "--calibration", str(tmp_path / "in.npz")]
+    result = CliRunner().invoke(cli, [verb, source, target, "--report", report, *more])
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    jsonschema.validate(found, SCHEMA)
+    assert found["verb"] == verb
+    assert [each["name"] for each in found["outputs"]] == ["y"]
+    expected = {"convert": "proof", "simplify": "decisions", "prepare": "dispatch", "quantize": "quantization"}
+    assert found.get(expected.get(verb, "errors"))

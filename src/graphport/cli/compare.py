@@ -19,6 +19,7 @@ from graphport.cli.options import (
     print_json,
 )
 from graphport.cli.render import shown
+from graphport.cli.report import report_option, write_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; made up if not given."
 )
 @click.option("--all", "every_value", is_flag=True, help="Compare every value that both compute under one name.")
+@report_option
 @backend_option
 @input_option
 @edition_option
@@ -44,6 +46,7 @@ def verb(
     b: Path,
     inputs: Path | None,
     every_value: bool,
+    page: Path | None,
     backend: str,
     shapes: Any,
     edition: str | None,
@@ -62,6 +65,7 @@ def verb(
     """
     del color
     import graphport
+    from graphport.api.report import Findings
     from graphport.cli import arrays
     from graphport.cli.table import print_table
 
@@ -69,6 +73,7 @@ def verb(
     second = graphport.load(b, shapes=bound(shapes))
     given = None if inputs is None else arrays.inputs_of(first, inputs)
     result = graphport.compare(first, second, given, backend=backend, every_value=every_value)
+    write_report(page, first, second, Findings(verb="compare"), inputs=given, backend=backend)
     if as_json_:
         print_json(
             {

@@ -25,6 +25,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.report import report_option, write_report
 from graphport.cli.streams import target
 from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @click.argument("dst", type=FILE)
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
 @verification_options
+@report_option
 @writer_options
 @input_option
 @edition_option
@@ -59,6 +61,7 @@ def verb(
     color: str,
     as_json_: bool,
     proof: Path | None,
+    page: Path | None,
     **options: Any,
 ) -> None:
     """Write a model in another format, and prove that nothing changed.
@@ -75,6 +78,7 @@ def verb(
       graphport convert - - --to nnef < net.onnx > net.nnef.tgz
     """
     import graphport
+    from graphport.api.report import Findings
 
     with target(dst, format, is_json=as_json_) as path:
         report = graphport.convert(
@@ -89,6 +93,9 @@ def verb(
             **chosen(options, path, format),
         )
         write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
+        reading: dict[str, Any] = {"shapes": bound(shapes), "edition": edition, "program": program, "states": states}
+        told = Findings(verb="convert", proof=report.proof, diagnostics=report.findings)
+        write_report(page, src, report.written, told, **reading)
         if as_json_:
             print_json(_document(report))
         else:

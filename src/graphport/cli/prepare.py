@@ -22,6 +22,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.report import report_option, write_report
 from graphport.cli.streams import target
 from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
@@ -44,6 +45,7 @@ def rewriting_options(command: Command) -> Command:
         edition_option,
         input_option,
         writer_options,
+        report_option,
         verification_options,
         click.option("-v", "--verbose", is_flag=True, help="Tell every change, and what was left alone and why."),
         click.option("--skip", multiple=True, metavar="PASS", help="Leave a pass out. Repeatable."),
@@ -75,6 +77,7 @@ def verb(
     shared: str,
     verbose: bool,
     proof: Path | None,
+    page: Path | None,
     shapes: Any,
     edition: str | None,
     color: str,
@@ -108,6 +111,7 @@ def verb(
             **chosen(options, path, format),
         )
         write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
+        write_rewriting(page, src, report, "prepare", shapes=bound(shapes), edition=edition)
         tell(report, path, color, verbose=verbose, is_json=as_json_)
 
 
@@ -119,6 +123,16 @@ def selected(passes: PassList, only: Sequence[str], skip: Sequence[str]) -> Pass
         return select(passes, only, skip)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+
+
+def write_rewriting(path: Path | None, source: Path, done: RewriteReport, verb: str, **asked: Any) -> None:
+    """Write a report on what passes did to a model, where one is wanted."""
+    if path is None:
+        return
+    from graphport.api.report import Findings
+
+    told = Findings(verb=verb, proof=done.proof, passes=done.passes, dispatch=done.decisions, diagnostics=done.findings)
+    write_report(path, source, done.written, told, **asked)
 
 
 def tell(report: RewriteReport, written_to: Path, color: str, *, verbose: bool, is_json: bool) -> None:

@@ -23,6 +23,7 @@ from graphport.cli.options import (
     print_json,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.report import report_option, write_report
 from graphport.core.opening import contents
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ _EITHER = ("real_results", "cheap_layers")
 @click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
 @click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@report_option
 @input_option
 @edition_option
 @color_option
@@ -98,6 +100,7 @@ def verb(
     explain: str | None,
     latency: bool,
     metric: str | None,
+    page: Path | None,
     format: str | None,
     shapes: Any,
     edition: str | None,
@@ -116,6 +119,7 @@ def verb(
       graphport quantize net.onnx net.int4.onnx --weights-only --weight-bits 4 --block 32
     """
     import graphport
+    from graphport.api.report import Findings
     from graphport.cli.destination import refuse_destination
     from graphport.quantization.statistics_file import refuse_place
 
@@ -146,6 +150,7 @@ def verb(
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
     times = _times(model, result) if latency else None
     findings = [*unknown, *model.findings, *report.findings, *_slower(report, times)]
+    write_report(page, model, result, Findings(verb="quantize", latency=times, diagnostics=findings))
     sizes = {"source": source_bytes, "target": _size(dst)}
     if as_json_:
         document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 report_option = click.option(
     "--report",
-    "report",
+    "page",
     type=FILE,
     metavar="FILE",
     help=f"Write a report on both models: .{', .'.join(FORMATS)}.",
@@ -100,7 +100,16 @@ def verb(
         click.echo(found.text(format or "md"), nl=False)
 
 
-def write_report(path: Path | None, source: Any, target: Any, findings: Findings, **asked: Any) -> None:
+def write_report(
+    path: Path | None,
+    source: Any,
+    target: Any,
+    findings: Findings,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    backend: str = "auto",
+    **asked: Any,
+) -> None:
     """Write a report on what a verb has made of a model, where one is wanted and both are there.
 
     Args:
@@ -108,6 +117,8 @@ def write_report(path: Path | None, source: Any, target: Any, findings: Findings
         source: what was there: a model, or a path.
         target: what was made: a model, a path, or `None` where nothing was written.
         findings: what the verb has found out.
+        inputs: to compare values with; made up if `None`.
+        backend: that computes them.
         **asked: how the source is read.
     """
     if path is None:
@@ -119,7 +130,7 @@ def write_report(path: Path | None, source: Any, target: Any, findings: Findings
         return each if isinstance(each, graphport.Model) else graphport.load(each, **options)
 
     after = None if target is None else loaded(target, {})
-    report(loaded(source, asked), after, findings=findings).save(path)
+    report(loaded(source, asked), after, inputs, backend=backend, findings=findings).save(path)
 
 
 def _sentence(found: Report, path: Path) -> str:

@@ -12,7 +12,7 @@ from graphport.cli.options import (
     chosen,
     findings_end,
 )
-from graphport.cli.prepare import rewriting_options, selected, tell
+from graphport.cli.prepare import rewriting_options, selected, tell, write_rewriting
 from graphport.cli.streams import target
 from graphport.cli.verification import verification, write_proof
 
@@ -31,6 +31,7 @@ def verb(
     skip: tuple[str, ...],
     verbose: bool,
     proof: Path | None,
+    page: Path | None,
     shapes: Any,
     edition: str | None,
     color: str,
@@ -66,4 +67,5 @@ def verb(
             **chosen(options, path, format),
         )
         write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
+        write_rewriting(page, src, report, "simplify", shapes=bound(shapes), edition=edition)
         tell(report, path, color, verbose=verbose, is_json=as_json_)

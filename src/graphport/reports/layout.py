@@ -167,6 +167,10 @@ def _places(
         )
         for number in reversed(range(len(layers))) if sweep % 2 else range(len(layers)):
             layer = layers[number]
+            if len(layer) == 1:
+                only = layer[0]
+                x[only] = sum(x[n] for n in near(only)) / len(near(only)) if near(only) else x[only]
+                continue
             wanted = [sum(x[n] for n in near(e)) / len(near(e)) if near(e) else x[e] for e in layer]
             for entry, found in zip(layer, spread(wanted, offsets[number], [weights[e] for e in layer]), strict=True):
                 x[entry] = found

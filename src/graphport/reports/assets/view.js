@@ -1,6 +1,6 @@
 // A pane with one model: pan, zoom, fold, select. Only what lies in or near the pane is in the page, and where boxes are
 // too small to be read they are drawn together, so that 5,000 of them move like 50.
-const READABLE = 0.42, MOST_SINGLE = 700;
+const READABLE = 0.42, MOST_SINGLE = 700, DOT = 1.6;
 
 class View {
   constructor(model, pane, told) {
@@ -252,9 +252,12 @@ class View {
     const mx = (view[2] - view[0]) * 0.5, my = (view[3] - view[1]) * 0.5;
     const near = isWhole ? [-Infinity, -Infinity, Infinity, Infinity] : [view[0] - mx, view[1] - my, view[2] + mx, view[3] + my];
     this.shown = { view: near, isReadable, scale: this.scale };
-    const boxes = this.drawing.boxes.filter(b => b.x <= near[2] && b.x + b.w >= near[0] && b.y <= near[3] && b.y + b.h >= near[1]);
+    // What is no larger than a dot is left to the part around it.
+    const least = isWhole ? 0 : DOT / this.scale;
+    const boxes = this.drawing.boxes.filter(b => b.h >= least && b.x <= near[2] && b.x + b.w >= near[0] && b.y <= near[3] && b.y + b.h >= near[1]);
     const edges = this.drawing.edges.filter(edge => {
       const [a, b] = [edge.points[0], edge.points[edge.points.length - 1]];
+      if (Math.abs(b[1] - a[1]) < least) return false;
       return Math.min(a[1], b[1]) <= near[3] && Math.max(a[1], b[1]) >= near[1] && edge.points.some(([x]) => x >= near[0] - 400 && x <= near[2] + 400);
     });
     const isSingle = isWhole || (isReadable && boxes.length <= MOST_SINGLE);
