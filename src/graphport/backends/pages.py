@@ -29,7 +29,7 @@ def check(graph: Graph) -> None:
     Raises:
         DiagnosticError: RUN0003 names every one.
     """
-    unknown = Counter(node.op for inner in walk(graph) for node in inner if node.op not in registry.pages())
+    unknown = Counter(node.op for inner in walk(graph) for node in inner if registry.meaning(node) is None)
     if unknown:
         listed = ", ".join(f"{op} ({count})" for op, count in unknown.items())
         raise DiagnosticError(
@@ -90,8 +90,12 @@ def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool)
 
 def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work: _Work) -> tuple[Any, ...]:
     attributes = {name: _argument(attribute, values, work) for name, attribute in node.attributes.items()}
+    function = work.pages.get(node.op) or registry.meaning(node)
+    if function is None:
+        message = f"{node.op} has no meaning"
+        raise LookupError(message)
     try:
-        answer = work.pages[node.op](*operands, **attributes)
+        answer = function(*operands, **attributes)
     except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:

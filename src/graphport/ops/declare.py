@@ -170,6 +170,8 @@ PAGES: dict[str, Page] = {}
 """Filled by `@op` while the families are imported; read through `ops.pages`."""
 LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
 LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
+MEANINGS: dict[tuple[str, str], Callable[..., Any]] = {}
+"""By dialect and word: what is computed by a word that has no canonical form, and stays in every file as it is."""
 FALLBACKS: dict[str, Callable[[str], Lowering | None]] = {}
 """By dialect: where else the rule of a word is that has none of its own; filled with `LOWERINGS`."""
 
@@ -252,6 +254,16 @@ def lower(dialect: str, word: str, *, until: int | None = None) -> Callable[[Low
 def lift(dialect: str, name: str, *, until: int | None = None) -> Callable[[Lifting], Lifting]:
     """Register a function that says the canonical operator `name` in `dialect`."""
     return _register(LIFTINGS, dialect, name, until)
+
+
+def meaning(dialect: str, word: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the meaning of a word that stays as it is: arrays in, array or tuple of arrays out, as of a page."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        MEANINGS[dialect, word] = function
+        return function
+
+    return register
 
 
 def _register(

@@ -17,7 +17,7 @@ import graphport.ops
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
-from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, OPSET, PAGES, ShapeError
+from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, MEANINGS, OPSET, PAGES, ShapeError
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
@@ -119,6 +119,14 @@ def reads_facts_alone(dialect: str, word: str) -> bool:
 def _of_parent(dialect: str, word: str) -> Lower | None:
     rule = lowering(_PARENTS[dialect], word)
     return None if rule is None else partial(import_module(f"graphport.ops.{dialect}").inherited, rule)
+
+
+def meaning(node: Node) -> Callable[..., Any] | None:
+    """What a node computes, arrays in, arrays out: its page, or the function of a word that stays as it is."""
+    if not node.dialect:
+        return pages().get(node.word)
+    load(node.dialect)
+    return MEANINGS.get((node.dialect, node.word))
 
 
 @cache

@@ -1,0 +1,42 @@
+"""What classifiers and regressors of `ai.onnx.ml` make of their sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NO_SCORE = 1e-7
+"""What `SOFTMAX_ZERO` takes for 0."""
+
+
+def transformed(scores: Any, name: str) -> Any:
+    """`scores` [n, classes] after `post_transform`.
+
+    Raises:
+        ValueError: there is none of this name, or no formula for it here.
+    """
+    match name:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return (1 / (1 + np.exp(-scores))).astype(scores.dtype)
+        case "SOFTMAX" | "SOFTMAX_ZERO":
+            top = scores.max(1, keepdims=True)
+            powers = np.exp(scores - top)
+            if name == "SOFTMAX_ZERO":
+                powers = np.where(np.abs(scores) > _NO_SCORE, powers, scores * np.exp(-top))
+            total = powers.sum(1, keepdims=True)
+            return np.where(total == 0, np.float32(0.5), powers / np.where(total == 0, 1, total)).astype(scores.dtype)
+        case _:
+            message = f"there is no rule for the transformation {name!r}"
+            raise ValueError(message)
+
+
+def labelled(places: Any, labels: Sequence[Any]) -> Any:
+    """The label at each place."""
+    kind = object if labels and isinstance(labels[0], str) else np.int64
+    return np.asarray(labels, kind)[places]
