@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.faults import FOUND, stumbled
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
+from graphport.ir import opaque
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
@@ -29,12 +29,10 @@ def check(graph: Graph) -> None:
     Raises:
         DiagnosticError: RUN0003 names every one.
     """
-    unknown = Counter(node.op for inner in walk(graph) for node in inner if registry.meaning(node) is None)
+    unknown = opaque.listed(node for inner in walk(graph) for node in inner if registry.meaning(node) is None)
     if unknown:
-        listed = ", ".join(f"{op} ({count})" for op, count in unknown.items())
-        raise DiagnosticError(
-            Diagnostic("RUN0003", f"the reference cannot run {listed}", None, "graphport ops lists what it can run")
-        )
+        message = f"the reference cannot run {', '.join(unknown)}"
+        raise DiagnosticError(Diagnostic("RUN0003", message, None, "graphport ops lists what it can run"))
 
 
 class PagesSession:

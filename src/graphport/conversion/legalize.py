@@ -10,7 +10,7 @@ from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Undecided
 from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled
-from graphport.ir import rewrite
+from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -102,7 +102,8 @@ class _Legalizer:
             return
         rule = registry.lowering(node.dialect, node.word, version)
         if rule is None:
-            self._opaque(node, self._reason(node, version))
+            is_older = node.dialect == "onnx" and node.word in registry.pages()
+            self._opaque(node, f"its form of opset {version} has no rule yet" if is_older else None)
             return
         self._bodies(node)
         self._lower(graph, node, rule, version)
@@ -175,21 +176,19 @@ class _Legalizer:
             new.fact = self.inference.reconcile(new, new.fact, claim, node.dialect)
         return new
 
-    def _opaque(self, node: Node, reason: str) -> None:
+    def _opaque(self, node: Node, reason: str | None) -> None:
+        """Tell that a node stays, and note for whom it may concern why, if it is not that nobody knows it."""
+        if reason is not None:
+            opaque.mark(node, reason)
         self.inference.findings.append(
             Diagnostic(
                 "LEG0001",
-                f"{node.op} stays as it is: {reason}",
+                f"{node.op} stays as it is: {reason or 'there is no rule for it'}",
                 node.origin,
                 "only its own format can say it",
                 Severity.WARNING,
             )
         )
-
-    def _reason(self, node: Node, version: int | None) -> str:
-        if node.dialect == "onnx" and node.word in registry.pages():
-            return f"its form of opset {version} has no rule yet"
-        return "there is no rule for it"
 
 
 def _undo(graph: Graph, before: Node | None, node: Node) -> None:

@@ -11,7 +11,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.facts import Unknown
 from graphport.core.faults import FOUND, stumbled, told
-from graphport.ir import rewrite
+from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -186,7 +186,8 @@ def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> Exception | No
     """Replace `node` by words of `dialect`, or say why not."""
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None:
-        return UnsupportedError(f"it is a word of {node.dialect or 'no known dialect'}")
+        reason = opaque.reason_of(node)
+        return UnsupportedError(reason or f"it is a word of {node.dialect or 'no known dialect'}")
     refusal: Exception = UnsupportedError("there is no word for it")
     rules = ways.get(page)
     if rules is None:

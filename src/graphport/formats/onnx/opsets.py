@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from graphport.formats.onnx import domains, schema
 from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
+from graphport.ir import opaque
+from graphport.ir.graph import walk
 from graphport.ops.declare import OPSET
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[s
             dialect == domains.CANONICAL and not schema.operator("", word, OPSET).is_known
         ):
             op = f"{dialect}.{word}" if dialect else word
-            message = f"{count} node{'s' * (count > 1)} {op}: ONNX has no such operator"
+            message = f"{count} node{'s' * (count > 1)} {op}: ONNX has no such operator{_reasons(graph, dialect, word)}"
             findings.error("ONNX0601", message, "graph", "nothing says it in ONNX yet")
         elif domains.is_default(dialect):
             found.setdefault(domains.DEFAULT, opset)
@@ -78,6 +80,13 @@ def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[s
     if not found:
         found[domains.DEFAULT] = opset
     return found
+
+
+def _reasons(graph: Graph, dialect: str, word: str) -> str:
+    """Why nodes of this kind were not said in ONNX's operators, where that is known."""
+    nodes = (node for inner in walk(graph) for node in inner if (node.dialect, node.word) == (dialect, word))
+    reasons = dict.fromkeys(reason for node in nodes if (reason := opaque.reason_of(node)) is not None)
+    return f", and none that it can be made of: {'; '.join(reasons)}" if reasons else ""
 
 
 def source(graph: Graph) -> int | None:

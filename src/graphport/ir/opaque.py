@@ -1,0 +1,38 @@
+"""Why a node stays in the words of its format: what has to be said again where somebody needs it understood."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphport.ir.graph import Node
+
+_NOTE = "opaque"
+
+
+@dataclass(frozen=True, slots=True)
+class _Opaque:
+    """A note that files have no room for: reading them again finds the reason anew."""
+
+    reason: str
+
+
+def mark(node: Node, reason: str) -> None:
+    """Note why `node` has no canonical form."""
+    node.notes[_NOTE] = _Opaque(reason)
+
+
+def reason_of(node: Node) -> str | None:
+    """Why `node` has no canonical form, where somebody has tried to find one."""
+    noted = node.notes.get(_NOTE) if node.has_notes else None
+    return noted.reason if isinstance(noted, _Opaque) else None
+
+
+def listed(nodes: Iterable[Node]) -> list[str]:
+    """Each operator with the number of its nodes and the reason why they stay, in the order of their first nodes."""
+    counts = Counter((node.op, reason_of(node)) for node in nodes)
+    return [f"{op} ({count}{f': {reason}' if reason else ''})" for (op, reason), count in counts.items()]

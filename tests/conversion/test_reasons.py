@@ -1,0 +1,47 @@
+"""Why a node has no canonical form is said again by whoever refuses it."""
+
+from __future__ import annotations
+
+import pytest
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+
+TEXT = """7767517
+4 3
+pnnx.Input              in    0 1 0 #0=(1,2,4000,3)f32
+nn.AdaptiveAvgPool2d    pool  1 1 0 1 output_size=(3000,1)
+F.relu                  relu  1 1 1 2
+pnnx.Output             out   1 0 2
+"""
+REASON = "adaptive pooling to 3000, 1 windows"
+
+
+def model(folder, text: str = TEXT) -> gp.Model:
+    (folder / "m.pnnx.param").write_text(text)
+    return gp.load(folder / "m.pnnx.param")
+
+
+@pytest.mark.parametrize("format", ["onnx", "openvino", "nnef", "ncnn", "tflite"])
+def test_writers_tell_the_reason(tmp_path, format):
+    for loaded in (model(tmp_path), gp.simplify(model(tmp_path), verify=False)[0]):
+        with pytest.raises(DiagnosticError, match=REASON):
+            gp.save(loaded, tmp_path / "out", format=format)
+
+
+@pytest.mark.parametrize("backend", ["reference", "onnxruntime", "openvino"])
+def test_backends_tell_the_reason(tmp_path, backend):
+    with pytest.raises(DiagnosticError, match=REASON):
+        gp.run(model(tmp_path), {}, backend=backend)
+
+
+def test_each_reason_is_told_once(tmp_path):
+    text = TEXT.replace("4 3", "5 4").replace(
+        "F.relu                  relu  1 1 1 2",
+        "nn.AdaptiveAvgPool2d    pool2 1 1 0 3 output_size=(3000,1)\nF.relu relu 1 1 1 2",
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        gp.save(model(tmp_path, text), tmp_path / "out.onnx")
+    (finding,) = caught.value.diagnostics
+    assert finding.message.startswith("2 nodes pnnx.nn.AdaptiveAvgPool2d")
+    assert finding.message.count(REASON) == 1
