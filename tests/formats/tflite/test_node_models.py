@@ -43,6 +43,28 @@ WRITTEN = (
         "unique_sorted_without_axis",
         "unsqueeze_unsorted_axes",
     ),
+    *("averagepool_2d_dilations", "averagepool_2d_same_lower", "averagepool_3d_default", "bitshift_left_uint16"),
+    *(
+        "bitshift_right_uint32",
+        "bitwise_and_ui8_bcast_4v3d",
+        "bitwise_or_i32_2d",
+        "bitwise_not_2d",
+        "convinteger_with_padding",
+    ),
+    *("convtranspose_autopad_same", "convtranspose_dilations", "convtranspose_group_2", "convtranspose_output_shape"),
+    *("dequantizelinear_axis", "dequantizelinear_blocked", "dropout_default_mask", "dynamicquantizelinear"),
+    *("einsum_batch_matmul", "einsum_inner_prod", "einsum_sum", "eyelike_with_dtype", "hannwindow", "hardmax_axis_1"),
+    *("if", "l1normalization_axis_last", "lppool_2d_same_upper", "matmulinteger", "maxpool_2d_dilations"),
+    *("maxpool_2d_uint8", "maxpool_3d_default", "maxpool_with_argmax_2d_precomputed_strides"),
+    *("maxpool_with_argmax_2d_precomputed_pads", "nonmaxsuppression_center_point_box_format"),
+    *("nonmaxsuppression_iou_threshold_boundary", "nonmaxsuppression_two_classes", "qlinearconv"),
+    *("qlinearmatmul_3D_uint8_float32", "quantizelinear", "quantizelinear_axis", "quantizelinear_blocked_symmetric"),
+    *(
+        "resize_downsample_scales_linear",
+        "resize_upsample_scales_cubic",
+        "resize_upsample_sizes_nearest_ceil_half_pixel",
+    ),
+    *("resize_downsample_scales_cubic_align_corners", "resize_upsample_scales_linear_half_pixel_symmetric"),
     *("where_long_example", "wrap_pad", "xor_bcast4v2d"),
 )
 REFUSED = ("add_uint64", "mod_uint64", "reduce_max_empty_set", "unique_sorted_with_axis")

@@ -22,6 +22,7 @@ from graphport.ops.activation import (
     Softmax,
     Tanh,
 )
+from graphport.ops.activation import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.arithmetic import Mul
 from graphport.ops.operands import cast, dtype_of
 from graphport.ops.quantization import DequantizeLinear, QuantizeLinear

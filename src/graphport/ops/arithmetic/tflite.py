@@ -13,6 +13,7 @@ from graphport.ops.arithmetic import (
     Add,
     Atan,
     BitShift,
+    BitwiseAnd,
     BitwiseXor,
     Cast,
     Ceil,
@@ -35,6 +36,7 @@ from graphport.ops.arithmetic import (
     Sub,
     Sum,
 )
+from graphport.ops.arithmetic import tflite_bits as tflite_bits  # noqa: PLC0414  registers its rules
 from graphport.ops.arithmetic import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.arithmetic.bits import BitCast
 from graphport.ops.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
@@ -243,6 +245,12 @@ def bitwise_xor(op: Operator) -> Value:
     if dtype_of(op.raw(0)) is DType.BOOL:
         return op.b(Xor, op.raw(0), op.raw(1))
     return op.b(BitwiseXor, op.raw(0), op.raw(1))
+
+
+@word("STABLEHLO_AND", is_raw=True)
+def stablehlo_and(op: Operator) -> Value:
+    """Bits that are in both."""
+    return op.b(And if dtype_of(op.raw(0)) is DType.BOOL else BitwiseAnd, op.raw(0), op.raw(1))
 
 
 @word("RIGHT_SHIFT", is_raw=True)

@@ -8,10 +8,11 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph, Node, Value, walk
+from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.control.branches import If
+from graphport.ops.control.captures import captured, close
 from graphport.ops.control.loops import Loop, Scan
 from graphport.ops.control.openvino_bodies import Map, copied
 from graphport.ops.declare import UnsupportedError
@@ -21,11 +22,10 @@ from graphport.ops.declare import UnsupportedError
 def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
     """What the branches read of the values around them is given to them; constants they have themselves."""
     branches = (copied(b, then_branch), copied(b, else_branch))
-    captured = dict.fromkeys(value for branch in branches for value in _captured(branch))
-    order = list(captured)
+    order = list(dict.fromkeys(value for branch in branches for value in captured(branch)))
     attributes: dict[str, Any] = {}
     for name, branch in zip(("then", "else"), branches, strict=True):
-        given = _close(branch, order)
+        given = close(branch, order)
         attributes[f"{name}_body"] = branch
         attributes[f"{name}_inputs"] = tuple((place + 1, inner) for inner, place in enumerate(given))
         attributes[f"{name}_outputs"] = tuple((place, place) for place in range(len(branch.outputs)))
@@ -38,54 +38,6 @@ def _facts_of(b: Builder) -> list[Any]:
     return [] if node is None else [TensorFact(None, None) if value is None else value.fact for value in node.outputs]
 
 
-def _captured(body: Graph) -> dict[Value, None]:
-    """Values that are computed or given outside, which a body or one inside of it reads; constants are copied in."""
-    inside = set(walk(body))
-    found: dict[Value, None] = {}
-    copies: dict[Value, Value] = {}
-    for inner in inside:
-        reads = [(node, index, value) for node in inner for index, value in enumerate(node.inputs)]
-        for node, index, value in reads:
-            if value is None or value.graph in inside:
-                continue
-            if value.storage is not None and value.is_constant:
-                node.set_input(index, _constant_in(body, value, copies))
-            else:
-                found[value] = None
-        for index, value in enumerate(inner.outputs):
-            if value.graph in inside:
-                continue
-            if value.storage is not None and value.is_constant:
-                inner.set_output(index, _constant_in(body, value, copies))
-            else:
-                found[value] = None
-    return found
-
-
-def _constant_in(body: Graph, value: Value, copies: dict[Value, Value]) -> Value:
-    if value not in copies:
-        copies[value] = body.add_constant(value.name, value.fact, value.storage, origin=value.origin)
-    return copies[value]
-
-
-def _close(body: Graph, captured: list[Value]) -> list[int]:
-    """Make inputs of what a body reads from outside; return which of `captured` each input is."""
-    inside = set(walk(body))
-    places: list[int] = []
-    for place, value in enumerate(captured):
-        uses = [use for use in value.uses if (use.user.graph if isinstance(use.user, Node) else use.user) in inside]
-        if not uses:
-            continue
-        inner = body.add_input(value.name, value.fact)
-        for user, index in uses:
-            if isinstance(user, Node):
-                user.set_input(index, inner)
-            else:
-                user.set_output(index, inner)
-        places.append(place)
-    return places
-
-
 @Loop.lift("openvino")
 def lift_loop(
     b: Builder, m: Value | None = None, cond: Value | None = None, *v_initial: Value | None, body: Graph
@@ -95,7 +47,7 @@ def lift_loop(
     if any(value is None for value in v_initial):
         message = "a value that a loop carries begins with nothing"
         raise UnsupportedError(message)
-    captured = list(_captured(inner))
+    outside = list(captured(inner))
     carried = [value for value in v_initial if value is not None]
     speak_end = Builder(b.inference, inner, None, origin=b.origin, stem=b.stem)
     outputs = inner.outputs
@@ -105,7 +57,7 @@ def lift_loop(
     inner.set_outputs([*outputs[: 1 + len(carried)], *joined])
     for value, dtype in zip(inner.inputs[:2], (DType.INT64, DType.BOOL), strict=True):
         value.fact = TensorFact(dtype, ())
-    places = _close(inner, captured)
+    places = close(inner, outside)
     trips = b.constant(np.array(-1, np.int64)) if m is None else m
     condition = b.constant(np.array(True)) if cond is None else cond
     first = 2 + len(carried)
@@ -118,7 +70,7 @@ def lift_loop(
         trips,
         condition,
         *carried,
-        *captured,
+        *outside,
         facts=_facts_of(b),
         body=inner,
         inputs=(*inputs, (1, 1)),
@@ -149,7 +101,7 @@ def lift_scan(
         message = "a state begins with nothing"
         raise UnsupportedError(message)
     inner = copied(b, body)
-    captured = list(_captured(inner))
+    outside = list(captured(inner))
     states, count = len(operands) - num_scan_inputs, len(inner.outputs)
     axes = [
         _axis(axis, len(b.dims(operand)))
@@ -168,13 +120,13 @@ def lift_scan(
         along = end.constant(np.array([ends[-1]], np.int64))
         outputs[place] = end(registry.pages()["Unsqueeze"], outputs[place], along)
     inner.set_outputs(outputs)
-    places = _close(inner, captured)
+    places = close(inner, outside)
     cuts = [_cut(*each) for each in zip(axes, scan_input_directions or (0,) * num_scan_inputs, strict=True)]
     joins = [_cut(*each) for each in zip(ends, scan_output_directions or (0,) * len(ends), strict=True)]
     return b.word(
         "opset1.TensorIterator",
         *operands,
-        *captured,
+        *outside,
         facts=_facts_of(b),
         body=inner,
         inputs=(

@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
+from graphport.ops.control import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.control.branches import If
 from graphport.ops.control.loops import Loop
 from graphport.ops.declare import ShapeError, UnsupportedError

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
+from graphport.ops.arithmetic import Mul
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.detection import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.detection.suppression import NonMaxSuppression
 from graphport.ops.indexing.gathering import Gather
 from graphport.ops.indexing.slicing import Slice
@@ -24,7 +26,9 @@ def _chosen(op: Operator) -> tuple[Value, Value, Value]:
     b = op.b
     boxes, scores = b(Unsqueeze, op[0], vector(b, [0])), b(Unsqueeze, op[1], vector(b, [0, 1]))
     most = as_vector(b, op.raw(2))
-    told = b(NonMaxSuppression, boxes, scores, most, as_scalar(b, op.raw(3)), as_scalar(b, op.raw(4)))
+    # What overlaps just so much is kept in ONNX, and suppressed here: the next number below.
+    overlap = b(Mul, as_scalar(b, op.raw(3)), b.like(op.raw(3), 1 - 2.0**-24))
+    told = b(NonMaxSuppression, boxes, scores, most, overlap, as_scalar(b, op.raw(4)))
     numbers = reshaped(b, b(Slice, told, vector(b, [2]), vector(b, [3]), vector(b, [1])), (-1,))
     return numbers, most, b(Shape, numbers)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.generate import Range
+from graphport.ops.generate import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.operands import as_scalar, as_vector
 from graphport.ops.reshape import Shape
 from graphport.ops.reshape.pieces import Expand

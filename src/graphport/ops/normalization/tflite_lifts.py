@@ -8,10 +8,12 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops import arithmetic
+from graphport.ops.comparison import Equal, Where
 from graphport.ops.inner import say
 from graphport.ops.normalization.batch import BatchNormalization
 from graphport.ops.normalization.groups import GroupNormalization, InstanceNormalization
 from graphport.ops.normalization.layer import LayerNormalization, RMSNormalization
+from graphport.ops.normalization.norms import LpNormalization
 from graphport.ops.operands import dtype_of, scalar, vector
 from graphport.ops.reduction import reduce as reductions
 from graphport.ops.reshape import Reshape
@@ -109,3 +111,12 @@ def lift_batch_normalization(
     centered = b(arithmetic.Sub, x, _by_channel(b, mean, rank))
     y = b(arithmetic.Mul, centered, _by_channel(b, b(arithmetic.Div, scale, root), rank))
     return (b(arithmetic.Add, y, _by_channel(b, bias, rank)),)
+
+
+@LpNormalization.lift("tflite")
+def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Lifted:
+    """0 where the norm is 0."""
+    along = vector(b, [axis % len(b.dims(input))])
+    norm = b(reductions.ReduceL1 if p == 1 else reductions.ReduceL2, input, along)
+    is_zero = b(Equal, norm, b.like(input, 0))
+    return (b(arithmetic.Div, input, b(Where, is_zero, b.like(input, 1), norm)),)

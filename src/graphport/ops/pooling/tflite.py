@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.ops.arithmetic import Mul, Sqrt
 from graphport.ops.pooling import AveragePool, MaxPool
+from graphport.ops.pooling import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.tflite import Operator, first, last, pads_of, window, word
 
 if TYPE_CHECKING:

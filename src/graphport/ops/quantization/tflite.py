@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.ops.operands import cast
+from graphport.ops.quantization import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.reshape import Identity
 from graphport.ops.tflite import Operator, word
 from graphport.ops.tflite_tables import requantized

@@ -9,16 +9,13 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops import reshape
-from graphport.ops.declare import UnsupportedError
-from graphport.ops.generate import ConstantOfShape, Range
 from graphport.ops.indexing import slicing
 from graphport.ops.inner import say, says
 from graphport.ops.operands import dtype_of, integers, needed, real, sizes
 from graphport.ops.padding import Pad
-from graphport.ops.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.reduction import running
 from graphport.ops.reshape import pieces
-from graphport.ops.tflite_words import cast_to, computed_in, in_int32, ints, needed_array, shaped, turned, wrapped
+from graphport.ops.tflite_words import cast_to, computed_in, in_int32, ints, shaped, turned, wrapped
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -323,58 +320,3 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     along = shaped(b, in_int32(b, axis), ()) if told is None else ints(b, told[0])
     options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
     return (computed_in(b, _COUNTED, "CUMSUM", x, beside=(along,), **options),)
-
-
-@Range.lift("tflite")
-def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Lifted:
-    return (say(b, "RANGE", start, limit, delta),)
-
-
-@ConstantOfShape.lift("tflite")
-def lift_constant_of_shape(b: Builder, input: Value, *, value: object = None) -> Lifted:
-    array = np.zeros(1, np.float32) if value is None else np.asarray(value.numpy())  # type: ignore[attr-defined]
-    return (say(b, "FILL", in_int32(b, input), b.constant(array.reshape(()))),)
-
-
-# Integers that stand for reals
-
-
-_STORED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT4, DType.INT2))
-
-
-def _told(scale: Value, zero: Value | None, dtype: DType, axis: int, rank: int) -> object:
-    scales = needed_array(scale, "its scale").astype(np.float32)
-    zeros = np.zeros(scales.size, np.int64) if zero is None else needed_array(zero, "its zero point").astype(np.int64)
-    if scales.ndim > 1 or dtype not in _STORED:
-        message = f"scales of rank {scales.ndim} for {dtype}"
-        raise UnsupportedError(message)
-    own = axis % rank if scales.size > 1 else -1
-    return dtype, own, tuple(map(float, scales.reshape(-1))), tuple(map(int, zeros.reshape(-1)))
-
-
-@QuantizeLinear.lift("tflite")
-def lift_quantize_linear(
-    b: Builder, x: Value, y_scale: Value, y_zero_point: Value | None = None, *, axis: int = 1, **_: object
-) -> Lifted:
-    dtype = DType.UINT8 if y_zero_point is None else dtype_of(y_zero_point)
-    told = _told(y_scale, y_zero_point, dtype, axis, len(b.dims(x)))
-    if dtype is DType.INT32 or dtype_of(x) is not DType.FLOAT32:
-        return None
-    return b.word("QUANTIZE", x, facts=[TensorFact(dtype, b.dims(x))], quantized_results=(told,))  # type: ignore[arg-type]
-
-
-@DequantizeLinear.lift("tflite")
-def lift_dequantize_linear(
-    b: Builder, x: Value, x_scale: Value, x_zero_point: Value | None = None, *, axis: int = 1, **_: object
-) -> Lifted:
-    dtype = dtype_of(x)
-    told = _told(x_scale, x_zero_point, dtype, axis, max(len(b.dims(x)), 1))
-    if dtype_of(x_scale) is not DType.FLOAT32:
-        return None
-    if dtype is DType.INT32:
-        scales, zeros = told[2], told[3]  # type: ignore[index]
-        numbers = needed_array(x, "integers of 32 bits").astype(np.float64)
-        shape = (-1, *[1] * (numbers.ndim - 1 - axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
-        reals = (numbers - np.reshape(zeros, shape)) * np.reshape(scales, shape)
-        return (say(b, "RESHAPE", b.constant(reals.astype(np.float32)), _own(b, x)),)
-    return b.word("DEQUANTIZE", x, facts=[TensorFact(DType.FLOAT32, b.dims(x))], quantized=(told,))  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.ops.operands import as_int64, integers, vector
 from graphport.ops.reshape import Concat, Shape
 from graphport.ops.resize import Resize
+from graphport.ops.resize import tflite_lifts as tflite_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.tflite import Operator, first, last, word
 
 if TYPE_CHECKING:

@@ -1,0 +1,58 @@
+"""What a body reads from the graphs around it, made inputs for languages whose bodies are given all that they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ir.graph import Graph, Node, walk
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+
+
+def captured(body: Graph) -> dict[Value, None]:
+    """Values that are computed or given outside, which a body or one inside of it reads; constants are copied in."""
+    inside = set(walk(body))
+    found: dict[Value, None] = {}
+    copies: dict[Value, Value] = {}
+    for inner in inside:
+        reads = [(node, index, value) for node in inner for index, value in enumerate(node.inputs)]
+        for node, index, value in reads:
+            if value is None or value.graph in inside:
+                continue
+            if value.storage is not None and value.is_constant:
+                node.set_input(index, _constant_in(body, value, copies))
+            else:
+                found[value] = None
+        for index, value in enumerate(inner.outputs):
+            if value.graph in inside:
+                continue
+            if value.storage is not None and value.is_constant:
+                inner.set_output(index, _constant_in(body, value, copies))
+            else:
+                found[value] = None
+    return found
+
+
+def _constant_in(body: Graph, value: Value, copies: dict[Value, Value]) -> Value:
+    if value not in copies:
+        copies[value] = body.add_constant(value.name, value.fact, value.storage, origin=value.origin)
+    return copies[value]
+
+
+def close(body: Graph, given: list[Value]) -> list[int]:
+    """Make inputs of what a body reads from outside; return which of `given` each input is."""
+    inside = set(walk(body))
+    places: list[int] = []
+    for place, value in enumerate(given):
+        uses = [use for use in value.uses if (use.user.graph if isinstance(use.user, Node) else use.user) in inside]
+        if not uses:
+            continue
+        inner = body.add_input(value.name, value.fact)
+        for user, index in uses:
+            if isinstance(user, Node):
+                user.set_input(index, inner)
+            else:
+                user.set_output(index, inner)
+        places.append(place)
+    return places
