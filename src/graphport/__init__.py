@@ -9,7 +9,7 @@ from graphport.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from graphport.api.cast import cast
-    from graphport.api.compare import compare
+    from graphport.api.compare import FoundDifference, compare, find_difference
     from graphport.api.convert import ConversionReport, convert
     from graphport.api.cut import cut
     from graphport.api.inspect import inspect
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphport.api.save import save, to_onnx
     from graphport.api.verify import verify
     from graphport.comparison import Comparison
+    from graphport.comparison.limits import Limits
     from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.expression.expression import Expression
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from graphport.reports import Report
 
 _HOMES = {
+    "FoundDifference": "graphport.api.compare",
+    "Limits": "graphport.comparison.limits",
+    "find_difference": "graphport.api.compare",
     "ConversionReport": "graphport.api.convert",
     "Model": "graphport.api.model",
     "QuantizedModel": "graphport.api.model",
@@ -66,7 +70,9 @@ __all__ = [
     "Diagnostic",
     "DiagnosticError",
     "Expression",
+    "FoundDifference",
     "Inspection",
+    "Limits",
     "Model",
     "Proof",
     "QuantizedModel",
@@ -77,6 +83,7 @@ __all__ = [
     "compare",
     "convert",
     "cut",
+    "find_difference",
     "from_onnx",
     "from_torch",
     "inspect",

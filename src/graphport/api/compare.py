@@ -2,15 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from graphport.api.run import first_run, run
-from graphport.comparison import Comparison, compare_outputs, difference
+from graphport.api.model import Model
+from graphport.api.run import first_run, run, runnable
+from graphport.backends.inputs import checked
+from graphport.comparison import Comparison, compare_outputs
+from graphport.comparison.find import Search
+from graphport.comparison.limits import Limits
+from graphport.comparison.pairs import originals, pairs
+from graphport.comparison.stream import Stream, Unanswered
+from graphport.conversion.legalize import legalize
+from graphport.core.diagnostics import raise_errors
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ops.bind import bind_inputs
+from graphport.ops.infer import Inference
+from graphport.proof.side import paired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.api.model import Model
+    from graphport.comparison import Difference
+    from graphport.core.diagnostics import Span
+    from graphport.ir.graph import Graph, Value
+
+
+@dataclass(frozen=True, eq=False)
+class FoundDifference:
+    """The first node of a model that computes otherwise than another model, in the smallest parts of both.
+
+    `a` and `b` take `inputs` and give one output, `value`, in which `b` differs. Unless `is_beyond`, no node alone
+    differs beyond tolerance, and `node` adds most to what does in the end.
+    """
+
+    node: str
+    """Its name, or that of its first result where it has none."""
+    operator: str
+    value: str
+    a: Model
+    b: Model
+    inputs: dict[str, Any]
+    difference: Difference
+    origin: Span | None = None
+    is_beyond: bool = True
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, for people."""
+        what = self.difference.reason or f"by {self.difference.max_abs:.3g}"
+        if not self.is_beyond:
+            return f"no node alone differs beyond tolerance: {self.operator} {self.node} adds most ({what})"
+        return f"the first node that computes otherwise is {self.operator} {self.node}: {self.value} differs {what}"
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 def compare(
@@ -20,6 +68,7 @@ def compare(
     *,
     backend: str = "auto",
     every_value: bool = False,
+    limits: Limits | None = None,
 ) -> Comparison:
     """Run two models on the same inputs and hold `b` against `a`, output by output.
 
@@ -28,42 +77,110 @@ def compare(
         b: the other one; its inputs are paired with those of `a` by name, else by position.
         inputs: by the names of `a`; made up if `None`.
         backend: see `run`.
-        every_value: compare all values that both compute under one name, in the order of `a`.
+        every_value: compare all values that both compute under one name, in the order of `b`; they are not held at
+            once, whatever the model.
+        limits: what passes as equal.
     """
+    if every_value:
+        given = first_run(a, backend)[0] if inputs is None else dict(inputs)
+        return _every_value(a, b, given, backend, limits or Limits())
     if inputs is None:
-        given, first = first_run(a, backend, every_value=every_value)
+        given, first = first_run(a, backend)
     else:
-        given, first = dict(inputs), run(a, inputs, backend=backend, every_value=every_value)
-    return compared(a, first, b, given, backend, every_value=every_value)
+        given, first = dict(inputs), run(a, inputs, backend=backend)
+    return compared(a, first, b, given, backend, limits)
 
 
 def compared(
-    a: Model, first: Mapping[str, Any], b: Model, given: Mapping[str, Any], backend: str, *, every_value: bool = False
+    a: Model, first: Mapping[str, Any], b: Model, given: Mapping[str, Any], backend: str, limits: Limits | None = None
 ) -> Comparison:
     """`b`, run on `given`, held against `first`, which `a` computed from it."""
-    second = run(b, _paired(given, a, b), backend=backend, every_value=every_value)
-    outputs = compare_outputs({n: first[n] for n in a.outputs}, {n: second[n] for n in b.outputs}, _originals(b))
-    if not every_value:
-        return outputs
-    values = tuple(difference(name, x, second[name]) for name, x in first.items() if name in second)
-    return Comparison(outputs.outputs, values, outputs.notes)
+    second = run(b, paired(given, a.graph, b.graph), backend=backend)
+    measured = (limits or Limits()).difference
+    return compare_outputs(
+        {n: first[n] for n in a.outputs}, {n: second[n] for n in b.outputs}, originals(b.graph), measured
+    )
 
 
-def _originals(model: Model) -> dict[str, str]:
-    return {
-        v.name: str(v.notes["original_name"])
-        for v in model.graph.values()
-        if v.has_notes and "original_name" in v.notes
+def find_difference(
+    a: Model,
+    b: Model,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    limits: Limits | None = None,
+    backend: str = "auto",
+    other: str | None = None,
+) -> FoundDifference | None:
+    """The first node of `b` that computes otherwise than `a` does, and not merely for what it is given.
+
+    Both are computed side by side, a slice at a time, and each value of `b` from the numbers of `a`. What then differs
+    is reduced to the smallest parts of both models that still do.
+
+    Args:
+        a: the model that is right.
+        b: the other one; values are paired by name, or by the name that they had before a conversion.
+        inputs: by the names of `a`; made up if `None`.
+        limits: what passes as equal.
+        backend: what computes; see `run`.
+        other: what computes `b`, if something else does.
+
+    Returns:
+        What was found; `None` where all that has a partner is equal.
+
+    Raises:
+        DiagnosticError: `a` does not run.
+    """
+    given = first_run(a, backend)[0] if inputs is None else dict(inputs)
+    first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
+    values = pairs(first[0], second[0])
+    search = Search(first[0], second[0], values, first[1], second[1], limits or Limits(), backend, other or backend)
+    found = search.run()
+    if found is None:
+        return None
+    *_, last = found.nodes or (found.value.producer,)
+    name, operator = ("", "") if last is None else (last.name or last.results[0].name, last.op)
+    return FoundDifference(
+        name,
+        operator,
+        found.value.name,
+        Model(found.a, a.format, None, [], a.versions),
+        Model(found.b, b.format, None, [], b.versions),
+        found.inputs,
+        found.difference,
+        None if last is None else last.origin,
+        found.is_beyond,
+        tuple(f"{name} is another one in every run" for name in search.random),
+    )
+
+
+def _every_value(a: Model, b: Model, given: Mapping[str, Any], backend: str, limits: Limits) -> Comparison:
+    first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
+    values = pairs(first[0], second[0])
+    stream = Stream(first[0], second[0], values, first[1], second[1], backend_a=backend, backend_b=backend)
+    found: dict[Value, Difference] = {}
+    for step in stream:
+        for each in () if isinstance(step, Unanswered) else step:
+            found[each.b] = limits.difference(each.a.name, each.x, each.y, other=each.b.name)
+    for value in second[0].outputs:
+        if value in values and value not in found:
+            x, y = first[1].get(values[value].name), second[1].get(value.name)
+            found[value] = limits.difference(values[value].name, x, y, other=value.name)
+    order = {value: place for place, value in enumerate(first[0].values())}
+    ordered = tuple(found[value] for value in sorted(found, key=lambda value: order[values[value]]))
+    return Comparison(tuple(found[value] for value in second[0].outputs if value in found), ordered)
+
+
+def _concrete(model: Model, given: Mapping[str, Any]) -> tuple[Graph, dict[str, Any]]:
+    """A model for inputs of these shapes in canonical words, and the inputs of the declared types."""
+    arrays = checked(runnable(model), given)
+    graph = rewrite.copy(model.graph)
+    shapes = {
+        value.name: arrays[value.name].shape
+        for value in graph.inputs
+        if isinstance(value.fact, TensorFact) and hasattr(arrays[value.name], "shape")
     }
-
-
-def _paired(given: Mapping[str, Any], a: Model, b: Model) -> dict[str, Any]:
-    originals = {original: name for name, original in _originals(b).items()}
-    free = [name for name in b.inputs if name not in a.inputs and name not in originals.values()]
-    found: dict[str, Any] = {}
-    for name, array in given.items():
-        other = name if name in b.inputs else originals.get(name)
-        if other is None and free:
-            other = free.pop(0)
-        found[other or name] = array
-    return found
+    bind_inputs(graph, shapes)
+    graph, findings = legalize(graph, in_place=True)
+    raise_errors(findings)
+    Inference().graph(graph)
+    return graph, arrays

@@ -40,12 +40,14 @@ class Backend(NamedTuple):
     """Whether it computes `graphport.Expression` as it is; the others are given canonical operators instead."""
     speaks: str | None = None
     """The dialect that it is handed: words of it that have no canonical form it computes, and nobody else does."""
+    keeps_memory: bool = False
+    """Whether a session keeps the memory of a run for the next one, unless it is told that there is only one."""
     most_threads: int | None = None
     """On how many threads it can be told to compute: any number if `None`; 0 where it cannot be told."""
 
 
 BACKENDS: dict[str, Backend] = {
-    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime"),
+    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", keeps_memory=True),
     "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True, most_threads=0),
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
     "openvino": Backend("openvino", "graphport.backends.openvino", "openvino", is_automatic=False, speaks="openvino"),
@@ -78,7 +80,7 @@ def check_name(name: str) -> None:
         raise DiagnosticError(Diagnostic("RUN0001", f"there is no backend {name!r}", None, remedy))
 
 
-def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session:
+def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool = False) -> Session:
     """`graph` (canonical) ready to run; `auto` takes the first of `preferred` that loads it.
 
     A session keeps what its runtime has made of the graph: who runs a graph often prepares it once.
@@ -87,6 +89,7 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session
         graph: canonical; words of the dialect that a backend speaks may be among its nodes.
         backend: one of `BACKENDS`, or `auto`.
         threads: to compute on; as many as the backend likes if 0. `auto` heeds it where the backend can be told.
+        once: whether it is run once, and memory better given back.
 
     Raises:
         DiagnosticError: RUN0001 unknown backend, RUN0002 its package is not installed, RUN0003 it cannot run an
@@ -98,7 +101,7 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session
         message = f"the numbers of {_listed(missing)} are not there"
         raise DiagnosticError(Diagnostic("RUN0004", message, None, "load the model with its weights"))
     if backend == "auto":
-        return _first(graph, threads)
+        return _first(graph, threads, once=once)
     check_name(backend)
     if not is_installed(backend):
         extra = BACKENDS[backend].extra
@@ -111,9 +114,8 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0) -> Session
 
         graph = without_expressions(graph)
     module = import_module(BACKENDS[backend].module)
-    return (
-        module.prepare(graph) if BACKENDS[backend].most_threads is not None else module.prepare(graph, threads=threads)
-    )
+    options: dict[str, Any] = {} if BACKENDS[backend].most_threads is not None else {"threads": threads}
+    return module.prepare(graph, **options, **({"once": once} if BACKENDS[backend].keeps_memory else {}))
 
 
 def _check_threads(backend: str, threads: int) -> None:
@@ -145,19 +147,19 @@ def preferred(graph: Graph) -> list[str]:
     return [name for name in dict.fromkeys((*own, *others)) if is_installed(name)]
 
 
-def _first(graph: Graph, threads: int) -> Session:
+def _first(graph: Graph, threads: int, *, once: bool) -> Session:
     *others, last = preferred(graph)
     for name in others:
         try:
-            return _prepared(graph, name, threads)
+            return _prepared(graph, name, threads, once=once)
         except DiagnosticError as error:
             if any(finding.code != "RUN0003" for finding in error.diagnostics):
                 raise
-    return _prepared(graph, last, threads)
+    return _prepared(graph, last, threads, once=once)
 
 
-def _prepared(graph: Graph, name: str, threads: int) -> Session:
-    return prepare(graph, name, threads=threads if BACKENDS[name].most_threads is None else 0)
+def _prepared(graph: Graph, name: str, threads: int, *, once: bool) -> Session:
+    return prepare(graph, name, threads=threads if BACKENDS[name].most_threads is None else 0, once=once)
 
 
 def _listed(names: list[str], most: int = 5) -> str:

@@ -37,23 +37,24 @@ _BYTE = 8
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 
 
-def prepare(graph: Graph, *, optimize: bool = True, threads: int = 0) -> OnnxRuntimeSession:
+def prepare(graph: Graph, *, optimize: bool = True, threads: int = 0, once: bool = False) -> OnnxRuntimeSession:
     """A session on `graph`; without `optimize` every node is computed as it stands.
 
-    It computes on `threads` threads, by default on as many as ONNX Runtime likes.
+    It computes on `threads` threads, by default on as many as ONNX Runtime likes. What is run `once` gives its memory
+    back at once.
 
     Raises:
         DiagnosticError: RUN0003 with ONNX Runtime's words, where it does not load the model.
     """
-    return OnnxRuntimeSession(graph, optimize=optimize, threads=threads)
+    return OnnxRuntimeSession(graph, optimize=optimize, threads=threads, once=once)
 
 
 class OnnxRuntimeSession:
     """One inference session, and a second one that returns every value once that is asked for."""
 
-    def __init__(self, graph: Graph, *, optimize: bool = True, threads: int = 0) -> None:
+    def __init__(self, graph: Graph, *, optimize: bool = True, threads: int = 0, once: bool = False) -> None:
         self._graph = graph
-        self._options: dict[str, Any] = {"optimize": optimize, "threads": threads}
+        self._options: dict[str, Any] = {"optimize": optimize, "threads": threads, "once": once}
         self._session = _session(graph, (), **self._options)
         self._observed: Any = None
 
@@ -119,7 +120,13 @@ def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 12) -> 
 
 
 def _session(
-    graph: Graph, extra_outputs: Sequence[str], *, optimize: bool, threads: int, profile: str | None = None
+    graph: Graph,
+    extra_outputs: Sequence[str],
+    *,
+    optimize: bool,
+    threads: int,
+    profile: str | None = None,
+    once: bool = False,
 ) -> Any:
     import onnxruntime
 
@@ -136,6 +143,7 @@ def _session(
     options = runtime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
+    options.enable_cpu_mem_arena = not once
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile

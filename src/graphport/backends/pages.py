@@ -18,7 +18,7 @@ from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphport.core.facts import Fact
 
@@ -44,9 +44,16 @@ class PagesSession:
         self._constants = {value: value.storage.numpy() for value in graph.constants if value.storage is not None}
 
     def run(
-        self, inputs: Mapping[str, Any], *, every_value: bool = False, deadline: float = math.inf
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        every_value: bool = False,
+        deadline: float = math.inf,
+        observe: Callable[[Graph, Sequence[Any]], None] | None = None,
     ) -> dict[str, Any]:
         """As every session does it, but at `deadline` (of `time.monotonic`) it gives up before the next node.
+
+        `observe` is told each body that is run and what it is given, before it is run.
 
         Raises:
             TimeoutError: it has given up.
@@ -54,7 +61,7 @@ class PagesSession:
         given = {value: inputs[value.name] for value in self._graph.inputs}
         values = self._constants | given
         with np.errstate(all="ignore"):
-            _execute(self._graph, values, _Work(self._pages, deadline), keep=every_value)
+            _execute(self._graph, values, _Work(self._pages, deadline, observe), keep=every_value)
         wanted = self._graph.outputs
         if every_value:
             wanted = [*(value for node in self._graph for value in node.results), *wanted]
@@ -62,10 +69,11 @@ class PagesSession:
 
 
 class _Work(NamedTuple):
-    """What computes operators, and until when."""
+    """What computes operators, until when, and who is told of bodies."""
 
     pages: Mapping[str, Callable[..., Any]]
     deadline: float
+    observe: Callable[[Graph, Sequence[Any]], None] | None
 
 
 def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool) -> None:
@@ -127,6 +135,8 @@ class _BoundBody:
         return [value.fact for value in self._graph.outputs]
 
     def __call__(self, *inputs: Any) -> list[Any]:
+        if self._work.observe is not None:
+            self._work.observe(self._graph, inputs)
         values = dict(self._outer)
         values.update((value, value.storage.numpy()) for value in self._graph.constants if value.storage is not None)
         values.update(zip(self._graph.inputs, inputs, strict=True))

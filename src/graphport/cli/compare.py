@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphport.cli.options import (
+    FILE,
     MODEL,
     Verb,
     backend_option,
@@ -14,6 +19,7 @@ from graphport.cli.options import (
     color_option,
     edition_option,
     findings_end,
+    function_named,
     input_option,
     json_option,
     print_json,
@@ -22,9 +28,30 @@ from graphport.cli.render import shown
 from graphport.cli.report import report_option, write_report
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
 
-    from graphport.comparison import Difference
+    from graphport.api.compare import FoundDifference
+    from graphport.comparison import Comparison, Difference
+    from graphport.comparison.limits import Limits
+
+_SORTS = ("order", "name", "max-abs", "snr")
+
+
+class _LimitOption(click.ParamType[Any]):
+    """`1e-3`, or `NAME=1e-3` for one value."""
+
+    name = "[NAME=]X"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """The name, empty for all values, and the number."""
+        name, _, text = str(value).rpartition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number, and no NAME=NUMBER", param, ctx)
+        return name, number
 
 
 @click.command(cls=Verb, name="compare")
@@ -34,6 +61,17 @@ if TYPE_CHECKING:
     "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; made up if not given."
 )
 @click.option("--all", "every_value", is_flag=True, help="Compare every value that both compute under one name.")
+@click.option("--find", is_flag=True, help="Where the outputs differ, find the first node of B that is the reason.")
+@click.option(
+    "--out", type=FILE, default=Path("difference"), metavar="FOLDER", help="Where --find writes the two small models."
+)
+@click.option("--rtol", type=_LimitOption(), multiple=True, help="Part of max|a| that may differ. Repeatable.")
+@click.option("--atol", type=_LimitOption(), multiple=True, help="What may differ besides. Repeatable.")
+@click.option("--min-snr", type=_LimitOption(), multiple=True, help="Least signal to noise in dB. Repeatable.")
+@click.option("--metric", metavar="MODULE:FUNCTION", help="A measure of your own: takes both arrays.")
+@click.option("--min-metric", type=_LimitOption(), multiple=True, help="What that gives at least. Repeatable.")
+@click.option("--sort", type=click.Choice(_SORTS), default="order", show_default=True, help="Order of the rows.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Print so many rows at most.")
 @report_option
 @backend_option
 @input_option
@@ -46,57 +84,217 @@ def verb(
     b: Path,
     inputs: Path | None,
     every_value: bool,
+    find: bool,
+    out: Path,
+    sort: str,
+    limit: int | None,
     page: Path | None,
     backend: str,
     shapes: Any,
     edition: str | None,
     color: str,
     as_json_: bool,
+    **limits: Any,
 ) -> None:
     """Run two models on the same inputs and tell how far B lies from A.
 
-    Equal within tolerance is |a - b| <= 1e-4 * max|a| + 1e-6, with the same type, shape and places of NaN. Exit code 0
-    if every output is, 1 if one is not.
+    Equal within tolerance is |a - b| <= rtol * max|a| + atol, 1e-4 and 1e-6 where nothing is said, with the same type,
+    shape and places of NaN; or what --min-snr and --min-metric say, of all values or of one (--min-snr y=40). Exit code
+    0 if every output is, 1 if one is not.
+
+    --find names the first node of B that computes otherwise from the same numbers, and writes the smallest parts of
+    both models that show it to a folder, with their inputs.
 
     \b
     Examples:
       graphport compare net.onnx net.nnef.tgz
-      graphport compare net.onnx small.onnx --inputs in.npz --all
+      graphport compare net.onnx small.onnx --inputs in.npz --all --sort snr --limit 20
+      graphport compare net.onnx net.xml --find --min-snr 60
     """
     del color
     import graphport
     from graphport.api.report import Findings
+    from graphport.api.run import first_run
     from graphport.cli import arrays
-    from graphport.cli.table import print_table
+    from graphport.comparison import Comparison
+    from graphport.comparison import Difference as Differs
+    from graphport.core.diagnostics import DiagnosticError
 
     first = graphport.load(a, edition=edition, shapes=bound(shapes))
     second = graphport.load(b, shapes=bound(shapes))
-    given = None if inputs is None else arrays.inputs_of(first, inputs)
-    result = graphport.compare(first, second, given, backend=backend, every_value=every_value)
+    told = _limits(**limits)
+    given = arrays.inputs_of(first, inputs) if inputs is not None else first_run(first, backend)[0] if find else None
+    try:
+        result = graphport.compare(first, second, given, backend=backend, every_value=every_value, limits=told)
+    except DiagnosticError as error:
+        if not find:
+            raise
+        reason = error.diagnostics[0].message
+        result = Comparison((Differs(next(iter(first.outputs), ""), "", passed=False, reason=reason),))
+    found = None
+    if find and not result.passed:
+        found = graphport.find_difference(first, second, given, limits=told, backend=backend)
+    files = {} if found is None else _write(found, out)
+    command = _command(files, limits, backend)
     write_report(page, first, second, Findings(verb="compare"), inputs=given, backend=backend)
     if as_json_:
-        print_json(
-            {
-                "passed": result.passed,
-                "outputs": [difference.as_json() for difference in result.outputs],
-                "values": [difference.as_json() for difference in result.values],
-                "first": None if result.first is None else result.first.name,
-                "notes": list(result.notes),
-            }
-        )
+        print_json(_document(result, found, files, command, is_asked=find))
     else:
-        for note in result.notes:
-            click.echo(f"note: {shown(str(note))}")
-        told = result.values if every_value else result.outputs
-        print_table(HEADINGS, [row(difference) for difference in told])
-        if every_value:
-            place = None if result.first is None else shown(result.first.name)
-            click.echo("no value differs" if place is None else f"the first value that differs is {place}")
-        click.echo("equal within tolerance" if result.passed else "the outputs differ")
+        _tell(result, sort, limit, every_value=every_value)
+        if find:
+            _tell_found(found, files, command, has_passed=result.passed)
     raise click.exceptions.Exit(0 if result.passed else 1)
 
 
+def _limits(
+    rtol: Iterable[tuple[str, float]],
+    atol: Iterable[tuple[str, float]],
+    min_snr: Iterable[tuple[str, float]],
+    metric: str | None,
+    min_metric: Iterable[tuple[str, float]],
+) -> Limits:
+    from graphport.comparison.limits import Limits
+
+    asked = {
+        "relative": dict(rtol),
+        "absolute": dict(atol),
+        "least_snr": dict(min_snr),
+        "least_metric": dict(min_metric),
+    }
+    everywhere = Limits(metric=None if metric is None else function_named(metric))
+    everywhere = replace(everywhere, **{field: given[""] for field, given in asked.items() if "" in given})
+    names = {name for given in asked.values() for name in given if name}
+    own = {
+        name: replace(everywhere, **{field: given[name] for field, given in asked.items() if name in given})
+        for name in names
+    }
+    return replace(everywhere, of=own)
+
+
+def _write(found: FoundDifference, folder: Path) -> dict[str, Path]:
+    """Write two small models and their inputs, and say where."""
+    import graphport
+    from graphport.cli import arrays
+    from graphport.core.diagnostics import DiagnosticError
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {}
+    for side, model in (("a", found.a), ("b", found.b)):
+        try:
+            files[side] = folder / f"{side}.onnx"
+            graphport.save(model, files[side])
+        except DiagnosticError:
+            # What ONNX has no words for keeps its own in the project's archive.
+            files[side] = folder / f"{side}.graphport"
+            graphport.save(model, files[side])
+    files["inputs"] = folder / "inputs.npz"
+    arrays.write(files["inputs"], found.inputs)
+    return files
+
+
+def _command(files: dict[str, Path], limits: dict[str, Any], backend: str) -> str | None:
+    if not files:
+        return None
+    words = ["graphport", "compare", str(files["a"]), str(files["b"]), "--inputs", str(files["inputs"])]
+    for option, given in limits.items():
+        texts = [given] if isinstance(given, str) else [_said(*limit) for limit in given or ()]
+        for text in texts:
+            words += [f"--{option.replace('_', '-')}", text]
+    if backend != "auto":
+        words += ["--backend", backend]
+    return shlex.join(words)
+
+
+def _said(name: str, number: float) -> str:
+    return f"{name}={number:g}" if name else f"{number:g}"
+
+
+def _document(
+    result: Comparison, found: FoundDifference | None, files: dict[str, Path], command: str | None, *, is_asked: bool
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "passed": result.passed,
+        "outputs": [difference.as_json() for difference in result.outputs],
+        "values": [difference.as_json() for difference in result.values],
+        "first": None if result.first is None else result.first.name,
+        "notes": list(result.notes),
+    }
+    if not is_asked:
+        return document
+    if found is None:
+        return {**document, "found": None}
+    span = found.origin
+    return {
+        **document,
+        "found": {
+            "node": found.node,
+            "operator": found.operator,
+            "value": found.value,
+            "sentence": found.sentence,
+            "is_beyond_tolerance": found.is_beyond,
+            "difference": found.difference.as_json(),
+            "nodes": {"a": len(found.a.graph), "b": len(found.b.graph)},
+            "file": None if span is None else span.file,
+            "line": None if span is None else span.line,
+            "files": {side: str(path) for side, path in files.items()},
+            "command": command,
+            "notes": list(found.notes),
+        },
+    }
+
+
+def _tell(result: Comparison, sort: str, limit: int | None, *, every_value: bool) -> None:
+    from graphport.cli.table import print_table
+
+    for note in result.notes:
+        click.echo(f"note: {shown(str(note))}")
+    told = list(result.values if every_value else result.outputs)
+    rows = _sorted(told, sort)[:limit]
+    has_metric = any(each.metric is not None for each in rows)
+    headings = (*HEADINGS[:-1], "metric", "") if has_metric else HEADINGS
+    print_table(headings, [_row(each, has_metric=has_metric) for each in rows])
+    if len(rows) < len(told):
+        click.echo(f"{len(told) - len(rows)} more rows are not shown")
+    if every_value:
+        place = None if result.first is None else shown(result.first.name)
+        click.echo("no value differs" if place is None else f"the first value that differs is {place}")
+    click.echo("equal within tolerance" if result.passed else "the outputs differ")
+
+
+def _sorted(told: list[Difference], sort: str) -> list[Difference]:
+    """The worst first, where it is not names or the order of computation that is asked for."""
+    if sort == "name":
+        return sorted(told, key=lambda each: each.name)
+    if sort == "max-abs":
+        return sorted(told, key=lambda each: -math.inf if each.max_abs is None else -each.max_abs)
+    if sort == "snr":
+        return sorted(told, key=lambda each: -math.inf if each.snr_db is None else each.snr_db)
+    return told
+
+
+def _tell_found(
+    found: FoundDifference | None, files: dict[str, Path], command: str | None, *, has_passed: bool
+) -> None:
+    if found is None:
+        click.echo("there is nothing to find" if has_passed else "no value that both have a name for differs by itself")
+        return
+    for note in found.notes:
+        click.echo(f"note: {shown(note)}")
+    click.echo(shown(found.sentence))
+    if found.origin is not None:
+        click.echo(f"  at {shown(str(found.origin))}")
+    counts = f"{len(found.a.graph)} and {len(found.b.graph)} nodes"
+    click.echo(f"written to {shown(str(files['a']))}, {shown(str(files['b']))} ({counts}) and {files['inputs'].name}")
+    click.echo(f"again: {shown(str(command))}")
+
+
 HEADINGS = ("value", "max |a-b|", "mean |a-b|", "SNR dB", "cosine", "")
+
+
+def _row(difference: Difference, *, has_metric: bool) -> tuple[str, ...]:
+    cells = row(difference)
+    number = "" if difference.metric is None else f"{difference.metric:.6g}"
+    return (*cells[:-1], number, cells[-1]) if has_metric else cells
 
 
 def row(difference: Difference) -> tuple[str, ...]:

@@ -216,3 +216,24 @@ def _refuse(findings: list[Diagnostic], options: Mapping[str, Any]) -> NoReturn:
     from graphport.core.faults import is_ours
 
     raise click.exceptions.Exit(OUR_FAULT if any(map(is_ours, findings)) else 1)
+
+
+def function_named(name: str) -> Any:
+    """The function that `MODULE:FUNCTION` names; modules are looked for in the present folder, too."""
+    from importlib import import_module
+
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError
+
+    module, colon, function = name.partition(":")
+    sys.path.insert(0, "")
+    try:
+        found = getattr(import_module(module), function) if colon and module and function else None
+    except (ImportError, AttributeError) as error:
+        raise DiagnosticError(
+            Diagnostic("QUANT0026", f"there is no measure {name!r}: {error}", None, "name it as MODULE:FUNCTION")
+        ) from error
+    finally:
+        sys.path.remove("")
+    if not callable(found):
+        raise DiagnosticError(Diagnostic("QUANT0026", f"{name!r} is no function", None, "name it as MODULE:FUNCTION"))
+    return found

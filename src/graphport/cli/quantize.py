@@ -17,6 +17,7 @@ from graphport.cli.options import (
     color_option,
     edition_option,
     findings_end,
+    function_named,
     input_option,
     json_option,
     print_findings,
@@ -138,7 +139,7 @@ def verb(
             settings=settings,
             told=told,
             statistics=resume,
-            metric=None if metric is None else _function(metric),
+            metric=None if metric is None else function_named(metric),
             **_given(options),
         )
     report = result.report
@@ -178,27 +179,6 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
                 found["prepare"] = False
             case _:
                 found[name] = value
-    return found
-
-
-def _function(name: str) -> Any:
-    """The function that `MODULE:FUNCTION` names; modules are looked for in the present folder, too."""
-    from importlib import import_module
-
-    from graphport.core.diagnostics import Diagnostic, DiagnosticError
-
-    module, colon, function = name.partition(":")
-    sys.path.insert(0, "")
-    try:
-        found = getattr(import_module(module), function) if colon and module and function else None
-    except (ImportError, AttributeError) as error:
-        raise DiagnosticError(
-            Diagnostic("QUANT0026", f"there is no measure {name!r}: {error}", None, "name it as MODULE:FUNCTION")
-        ) from error
-    finally:
-        sys.path.remove("")
-    if not callable(found):
-        raise DiagnosticError(Diagnostic("QUANT0026", f"{name!r} is no function", None, "name it as MODULE:FUNCTION"))
     return found
 
 

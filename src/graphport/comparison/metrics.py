@@ -11,11 +11,14 @@ import numpy as np
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 RELATIVE = 1e-4
 """Tolerance as a part of the largest magnitude of the first tensor."""
 ABSOLUTE = 1e-6
+
+_BLOCK = 1 << 18
+"""Elements that are compared at a time."""
 
 INTEGERS = "integers differ"
 UNLIKE = "NaN or infinity in different places"
@@ -39,6 +42,13 @@ class Difference:
     snr_db: float | None = None
     cosine: float | None = None
     first: tuple[int, ...] | None = None
+    metric: float | None = None
+    """What a measure of the user's own gives."""
+
+    @property
+    def is_of_integers(self) -> bool:
+        """Whether integers or truth values differ, which are equal or not."""
+        return self.reason == INTEGERS
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; an infinite ratio is `null`, since JSON has no infinity."""
@@ -53,6 +63,7 @@ class Difference:
             "snr_db": finite,
             "cosine": self.cosine,
             "first": None if self.first is None else list(self.first),
+            **({} if self.metric is None else {"metric": self.metric if np.isfinite(self.metric) else None}),
         }
 
 
@@ -100,15 +111,23 @@ def _within(difference: Difference, least_snr: float) -> Difference:
     return replace(difference, passed=True) if is_measured and (difference.snr_db or 0) >= least_snr else difference
 
 
-def difference(name: str, a: Any, b: Any, *, other: str | None = None, relative: float = RELATIVE) -> Difference:
+def difference(
+    name: str,
+    a: Any,
+    b: Any,
+    *,
+    other: str | None = None,
+    relative: float = RELATIVE,
+    absolute: float = ABSOLUTE,
+) -> Difference:
     """How `b` differs from `a`: tensors, sequences of them, or absent ones.
 
     Equal within tolerance is: the same type, shape and places of NaN and infinity, and
-    `|a - b| <= relative * max|a| + 1e-6` elsewhere; text and integers must be equal.
+    `|a - b| <= relative * max|a| + absolute` elsewhere; text and integers must be equal.
     """
     other = name if other is None else other
     if is_sequence(a) or is_sequence(b) or a is None or b is None:
-        return _sequence(name, other, a, b, relative)
+        return _sequence(name, other, a, b, (relative, absolute))
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype != b.dtype:
         return Difference(name, other, passed=False, reason=f"{a.dtype} against {b.dtype}")
@@ -116,18 +135,21 @@ def difference(name: str, a: Any, b: Any, *, other: str | None = None, relative:
         return Difference(name, other, passed=False, reason=f"shape {list(a.shape)} against {list(b.shape)}")
     if a.dtype == object or a.dtype.kind in "SU":
         return _text(name, other, a, b)
-    return _numbers(name, other, a, b, relative)
+    return _numbers(name, other, a, b, (relative, absolute))
 
 
 def compare_outputs(
-    a: Mapping[str, Any], b: Mapping[str, Any], originals: Mapping[str, str] | None = None
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    originals: Mapping[str, str] | None = None,
+    measured: Callable[..., Difference] = difference,
 ) -> Comparison:
     """Compare outputs paired by name, else by the original name that `b` remembers, else by position."""
     pairs, notes = pair(list(a), list(b), originals or {})
     found = [
         Difference(name, "", passed=False, reason="the second model has no such output")
         if other is None
-        else difference(name, a[name], b[other], other=other)
+        else measured(name, a[name], b[other], other=other)
         for name, other in pairs
     ]
     return Comparison(tuple(found), notes=tuple(notes))
@@ -148,13 +170,16 @@ def pair(
     return list(found.items()), notes
 
 
-def _sequence(name: str, other: str, a: Any, b: Any, relative: float) -> Difference:
+def _sequence(name: str, other: str, a: Any, b: Any, within: tuple[float, float]) -> Difference:
     if a is None or b is None:
         same = a is None and b is None
         return Difference(name, other, passed=same, reason=None if same else "only one of them is there")
     if not is_sequence(a) or not is_sequence(b) or len(a) != len(b):
         return Difference(name, other, passed=False, reason="sequences of different lengths")
-    items = [difference(f"{name}.{i}", x, y, relative=relative) for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    items = [
+        difference(f"{name}.{i}", x, y, relative=within[0], absolute=within[1])
+        for i, (x, y) in enumerate(zip(a, b, strict=True))
+    ]
     wrong = next((item for item in items if not item.passed), None)
     if wrong is not None:
         return Difference(
@@ -175,43 +200,95 @@ def _text(name: str, other: str, a: Any, b: Any) -> Difference:
     return Difference(name, other, passed=False, reason="text differs", first=_first(differs))
 
 
-def _numbers(name: str, other: str, a: Any, b: Any, relative: float) -> Difference:
+def _numbers(name: str, other: str, a: Any, b: Any, within: tuple[float, float]) -> Difference:
+    """Of arrays of one type and shape; in blocks, so that a comparison takes hardly more memory than they have."""
     is_exact = a.dtype.kind in "biu"
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    x, y = a.astype(wide), b.astype(wide)
-    finite = np.isfinite(x) & np.isfinite(y)
-    unlike = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
-    gap = np.abs(np.where(finite, x, 0) - np.where(finite, y, 0))
-    largest = float(np.max(np.abs(x), where=finite, initial=0.0))
-    bound = 0.0 if is_exact else relative * largest + ABSOLUTE
-    wrong = unlike | (a != b if is_exact else gap > bound)
-    scale = _scale(max(largest, float(gap.max(initial=0.0))))
-    signal, noise = (float(np.sum((np.abs(each) * scale) ** 2)) for each in (np.where(finite, x, 0), gap))
-    reason = UNLIKE if unlike.any() else None
-    if is_exact and wrong.any():
+    x, y = np.ravel(a), np.ravel(b)
+    blocks = [slice(start, start + _BLOCK) for start in range(0, x.size, _BLOCK)]
+    sizes = _Sizes()
+    for block in blocks:
+        sizes.see(*_finite(x[block], y[block]))
+    bound = 0.0 if is_exact else within[0] * sizes.x + within[1]
+    sums = _Sums(_scale(max(sizes.x, sizes.gap)), _scale(sizes.x), _scale(sizes.y))
+    is_unlike, first = False, None
+    for block in blocks:
+        p, q, unlike = _finite(x[block], y[block])
+        gap = np.abs(p - q)
+        sums.add(p, q, gap)
+        wrong = unlike | (x[block] != y[block] if is_exact else gap > bound)
+        is_unlike = is_unlike or bool(unlike.any())
+        if first is None and wrong.any():
+            first = block.start + int(np.argmax(wrong))
+    reason = UNLIKE if is_unlike else None
+    if is_exact and first is not None:
         reason = INTEGERS
+    signal, noise = sums.signal, sums.noise
     return Difference(
         name,
         other,
-        passed=not wrong.any(),
+        passed=first is None,
         reason=reason,
-        max_abs=float(gap.max(initial=0.0)),
-        mean_abs=float(gap.mean()) if gap.size else 0.0,
+        max_abs=sizes.gap,
+        mean_abs=sums.gap / x.size if x.size else 0.0,
         snr_db=float(np.inf) if noise == 0 else float(10 * np.log10(signal / noise)) if signal else float(-np.inf),
-        cosine=_cosine(np.where(finite, x, 0), np.where(finite, y, 0)),
-        first=_first(wrong) if wrong.any() else None,
+        cosine=sums.cosine,
+        first=None if first is None else tuple(int(i) for i in np.unravel_index(first, a.shape)),
     )
 
 
-def _cosine(x: Any, y: Any) -> float:
-    """How much two arrays of one shape point the same way; 1 where one of them is all zeros."""
-    near_x, near_y = _near_one(x), _near_one(y)
-    norms = math.sqrt(float(np.sum(np.abs(near_x) ** 2)) * float(np.sum(np.abs(near_y) ** 2)))
-    return min(float(abs((near_x.conj() * near_y).sum())) / norms, 1.0) if norms else 1.0
+def _finite(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Both as wide numbers, zero where one is not finite, and where they are not finite in different ways."""
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    finite = np.isfinite(x) & np.isfinite(y)
+    if finite.all():
+        return x, y, ~finite
+    unlike = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
+    return np.where(finite, x, 0), np.where(finite, y, 0), unlike
 
 
-def _near_one(x: Any) -> Any:
-    return x * _scale(float(np.max(np.abs(x), initial=0.0)))
+@dataclass(slots=True)
+class _Sizes:
+    """The largest magnitudes of two arrays and of their difference."""
+
+    x: float = 0.0
+    y: float = 0.0
+    gap: float = 0.0
+
+    def see(self, x: Any, y: Any, _: Any) -> None:
+        self.x = max(self.x, float(np.max(np.abs(x), initial=0.0)))
+        self.y = max(self.y, float(np.max(np.abs(y), initial=0.0)))
+        self.gap = max(self.gap, float(np.max(np.abs(x - y), initial=0.0)))
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Sums over two arrays: scaled, so that squares neither vanish nor overflow."""
+
+    scale: float
+    scale_x: float
+    scale_y: float
+    gap: float = 0.0
+    signal: float = 0.0
+    noise: float = 0.0
+    square_x: float = 0.0
+    square_y: float = 0.0
+    product: complex = 0.0
+
+    def add(self, x: Any, y: Any, gap: Any) -> None:
+        self.gap += float(gap.sum())
+        self.signal += float(np.sum((np.abs(x) * self.scale) ** 2))
+        self.noise += float(np.sum((gap * self.scale) ** 2))
+        near_x, near_y = x * self.scale_x, y * self.scale_y
+        self.square_x += float(np.sum(np.abs(near_x) ** 2))
+        self.square_y += float(np.sum(np.abs(near_y) ** 2))
+        self.product += complex((near_x.conj() * near_y).sum())
+
+    @property
+    def cosine(self) -> float:
+        """How much two arrays point the same way; 1 where one of them is all zeros."""
+        norms = math.sqrt(self.square_x * self.square_y)
+        return min(abs(self.product) / norms, 1.0) if norms else 1.0
 
 
 def _scale(largest: float) -> float:

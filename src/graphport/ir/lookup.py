@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.names import near
 from graphport.ir.graph import Graph, Node, Value, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MOST_COMPARED = 20_000
+_MOST_COMPARED = 10_000
 """Names that one that is not there is compared with."""
-_MOST_NEAR, _MOST_LISTED = 3, 5
+_MOST_LISTED = 5
 
 
 class Names:
@@ -55,13 +55,10 @@ class Names:
     def missing(self, name: str, what: str, known: Iterable[str]) -> Diagnostic:
         """The finding that there is no `what` called `name`, with those that are called nearly so."""
         names = list(known)
-        near = (
-            get_close_matches(name, names[:_MOST_COMPARED], _MOST_NEAR)
-            or [each for each in names if name and name.lower() in each.lower()][:_MOST_NEAR]
-        )
+        close = near(name, names[:_MOST_COMPARED])
         listed = names[:_MOST_LISTED]
         more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
-        remedy = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(listed)}{more}"
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(listed)}{more}"
         return Diagnostic("EDIT0001", f"the model has no {what} called {name!r}", self._graph.origin, remedy)
 
 

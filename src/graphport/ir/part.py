@@ -9,16 +9,17 @@ from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Value, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
     from graphport.ir.graph import Node
 
 
 class Part(NamedTuple):
-    """A part of a graph, and the value in it for each of the original's."""
+    """A part of a graph, the value in it for each of the original's, and the original's nodes in it."""
 
     graph: Graph
     values: dict[Value, Value]
+    nodes: Sequence[Node]
 
 
 def part_of(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Value] = ()) -> Part:
@@ -64,7 +65,7 @@ def part_of(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Va
     part.set_outputs(twins[value] for value in wanted)
     _rename_doubles(part)
     _forget_states(part)
-    return Part(part, twins)
+    return Part(part, twins, nodes)
 
 
 def cut(outputs: Sequence[Value], inputs: Collection[Value] = ()) -> Part:
@@ -74,14 +75,27 @@ def cut(outputs: Sequence[Value], inputs: Collection[Value] = ()) -> Part:
     body hands to it is an input.
     """
     given = dict.fromkeys(inputs)
+    return part_of(_in_order(_nodes(outputs, given)), outputs, given)
+
+
+def border(outputs: Sequence[Value], stops: Container[Value]) -> list[Value]:
+    """The nearest of `stops`, inputs included, that `outputs` are computed from."""
+    nodes = _nodes(outputs, stops)
+    computed = {value for node in nodes for value in node.results}
+    read = dict.fromkeys(value for node in nodes for value in reads(node))
+    return [value for value in read if value in stops or (value not in computed and not value.is_constant)]
+
+
+def _nodes(outputs: Sequence[Value], stops: Container[Value]) -> dict[Node, None]:
+    """The nodes that compute `outputs` from `stops`."""
     nodes: dict[Node, None] = {}
-    pending = [value for value in outputs if value not in given]
+    pending = [value for value in outputs if value not in stops]
     while pending:
         node = pending.pop().producer
         if node is not None and node not in nodes:
             nodes[node] = None
-            pending += [value for value in reads(node) if value not in given]
-    return part_of(_in_order(nodes), outputs, given)
+            pending += [value for value in reads(node) if value not in stops]
+    return nodes
 
 
 def reads(node: Node) -> list[Value]:

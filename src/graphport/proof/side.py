@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphport.comparison.pairs import originals
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -26,11 +28,6 @@ class Side:
     graph: Graph
     path: Path | None = None
     runtime: Runtime | None = None
-
-
-def originals(graph: Graph) -> dict[str, str]:
-    """Names that values had before they were spelled for a format, by the names that they have."""
-    return {v.name: str(v.notes["original_name"]) for v in graph.values() if v.has_notes and "original_name" in v.notes}
 
 
 def paired(given: Mapping[str, Any], a: Graph, b: Graph) -> dict[str, Any]:

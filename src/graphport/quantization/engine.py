@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from graphport.backends import onnxruntime, reference
+from graphport.comparison.stream import is_array
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
@@ -40,11 +41,6 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True) -> Session
             if any(finding.code != "RUN0003" for finding in error.diagnostics):
                 raise
     return reference.prepare(graph)
-
-
-def is_array(x: object) -> TypeGuard[Array]:
-    """Whether it is an array rather than a sequence or nothing."""
-    return isinstance(x, np.ndarray)
 
 
 def observing(graph: Graph, values: Iterable[Value]) -> Graph:

@@ -1,0 +1,385 @@
+"""The first node of a graph that computes otherwise than another graph, and not for what came before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphport.backends import reference
+from graphport.comparison.metrics import Difference
+from graphport.comparison.pairs import pairs
+from graphport.comparison.stream import Pair, Stream, Unanswered, computed, is_alike, is_array, is_real, values_of
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.facts import TensorFact
+from graphport.ir import part
+from graphport.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from graphport.comparison.limits import Limits
+    from graphport.ir.graph import Node, Value
+
+SMALL = 3
+"""Nodes from which on a part is small enough."""
+_MOST_CHECKED = 300
+"""Values that are looked at one by one."""
+_DEEPEST = 16
+_MOST_RUNS = 256
+"""Bodies in bodies, and runs of one, that are looked into."""
+_MOST_BLAMED = 24
+"""Values of which the own difference is measured where none is beyond tolerance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Where the second of two graphs computes otherwise than the first.
+
+    `a` and `b` are the smallest parts that were found of both: on `inputs`, which both take, `b` differs by
+    `difference` in `value`. `nodes` are those of the second graph in that part, the last one computes the value.
+    Unless `is_beyond`, no node alone differs beyond tolerance, and this one adds most.
+    """
+
+    value: Value
+    partner: Value
+    """The value of the first graph that it should be equal to."""
+    nodes: tuple[Node, ...]
+    difference: Difference
+    a: Graph
+    b: Graph
+    inputs: dict[str, Any]
+    is_beyond: bool = True
+
+
+class _Cell(NamedTuple):
+    """What computes one value from values of which both graphs have one."""
+
+    a: Graph
+    b: Graph
+    inputs: dict[str, Any]
+    nodes: tuple[Node, ...]
+
+
+@dataclass(eq=False)
+class Search:
+    """Looks for the first wrong node of `b`; `pairs` are its values and those of `a` that they should be equal to."""
+
+    a: Graph
+    b: Graph
+    pairs: dict[Value, Value]
+    given_a: Mapping[str, Any]
+    given_b: Mapping[str, Any]
+    limits: Limits
+    backend_a: str = "auto"
+    backend_b: str = "auto"
+    random: list[str] = field(default_factory=list[str])
+    """Names of values that are other ones in every run."""
+    depth: int = 0
+    _checked: int = 0
+    _moved: dict[Value, bool] = field(default_factory=dict["Value", bool])
+    """Values with the same numbers in another shape, and whether they have another number of axes."""
+
+    def run(self) -> Found | None:
+        """The first value that differs, within the body where it does; see `_outside`."""
+        found = self._outside()
+        return found if found is None or self.depth >= _DEEPEST else self._inside(found) or found
+
+    def _outside(self) -> Found | None:
+        """The first value that differs beyond tolerance when it is computed from the numbers of the first graph.
+
+        Where none does, the one that adds most; `None` where all are equal.
+
+        Raises:
+            DiagnosticError: the first graph does not run.
+        """
+        stream = Stream(
+            self.a,
+            self.b,
+            self.pairs,
+            self.given_a,
+            self.given_b,
+            is_forced=True,
+            backend_a=self.backend_a,
+            backend_b=self.backend_b,
+        )
+        noisy: list[tuple[float, Value]] = []
+        for step in stream:
+            if isinstance(step, Unanswered):
+                return self._unanswered(step, stream)
+            for pair in step:
+                found = self._differs(pair)
+                if found is None:
+                    continue
+                if found.passed:
+                    noisy.append((np.inf if found.snr_db is None else found.snr_db, pair.b))
+                    continue
+                wrong = self._examined(pair, stream.known_a)
+                if wrong is not None:
+                    return wrong
+                noisy.append((-np.inf if found.snr_db is None else found.snr_db, pair.b))
+        return self._moved_first() or self._loudest(noisy)
+
+    def _inside(self, found: Found) -> Found | None:
+        """What is wrong in the body of a node, in the first of its runs where something is."""
+        first, second = found.a.outputs[0].producer, found.b.outputs[0].producer
+        if first is None or second is None or not first.has_bodies:
+            return None
+        calls: list[tuple[Graph, Sequence[Any]]] = []
+
+        def observe(body: Graph, inputs: Sequence[Any]) -> None:
+            calls.append((body, inputs))
+
+        try:
+            reference.prepare(found.a).run(_declared(found.a, found.inputs), observe=observe)
+        except DiagnosticError:
+            return None
+        twins = {
+            body: second.attributes.get(name) for name, body in first.attributes.items() if isinstance(body, Graph)
+        }
+        for body, inputs in calls[:_MOST_RUNS]:
+            twin = twins.get(body)
+            if not isinstance(twin, Graph) or len(twin.inputs) != len(body.inputs) or not body.outputs:
+                continue
+            inner = self._of_body(found, (body, twin), inputs).run()
+            if inner is not None and inner.is_beyond:
+                return inner
+        return None
+
+    def _of_body(self, found: Found, bodies: tuple[Graph, Graph], inputs: Sequence[Any]) -> Search:
+        """A search in two bodies that are given the same."""
+        parts = [part.cut(body.outputs) for body in bodies]
+        given: list[dict[str, Any]] = []
+        for body, piece in zip(bodies, parts, strict=True):
+            names = {piece.values[v].name: x for v, x in zip(body.inputs, inputs, strict=True) if v in piece.values}
+            given.append({each.name: names.get(each.name, found.inputs.get(each.name)) for each in piece.graph.inputs})
+        a, b = (piece.graph for piece in parts)
+        return replace(
+            self,
+            a=a,
+            b=b,
+            pairs=pairs(a, b),
+            given_a=given[0],
+            given_b=given[1],
+            depth=self.depth + 1,
+            _checked=0,
+            _moved={},
+        )
+
+    def _moved_first(self) -> Found | None:
+        """A value that has the same numbers in another shape: what is behind it may not take it so."""
+        return self._of_shape(next(iter(self._moved))) if self._moved else None
+
+    def _of_shape(self, value: Value) -> Found | None:
+        """A value that has another shape, if it has it when it is computed by itself, too."""
+        partner = self.pairs[value]
+        cell = self._cell(value, {})
+        local = self._local(Pair(partner, value, None, None), cell)
+        if local is None or local.passed:
+            return None
+        return Found(value, partner, cell.nodes, local, cell.a, cell.b, cell.inputs)
+
+    def _differs(self, pair: Pair) -> Difference | None:
+        """How both values differ; `None` where they are the same ones in another layout, and prove nothing."""
+        found = self.difference(pair.a, pair.b, pair.x, pair.y)
+        if found.passed or found.max_abs is not None:
+            return found
+        if _is_moved(pair.x, pair.y):
+            self._moved[pair.b] = np.ndim(pair.x) != np.ndim(pair.y)
+            return None
+        if _is_coded(pair.x, pair.y):
+            del self.pairs[pair.b]
+            return None
+        return found
+
+    def difference(self, a: Value, b: Value, x: Any, y: Any) -> Difference:
+        """How two values differ; those of other precisions are compared as numbers."""
+        if is_alike(x, y) and x.dtype != y.dtype:
+            wide = np.float64 if is_real(x) else np.int64
+            x, y = x.astype(wide), y.astype(wide)
+        return self.limits.difference(a.name, x, y, other=b.name)
+
+    def _examined(self, pair: Pair, known: Mapping[Value, Any]) -> Found | None:
+        """What is wrong with a value by itself, if anything is."""
+        if self._checked >= _MOST_CHECKED:
+            return None
+        self._checked += 1
+        cell = self._cell(pair.b, known)
+        local = self._local(pair, cell)
+        if local is None or local.passed:
+            return None
+        return self._reshaped(cell.nodes) or self._reduced(pair, cell, local)
+
+    def _reshaped(self, nodes: Iterable[Node]) -> Found | None:
+        """A value among the results of some nodes with fewer or more axes: who reads it computes something else."""
+        values = (value for node in nodes for value in node.results if self._moved.get(value))
+        return next((found for value in values if (found := self._of_shape(value)) is not None), None)
+
+    def _local(self, pair: Pair, cell: _Cell) -> Difference | None:
+        """How a value differs that is computed from the numbers of the first graph; `None` if it is random."""
+        x = _run(cell.a, cell.inputs, self.backend_a)
+        try:
+            y = _run(cell.b, cell.inputs, self.backend_b)
+        except DiagnosticError as error:
+            return Difference(pair.a.name, pair.b.name, passed=False, reason=error.diagnostics[0].message)
+        again = _run(cell.a, cell.inputs, self.backend_a)
+        if not self.limits.difference("", x, again).passed:
+            self.random.append(pair.a.name)
+            return None
+        return self.difference(pair.a, pair.b, x, y)
+
+    def _cell(self, value: Value, known: Mapping[Value, Any]) -> _Cell:
+        """The parts of both graphs that compute a value, from the nearest values that both have."""
+        partner = self.pairs[value]
+        stops_b = {each for each in self.pairs if each is not value and each not in self._moved}
+        partners = {self.pairs[each]: each for each in stops_b if self.pairs[each] is not partner}
+        bound_b = part.border([value], stops_b)
+        bound_a = part.border([partner], set(partners))
+        shared = list(dict.fromkeys([*(self.pairs[each] for each in bound_b if each in self.pairs), *bound_a]))
+        twins = [partners.get(each) for each in shared]
+        piece_a = part.cut([partner], shared)
+        piece_b = part.cut([value], [each for each in twins if each is not None])
+        numbers = self._numbers(shared, known)
+        inputs: dict[str, Any] = {}
+        for each, twin in zip(shared, twins, strict=True):
+            x = numbers[each]
+            inputs[each.name] = x if twin is None else _rounded(x, twin)
+            if twin is not None:
+                _call(piece_b.graph, piece_b.values[twin], each.name)
+        _call(piece_b.graph, piece_b.values[value], partner.name)
+        for each in piece_b.graph.inputs:
+            if each.name not in inputs:
+                inputs[each.name] = self.given_b[each.name]
+        return _Cell(piece_a.graph, piece_b.graph, inputs, tuple(piece_b.nodes))
+
+    def _numbers(self, values: Iterable[Value], known: Mapping[Value, Any]) -> dict[Value, Any]:
+        """The numbers of values of the first graph: those at hand, or those of one more run."""
+        wanted = list(values)
+        found = {value: known[value] for value in wanted if value in known}
+        missing = [value for value in wanted if value not in found]
+        if missing:
+            found |= values_of(self.a, self.given_a, missing, self.backend_a)
+        return found
+
+    def _reduced(self, pair: Pair, cell: _Cell, local: Difference) -> Found:
+        """The same with values between that turn out to be equal, though they have other names."""
+        if len(cell.nodes) > SMALL:
+            for inner, partner in self._equal_within(cell):
+                self.pairs.setdefault(inner, partner)
+            smaller = self._cell(pair.b, {})
+            again = self._local(pair, smaller)
+            if again is not None and not again.passed and len(smaller.nodes) < len(cell.nodes):
+                cell, local = smaller, again
+        return Found(pair.b, pair.a, cell.nodes, local, cell.a, cell.b, cell.inputs)
+
+    def _equal_within(self, cell: _Cell) -> list[tuple[Value, Value]]:
+        """Values of a cell that are equal in both graphs, whatever they are called."""
+        own = {value.name: value for node in self.a for value in node.results}
+        theirs = {value.name: value for node in cell.nodes for value in node.results}
+        try:
+            x = values_of(cell.a, cell.inputs, [v for n in cell.a for v in n.results], self.backend_a)
+            y = values_of(cell.b, cell.inputs, [v for n in cell.b for v in n.results], self.backend_b)
+        except DiagnosticError:
+            return []
+        found: list[tuple[Value, Value]] = []
+        for mine, numbers in y.items():
+            if mine.name not in theirs or mine.is_output:
+                continue
+            for other, expected in x.items():
+                is_same = is_alike(expected, numbers) and self.limits.difference("", expected, numbers).passed
+                if is_same and not other.is_output and other.name in own:
+                    found.append((theirs[mine.name], own[other.name]))
+                    break
+        return found
+
+    def _unanswered(self, step: Unanswered, stream: Stream) -> Found | None:
+        """A node that does not compute at all what it is given."""
+        (node,) = step.nodes
+        value = next((value for value in node.results if value in self.pairs), None)
+        if value is None:
+            value = _next_pair(node, self.pairs)
+        if value is None:
+            return None
+        partner = self.pairs[value]
+        cell = self._cell(value, stream.known_a)
+        found = Difference(partner.name, value.name, passed=False, reason=step.reason.diagnostics[0].message)
+        return self._reshaped(cell.nodes) or Found(value, partner, cell.nodes, found, cell.a, cell.b, cell.inputs)
+
+    def _loudest(self, noisy: list[tuple[float, Value]]) -> Found | None:
+        best: tuple[float, Found] | None = None
+        for ratio, value in sorted(noisy, key=lambda item: item[0])[:_MOST_BLAMED]:
+            if ratio == np.inf:
+                continue
+            cell = self._cell(value, {})
+            pair = Pair(self.pairs[value], value, None, None)
+            local = self._local(pair, cell)
+            if local is None or local.snr_db is None:
+                continue
+            if best is None or local.snr_db < best[0]:
+                found = Found(value, pair.a, cell.nodes, local, cell.a, cell.b, cell.inputs, is_beyond=not local.passed)
+                best = local.snr_db, found
+        return None if best is None or best[0] == np.inf else best[1]
+
+
+def _declared(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: _as_declared(inputs[each.name], each) for each in graph.inputs}
+
+
+def _run(graph: Graph, inputs: Mapping[str, Any], backend: str) -> Any:
+    (value,) = graph.outputs
+    arrays = _declared(graph, inputs)
+    known = {each: arrays[each.name] for each in graph.inputs}
+    if value in known:
+        return known[value]
+    return computed(list(graph), [value], known, backend)[value]
+
+
+def _as_declared(x: Any, value: Value) -> Any:
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    if dtype is None or not is_array(x) or not is_real(x) or not dtype.is_floating:
+        return x
+    return x.astype(dtype.numpy)
+
+
+def _rounded(x: Any, twin: Value) -> Any:
+    """`x` with the digits that it keeps in the precision of its twin."""
+    return x if not is_array(x) else _as_declared(x, twin).astype(x.dtype)
+
+
+def _is_moved(x: Any, y: Any) -> bool:
+    """Whether both have the same numbers, in another order of axes or in one more axis."""
+    if not is_array(x) or not is_array(y) or x.size != y.size or x.dtype != y.dtype:
+        return False
+    if x.dtype.kind not in "fiu" or not x.size:
+        return False
+    return bool(np.allclose(np.sort(x, None), np.sort(y, None), rtol=1e-3, atol=1e-5))
+
+
+def _is_coded(x: Any, y: Any) -> bool:
+    """Whether one has real numbers, and the other one codes for such."""
+    return is_array(x) and is_array(y) and is_real(x) != is_real(y)
+
+
+def _next_pair(node: Node, pairs: Mapping[Value, Value]) -> Value | None:
+    """The first value behind a node of which the other graph has one, too."""
+    pending = [node]
+    seen: set[Node] = set()
+    while pending:
+        each = pending.pop(0)
+        for value in each.results:
+            if value in pairs:
+                return value
+            pending += [user for user in value.users if user not in seen and user.graph is node.graph]
+        seen.add(each)
+    return None
+
+
+def _call(graph: Graph, value: Value, name: str) -> None:
+    """Let `value` have a name; another one that has it is called otherwise."""
+    if value.name == name:
+        return
+    for other in graph.values():
+        if other.name == name:
+            graph.rename(other, graph.fresh(name))
+    graph.rename(value, name)

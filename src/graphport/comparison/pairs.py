@@ -1,0 +1,36 @@
+"""Which values of two graphs should be equal, told by their names and places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.comparison.metrics import pair
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Value
+
+
+def originals(graph: Graph) -> dict[str, str]:
+    """Names that values had before they were spelled for a format, by the names that they have."""
+    return {v.name: str(v.notes["original_name"]) for v in graph.values() if v.has_notes and "original_name" in v.notes}
+
+
+def pairs(a: Graph, b: Graph) -> dict[Value, Value]:
+    """For values of `b` those of `a` with their names, or the names that they had; for results those in their place.
+
+    No value of `a` stands for two; constants are left out.
+    """
+    known = originals(b)
+    names = {value.name: value for value in a.values() if not value.is_constant}
+    found: dict[Value, Value] = {}
+    for value in b.values():
+        name = known.get(value.name, value.name)
+        partner = None if value.is_constant else names.pop(name if name in names else value.name, None)
+        if partner is not None:
+            found[value] = partner
+    results = {value.name: value for value in a.outputs}
+    others = {value.name: value for value in b.outputs}
+    for name, other in pair(list(results), list(others), known)[0]:
+        if other is not None and others[other] not in found and results[name] in names.values():
+            found[others[other]] = results[name]
+    return found

@@ -1,0 +1,228 @@
+"""Two graphs computed side by side, a slice at a time: values of both are at hand together, and then dropped.
+
+A slice of the first graph is a run of its nodes; the second computes with it what hangs on nothing further. What no
+later slice reads is forgotten, and so a stream of a model takes little more memory than a run of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+import numpy as np
+
+from graphport.backends import prepare
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir import part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from graphport.ir.graph import Graph, Node, Value
+
+MOST_BYTES = 8 << 20
+"""Of weights and results in a slice; a node that has more is a slice by itself."""
+MOST_NODES = 256
+
+_WHOLE = "biu"
+_UNKNOWN = 1 << 12
+"""Bytes that are taken for a value whose shape cannot be told."""
+
+
+class Pair(NamedTuple):
+    """A value of the first graph, that of the second which should be equal, and what a run gave for both."""
+
+    a: Value
+    b: Value
+    x: Any
+    y: Any
+
+
+class Unanswered(NamedTuple):
+    """Nodes of the second graph that it does not compute, the reason, and what it was given for them."""
+
+    nodes: list[Node]
+    reason: DiagnosticError
+    given: dict[Value, Any]
+
+
+@dataclass(eq=False)
+class Stream:
+    """Two graphs with inputs for both, and which values of both should be equal.
+
+    Both are canonical, or in words that their backends speak. With `is_forced` the second goes on from the numbers of
+    the first wherever two values belong together and have one type and shape: what differs then does not hang on what
+    came before a slice.
+    """
+
+    a: Graph
+    b: Graph
+    pairs: Mapping[Value, Value]
+    """By value of the second."""
+    given_a: Mapping[str, Any]
+    given_b: Mapping[str, Any]
+    is_forced: bool = False
+    backend_a: str = "auto"
+    backend_b: str = "auto"
+    known_a: dict[Value, Any] = field(default_factory=dict["Value", Any])
+    known_b: dict[Value, Any] = field(default_factory=dict["Value", Any])
+
+    def __iter__(self) -> Iterator[list[Pair] | Unanswered]:
+        """The pairs of one slice after another, in the order of the second graph.
+
+        Raises:
+            DiagnosticError: the first graph does not run; the second neither, unless it is forced.
+        """
+        slices_a, slices_b = self._slices()
+        last_a, last_b = _last(slices_a), _last(slices_b)
+        partners = set(self.pairs.values())
+        wanted_by_b: dict[Value, int] = {}
+        for number, nodes in enumerate(slices_b):
+            for node in nodes:
+                for value in [*part.reads(node), *node.results]:
+                    if value in self.pairs:
+                        wanted_by_b[self.pairs[value]] = number
+        self.known_a = {value: self.given_a[value.name] for value in self.a.inputs}
+        self.known_b = {value: self.given_b[value.name] for value in self.b.inputs}
+        for number, (nodes_a, nodes_b) in enumerate(zip(slices_a, slices_b, strict=True)):
+            wanted = [v for n in nodes_a for v in n.results if last_a.get(v, -1) > number or v in partners]
+            self.known_a.update(computed(nodes_a, wanted, self.known_a, self.backend_a))
+            for step in self._second(nodes_b, last_b, number):
+                yield step
+                if isinstance(step, Unanswered):
+                    return
+            for value in [v for v in self.known_a if max(last_a.get(v, -1), wanted_by_b.get(v, -1)) <= number]:
+                del self.known_a[value]
+            for value in [v for v in self.known_b if last_b.get(v, -1) <= number]:
+                del self.known_b[value]
+
+    def _second(self, nodes: list[Node], last: Mapping[Value, int], number: int) -> Iterator[list[Pair] | Unanswered]:
+        """Compute nodes of the second graph, in smaller steps where that cannot be done at once."""
+        pending = [nodes]
+        while pending:
+            step = pending.pop()
+            # Of a slice that is taken apart, each part reads what those before it computed.
+            least = number if step is not nodes else number + 1
+            wanted = [v for n in step for v in n.results if last.get(v, -1) >= least or v in self.pairs]
+            try:
+                found = computed(step, wanted, self.known_b, self.backend_b)
+            except DiagnosticError as error:
+                if len(step) > 1:
+                    middle = len(step) // 2
+                    pending += [step[middle:], step[:middle]]
+                    continue
+                if not self.is_forced:
+                    raise
+                yield Unanswered(step, error, dict(self.known_b))
+                return
+            self.known_b.update(found)
+            pairs = [
+                Pair(self.pairs[v], v, self.known_a[self.pairs[v]], found[v])
+                for v in found
+                if v in self.pairs and self.pairs[v] in self.known_a
+            ]
+            if pairs:
+                yield pairs
+            if self.is_forced:
+                self.known_b.update((each.b, each.x.astype(each.y.dtype)) for each in pairs if is_alike(each.x, each.y))
+
+    def _slices(self) -> tuple[list[list[Node]], list[list[Node]]]:
+        first = sliced(self.a)
+        place = {value: number for number, nodes in enumerate(first) for node in nodes for value in node.results}
+        stages: dict[Value, int] = {}
+        second: list[list[Node]] = [[] for _ in first] or [[]]
+        for node in self.b:
+            operands = [stages.get(value, 0) for value in part.reads(node)]
+            own = [place.get(self.pairs[value], 0) for value in node.results if value in self.pairs]
+            stage = max([*operands, *own], default=0)
+            stages.update((value, stage) for value in node.results)
+            second[stage].append(node)
+        return first or [[]], second
+
+
+def is_alike(x: Any, y: Any) -> bool:
+    """Whether one array can stand where the other one does, in another precision if need be."""
+    if not is_array(x) or not is_array(y) or x.shape != y.shape:
+        return False
+    return x.dtype == y.dtype or (is_real(x) and is_real(y)) or (x.dtype.kind in _WHOLE and y.dtype.kind in _WHOLE)
+
+
+def is_array(x: object) -> TypeGuard[np.ndarray[Any, Any]]:
+    """Whether it is an array rather than a sequence or nothing."""
+    return isinstance(x, np.ndarray)
+
+
+def is_real(x: np.ndarray[Any, Any]) -> bool:
+    """Whether an array has real numbers of any precision."""
+    return x.dtype.kind == "f" or (x.dtype.kind not in "biucOSU" and DType.of(x.dtype).is_floating)
+
+
+def sliced(graph: Graph) -> list[list[Node]]:
+    """The nodes of a graph in slices of limited bytes and numbers."""
+    found: list[list[Node]] = []
+    spent = MOST_BYTES + 1
+    for node in graph:
+        cost = sum(_nbytes(value) for value in [*node.results, *(v for v in node.operands if v.is_constant)])
+        if spent + cost > MOST_BYTES or len(found[-1]) >= MOST_NODES:
+            found.append([])
+            spent = 0
+        found[-1].append(node)
+        spent += cost
+    return found
+
+
+def computed(
+    nodes: Sequence[Node], wanted: Iterable[Value], known: Mapping[Value, Any], backend: str = "auto"
+) -> dict[Value, Any]:
+    """What some nodes of a graph give for values that are known.
+
+    Raises:
+        DiagnosticError: the backend does not load or run them.
+    """
+    outputs = list(dict.fromkeys(wanted))
+    if not outputs:
+        return {}
+    piece, twins, _ = part.part_of(nodes, outputs)
+    originals = {twin: value for value, twin in twins.items()}
+    given = {value.name: known[originals[value]] for value in piece.inputs}
+    found = prepare(piece, backend, once=True).run(given)
+    return {value: found[twins[value].name] for value in outputs}
+
+
+def values_of(
+    graph: Graph, given: Mapping[str, Any], wanted: Iterable[Value], backend: str = "auto"
+) -> dict[Value, Any]:
+    """Some values of a graph in a run on inputs by name, computed slice by slice."""
+    asked = set(wanted)
+    slices = sliced(graph)
+    last = _last(slices)
+    known: dict[Value, Any] = {value: given[value.name] for value in graph.inputs}
+    found = {value: known[value] for value in asked if value in known}
+    for number, nodes in enumerate(slices):
+        if len(found) == len(asked):
+            break
+        results = [value for node in nodes for value in node.results if last.get(value, -1) > number or value in asked]
+        known.update(computed(nodes, results, known, backend))
+        found.update((value, known[value]) for value in results if value in asked)
+        for value in [value for value in known if last.get(value, -1) <= number]:
+            del known[value]
+    return found
+
+
+def _last(slices: Iterable[Sequence[Node]]) -> dict[Value, int]:
+    """The number of the last slice that reads a value."""
+    return {value: number for number, nodes in enumerate(slices) for node in nodes for value in part.reads(node)}
+
+
+def _nbytes(value: Value) -> int:
+    if value.storage is not None:
+        return value.storage.nbytes
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or not fact.is_static or fact.dtype is None:
+        return _UNKNOWN
+    count = 1
+    for dim in fact.dims:
+        count *= dim if isinstance(dim, int) else 1
+    return count * max(fact.dtype.bits, 8) // 8
