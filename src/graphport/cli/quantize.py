@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +43,8 @@ _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
 _PROCESSORS = ("any", "dot-products", "this")
 _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
+_SAMPLES = 8
+"""That a report compares values of."""
 _EITHER = ("real_results", "cheap_layers")
 """Options of which a `no` is said, too."""
 
@@ -151,7 +154,9 @@ def verb(
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
     times = _times(model, result) if latency else None
     findings = [*unknown, *model.findings, *report.findings, *_slower(report, times)]
-    write_report(page, model, result, Findings(verb="quantize", latency=times, diagnostics=findings))
+    if page is not None:
+        told = Findings(verb="quantize", latency=times, diagnostics=findings)
+        write_report(page, model, replace(result, path=dst), told, inputs=_first_run(model, calibration))
     sizes = {"source": source_bytes, "target": _size(dst)}
     if as_json_:
         document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}
@@ -161,6 +166,16 @@ def verb(
         print_findings(findings, color)
         _tell(report, dst, sizes, times, layer)
     raise click.exceptions.Exit(0 if report.passed and not unknown else 1)
+
+
+def _first_run(model: Model, calibration: Path | None) -> dict[str, Any] | None:
+    """Inputs of one run of some of the samples, which say more of noise than what is made up."""
+    if calibration is None:
+        return None
+    from graphport.api.run import runnable
+    from graphport.quantization.samples import gather
+
+    return next(iter(gather(runnable(model), calibration).runs(_SAMPLES)))[0]
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -183,8 +198,6 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    from dataclasses import replace
-
     from graphport.core.diagnostics import DiagnosticError, Source, Span
     from graphport.quantization.settings import Settings
 

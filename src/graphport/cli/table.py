@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from graphport.cli.render import shown
+from graphport.core.table import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +24,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
         return
     if title:
         click.echo(title)
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-    for row in [headings, *rows]:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    # Line by line: whoever reads may have seen enough.
+    for line in as_text(headings, rows).split("\n"):
+        click.echo(line)
 
 
 def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None) -> None:

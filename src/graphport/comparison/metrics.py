@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.sequences import is_sequence
+from graphport.core.table import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,12 +69,34 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Tabular):
     """Two models held against each other, output by output, and value by value where asked for."""
 
     outputs: tuple[Difference, ...]
     values: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row for each value that was compared, else for each output."""
+        return [
+            {
+                "value": each.name,
+                "other": each.other,
+                "equal": each.passed,
+                "max_abs": each.max_abs,
+                "mean_abs": each.mean_abs,
+                "snr_db": each.snr_db,
+                "cosine": each.cosine,
+                "reason": each.reason,
+            }
+            for each in self.values or self.outputs
+        ]
+
+    @property
+    def caption(self) -> str:
+        """The verdict, and the first value that differs where values were compared."""
+        first = f"; the first value that differs is {self.first.name}" if self.first is not None else ""
+        return f"{'equal within tolerance' if self.passed else 'the outputs differ'}{first}"
 
     @property
     def passed(self) -> bool:

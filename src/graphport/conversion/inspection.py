@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.coverage import coverage
 from graphport.conversion.typical import typical
 from graphport.core.dims import product
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, number
 from graphport.core.storage import Storage
+from graphport.core.table import Tabular
 from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 
@@ -32,7 +33,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(Tabular):
     """What a model holds; operators are canonical where they can be, and bodies count once.
 
     `versions` are those of the file (of operator sets, or the edition). `parameters` are the elements of all constants
@@ -56,6 +57,28 @@ class Inspection:
     macs_unknown: dict[str, int] = field(default_factory=dict[str, int])
     unsupported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     example: Example | None = None
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row for each operator."""
+        return [
+            {
+                "operator": op,
+                "nodes": count,
+                "macs": None if op not in self.macs_by_operator else _plain(self.macs_by_operator[op]),
+                "of_unknown_shape": self.macs_unknown.get(op, 0),
+            }
+            for op, count in self.operators.items()
+        ]
+
+    @property
+    def caption(self) -> str:
+        """What all of it is."""
+        ends = " → ".join(", ".join(f"{n}: {f}" for n, f in of.items()) for of in (self.inputs, self.outputs))
+        return f"{ends}; {self.parameters:,} parameters in {self.weight_bytes:,} bytes, {_plain(self.macs)} MACs"
+
+
+def _plain(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)
 
 
 def inspect(

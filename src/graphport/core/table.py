@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 def as_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -42,3 +43,43 @@ def number(value: float | str | None) -> str:
 def _plain(cell: str) -> str:
     marks = {ord(mark): f"\\{mark}" for mark in "\\|*_`<>[]#"}
     return " ".join(cell.split()).translate(marks)
+
+
+class Tabular(ABC):
+    """What is a table: as text where it is printed, as HTML in a notebook, as rows for pandas or polars."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Rows that all have the same columns."""
+
+    @property
+    def caption(self) -> str:
+        """A sentence on the whole."""
+        return ""
+
+    def __str__(self) -> str:
+        headings, cells = _cells(self.to_rows())
+        table = as_text(headings, cells) if cells else ""
+        return "\n".join(part for part in (table, self.caption) if part)
+
+    def _repr_html_(self) -> str:
+        return as_html(*_cells(self.to_rows()), self.caption)
+
+
+def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    headings = list(rows[0]) if rows else []
+    return headings, [[_cell(row[heading]) for heading in headings] for row in rows]
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case None | int() | float() | str():
+            return number(value)
+        case list() | tuple():
+            return ", ".join(map(_cell, cast("Sequence[Any]", value)))
+        case _:
+            return str(value)

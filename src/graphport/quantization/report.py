@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphport.core.table import Tabular
 from graphport.quantization.verdict import RUINED
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizationReport:
+class QuantizationReport(Tabular):
     """The whole story of one quantization.
 
     `snr_db` and `agreement` are of the outputs, on samples that were held back; with `snr_range` and `agreement_range`
@@ -93,6 +94,19 @@ class QuantizationReport:
     """The plan of these that was taken."""
     accuracy_level: int | None = None
     """Of ONNX Runtime's products with weights of few bits, where the file says it: 1 does not round activations."""
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row for each layer with weights."""
+        return [layer.as_json() for layer in self.layers]
+
+    @property
+    def caption(self) -> str:
+        """How near the outputs are, and on how many samples that was seen."""
+        held = self.held_back or self.samples
+        met = "" if self.goal_met is None else f", the goal is {'met' if self.goal_met else 'not met'}"
+        return (
+            f"{self.snr_db:.2f} dB on {held} samples{met}" if held else f"{self.snr_db:.2f} dB on made-up inputs{met}"
+        )
 
     @property
     def worst(self) -> list[LayerReport]:

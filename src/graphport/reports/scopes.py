@@ -69,7 +69,7 @@ def scopes(graph: Graph, nodes: Sequence[Node]) -> tuple[list[dict[str, Any]], l
             if is_constant(node):
                 continue
             place = home
-            for name in parts(node)[:_DEEPEST]:
+            for name in parts(_standing_in(node))[:_DEEPEST]:
                 place = place.child(name, "module")
             if not node.has_bodies:
                 place.entries.append(numbers[node])
@@ -95,6 +95,15 @@ def is_constant(node: Node) -> bool:
     return not node.inputs and len(node.attributes) == 1 and isinstance(next(iter(node.attributes.values())), Storage)
 
 
+def _standing_in(node: Node) -> Node:
+    """Who says where `node` belongs: its only reader, if it computes from constants alone."""
+    readers = node.results[0].users if len(node.results) == 1 else []
+    if len(readers) != 1 or readers[0].graph is not node.graph or not node.operands:
+        return node
+    is_fixed = all(v.is_constant or (v.producer is not None and is_constant(v.producer)) for v in node.operands)
+    return readers[0] if is_fixed else node
+
+
 def _body_names(node: Node) -> list[str]:
     names = [name for name, attribute in node.attributes.items() if isinstance(attribute, Graph)]
     count = sum(1 for _ in node.bodies())
@@ -105,7 +114,7 @@ def _parts(graph: Graph) -> Callable[[Node], list[str]]:
     """The function that tells the parts of a node of `graph`: the first one that tells some that stand together."""
     nodes = [node for node in graph if not is_constant(node)]
     for told, is_trusted in ((_told, True), (_exported, True), (_slashes, False), (_dots, False)):
-        found = [told(node) for node in nodes]
+        found = [told(_standing_in(node)) for node in nodes]
         some = sum(map(bool, found))
         if some and (is_trusted or (some * 4 >= len(found) and _stand_together(found))):
             return told
