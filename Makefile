@@ -71,7 +71,7 @@ clean:
 	@touch $@
 
 .venv/product: .venv/pip $(GIVEN)
-	$(PIP) install -c constraints.txt --editable .
+	$(PIP) install -c constraints.txt --editable ".[onnxruntime]"
 	@touch $@
 
 .venv/test .venv/check .venv/docs: .venv/%: .venv/product

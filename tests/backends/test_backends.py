@@ -47,9 +47,17 @@ def test_an_unknown_backend_is_told_with_those_that_are_known():
 
 
 def test_a_backend_that_is_not_installed_is_told_with_what_to_install(monkeypatch):
-    monkeypatch.setitem(BACKENDS, "far", backends.Backend("no_such_package", "nowhere", "far"))
+    monkeypatch.setitem(BACKENDS, "far", backends.Backend("no_such_package", "nowhere"))
     finding = told(prepare, graph_of(perceptron()), "far")
-    assert (finding.code, finding.help) == ("RUN0002", "pip install graphport[far]")
+    assert (finding.code, finding.help) == ("RUN0002", "pip install no_such_package")
+
+
+def test_a_backend_that_is_too_old_is_told_with_its_version(monkeypatch):
+    monkeypatch.setitem(BACKENDS, "old", backends.Backend("numpy", "nowhere", "99.0"))
+    assert not backends.is_installed("old")
+    finding = told(prepare, graph_of(perceptron()), "old")
+    assert finding.code == "RUN0002"
+    assert f"99.0 or newer, numpy {np.__version__} is installed" in finding.message
 
 
 def test_auto_takes_the_first_that_is_installed(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
@@ -153,3 +154,44 @@ def test_products_with_compressed_weights_are_computed_in_float32():
     found = onnxruntime.prepare(graph).run({"x": x})["y"]
     expected = x.astype(np.float64) @ ((codes.astype(np.float64) - zero) * scale)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+IR_LIMIT = "Unsupported model IR version: 13, max supported IR version: 10"
+OPSET_LIMIT = "Opset 22 is under development. Current official support for domain ai.onnx is till opset 21."
+
+
+@pytest.fixture
+def old_runtime(monkeypatch):
+    """ONNX Runtime 1.20 as it answers to files that are newer; what it takes is computed by the one that is here."""
+    import onnxruntime as runtime
+
+    real, seen = runtime.InferenceSession, []
+
+    def session(data, *arguments):
+        proto = onnx.load_from_string(data)
+        seen.append((proto.ir_version, proto.opset_import[0].version))
+        if proto.ir_version > 10:
+            raise RuntimeError(IR_LIMIT)
+        if proto.opset_import[0].version > 21:
+            raise RuntimeError(OPSET_LIMIT)
+        return real(data, *arguments)
+
+    monkeypatch.setattr(runtime, "InferenceSession", session)
+    return seen
+
+
+def test_an_older_runtime_is_given_the_opset_that_it_knows(old_runtime):
+    graph = graph_of([node("Relu", ["x"], ["y"])], [("x", [2, 3])], [("y", [2, 3])], opset=26)
+    found = onnxruntime.prepare(graph).run({"x": X})
+    np.testing.assert_array_equal(found["y"], np.maximum(X, 0))
+    assert old_runtime[-1][1] == 21
+
+
+def test_what_an_older_runtime_has_no_words_for_is_told(old_runtime):
+    graph = graph_of([node("BitCast", ["x"], ["y"], to=6)], [("x", [2, 3])], [("y", [2, 3])], opset=26)
+    with pytest.raises(DiagnosticError) as caught:
+        onnxruntime.prepare(graph)
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "RUN0003"
+    assert "at most opset 22" in finding.message
+    assert finding.help == "install a newer ONNX Runtime, or choose another backend"

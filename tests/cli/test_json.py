@@ -47,6 +47,7 @@ ops
 ops Conv
 ops leaky_relu
 ops Cnv
+doctor
 demo
 """
 

@@ -254,7 +254,7 @@ def test_pages_give_functions_their_meaning():
 def test_the_fused_tier_needs_its_compiler(monkeypatch):
     monkeypatch.setattr("graphport.expression.fused.engine.is_available", lambda: False)
     finding = refused(Expression, "@0", tier="fused")
-    assert (finding.code, finding.help) == ("EXPR0209", "pip install graphport[fast]")
+    assert (finding.code, finding.help) == ("EXPR0209", "pip install 'llvmlite<1,>=0.45'")
     assert Expression("add(@0,1)")(f32([1])) == 2
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.names import near
+from graphport.core.packages import distribution, install, is_older, is_there
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Backend(NamedTuple):
 
     package: str
     module: str
-    extra: str | None = None
+    least: str | None = None
+    """The oldest version of the package that it takes."""
     is_automatic: bool = True
     """Whether `auto` may choose it."""
     is_expressive: bool = False
@@ -47,19 +48,24 @@ class Backend(NamedTuple):
 
 
 BACKENDS: dict[str, Backend] = {
-    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", keeps_memory=True),
+    "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", "1.20", keeps_memory=True),
     "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True, most_threads=0),
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
-    "openvino": Backend("openvino", "graphport.backends.openvino", "openvino", is_automatic=False, speaks="openvino"),
-    "ncnn": Backend("ncnn", "graphport.backends.ncnn", "ncnn", is_automatic=False, speaks="ncnn"),
-    "tract": Backend("tract", "graphport.backends.tract", "tract", is_automatic=False, speaks="nnef", most_threads=1),
+    "openvino": Backend("openvino", "graphport.backends.openvino", is_automatic=False, speaks="openvino"),
+    "ncnn": Backend("ncnn", "graphport.backends.ncnn", is_automatic=False, speaks="ncnn"),
+    "tract": Backend("tract", "graphport.backends.tract", is_automatic=False, speaks="nnef", most_threads=1),
 }
 """By name, in the order in which `auto` prefers them."""
 
 
 def is_installed(name: str) -> bool:
-    """Whether the package of backend `name` is there."""
-    return find_spec(BACKENDS[name].package) is not None
+    """Whether the package of backend `name` is there, in a version that it takes."""
+    return is_there(BACKENDS[name].package) and not _is_too_old(BACKENDS[name])
+
+
+def _is_too_old(backend: Backend) -> bool:
+    found = None if backend.least is None else distribution(backend.package)
+    return found is not None and is_older(found[1], backend.least or "")
 
 
 def is_spoken(dialect: str) -> bool:
@@ -104,10 +110,11 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool
         return _first(graph, threads, once=once)
     check_name(backend)
     if not is_installed(backend):
-        extra = BACKENDS[backend].extra
-        wanted = f"graphport[{extra}]" if extra else BACKENDS[backend].package
-        message = f"backend {backend} needs the package {BACKENDS[backend].package}"
-        raise DiagnosticError(Diagnostic("RUN0002", message, None, f"pip install {wanted}"))
+        package, least = BACKENDS[backend].package, BACKENDS[backend].least
+        message = f"backend {backend} needs the package {package}"
+        if is_there(package) and (found := distribution(package)):
+            message += f" {least} or newer, {found[0]} {found[1]} is installed"
+        raise DiagnosticError(Diagnostic("RUN0002", message, None, install(package)))
     _check_threads(backend, threads)
     if not BACKENDS[backend].is_expressive:
         from graphport.passes.fuse_expressions import without_expressions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphport.backends.blame import blamed, fault
-from graphport.core.diagnostics import DiagnosticError
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.storage import pack, unpack
 from graphport.ir import rewrite
@@ -32,6 +32,7 @@ _NAMED = (
     re.compile(r"\bwith name '([^']+)'"),
 )
 """Where it names the node that it complains of."""
+_TOO_NEW = re.compile(r"max supported IR version: (?P<format>\d+)|is till opset (?P<opset>\d+)")
 _KERNEL = "_kernel_time"
 _BYTE = 8
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
@@ -130,8 +131,6 @@ def _session(
 ) -> Any:
     import onnxruntime
 
-    from graphport.formats.onnx import to_proto, write
-
     if extra_outputs:
         graph = rewrite.copy(graph)
         missing = set(extra_outputs) - {value.name for value in graph.outputs}
@@ -151,19 +150,48 @@ def _session(
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     if not optimize:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return _loaded(runtime, graph, options)
+
+
+def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None) -> Any:
+    """A session on `graph`; an older ONNX Runtime is given it in the opset that it knows."""
+    from graphport.formats.onnx import to_proto, write
+
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
     try:
         if weights <= IN_MEMORY:
-            model = to_proto(graph).SerializeToString()
+            model = to_proto(graph, opset=opset).SerializeToString()
             return runtime.InferenceSession(model, options, ["CPUExecutionProvider"])
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.onnx"
-            write(graph, path, external_data=True)
+            write(graph, path, external_data=True, opset=opset)
             return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     except DiagnosticError:
         raise
     except Exception as error:
-        raise _fault("RUN0003", "ONNX Runtime does not load the model", error, graph) from error
+        known = _newest_opset(str(error))
+        if known is None or known == opset:
+            raise _fault("RUN0003", "ONNX Runtime does not load the model", error, graph) from error
+    try:
+        return _loaded(runtime, graph, options, known)
+    except DiagnosticError as error:
+        said = error.diagnostics[0]
+        message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "
+        remedy = "install a newer ONNX Runtime, or choose another backend"
+        raise DiagnosticError(Diagnostic("RUN0003", message + said.message, said.span, remedy)) from error
+
+
+def _newest_opset(complaint: str) -> int | None:
+    """The newest opset that an ONNX Runtime knows which complains of a newer file; `None` if it does not."""
+    from graphport.formats.onnx.schema import ir_version
+    from graphport.ops.declare import OPSET
+
+    found = _TOO_NEW.search(complaint)
+    if found is None:
+        return None
+    if found["opset"]:
+        return int(found["opset"])
+    return next((opset for opset in range(OPSET, 0, -1) if ir_version(opset) <= int(found["format"])), None)
 
 
 def _speaks_numpy(array: Any) -> bool:

@@ -36,6 +36,7 @@ VERBS = (
     "formats",
     "ops",
     "schema",
+    "doctor",
     "demo",
 )
 """In the order of the help; each is a module beside this one that holds a command `verb`."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
+from graphport.core.packages import install
 from graphport.expression.blocked import BlockedProgram, KernelFault
 from graphport.expression.functions import NUMPY_FUNCTIONS
 from graphport.expression.kernels import is_array
@@ -232,7 +233,7 @@ class Expression:
         from graphport.expression.fused import engine
 
         if not engine.is_available():
-            raise self._error("EXPR0209", "the tier fused needs llvmlite", "pip install graphport[fast]")
+            raise self._error("EXPR0209", "the tier fused needs llvmlite", install("llvmlite"))
 
     def _check_batch(self, count: int, batch_size: int, out_count: int | None) -> None:
         wanted = self.operand_count * batch_size

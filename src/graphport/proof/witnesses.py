@@ -15,6 +15,8 @@ from graphport.backends import BACKENDS, prepare
 from graphport.backends.inputs import checked
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
+from graphport.core.packages import distribution
+from graphport.core.version import __version__
 from graphport.ir.states import state_of
 from graphport.proof.process import LackingError, UnansweredError, pool
 from graphport.proof.side import paired
@@ -220,12 +222,10 @@ class Reading(Witness):
 
 
 def _version(backend: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("graphport" if backend == "reference" else BACKENDS[backend].package)
-    except PackageNotFoundError:
-        return ""
+    if BACKENDS[backend].package == "numpy":
+        return __version__
+    found = distribution(BACKENDS[backend].package)
+    return "" if found is None else found[1]
 
 
 def _as_declared(array: Any, port: Port) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.packages import install
 from graphport.quantization.engine import session
 from graphport.quantization.shards import observed
 
@@ -140,7 +141,7 @@ def _ray() -> Any:
         import ray
     except ImportError as error:
         message = "to observe on several machines, Ray is needed"
-        raise DiagnosticError(Diagnostic("QUANT0011", message, None, "pip install 'graphport[distributed]'")) from error
+        raise DiagnosticError(Diagnostic("QUANT0011", message, None, install("ray"))) from error
     return ray
 
 

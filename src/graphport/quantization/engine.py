@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.backends import onnxruntime, reference
+from graphport.backends import is_installed, onnxruntime, reference
 from graphport.comparison.stream import is_array
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import DiagnosticError
@@ -31,8 +31,10 @@ MOST = 150.0
 
 
 def session(graph: Graph, *, threads: int = 0, optimize: bool = True) -> Session:
-    """`graph` ready to run: on ONNX Runtime, or by the pages where that does not load it."""
+    """`graph` ready to run: on ONNX Runtime, or by the pages where that is not there or does not load it."""
     graph = without_idle(graph)
+    if not is_installed("onnxruntime"):
+        return reference.prepare(graph)
     # What it loads with optimizations may be more or less than without: not every kernel takes every type.
     for is_optimized in dict.fromkeys((optimize, False)):
         try:

@@ -5,8 +5,9 @@ Each runs in a process of its own, which `serve` is: a fault of its own then end
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import NamedTuple
+
+from graphport.core.packages import is_there
 
 
 class Runtime(NamedTuple):
@@ -27,12 +28,11 @@ class Runtime(NamedTuple):
     """Whether what a model keeps from run to run is kept inside, and can be set and read."""
     switched_off: tuple[str, ...] = ()
     """What it does by default and not for a proof, since it computes other numbers than the file says."""
-    extra: str | None = None
 
     @property
     def is_installed(self) -> bool:
         """Whether its package is there."""
-        return find_spec(self.package) is not None
+        return is_there(self.package)
 
 
 RUNTIMES: dict[str, Runtime] = {
@@ -56,7 +56,6 @@ RUNTIMES: dict[str, Runtime] = {
             "quantized caches of attention",
             "low-precision transformations",
         ),
-        extra="openvino",
     ),
     "ncnn": Runtime(
         "ncnn",
@@ -66,7 +65,6 @@ RUNTIMES: dict[str, Runtime] = {
         has_exact_types=False,
         has_batches=False,
         switched_off=("float16 and bfloat16 in place of float32", "convolutions by Winograd's formulas"),
-        extra="ncnn",
     ),
     "nnef": Runtime(
         "tract",
@@ -75,7 +73,6 @@ RUNTIMES: dict[str, Runtime] = {
         "graphport.proof.runtimes.tract",
         has_exact_types=False,
         takes_all=False,
-        extra="tract",
     ),
 }
 """By the format whose files it runs."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _runtime: Any = onnxruntime  # it has no types
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
-_LACKING = "NOT_IMPLEMENTED"
+_LACKING = ("NOT_IMPLEMENTED", "max supported IR version", "till opset")
+"""What it says where it lacks an operator, or is older than the file."""
 _TENSOR = re.compile(r"tensor\((.+)\)")
 _NAMES = {"float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
 """Element types that are called otherwise elsewhere."""
@@ -40,7 +41,8 @@ class _Session:
         try:
             self._session = _runtime.InferenceSession(path, options, ["CPUExecutionProvider"])
         except Exception as error:
-            raise (LackingError if _LACKING in str(error) else RefusedError)(_words(error)) from error
+            is_lacking = any(words in str(error) for words in _LACKING)
+            raise (LackingError if is_lacking else RefusedError)(_words(error)) from error
         self.inputs = [_port(each) for each in self._session.get_inputs()]
         self.outputs = [_port(each) for each in self._session.get_outputs()]
         self._is_plain = not any(each.dtype in _CODES for each in (*self.inputs, *self.outputs))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.core.packages import install
 from graphport.quantization.engine import session
 from graphport.quantization.express import express
 from graphport.quantization.goals import FrontPoint, Goals, front
@@ -50,7 +51,7 @@ def refuse_goals(goals: Goals, target: str) -> None:
     """
     if goals.latency is not None and preparer(target) is None:
         message = f"a latency on {target} cannot be measured here"
-        remedy = f"install its runtime: pip install {target}" if target in ("onnxruntime", "openvino") else None
+        remedy = f"install its runtime: {install(target)}" if target in ("onnxruntime", "openvino") else None
         raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy or "leave --max-latency out"))
 
 

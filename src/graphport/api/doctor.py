@@ -1,0 +1,80 @@
+"""What is installed beside graphport, what each piece adds, and what is known to be wrong with it."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from graphport.backends import BACKENDS
+from graphport.core.packages import distribution, install, is_older, is_there
+from graphport.core.version import __version__
+from graphport.proof.faults import FAULTS
+from graphport.proof.runtimes import RUNTIMES
+from graphport.quantization.processor import description
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A package that is not always there.
+
+    `least` is the oldest version that is taken; `is_usable` says whether it is there in one. `adds` is what it brings,
+    `faults` what it is known to compute otherwise than its format says, `install` the command that brings it.
+    """
+
+    module: str
+    distribution: str | None
+    version: str | None
+    least: str | None
+    is_usable: bool
+    adds: tuple[str, ...]
+    faults: tuple[str, ...]
+    install: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `graphport doctor` tells."""
+
+    version: str
+    python: str
+    system: str
+    pieces: tuple[Piece, ...]
+    processor: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+_OTHERS = {
+    "llvmlite": ("expressions and chains of element-wise operators, compiled to one loop (backend fused)",),
+    "pygls": ("graphport lsp: help in editors",),
+    "ray": ("quantize --distributed ray: samples observed on several machines",),
+    "torch": ("graphport.from_torch: modules of PyTorch, exported and read",),
+}
+"""What packages bring that are neither runtimes nor always there, by module."""
+
+
+def diagnose() -> Diagnosis:
+    """Look at what is installed here."""
+    found: dict[str, list[str]] = {}
+    for name, backend in BACKENDS.items():
+        if backend.package != "numpy":
+            found.setdefault(backend.package, []).append(f"the backend {name}: models are run and timed by it")
+    for format, runtime in RUNTIMES.items():
+        found.setdefault(runtime.package, []).append(f"proofs about {format}: {runtime.title} runs the files")
+    pieces = [_piece(module, tuple(adds)) for module, adds in found.items()]
+    pieces += [_piece(module, adds) for module, adds in _OTHERS.items()]
+    system = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    return Diagnosis(__version__, platform.python_version(), system, tuple(pieces), dict(description()))
+
+
+def _piece(module: str, adds: tuple[str, ...]) -> Piece:
+    seen = distribution(module) if is_there(module) else None
+    least = next((backend.least for backend in BACKENDS.values() if backend.package == module), None)
+    is_usable = is_there(module) and not (seen is not None and least is not None and is_older(seen[1], least))
+    names = [name for name, backend in BACKENDS.items() if backend.package == module]
+    faults = tuple(f"{fault.what} (seen in {fault.seen})" for fault in FAULTS if fault.runtime in names)
+    name, version = seen or (None, None)
+    return Piece(module, name, version, least, is_usable, adds, faults, install(module))

@@ -1,0 +1,59 @@
+"""`graphport doctor`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from graphport.cli.options import Verb, color_option, findings_end, json_option, print_json
+
+if TYPE_CHECKING:
+    from graphport.api.doctor import Piece
+
+
+@click.command(cls=Verb, name="doctor")
+@color_option
+@json_option
+@findings_end
+def verb(color: str, as_json_: bool) -> None:
+    """Tell what is installed beside graphport, what each piece adds, and what is known to be wrong with it.
+
+    None of the pieces is needed to read, check, convert and simplify; without a runtime, proofs are those of the
+    reference alone.
+
+    \b
+    Examples:
+      graphport doctor
+      graphport doctor --json
+    """
+    del color
+    from graphport.api.doctor import diagnose
+    from graphport.cli.table import print_table
+
+    found = diagnose()
+    if as_json_:
+        print_json(found.as_json())
+        return
+    click.echo(f"graphport {found.version}, Python {found.python}, {found.system}\n")
+    rows = [(piece.module, _state(piece), "; ".join(piece.adds)) for piece in found.pieces]
+    print_table(("package", "installed", "adds"), rows)
+    missing = [piece for piece in found.pieces if not piece.is_usable]
+    if missing:
+        click.echo()
+        print_table(("to get", "say"), [(piece.module, piece.install) for piece in missing])
+    faults = [(piece.module, fault) for piece in found.pieces if piece.is_usable for fault in piece.faults]
+    if faults:
+        click.echo()
+        print_table(("package", "computes otherwise, and is not asked for proofs"), faults)
+    flags = ", ".join(str(flag) for flag in found.processor["flags"]) or "none that matter"
+    click.echo(f"\nprocessor: {found.processor['machine']} with {flags}")
+    if found.processor["saturates"]:
+        click.echo("  products of bytes may overflow pairs of 16 bits: quantize keeps weights small (--processor any)")
+
+
+def _state(piece: Piece) -> str:
+    if piece.version is None:
+        return "yes" if piece.is_usable else "no"
+    name = "" if piece.distribution == piece.module else f" ({piece.distribution})"
+    return f"{piece.version}{name}" + ("" if piece.is_usable else f", {piece.least} or newer is needed")

@@ -1,0 +1,56 @@
+"""Packages that are not always there: whether they are, in which version, and what installs them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.util import find_spec
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*([^;]*)")
+_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+
+
+def is_there(module: str) -> bool:
+    """Whether a module of that name can be imported, whatever distribution it comes from."""
+    return find_spec(module) is not None
+
+
+@cache
+def distribution(module: str) -> tuple[str, str] | None:
+    """The distribution that a module comes from, and its version: `onnxruntime` may come from `onnxruntime-gpu`."""
+    from importlib.metadata import PackageNotFoundError, packages_distributions, version
+
+    try:
+        return module, version(module)
+    except PackageNotFoundError:
+        found = packages_distributions().get(module) if is_there(module) else None
+        return None if not found else (found[0], version(found[0]))
+
+
+def is_older(version: str, least: str) -> bool:
+    """Whether `version` comes before `least`, by their first two numbers; what has no numbers is not."""
+    numbers, needed = _NUMBERS.match(version), _NUMBERS.match(least)
+    if numbers is None or needed is None:
+        return False
+    return (int(numbers[1]), int(numbers[2])) < (int(needed[1]), int(needed[2]))
+
+
+def requirement(package: str) -> str:
+    """How a package is asked for on an index, in the versions that are known to work."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        stated = requires("graphport") or []
+    except PackageNotFoundError:
+        stated = []
+    for each in stated:
+        found = _REQUIREMENT.match(each)
+        if found is not None and found[1].lower() == package.lower():
+            return found[1] + found[2].strip()
+    return package
+
+
+def install(package: str) -> str:
+    """The command that installs a package."""
+    wanted = requirement(package)
+    return f"pip install {wanted}" if wanted == package else f"pip install '{wanted}'"
