@@ -32,7 +32,7 @@ from graphport.core.dims.symbolic import (
     minimum,
     product,
 )
-from graphport.core.dims.text import parse_dim
+from graphport.core.dims.text import expression_of, parse_dim
 
 __all__ = [
     "MOST_TEXT",
@@ -54,6 +54,7 @@ __all__ = [
     "element",
     "evaluate",
     "example",
+    "expression_of",
     "maximum",
     "minimum",
     "parse_dim",

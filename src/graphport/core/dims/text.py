@@ -53,6 +53,12 @@ def parse_dim(text: str, symbols: Mapping[str, Symbolic] | None = None) -> Dim:
     return named(text) if dim is None else dim
 
 
+def expression_of(text: str, symbols: Mapping[str, Symbolic] | None = None) -> Dim | None:
+    """The dim that an expression in any spelling is, `None` where the text is none; names are as for `parse_dim`."""
+    known = symbols or {}
+    return _read(text, lambda name: known[name] if name in known else Symbol(name))
+
+
 def text_of(terms: Terms) -> str:
     """The text of terms, which `parse_dim` reads back."""
     atom = single(dim_from(terms))

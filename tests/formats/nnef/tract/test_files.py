@@ -101,3 +101,13 @@ def test_assertions_bound_symbols_and_unknown_extensions_are_kept(tmp_path):
     (dim,) = model.inputs["x"].fact.shape
     assert dim.bounds[0] == 3
     assert [each.code for each in model.findings] == ["NNEF0338"]
+
+
+def test_assertions_on_expressions_are_facts_of_the_graph(tmp_path):
+    text = "extension tract_symbol N;\nextension tract_symbol P;\nextension tract_assert P+N <= 2048;\n"
+    text += "extension tract_assert P == 2*N;\nextension tract_assert N < 9;\n"
+    text += "graph g(x, y) -> (z) { x = external(shape = [N]); y = external(shape = [P]); z = relu(y); }"
+    model = gp.load(written(tmp_path, text))
+    assert model.inputs["x"].fact.shape[0].bounds == (0, 8)
+    assert [str(each) for each in model.graph.extents.constraints] == ["N+P <= 2048", "P = 2*N"]
+    assert str(model.outputs["z"].fact.shape[0]) == "2*N"

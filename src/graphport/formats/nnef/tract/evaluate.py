@@ -96,20 +96,20 @@ class Evaluator(Maker):
         *,
         dialect: str = DIALECT,
         quantized: Mapping[str, Quantization] | None = None,
-        least: Mapping[str, int] | None = None,
+        bounds: Mapping[str, tuple[int, int | None]] | None = None,
     ) -> None:
         super().__init__(document, dialect)
         self.findings: list[Diagnostic] = []
         self._variable = variable
         self._shapes = shapes
         self._quantized = quantized or {}
-        self._symbols = {
-            rest: Symbol(rest, (least or {}).get(rest, 0))
+        self.symbols = {
+            rest: Symbol(rest, *(bounds or {}).get(rest, (0, None)))
             for word, rest in document.extensions
             if word == "tract_symbol"
         }
         if any(word == "tract_pulse_streaming_symbol" for word, _ in document.extensions):
-            self._symbols.setdefault("S", Symbol("S", 0))
+            self.symbols.setdefault("S", Symbol("S", 0))
 
     def evaluate(self) -> Graph:
         """The graph of the document.
@@ -194,8 +194,8 @@ class Evaluator(Maker):
     def _name(self, node: Name, frame: Frame) -> Any:
         if node.text in frame.names:
             return frame.names[node.text]
-        if node.text in self._symbols:
-            return self._symbols[node.text]
+        if node.text in self.symbols:
+            return self.symbols[node.text]
         if node.text == "inf":
             return float("inf")
         message = f"'{node.text}' is not defined"
@@ -429,8 +429,8 @@ class Evaluator(Maker):
     def _extents(self, node: Expression, frame: Frame) -> Any:
         """The value of an argument of a source, in which names that nobody declared are symbols."""
         for name in _names(node):
-            if name not in frame.names and name not in self._symbols:
-                self._symbols[name] = Symbol(name, 0)
+            if name not in frame.names and name not in self.symbols:
+                self.symbols[name] = Symbol(name, 0)
                 message = f"the symbol '{name}' is not declared"
                 span = Span(self.document.source, node.start, node.stop)
                 self.findings.append(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, raise_errors
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span, raise_errors
+from graphport.core.dims import Constraint, TooLong, expression_of
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
@@ -20,9 +22,9 @@ from graphport.formats.nnef.tract.quant import quantizations_of
 from graphport.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from graphport.core.dims import Dim
+    from graphport.core.dims import Dim, Symbolic
     from graphport.core.storage import Storage
     from graphport.formats.nnef.container import Container
     from graphport.formats.nnef.quant import Quantization
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 NOTE = "tract"
 """The note of a graph that was read in this flavour: its properties and the lines of extensions nobody here knows."""
-_LEAST = re.compile(r"(\w+)\s*>(=?)\s*(\d+)")
+_RELATION = re.compile(r"([^<>=:]+)(<=|>=|==|<|>)([^<>=:]+)")
+_MOST_DIGITS = 18
 _KNOWN = frozenset({"tract_registry", "tract_symbol", "tract_assert", "tract_pulse_streaming_symbol"})
 
 
@@ -53,9 +56,11 @@ def read_tract(
         shapes,
         dialect=dialect,
         quantized=quantized,
-        least=_least(document),
+        bounds=_bounds(document),
     )
     graph = evaluator.evaluate()
+    for constraint in _constraints(document, evaluator.symbols):
+        graph.extents.require(constraint, Span(source))
     for value in list(graph.values()):
         if value.name in quantized:
             value.notes[QUANTIZATION] = quantized[value.name]
@@ -65,14 +70,39 @@ def read_tract(
     return graph, findings
 
 
-def _least(document: Document) -> dict[str, int]:
-    """The smallest numbers that symbols stand for, as far as assertions outside of scenarios say them."""
-    found: dict[str, int] = {}
+def _relations(document: Document) -> Iterator[tuple[str, str, str]]:
+    """The two sides and the relation of each assertion outside of scenarios."""
     for word, rest in document.extensions:
-        match = _LEAST.fullmatch(rest.strip()) if word == "tract_assert" else None
+        match = _RELATION.fullmatch(rest) if word == "tract_assert" else None
         if match is not None:
-            found[match[1]] = int(match[3]) + (not match[2])
+            yield match[1].strip(), match[2], match[3].strip()
+
+
+def _bounds(document: Document) -> dict[str, tuple[int, int | None]]:
+    """The least and greatest numbers that symbols stand for, as far as assertions on one of them say."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for name, relation, number in _relations(document):
+        if name.isidentifier() and number.isdecimal():
+            (low, high), bound = found.get(name, (0, None)), int(number[:_MOST_DIGITS])
+            if relation[0] in "=>":
+                low = max(low, bound + (relation == ">"))
+            if relation[0] in "=<":
+                high = min(bound - (relation == "<"), bound if high is None else high)
+            if high is None or low <= high:
+                found[name] = low, high
     return found
+
+
+def _constraints(document: Document, symbols: Mapping[str, Symbolic]) -> Iterator[Constraint]:
+    """What assertions say of expressions of symbols."""
+    for left, relation, right in _relations(document):
+        # Symbols are not negative, and so tract's division rounds as ours does.
+        sides = [expression_of(side.replace("/", "//"), symbols) for side in (left, right)]
+        if sides[0] is None or sides[1] is None:
+            continue
+        (a, b) = (sides[0], sides[1]) if relation[0] in "=<" else (sides[1], sides[0])
+        with suppress(TooLong):
+            yield Constraint(a + int(relation in ("<", ">")), "=" if relation == "==" else "<=", b)
 
 
 def _unknown(document: Document) -> list[Diagnostic]:
