@@ -231,6 +231,8 @@ def test_copies_are_equal(dim):
         pytest.param(maximum(N, 1) * maximum(N, 1), "max(N,1)*max(N,1)", id="power"),
         pytest.param(N - minimum(N, 1), "N-min(N,1)", id="negative min"),
         pytest.param(Symbol("batch size"), "batch size", id="any name alone"),
+        pytest.param(Symbol("361.0"), "`361.0`", id="no name alone that is a real number"),
+        pytest.param(Symbol("1e5"), "`1e5`", id="no name alone that is a power of ten"),
         pytest.param(Symbol("batch size") + 1, "`batch size`+1", id="any name in an expression"),
         pytest.param(Symbol("a`b") * 2, "2*`a``b`", id="quote in a name"),
         pytest.param(Symbol("N+1"), "`N+1`", id="name that reads as an expression"),

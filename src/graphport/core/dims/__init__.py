@@ -32,7 +32,7 @@ from graphport.core.dims.symbolic import (
     minimum,
     product,
 )
-from graphport.core.dims.text import expression_of, parse_dim
+from graphport.core.dims.text import dim_name, expression_of, parse_dim
 
 __all__ = [
     "MOST_TEXT",
@@ -50,6 +50,7 @@ __all__ = [
     "ceil_div",
     "decide_equal",
     "decide_less",
+    "dim_name",
     "dim_of",
     "element",
     "evaluate",

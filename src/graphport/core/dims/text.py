@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _TOKEN = re.compile(r"(?P<number>[0-9]+)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>//|[-+*%(),])")
+_REAL = re.compile(r"[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)", re.ASCII)
 _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {"max": maximum, "min": minimum}
 _Piece = tuple[int, list[str]]  # coefficient and texts of the factors
 _DIGITS = len(str(FARTHEST))
@@ -59,11 +60,17 @@ def expression_of(text: str, symbols: Mapping[str, Symbolic] | None = None) -> D
     return _read(text, lambda name: known[name] if name in known else Symbol(name))
 
 
+def dim_name(dim: Symbolic) -> str:
+    """What files call the dim: a symbol as it is, though it looks like a real number to a person (`361.0`)."""
+    atom = single(dim)
+    return _lone_name(atom.name) if isinstance(atom, Variable) else text_of(dim.terms)
+
+
 def text_of(terms: Terms) -> str:
     """The text of terms, which `parse_dim` reads back."""
     atom = single(dim_from(terms))
     if isinstance(atom, Variable):
-        return _lone_name(atom.name)
+        return _backquoted(atom.name) if _REAL.fullmatch(atom.name) else _lone_name(atom.name)
     remainders, others = split_remainders(terms)
     constant = others[-1][1] if others and not others[-1][0] else 0
     body = others[:-1] if constant else others
@@ -172,6 +179,10 @@ def _operand_text(terms: Terms) -> str:
 def _quoted(name: str) -> str:
     if _NAME.fullmatch(name) and name not in _FUNCTIONS:
         return name
+    return _backquoted(name)
+
+
+def _backquoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -180,7 +191,7 @@ def _lone_name(name: str) -> str:
     if _NAME.fullmatch(name):
         return name
     other = _read(name, lambda inner: Symbol(inner, None))
-    return name if other is None or str(other) != name else "`" + name.replace("`", "``") + "`"
+    return name if other is None or str(other) != name else _backquoted(name)
 
 
 class _Refused(Exception):  # noqa: N818  not a fault: the text is a name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from onnx import TensorProto, TensorShapeProto, TypeProto
 
-from graphport.core.dims import parse_dim, symbols
+from graphport.core.dims import dim_name, parse_dim, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, UNKNOWN, OptionalFact, SequenceFact, TensorFact
 
@@ -124,7 +124,7 @@ def write_type(fact: Fact, name: str = "") -> TypeProto:
         if isinstance(dim, int):
             entry.dim_value = dim
         elif str(dim).strip("`") != f"{name}.{axis}" and not any(known.startswith(_OURS) for known in symbols(dim)):
-            entry.dim_param = str(dim)
+            entry.dim_param = dim_name(dim)
     return outermost
 
 
