@@ -77,7 +77,7 @@ def _stored(graph: Graph, arrays: Arrays, file: Path) -> tuple[Graph, dict[str, 
                 free[value.name] = array
                 continue
             out.write(b"\0")  # the numbers are not aligned, as they need not be
-            storage = ArrayStorage(array, value.fact.dtype)
+            storage = ArrayStorage(array)
             places.append((value, storage, out.tell()))
             out.writelines(storage.chunks())
     mapped = MappedFile(file)

@@ -16,7 +16,7 @@ shorter: `Extents` gives names to the rest.
 from __future__ import annotations
 
 from graphport.core.dims.bindings import evaluate, substitute, symbols
-from graphport.core.dims.decisions import decide_equal, decide_less
+from graphport.core.dims.decisions import decide_equal, decide_less, settle_equal
 from graphport.core.dims.elements import Element, dim_of, element
 from graphport.core.dims.example import example
 from graphport.core.dims.extents import MOST_TEXT, Constraint, Contradiction, Extents, Relation
@@ -60,6 +60,7 @@ __all__ = [
     "minimum",
     "parse_dim",
     "product",
+    "settle_equal",
     "substitute",
     "symbols",
 ]

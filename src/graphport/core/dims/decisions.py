@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dims.bindings import rebuilt
 from graphport.core.dims.intervals import is_linear
-from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, bounds, dim_from, terms_of
+from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, Undecided, bounds, dim_from, terms_of
 from graphport.core.dims.terms import MOST_CASES, Atom, Quotient, Terms, Variable, nested_variables, parts_of
 
 if TYPE_CHECKING:
@@ -20,6 +20,19 @@ def decide_equal(a: Dim, b: Dim) -> bool | None:
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     return _decided(a - b, _is_zero)
+
+
+def settle_equal(a: Dim, b: Dim) -> bool:
+    """Whether both are equal, where what follows is another thing if they are.
+
+    Raises:
+        Undecided: they are for some admissible values and are not for others.
+    """
+    answer = decide_equal(a, b)
+    if answer is None:
+        message = f"it means another thing where {a} is {b}, and only a run tells; bind the inputs"
+        raise Undecided(message)
+    return answer
 
 
 def decide_less(a: Dim, b: Dim) -> bool | None:

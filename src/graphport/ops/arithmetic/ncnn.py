@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from graphport.core.dims import decide_equal
+from graphport.core.dims import Dim, settle_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -75,12 +75,12 @@ def aligned(b: Builder, *blobs: Value) -> list[Value]:
     return [_aligned(b, blob, b.dims(largest)) for blob in blobs]
 
 
-def _aligned(b: Builder, blob: Value, target: Sequence[object]) -> Value:
+def _aligned(b: Builder, blob: Value, target: Sequence[Dim]) -> Value:
     dims = b.dims(blob)
     missing = len(target) - len(dims)
     if not missing:
         return blob
-    is_inner = len(dims) == 2 and decide_equal(dims[1], target[1]) is not True  # pyright: ignore[reportArgumentType]
+    is_inner = len(dims) == 2 and not settle_equal(dims[1], target[1])
     first = 1 if is_inner else len(dims)
     return b(Unsqueeze, blob, vector(b, list(range(first, first + missing))))
 

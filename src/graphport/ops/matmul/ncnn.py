@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphport.core.dims import Dim, decide_equal
+from graphport.core.dims import Dim, settle_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
@@ -42,7 +42,7 @@ def inner_product(at: Layer) -> Value:
     inputs, has_bias = at.count(0) // max(outputs, 1), bool(at.integer(1))
     bias = at.weight(1, [outputs]) if has_bias else None
     dims = b.dims(at.x)
-    has_rows = len(dims) == 3 and dims[2] == inputs
+    has_rows = len(dims) == 3 and settle_equal(dims[2], inputs)
     if at.integer(TERM):
         given, weight = rounded_operands(at, [outputs, inputs], 1 + has_bias, is_turned=has_rows)
     else:
@@ -119,9 +119,11 @@ def _offset(at: Layer, index: int, blobs: list[Value], m: int, n: int, result: t
 def _beside(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
     """A blob that is added: a vector stands for columns if it is as long as a row is, else for rows."""
     dims = at.b.dims(x)
-    if len(dims) != 2 or decide_equal(dims[1], n) is not True:
-        return at.b(Unsqueeze, x, vector(at.b, [2])) if len(dims) == 2 and decide_equal(dims[1], m) is True else x
-    return at.b(Unsqueeze, x, vector(at.b, [1]))
+    if len(dims) != 2:
+        return x
+    if settle_equal(dims[1], n):
+        return at.b(Unsqueeze, x, vector(at.b, [1]))
+    return at.b(Unsqueeze, x, vector(at.b, [2])) if settle_equal(dims[1], m) else x
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

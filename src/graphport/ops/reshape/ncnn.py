@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from graphport.core.dims import Dim
+from graphport.core.dims import Dim, settle_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -173,7 +173,7 @@ def squeeze(at: Layer) -> Value:
         own = AXES.get(at.rank, "")
         flags = {"w": at.integer(0), "h": at.integer(1), "d": at.integer(11), "c": at.integer(2)}
         chosen = [place + 1 for place, name in enumerate(own) if flags[name]]
-    chosen = sorted({axis for axis in chosen if at.b.dims(at.x)[axis] == 1})
+    chosen = sorted({axis for axis in chosen if settle_equal(at.b.dims(at.x)[axis], 1)})
     # A blob has an axis at least.
     chosen = chosen[: at.rank - 1]
     return at.b(Squeeze, at.x, vector(at.b, chosen)) if chosen else at.x
