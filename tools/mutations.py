@@ -1,0 +1,189 @@
+"""Small faults in Python code: a comparison that is another one, a constant off by one, a statement that is gone.
+
+A module has a list of faults that is the same as long as its text is; `faulty(text, n)` is its tree with the nth one.
+What changes no result is left out: annotations, decorators, docstrings, texts put together for people, `strict=`.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+_EXACT = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
+"""Comparisons whose fault is their negation."""
+_REMOVED = (ast.AugAssign, ast.Return, ast.Raise, ast.Continue, ast.Break, ast.Delete)
+_SYMMETRIC = frozenset(("min", "max"))
+"""Functions to which the order of two operands is nothing."""
+_WITHOUT_RESULT = frozenset(("annotation", "returns", "decorator_list", "type_params"))
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place for one fault: `apply` puts it into the tree that the site is of."""
+
+    kind: str
+    node: ast.AST
+    statement: ast.stmt
+    in_function: bool
+    apply: Callable[[], object]
+    """Puts the fault into the tree."""
+
+
+def faulty(text: str, number: int) -> tuple[ast.Module, str, str]:
+    """The tree of a module with one fault, and the statement or expression before and after."""
+    tree = ast.parse(text)
+    site = sites(tree)[number]
+    before = _words(site.node)
+    site.apply()
+    return ast.fix_missing_locations(tree), before, _words(site.node)
+
+
+def _words(node: ast.AST) -> str:
+    if isinstance(node, ast.Pass):
+        return ""
+    if isinstance(node, ast.If | ast.While):
+        return ast.unparse(node.test)
+    return ast.unparse(node).partition("\n")[0]
+
+
+def sites(tree: ast.Module) -> list[Site]:
+    """Every place for a fault, in the order of the text."""
+    return list(_below(tree, None, in_function=False))
+
+
+def statements(tree: ast.Module) -> list[ast.stmt]:
+    """Every statement that is not a docstring, in the order of the text."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and not _is_text(node)]
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _below(node: ast.AST, statement: ast.stmt | None, *, in_function: bool) -> Iterator[Site]:
+    for name, content in ast.iter_fields(node):
+        if name in _WITHOUT_RESULT:
+            continue
+        # Defaults are computed where a function is defined; what is in it, in a call.
+        inside = in_function or (isinstance(node, ast.FunctionDef | ast.Lambda) and name == "body")
+        for child in content if isinstance(content, list) else [content]:
+            if not isinstance(child, ast.AST) or _is_left_out(child):
+                continue
+            own = child if isinstance(child, ast.stmt) else statement
+            if own is not None:
+                for kind, apply in _faults(child):
+                    yield Site(kind, child, own, inside, apply)
+                if isinstance(child, ast.stmt) and isinstance(content, list):
+                    yield from _removal(content, child, in_function=inside)
+            yield from _below(child, own, in_function=inside)
+
+
+def _is_left_out(node: ast.AST) -> bool:
+    match node:
+        case ast.JoinedStr() | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.keyword(arg="strict"):
+            return True
+        case ast.Assign(targets=[ast.Name(id="__all__")]):
+            return True
+        case _:
+            return _is_text(node)
+
+
+def _removal(body: list[ast.stmt], node: ast.stmt, *, in_function: bool) -> Iterator[Site]:
+    is_stored = isinstance(node, ast.Assign) and not any(
+        isinstance(each, ast.Name | ast.Tuple) for each in node.targets
+    )
+    is_called = isinstance(node, ast.Expr) and not isinstance(node.value, ast.Yield | ast.YieldFrom)
+    if isinstance(node, _REMOVED) or is_stored or is_called:
+        place = body.index(node)
+
+        def remove() -> None:
+            body[place] = ast.copy_location(ast.Pass(), node)
+
+        yield Site("removed", node, node, in_function, remove)
+
+
+def _faults(node: ast.AST) -> Iterator[tuple[str, Callable[[], object]]]:
+    match node:
+        case ast.Compare():
+            for place, operator in enumerate(node.ops):
+                yield "comparison", _item(node.ops, place, COMPARISONS[type(operator)]())
+        case ast.BinOp() | ast.AugAssign() if type(node.op) in ARITHMETIC:
+            yield "arithmetic", _setter(node, "op", ARITHMETIC[type(node.op)]())
+        case ast.BoolOp():
+            yield "boolean", _setter(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
+        case ast.UnaryOp(op=ast.Not()):
+            yield "condition", _setter(node, "operand", _negated(node.operand))
+        case ast.UnaryOp(op=ast.USub()):
+            yield "arithmetic", _setter(node, "op", ast.UAdd())
+        case ast.Constant(value=bool()):
+            yield "constant", _setter(node, "value", not node.value)
+        case ast.Constant(value=int() | float() as number):
+            for step in (1, -1):
+                yield "constant", _setter(node, "value", number + step)
+        case ast.If() | ast.While() | ast.IfExp() if _wants_negation(node.test):
+            yield "condition", _setter(node, "test", _negated(node.test))
+        case ast.comprehension():
+            for place, test in enumerate(node.ifs):
+                if _wants_negation(test):
+                    yield "condition", _item(node.ifs, place, _negated(test))
+        case ast.Call(args=[first, second, *_]) if not any(isinstance(x, ast.Starred) for x in (first, second)):
+            is_symmetric = isinstance(node.func, ast.Name) and node.func.id in _SYMMETRIC
+            if not is_symmetric and ast.dump(first) != ast.dump(second):
+                yield "swapped", _swap(node.args)
+        case _:
+            pass
+
+
+def _wants_negation(test: ast.expr) -> bool:
+    """Whether its negation is no fault of its own anyway."""
+    is_exact = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _EXACT)
+    return not is_exact and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
+
+
+def _negated(test: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Not(), test)
+
+
+def _setter(node: ast.AST, name: str, content: object) -> Callable[[], object]:
+    return lambda: setattr(node, name, content)
+
+
+def _item(items: list[T], place: int, content: T) -> Callable[[], object]:
+    return lambda: items.__setitem__(place, content)
+
+
+def _swap(items: list[ast.expr]) -> Callable[[], object]:
+    return lambda: items.__setitem__(slice(0, 2), [items[1], items[0]])
