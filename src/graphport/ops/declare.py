@@ -41,6 +41,10 @@ Lifting: TypeAlias = Callable[..., Any]
 Exactness = Literal["exact", "rounding", "accumulation"]
 """What a right implementation may differ by: nothing; a few units in the last place; the rounding of long sums."""
 
+Turns = Literal["", "axis", "axes", "reduced"]
+"""How axes are told apart but by their order: by `axis`, by `axes` (all in order, if absent), or by those that are
+reduced and kept (all, if absent)."""
+
 Role = Literal["weighted", "pointwise", "passive", "index", "none"]
 """How a quantizer treats it: weights and activations; activations; the scale of its operand; never; not at all."""
 
@@ -126,6 +130,7 @@ class Page:
     holds: Mapping[str, HoldsRule] = field(default_factory=dict[str, HoldsRule])
     macs: MacRule | None = None
     is_random: bool = False
+    turns: Turns = ""
     spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @cached_property
@@ -192,6 +197,7 @@ def op(
     holds: Mapping[str, HoldsRule] | None = None,
     macs: MacRule | None = None,
     is_random: bool = False,
+    turns: Turns = "",
     **spellings: str | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Page]:
     """Declare the page of an operator; the function below is its meaning.
@@ -210,6 +216,7 @@ def op(
         index_operands: operands that are shapes, axes, positions or counts.
         holds: for operands of integers that are places or lengths, which integers these can be.
         macs: how many multiply-accumulates it takes, where that is what it takes time for.
+        turns: how else than by their order it tells axes of its first operands apart.
         is_random: two nodes, or two runs, that say the same need not agree: nothing is folded or merged.
         **spellings: call patterns by dialect.
     """
@@ -231,6 +238,7 @@ def op(
             holds=dict(holds or {}),
             macs=macs,
             is_random=is_random,
+            turns=turns,
             spellings={dialect: (said,) if isinstance(said, str) else said for dialect, said in spellings.items()},
         )
         if page.name in PAGES:

@@ -165,7 +165,8 @@ def word(
         moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
             numbers, integers are moved as they are.
         is_raw: the rule is given what is stored, and gives that.
-        layout: `any` where it treats every element alike, `axis` where the option `axis` alone tells axes apart.
+        layout: `any` where it treats every element alike, `axis` where the option `axis` alone tells axes apart, `axes`
+            where operand 1 lists axes, `rows` where operands from 1 on have an entry for each axis.
         has_states: it activates itself what it gives, and behind the results gives the next states of operands.
     """
     if layout:

@@ -59,6 +59,7 @@ def _softmax_shape(input: TensorFact, *, axis: int = -1) -> TensorFact:
 
 
 @op(
+    turns="axis",
     shape=_softmax_shape,
     since=13,
     outputs=("output",),
@@ -80,6 +81,7 @@ def Softmax(input: T, *, axis: int = -1) -> T:
 
 
 @op(
+    turns="axis",
     shape=_softmax_shape,
     since=13,
     outputs=("output",),

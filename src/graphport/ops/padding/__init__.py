@@ -57,6 +57,7 @@ def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim) -> Dim:
 
 
 @op(
+    turns="axes",
     shape=_pad_shape,
     since=11,
     outputs=("output",),

@@ -41,7 +41,7 @@ def _padded(op: Operator, number: Value | None) -> Value:
     return cast(b, b(Pad, cast(b, x, DType.INT32), _pads(op), number), own)
 
 
-@word("PAD", moves=True)
+@word("PAD", moves=True, layout="rows")
 def pad(op: Operator) -> Value:
     """Zeros around; where integers are moved, those that stand for zero."""
     told = op.quantization(0)
@@ -50,13 +50,13 @@ def pad(op: Operator) -> Value:
     return _padded(op, None)
 
 
-@word("PADV2", moves=(0, 2))
+@word("PADV2", moves=(0, 2), layout="rows")
 def padv2(op: Operator) -> Value:
     """A number around."""
     return _padded(op, op.b(Reshape, op[2], vector(op.b, [])) if op.dims(2) else op[2])
 
 
-@word("MIRROR_PAD", moves=True)
+@word("MIRROR_PAD", moves=True, layout="rows")
 def mirror_pad(op: Operator) -> Value:
     """What is inside around, turned around at the border, which is repeated where it is symmetric."""
     b, x = op.b, op[0]

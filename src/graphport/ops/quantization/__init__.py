@@ -124,7 +124,7 @@ def _quantize_shape(
     return TensorFact(dtype, x.shape)
 
 
-@op(shape=_quantize_shape, since=10, exactness="rounding", role="passive")
+@op(turns="axis", shape=_quantize_shape, since=10, exactness="rounding", role="passive")
 def QuantizeLinear(
     x: X,
     y_scale: Scale,
@@ -200,7 +200,7 @@ def _dequantize_shape(
     return TensorFact(dtype, x.shape)
 
 
-@op(shape=_dequantize_shape, since=10, exactness="rounding", role="passive")
+@op(turns="axis", shape=_dequantize_shape, since=10, exactness="rounding", role="passive")
 def DequantizeLinear(
     x: Q,
     x_scale: RealScale,

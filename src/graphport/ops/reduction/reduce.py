@@ -71,6 +71,7 @@ _sums = op(
     exactness="accumulation",
     role="pointwise",
     index_operands=("axes",),
+    turns="reduced",
 )
 _products = op(
     shape=_reduce_shape,
@@ -80,6 +81,7 @@ _products = op(
     exactness="accumulation",
     role="pointwise",
     index_operands=("axes",),
+    turns="reduced",
 )
 _others = op(
     shape=_reduce_shape,
@@ -88,6 +90,7 @@ _others = op(
     exactness="accumulation",
     role="pointwise",
     index_operands=("axes",),
+    turns="reduced",
 )
 _extremes = op(
     shape=_reduce_shape,
@@ -97,6 +100,7 @@ _extremes = op(
     exactness="exact",
     role="passive",
     index_operands=("axes",),
+    turns="reduced",
 )
 
 

@@ -45,7 +45,7 @@ def _reduced(op: Operator, page: Page, x: Value) -> Value:
 
 
 def _reduction(name: str, page: Page, *, moves: bool = False) -> None:
-    @word(name, moves=moves)
+    @word(name, moves=moves, layout="axes")
     def rule(op: Operator) -> Value:
         return _reduced(op, page, op[0])
 

@@ -40,6 +40,7 @@ def _concat_shape(*inputs: TensorFact, axis: int) -> TensorFact:
 
 
 @op(
+    turns="axis",
     shape=_concat_shape,
     since=4,
     outputs=("concat_result",),

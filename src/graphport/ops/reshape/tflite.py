@@ -141,7 +141,7 @@ def reverse_v2(op: Operator) -> Value:
     return b(Slice, op[0], *[vector(b, column) for column in columns])
 
 
-@word("SLICE", moves=True)
+@word("SLICE", moves=True, layout="rows")
 def slice_(op: Operator) -> Value:
     """A piece that begins somewhere and has a size; -1 is all the rest."""
     b, rank = op.b, len(op.dims(0))

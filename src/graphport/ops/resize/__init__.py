@@ -131,6 +131,7 @@ def _kept_ratio(pairs: list[tuple[int, int]], policy: str) -> float:
 
 
 @op(
+    turns="axes",
     shape=_resize_shape,
     since=13,
     moves_where=(("mode", "nearest"), ("extrapolation_value", 0.0)),

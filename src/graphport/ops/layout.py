@@ -1,0 +1,154 @@
+"""Orders of axes: Transposes moved down past what computes the same in any order, until those that meet cancel.
+
+A language tells what its Transposes and its operators are (`Language`); all else is the same for each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.core.spill import kept
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MOST_ROUNDS = 8
+
+
+class Language(Protocol):
+    """How a dialect says what is moved, and past what."""
+
+    def order(self, node: Node) -> tuple[int, ...] | None:
+        """The order of axes that a node gives, if it is a Transpose by a known one."""
+        ...
+
+    def transpose(self, graph: Graph, result: Value, like: Node) -> Node:
+        """A Transpose without operands that gives `result`, made for the node `like`; it is in no graph yet."""
+        ...
+
+    def set_operands(self, graph: Graph, node: Node, source: Value, order: Sequence[int]) -> None:
+        """Let a Transpose read `source` in an order."""
+        ...
+
+    def carried(self, node: Node) -> Sequence[int]:
+        """The operands whose elements all come in one order, where a node computes the same in any; else none."""
+        ...
+
+    def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
+        """Let what a node says of axes be of operands whose axis `order[i]` was their axis `i`."""
+        ...
+
+
+def settle(graph: Graph, language: Language) -> None:
+    """Move Transposes down past operators that allow it, and let those that meet become one or none.
+
+    Before  h = Transpose(x, p);  k = Relu(h);  y = Transpose(k, q)
+    After   k = Relu(x);  y = Transpose(k, p then q), which is k itself where that changes nothing
+
+    Inputs and outputs keep their order. Keeps values bit for bit.
+    """
+    for _ in range(_MOST_ROUNDS):
+        changed = False
+        for node in graph:
+            if language.order(node) is not None:
+                changed |= _merge(graph, node, language)
+            elif (order := _order_before(node, language)) is not None:
+                changed |= _pass_by(graph, node, order, language)
+        for node in reversed(graph):
+            if language.order(node) is not None and not any(value.uses for value in node.results):
+                graph.remove(node)
+        if not changed:
+            return
+
+
+def _merge(graph: Graph, node: Node, language: Language) -> bool:
+    """Let a Transpose read what the one before it reads, or take its place where both change nothing."""
+    second, source = language.order(node), node.inputs[0]
+    before = None if source is None else source.producer
+    first = None if before is None else language.order(before)
+    start = None if before is None else before.inputs[0]
+    if second is None or first is None or start is None or len(first) != len(second):
+        return False
+    both = tuple(first[axis] for axis in second)
+    if both != tuple(range(len(both))):
+        language.set_operands(graph, node, start, both)
+        return True
+    if not node.output.is_output:
+        node.output.replace_uses(start)
+        return True
+    if start.is_output or start.producer is None or start.graph is not graph:
+        return False
+    # What is computed already is the output, by its name.
+    name = node.output.name
+    graph.rename(node.output, graph.fresh(f"{name}_unused"))
+    graph.rename(start, name)
+    node.output.replace_uses(start)
+    return True
+
+
+def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
+    """The order that operands come in, where passing by removes at least as many Transposes as it makes."""
+    places = language.carried(node)
+    operands = [node.inputs[place] for place in places if node.inputs[place] is not None]
+    orders = {
+        None if value.producer is None else language.order(value.producer)
+        for value in operands
+        if value is not None and not value.is_constant
+    }
+    order = orders.pop() if len(orders) == 1 else None
+    if order is None or len(node.results) > 1 or _rank(node.output) != len(order):
+        return None
+    for value in operands:
+        rank = None if value is None else _rank(value)
+        if value is None or rank is None:
+            return None
+        if rank != len(order) and not (value.is_constant and value.storage is not None and rank < len(order)):
+            return None
+    return order
+
+
+def _rank(value: Value) -> int | None:
+    fact = value.fact
+    return None if not isinstance(fact, TensorFact) or fact.shape is None else len(fact.shape)
+
+
+def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Language) -> bool:
+    inverse = [int(axis) for axis in np.argsort(order)]
+    old = node.output
+    fact = old.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None:
+        return False
+    for place in language.carried(node):
+        value = node.inputs[place]
+        if value is not None and value.is_constant:
+            node.set_input(place, _turned(graph, value, inverse))
+        elif value is not None and value.producer is not None:
+            node.set_input(place, value.producer.inputs[0])
+    language.reorder(graph, node, order)
+    # What it holds is in another order from now on; what it held comes out of a Transpose behind it.
+    result = Value(graph.fresh(f"{old.name}_first"), fact)
+    behind = language.transpose(graph, result, node)
+    graph.insert_after(node, behind)
+    old.replace_uses(result)
+    language.set_operands(graph, behind, old, order)
+    if result.is_output:
+        name = old.name
+        graph.rename(old, graph.fresh(f"{name}_last"))
+        graph.rename(result, name)
+    old.fact = fact.with_shape([fact.shape[axis] for axis in inverse])
+    return True
+
+
+def _turned(graph: Graph, value: Value, perm: list[int]) -> Value:
+    """A constant as it stands beside what is in another order now."""
+    storage = value.storage
+    if storage is None or storage.count == 1:
+        return value
+    array = storage.numpy()
+    padded = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
+    made = kept(np.ascontiguousarray(padded.transpose(perm)), storage.dtype)
+    return graph.add_constant(value.name, TensorFact.of(made), made)
