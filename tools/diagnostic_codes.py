@@ -7,6 +7,7 @@ python tools/diagnostic_codes.py --check    say what is wrong with the codes or 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "graphport"
 PAGE = ROOT / "docs" / "diagnostics.md"
+DATA = SOURCE / "cli" / "explanations" / "codes.json"
 
 GROUPS = {
     "NNEF": "NNEF texts, archives and `.dat` files",
@@ -131,14 +133,32 @@ def written(page: str, found: Sequence[Finding]) -> str:
     return f"{before}{_BEGIN}\n{table(found)}\n{_END}{after}"
 
 
+def data(found: Sequence[Finding]) -> str:
+    """The codes as JSON, for `graphport explain`."""
+    codes: dict[str, dict[str, object]] = {}
+    for code in dict.fromkeys(finding.code for finding in found):
+        own = [finding for finding in found if finding.code == code]
+        codes[code] = {
+            "severity": " or ".join(dict.fromkeys(finding.severity for finding in own)),
+            "sentences": list(dict.fromkeys(finding.message for finding in own if finding.message)),
+            "remedies": list(dict.fromkeys(finding.help for finding in own if finding.help.strip(_UNKNOWN))),
+            "found_by": list(dict.fromkeys(finding.file for finding in own)),
+        }
+    return json.dumps(codes, indent=1, ensure_ascii=False) + "\n"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write the table, or with `--check` only compare; 1 if something is wrong."""
     found = findings()
     complaints = problems(found)
     page = PAGE.read_text(encoding="utf-8")
     current = written(page, found)
+    explained = data(found)
     if "--check" not in arguments:
         PAGE.write_text(current, encoding="utf-8")
+        DATA.write_text(explained, encoding="utf-8")
+    elif DATA.read_text(encoding="utf-8") != explained:
+        complaints.append(f"{DATA.relative_to(ROOT)} is out of date: run `make codes`")
     elif page != current:
         complaints.append(f"{PAGE.relative_to(ROOT)} is out of date: run `make codes`")
     for complaint in complaints:
@@ -270,7 +290,7 @@ def _package(finding: Finding) -> tuple[str, ...]:
 
 def _row(code: str, found: Sequence[Finding]) -> str:
     columns = (
-        [f"`{code}`"],
+        [f'<a id="{code.lower()}"></a>`{code}`'],
         (finding.severity for finding in found),
         (_cell(finding.message) for finding in found),
         (_cell(finding.help) for finding in found),

@@ -43,6 +43,10 @@ expr add(@0,1) --inputs at.npz
 expr add(@0
 fmt text.nnef --check
 formats
+explain NNEF0302
+explain fuse-batchnorm
+explain Conv
+explain ncnn
 ops
 ops Conv
 ops leaky_relu

@@ -35,6 +35,7 @@ VERBS = (
     "fmt",
     "formats",
     "ops",
+    "explain",
     "schema",
     "doctor",
     "demo",

@@ -1,0 +1,183 @@
+"""`graphport explain`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields
+from importlib.resources import files
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from graphport.cli.options import Verb, color_option, findings_end, json_option, print_json
+from graphport.core.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from graphport.ops.declare import Page
+    from graphport.passes.driver import Pass
+    from graphport.quantization.targets.target import Target
+
+
+@click.command(cls=Verb, name="explain")
+@click.argument("name")
+@color_option
+@json_option
+@findings_end
+def verb(name: str, color: str, as_json_: bool) -> None:
+    """Explain a diagnostic by its code, a pass, an operator, or a target of quantization.
+
+    \b
+    Examples:
+      graphport explain NNEF0302
+      graphport explain fuse-batchnorm
+      graphport explain Conv
+      graphport explain ncnn
+    """
+    del color
+    found = _explained(name)
+    if found is None:
+        message = f"nothing is known of {name!r}{did_you_mean(name, known(), 'names')}"
+        raise click.UsageError(message)
+    if as_json_:
+        print_json(found)
+    else:
+        click.echo("\n".join(_told(found)))
+
+
+def known() -> list[str]:
+    """Everything that is explained."""
+    from graphport.ops import registry
+    from graphport.quantization.targets import TARGETS
+
+    return [*_data("codes"), *passes(), *TARGETS, *registry.pages()]
+
+
+def passes() -> dict[str, tuple[Pass, list[str]]]:
+    """Every pass by its name, with the verbs that run it."""
+    from graphport.passes.prepare import PREPARE
+    from graphport.passes.simplify import SIMPLIFY
+
+    found: dict[str, tuple[Pass, list[str]]] = {}
+    for each in (PREPARE, SIMPLIFY):
+        for one in each:
+            found.setdefault(one.name, (one, []))[1].append(each.name)
+    return found
+
+
+def _explained(name: str) -> dict[str, Any] | None:
+    from graphport.ops import registry
+    from graphport.quantization.targets import TARGETS
+
+    codes = _data("codes")
+    if name.upper() in codes:
+        return _code(name.upper(), codes[name.upper()])
+    if name in passes():
+        return _pass(*passes()[name])
+    if name in TARGETS:
+        return _target(TARGETS[name])
+    page = registry.pages().get(name)
+    return None if page is None else _operator(page)
+
+
+def _data(name: str) -> dict[str, Any]:
+    return json.loads((files("graphport.cli") / "explanations" / f"{name}.json").read_text("utf-8"))
+
+
+def _code(code: str, said: dict[str, Any]) -> dict[str, Any]:
+    example = _data("examples").get(code, {})
+    return {"kind": "diagnostic", "name": code, **said, **example, "docs": f"diagnostics.md#{code.lower()}"}
+
+
+def _pass(each: Pass, verbs: list[str]) -> dict[str, Any]:
+    return {
+        "kind": "pass",
+        "name": each.name,
+        "verbs": verbs,
+        "exactness": each.exactness,
+        "text": cleandoc(each.work.__doc__ or ""),
+    }
+
+
+def _target(target: Target) -> dict[str, Any]:
+    meant = dict(_meanings(cleandoc(type(target).__doc__ or "")))
+    told: dict[str, Any] = {}
+    for field in fields(target):
+        value = getattr(target, field.name)
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        if field.name != "name" and value != default:
+            told[field.name] = {"is": _listed(value), "means": meant.get(field.name, "")}
+    return {"kind": "target", "name": target.name, "text": _module_text(target), "settings": told}
+
+
+def _module_text(target: Target) -> str:
+    from importlib import import_module
+
+    return cleandoc(import_module(f"graphport.quantization.targets.{target.name}").__doc__ or "")
+
+
+def _meanings(text: str) -> Iterator[tuple[str, str]]:
+    """The attributes of a docstring with what it says of each."""
+    name, said = "", list[str]()
+    for line in text.partition("Attributes:")[2].splitlines():
+        head, colon, rest = line.strip().partition(": ")
+        if colon and head.isidentifier() and line.startswith("    ") and not line.startswith("        "):
+            if name:
+                yield name, " ".join(said)
+            name, said = head, [rest]
+        elif line.strip():
+            said.append(line.strip())
+    if name:
+        yield name, " ".join(said)
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, frozenset | tuple | list):
+        return ", ".join(sorted(map(str, cast("Iterable[Any]", value))))
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _operator(page: Page) -> dict[str, Any]:
+    from graphport.formats import FORMATS
+    from graphport.ops import manual
+
+    spelled: dict[str, str] = {}
+    for name, kind in FORMATS.items():
+        said = manual.spellings(kind.spoken)[page.name]
+        words = ", ".join(said.patterns or said.reads)
+        spelled[name] = f"{said.direction or 'no'}{f': {words}' if words else ''}"
+    return {
+        "kind": "operator",
+        "name": page.name,
+        "signature": manual.signature(page, width=100),
+        "types": manual.element_types(page),
+        "text": page.manual,
+        "versions": manual.versions(page),
+        "exactness": page.exactness,
+        "role": page.role,
+        "formats": spelled,
+    }
+
+
+def _told(found: dict[str, Any]) -> Iterator[str]:
+    yield f"{found['kind']} {found['name']}" + (f" ({found['severity']})" if "severity" in found else "")
+    for heading, name in (("run by", "verbs"), ("exactness", "exactness"), ("in quantization", "role")):
+        if name in found:
+            yield f"{heading}: {_listed(found[name])}"
+    yield from (f"  {sentence}" for sentence in found.get("sentences", ()))
+    yield from (f"  remedy: {remedy}" for remedy in found.get("remedies", ()))
+    for name in ("why", "signature", "text", "versions"):
+        if found.get(name):
+            yield from ("", found[name])
+    for name in ("wrong", "right"):
+        if name in found:
+            yield from ("", f"{name}:", "", *(f"    {line}" for line in found[name].splitlines()))
+    for name, said in found.get("types", {}).items():
+        yield f"{name}: {', '.join(said)}"
+    for name, said in found.get("settings", {}).items():
+        yield f"  {name} = {said['is']}" + (f"  ({said['means']})" if said["means"] else "")
+    if "formats" in found:
+        yield ""
+        yield from (f"  {name}: {said}" for name, said in found["formats"].items())
