@@ -37,6 +37,7 @@ report net.onnx -o page.html
 report missing.onnx
 run net.onnx
 compare net.onnx open.onnx --all
+bench net.onnx --seconds 0.05 --nodes
 verify net.onnx open.onnx
 expr add(@0,1)
 expr add(@0,1) --inputs at.npz

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 
 class Latency(NamedTuple):
-    """Milliseconds of the clock of one run: the median and the least of so many."""
+    """Milliseconds of the clock of one run: the median and the least of so many, what 10 % and 90 % took."""
 
     median: float
     least: float
     runs: int
+    low: float
+    high: float
 
 
 def latencies(
@@ -30,10 +32,11 @@ def latencies(
     Raises:
         DiagnosticError: what a session raises that cannot run.
     """
-    return _in_turns([lambda made=made: made.run(inputs) for made in sessions], seconds, least)
+    return in_turns([lambda made=made: made.run(inputs) for made in sessions], seconds, least)
 
 
-def _in_turns(tasks: Sequence[Callable[[], object]], seconds: float, least: int) -> list[Latency]:
+def in_turns(tasks: Sequence[Callable[[], object]], seconds: float, least: int = 5) -> list[Latency]:
+    """What each of `tasks` takes, as `latencies` measures it."""
     for task in tasks:
         task()
     spent: list[list[float]] = [[] for _ in tasks]
@@ -43,4 +46,9 @@ def _in_turns(tasks: Sequence[Callable[[], object]], seconds: float, least: int)
             start = time.perf_counter()
             task()
             times.append(1e3 * (time.perf_counter() - start))
-    return [Latency(sorted(times)[len(times) // 2], min(times), len(times)) for times in spent]
+    return [_latency(sorted(times)) for times in spent]
+
+
+def _latency(times: Sequence[float]) -> Latency:
+    count = len(times)
+    return Latency(times[count // 2], times[0], count, times[count // 10], times[count * 9 // 10])

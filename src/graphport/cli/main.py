@@ -31,6 +31,7 @@ VERBS = (
     "compare",
     "verify",
     "report",
+    "bench",
     "expr",
     "fmt",
     "formats",

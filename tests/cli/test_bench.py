@@ -1,0 +1,60 @@
+"""Runs are timed on the runtimes that are there, models in turns."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from graphport.backends.latency import in_turns
+from graphport.cli.main import cli
+from tests.models import model, node
+
+
+@pytest.fixture
+def nets(tmp_path):
+    for name, count in (("short", 1), ("long", 40)):
+        nodes = [node("Relu", ["x" if i == 0 else f"v{i - 1}"], [f"v{i}"], name=f"n{i}") for i in range(count)]
+        onnx.save(model(nodes, [("x", (1, 64))], [(f"v{count - 1}", (1, 64))]), tmp_path / f"{name}.onnx")
+    return str(tmp_path / "short.onnx"), str(tmp_path / "long.onnx")
+
+
+def bench(*arguments):
+    result = CliRunner().invoke(cli, ["bench", *arguments, "--seconds", "0.05", "--json"])
+    return result.exit_code, json.loads(result.output)
+
+
+def test_models_are_timed_in_turns(nets):
+    code, found = bench(*nets, "--backend", "onnxruntime", "--threads", "1")
+    assert code == 0
+    short, long = found["runtimes"]["onnxruntime"]
+    assert short["runs"] == long["runs"] >= 5
+    for each in (short, long):
+        assert each["least_ms"] <= each["p10_ms"] <= each["median_ms"] <= each["p90_ms"]
+        assert each["per_second"] == pytest.approx(1e3 / each["median_ms"])
+
+
+def test_nodes_are_timed_by_the_profile(nets):
+    code, found = bench(nets[0], "--nodes", "--backend", "onnxruntime")
+    assert code == 0
+    ((kernel,),) = found["nodes"]
+    assert kernel["operator"] == "Relu"
+    assert kernel["microseconds"] >= 0
+
+
+def test_what_no_runtime_runs_is_told(tmp_path):
+    proto = model([node("Unheard", ["x"], ["y"], domain="far")], [("x", (1,))], [("y", (1,))], domains={"far": 1})
+    onnx.save(proto, tmp_path / "far.onnx")
+    code, found = bench(str(tmp_path / "far.onnx"))
+    assert code == 1
+    assert found["runtimes"] == {}
+    assert "RUN0003" in {finding["code"] for each in found["failed"].values() for finding in each}
+
+
+def test_turns_measure_what_takes_longer():
+    quick, slow = in_turns([lambda: time.sleep(0.001), lambda: time.sleep(0.02)], 0.1)
+    assert quick.median < slow.median
+    assert slow.least >= 19
