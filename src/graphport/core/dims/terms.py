@@ -23,8 +23,6 @@ MOST_BITS = 256
 """Bits of a coefficient or a divisor; bounds farther from zero count as unbounded."""
 MOST_CHARACTERS = 65_536
 """Length of a text that is read as an expression."""
-MOST_CASES = 64
-"""Residues tried before a comparison of expressions with divisions is called undecided."""
 FARTHEST = 1 << MOST_BITS
 """The first number that is too large."""
 
@@ -134,14 +132,6 @@ def variables(terms: Terms) -> Iterator[Variable]:
                 yield atom
                 continue
             for part in parts_of(atom):
-                yield from variables(part)
-
-
-def nested_variables(terms: Terms) -> Iterator[Variable]:
-    """The variables within divisions, maxima and minima."""
-    for monomial, _ in terms:
-        for atom in monomial:
-            for part in () if isinstance(atom, Variable) else parts_of(atom):
                 yield from variables(part)
 
 
