@@ -11,6 +11,16 @@ may be 0. One name means one number: give every use of a name the same bounds.
 
 An operation whose result is past the limits of `terms` raises `TooLong`. What stands where an extent is, is much
 shorter: `Extents` gives names to the rest.
+
+How much algebra that takes was counted over 575 models of seven formats: quotients within each other become one, common
+factors go, and what a difference with a quotient, a maximum or a minimum in it lies between decides comparisons. Cases
+by the residues of symbols decided none, and are gone.
+
+Why this is not SymPy (`benchmarks/shapes/algebra.py`; processor time, SymPy 1.14): importing that takes 0.28 s, this
+0.03 s, and a command is to begin within 0.3 s. With polynomials SymPy is as quick, or quicker (11 and 16 µs). But
+`H//2//3 = H//6` and `-(-H//4) = (H+3)//4`, of which strides and ceilings are made, take it 12 to 16 ms and are not seen
+(50 µs here), five strides of 2 stay five floors within each other where this says `(H+31)//32`, and comparisons of them
+are left open.
 """
 
 from __future__ import annotations
