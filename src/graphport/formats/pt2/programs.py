@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
+from graphport.core.diagnostics import Diagnostic, Severity, Span
 from graphport.formats.pt2.document import document
 from graphport.formats.pt2.legacy import LegacyWeights, NestedWeights
 from graphport.formats.pt2.schema import fields
@@ -101,6 +101,3 @@ def _check_schema(container: Container, found: Program) -> None:
         message = f"its schema {major}.{minor} is newer than {NEWEST}.{NEWEST_MINOR}: what is new in it is not read"
         span = Span(container.source)
         found.findings.append(Diagnostic("PT0012", message, span, "a newer graphport may read it", Severity.WARNING))
-
-
-__all__ = ["DiagnosticError", "Program", "program"]

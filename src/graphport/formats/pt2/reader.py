@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from graphport.core.collection import paused_collection
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Bytes, MappedFile
@@ -17,9 +17,6 @@ from graphport.formats.pt2.extents import Extents, Range
 from graphport.formats.pt2.schema import SchemaError, fail, fields, items, text, union
 from graphport.formats.pt2.spans import Places
 from graphport.ir.graph import Graph, Node, Value
-
-if TYPE_CHECKING:
-    from graphport.core.facts import Fact
 
 ALIAS = "aten.alias.default"
 VERSION = "pt2.version"
@@ -112,7 +109,7 @@ class _Reader:
                 self._weight(spec, names)
                 continue
             fact = self._reader.recorded.integer(name) if spec.is_number else self._reader.recorded.tensor(name)
-            self._reader.made.adopt_input(self._reader.value(name, _settled(fact)))
+            self._reader.made.adopt_input(self._reader.value(name, fact))
 
     def _weight(self, spec: signature.Weight, taken: set[str]) -> None:
         storage = self._chosen.weights.storage(spec.folder, spec.full_name)
@@ -175,11 +172,6 @@ def _named(argument: Any) -> str:
     return text(fields(value, "an input").get("name"), "an input")
 
 
-def _settled(fact: Fact) -> Fact:
-    """What is known of an input: a number that the user gives has no elements yet, whatever it is called."""
-    return fact
-
-
 def _ranges(found: Any) -> dict[str, Range]:
     """The ranges of symbols; those of expressions follow from them."""
     ranges: dict[str, Range] = {}
@@ -212,6 +204,3 @@ def _symbol_names(document: dict[str, Any], specs: list[signature.Weight | signa
             if isinstance(dim, Symbolic) and (own := str(dim)) in symbols(dim):
                 names.setdefault(own, spec.name if spec.is_number else f"{spec.name}.dim{axis}")
     return names
-
-
-__all__ = ["MUTATED", "Severity", "read", "versions"]
