@@ -23,7 +23,7 @@ def filled(weight: int, idle: int, sizes: list[int]) -> onnx.ModelProto:
         constants[f"s{n}"] = np.array([size])
         nodes.append(node("ConstantOfShape", f"s{n}", f"c{n}", value=onnx.numpy_helper.from_array(some(1) + n)))
         nodes.append(node("Neg", f"c{n}", f"d{n}") if n % 2 else node("Identity", f"c{n}", f"d{n}"))
-        nodes.append(node("Mul", f"a{n} d{n}", f"y{n}"))
+        nodes.append(node("Concat", f"a{n} d{n}", f"y{n}", axis=0))
         outputs.append(f"y{n}")
     inputs = [info("x", [weight]), *(info(f"a{n}", [size]) for n, size in enumerate(sizes))]
     return model(nodes, inputs, [info(name, None) for name in outputs], constants)

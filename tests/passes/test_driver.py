@@ -154,7 +154,8 @@ def test_what_goes_makes_room_so_that_a_second_run_finds_nothing():
     nodes = [node("Add", "x w", "h0"), *idle, *rows, node("Relu", "h60", "g0"), *sums]
     constants = {"w": some(23, 64), "s": np.array([64])}
     once, report = gp.simplify(
-        gp.from_onnx(model(nodes, [info("x", [23, 64])], [info("g10", None)], constants)), skip=["merge-arithmetic"]
+        gp.from_onnx(model(nodes, [info("x", [23, 64])], [info("g10", None)], constants)),
+        skip=["merge-arithmetic", "drop-expands"],
     )
     assert report.changes["fold-constants"] == 10
     _, again = gp.simplify(once)

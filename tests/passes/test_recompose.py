@@ -24,6 +24,7 @@ SMALL = {
     "last": np.array([-1]),
     "first": np.array([1]),
     "other": np.float32(0.7),
+    "sixth": np.float32(1 / 6),
 }
 MEAN = [
     node("ReduceMean", "x last", "m"),
@@ -53,6 +54,7 @@ TANH = [
     node("Mul", "x half", "q"),
 ]
 PLUS = [node("Exp", "x", "e"), node("Add", "one e", "p"), node("Log", "p", "l")]
+CHOICE = [node("Greater", "x zero", "t")]
 CLIP = [node("Add", "x three", "a"), node("Clip", "a zero six", "c")]
 
 
@@ -89,6 +91,15 @@ def words(result) -> list[str]:
             18,
             id="hardswish of a hard sigmoid",
         ),
+        pytest.param([*CLIP, node("Div", "c six", "y")], "HardSigmoid", 18, id="hardsigmoid"),
+        pytest.param(
+            [CLIP[0], node("Clip", "a zero", "k"), node("Clip", "k _ six", "c"), node("Mul", "c sixth", "y")],
+            "HardSigmoid",
+            18,
+            id="hardsigmoid of two clips",
+        ),
+        pytest.param([*CHOICE, node("Mul", "g x", "k"), node("Where", "t x k", "y")], "PRelu", 18, id="prelu"),
+        pytest.param([*CHOICE, node("Mul", "x other", "k"), node("Where", "t x k", "y")], "LeakyRelu", 18, id="leaky"),
         pytest.param([*PLUS[:2], node("Log", "p", "y")], "Softplus", 18, id="softplus"),
         pytest.param([*PLUS, node("Tanh", "l", "t"), node("Mul", "x t", "y")], "Mish", 18, id="mish"),
     ],
@@ -107,13 +118,18 @@ def test_parts_are_one_operator_again(nodes, expected, opset):
         pytest.param(
             [*MEAN[:2], node("Pow", "d three", "s"), *MEAN[3:], node("Mul", "n g", "y")], 18, id="a third power"
         ),
-        pytest.param([*MEAN, node("Mul", "n other", "y")], 18, id="one scale for all"),
+        pytest.param([*MEAN[:-1], node("Div", "m r", "y")], 18, id="the mean over the root"),
         pytest.param([*SQUARES, node("Mul", "n g", "y")], 18, id="an opset without the operator"),
         pytest.param(
             [node("Neg", "x", "d"), node("Mul", "x d", "s"), *SQUARES[1:], node("Mul", "n g", "y")],
             23,
             id="a product with something else",
         ),
+        pytest.param(
+            [node("Greater", "x one", "t"), node("Mul", "g x", "k"), node("Where", "t x k", "y")], 18, id="above 1"
+        ),
+        pytest.param([*CHOICE, node("Mul", "g x", "k"), node("Where", "t k x", "y")], 18, id="the other choice"),
+        pytest.param([CLIP[0], node("Clip", "a one six", "c"), node("Div", "c six", "y")], 18, id="clipped at 1"),
         pytest.param([node("Div", "x two", "q"), *ERF[1:], node("Mul", "k half", "y")], 18, id="another root"),
         pytest.param([*ERF, node("Mul", "k other", "y")], 18, id="another half"),
         pytest.param([*ERF[:2], node("Add", "f half", "p"), ERF[3], node("Mul", "k half", "y")], 18, id="another one"),
@@ -138,10 +154,20 @@ def test_parts_are_one_operator_again(nodes, expected, opset):
     ],
 )
 def test_what_only_looks_like_it_stays(nodes, opset):
-    made = {"LayerNormalization", "RMSNormalization", "Gelu", "Swish", "HardSwish", "Mish"}
+    made = {
+        "LayerNormalization",
+        "RMSNormalization",
+        "Gelu",
+        "Swish",
+        "HardSwish",
+        "Mish",
+        "HardSigmoid",
+        "PRelu",
+        "LeakyRelu",
+    }
     if any(each.op_type == "Log" for each in nodes) and len(nodes) == 3:
         made.add("Softplus")
-    assert not made & set(words(simplified(nodes, opset)))
+    assert not (made - {each.op_type for each in nodes}) & set(words(simplified(nodes, opset)))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +181,7 @@ def test_what_only_looks_like_it_stays(nodes, opset):
     ],
 )
 def test_parts_that_the_graph_returns_stay(nodes, part):
-    made = {"LayerNormalization", "Gelu", "HardSwish", "Mish"}
+    made = {"LayerNormalization", "Gelu", "HardSwish", "Mish", "HardSigmoid", "PRelu", "LeakyRelu"}
     result = simplified(nodes, more=[part])
     assert not made & set(words(result))
     assert list(result.outputs) == ["y", part]
@@ -167,3 +193,18 @@ def test_an_old_opset_is_kept_by_saying_the_operator_in_parts():
     proto = gp.to_onnx(result)
     assert proto.opset_import[0].version == 13
     assert "Gelu" not in {each.op_type for each in proto.graph.node}
+
+
+@pytest.mark.parametrize(
+    ("parts", "opset", "word"), [(MEAN, 18, "LayerNormalization"), (SQUARES, 23, "RMSNormalization")]
+)
+def test_a_normalization_without_a_scale_of_its_own_has_ones(parts, opset, word):
+    assert words(simplified([*parts, node("Mul", "n other", "y")], opset)) == [word, "Mul"]
+    assert words(simplified([*parts[:-1], node(parts[-1].op_type, " ".join(parts[-1].input), "y")], opset)) == [word]
+
+
+def test_clips_are_one_where_their_intervals_overlap():
+    first = node("Clip", "x zero six", "c")
+    assert words(simplified([first, node("Clip", "c half one", "y")])) == ["Clip"]
+    assert words(simplified([first, node("Clip", "c eight", "y")], eight=np.float32(8))) == ["Clip", "Clip"]
+    assert words(simplified([first, node("Clip", "c one", "y")], more=["c"])) == ["Clip", "Clip"]

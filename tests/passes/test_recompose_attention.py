@@ -199,3 +199,34 @@ def test_an_opset_that_is_asked_for_allows_it(tmp_path):
 def test_formats_that_cannot_say_it_are_given_the_parts():
     assert "recompose-attention" in {each.name for each in sayable(SIMPLIFY, "openvino")}
     assert "recompose-attention" not in {each.name for each in sayable(SIMPLIFY, "caffe")}
+
+
+HIDDEN = {"low": np.float32(-np.inf), "last": np.array([-1])}
+BY_LARGEST = [node("ReduceMax", "m last", "h"), node("Equal", "h low", "e")]
+BY_ANY = [
+    node("Equal", "m low", "e0"),
+    node("Not", "e0", "e1"),
+    node("Cast", "e1", "e2", to=6),
+    node("ReduceMax", "e2 last", "e3"),
+    node("Cast", "e3", "e4", to=9),
+    node("Not", "e4", "e"),
+]
+
+
+@pytest.mark.parametrize("hidden", [BY_LARGEST, BY_ANY])
+def test_rows_that_see_no_key_are_zero_in_an_attention_too(hidden):
+    nodes = [
+        *SCORES,
+        *AFTER,
+        node("Add", "c mask", "m"),
+        node("Softmax", "m", "p", axis=-1),
+        *hidden,
+        node("Where", "e zero p", "w"),
+        node("MatMul", "w v", "y"),
+    ]
+    mask = np.where(np.arange(T) < np.arange(S)[:, None], 0, -np.inf).astype(np.float32)
+    assert "Attention" in words(simplified(APART, nodes, constants={**HIDDEN, "mask": mask}))
+    # Rows of other scores are no rows of these.
+    other = [*nodes[:4], *[node(n.op_type, " ".join(n.input).replace("m ", "c "), n.output[0]) for n in hidden[:1]]]
+    kept = [*other, *hidden[1:], *nodes[-2:]]
+    assert "Attention" not in words(simplified(APART, kept, constants={**HIDDEN, "mask": mask}))

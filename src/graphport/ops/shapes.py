@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dims import Symbolic, decide_equal, decide_less, maximum, minimum
@@ -27,14 +28,22 @@ def elementwise(name: str = "x") -> ShapeRule:
     return rule
 
 
-def broadcasting(dtype: DType | None = None) -> ShapeRule:
-    """All operands broadcast against each other, aligned at the last dim; `dtype` where it is not theirs."""
+@dataclass(frozen=True, slots=True)
+class Broadcasting:
+    """The rule of operators whose operands broadcast against each other, aligned at the last dim."""
 
-    def rule(*operands: TensorFact, **_attributes: object) -> TensorFact:
+    dtype: DType | None
+    like: int
+
+    def __call__(self, *operands: TensorFact, **_attributes: object) -> TensorFact:
+        """The common shape."""
         shape = broadcast(*(operand.dims for operand in operands))
-        return TensorFact(dtype or operands[0].dtype, shape)
+        return TensorFact(self.dtype or operands[self.like].dtype, shape)
 
-    return rule
+
+def broadcasting(dtype: DType | None = None, *, like: int = 0) -> ShapeRule:
+    """All operands broadcast; the result is of `dtype`, or of the type of operand `like`."""
+    return Broadcasting(dtype, like)
 
 
 def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:

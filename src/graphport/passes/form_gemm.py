@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.parts import dims_of
 from graphport.passes.substitution import is_real_constant, sole_reader, take_over
 
 if TYPE_CHECKING:
-    from graphport.core.dims import Dim
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Graph, Node
 
 
 def form_gemm(graph: Graph, journal: Journal) -> None:
@@ -34,11 +33,11 @@ def _form(node: Node) -> str | None:
     summand = node.operand(1) if node.operand(0) is found else node.operand(0)
     if summand is None or not is_real_constant(summand) or not is_real_constant(product.operand(1)):
         return None
-    if any(len(_shape(value)) != 2 for value in product.operands):
+    if any(len(dims_of(value)) != 2 for value in product.operands):
         return None
     if sole_reader(found) is not node:
         raise Left(f"{found.name} is read elsewhere, too")
-    shape, added = _shape(found), _shape(summand)
+    shape, added = dims_of(found), dims_of(summand)
     if len(added) > 2 or any(length not in (1, shape[axis - len(added)]) for axis, length in enumerate(added)):
         raise Left(f"a constant of shape {list(added)} makes the result larger, or may")
     if not added:
@@ -50,8 +49,3 @@ def _form(node: Node) -> str | None:
     take_over(old, found)
     rewrite.erase(node)
     return f"became a Gemm with {product.name or found.name}"
-
-
-def _shape(value: Value) -> tuple[Dim, ...]:
-    fact = value.fact
-    return fact.shape if isinstance(fact, TensorFact) and fact.shape is not None else ()

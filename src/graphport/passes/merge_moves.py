@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.facts import TensorFact
 from graphport.passes.journal import Journal, apply
+from graphport.passes.parts import shape_of
 from graphport.passes.resolve_shapes import spelled
 from graphport.passes.substitution import add_constant, graph_of, numbers, sole_reader
 
 if TYPE_CHECKING:
-    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node, Value
 
 _RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
@@ -37,8 +36,8 @@ def _merge_reshape(node: Node) -> str | None:
     source = before.operand(0)
     if source is None:
         return None
-    shape = _shape(node.output)
-    target = None if shape is None or 0 in shape else spelled(shape, _shape(source) or ())
+    shape = shape_of(node.output)
+    target = None if shape is None or 0 in shape else spelled(shape, shape_of(source) or ())
     if target is None:
         return None
     constant = add_constant(graph_of(node), np.array(target, np.int64), f"{node.output.name}.shape")
@@ -103,7 +102,7 @@ def _merge_slice(node: Node) -> str | None:
 
 def _cuts(node: Node) -> list[tuple[int, int, int, int]] | None:
     """Start, end, axis from 0 and step of everything that a Slice cuts."""
-    shape = _shape(node.operand(0))
+    shape = shape_of(node.operand(0))
     starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
     if shape is None or starts is None or ends is None:
         return None
@@ -147,11 +146,7 @@ def _is_along(inner: Node, node: Node, value: Value) -> bool:
     if sole_reader(value) is not node:
         return False
     one, two = inner.attributes.get("axis"), node.attributes.get("axis")
-    shape = _shape(value)
+    shape = shape_of(value)
     if isinstance(one, int) and isinstance(two, int) and shape:
         return one % len(shape) == two % len(shape)
     return one == two
-
-
-def _shape(value: Value | None) -> tuple[Dim, ...] | None:
-    return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.core.dims import decide_equal
+from graphport.core.facts import TensorFact
 from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -13,10 +15,14 @@ from graphport.passes.substitution import graph_of, numbers, take_over
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Node, Value
 
 NEWEST = 20
 """Opset up to which operators are put together even if the source is older: most runtimes read it."""
+
+CLOSE = 2e-4
+"""How far a constant may be from its number: 16 bits hold no more of it."""
 
 
 def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
@@ -61,3 +67,18 @@ def put(last: Node, word: str, operands: Sequence[Value | None], attributes: dic
     take_over(last.output, made)
     graph_of(last).remove(last)
     return f"is a {word}"
+
+
+def shape_of(value: Value | None) -> tuple[Dim, ...] | None:
+    """The extents of a tensor; `None` where its rank is not known."""
+    return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
+
+
+def dims_of(value: Value | None) -> tuple[Dim, ...]:
+    """The extents of a tensor; none where its rank is not known."""
+    return shape_of(value) or ()
+
+
+def same_dims(one: Sequence[Dim], two: Sequence[Dim]) -> bool:
+    """Whether two shapes are proven to be one."""
+    return len(one) == len(two) and all(decide_equal(a, b) is True for a, b in zip(one, two, strict=True))

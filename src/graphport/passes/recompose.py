@@ -12,14 +12,12 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import entry, opset_of, pairs, producer, put, speaks
+from graphport.passes.parts import CLOSE, entry, opset_of, pairs, producer, put, speaks
+from graphport.passes.recompose_activations import shifted_by_three
 from graphport.passes.substitution import add_constant, graph_of, numbers, reals, sole_reader
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph, Node
-
-_CLOSE = 2e-4
-"""How far a constant may be from its number: 16 bits hold no more of it."""
 
 
 def recompose_layernorm(graph: Graph, journal: Journal) -> None:
@@ -176,18 +174,25 @@ def _rmsnorm(node: Node) -> str | None:
 
 
 def _scaled(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, Value] | None:
-    """The product with a scale that alone reads `node`, and the scale; the parts must be nobody else's."""
+    """The product with a scale that alone reads `node`, and the scale; `node` and ones where there is none.
+
+    Raises:
+        Left: a part is somebody else's, too.
+    """
     reader = sole_reader(node.output)
-    if reader is None or reader.op != "Mul":
-        return None
-    scale = _vector(reader, node.output, quotient.dims)
-    if scale is None:
-        return None
-    inside = {value.producer for value in [*parts, node.output]} | {reader}
+    scale = None if reader is None or reader.op != "Mul" else _vector(reader, node.output, quotient.dims)
+    last = node if reader is None or scale is None else reader
+    inside = {value.producer for value in [*parts, node.output]} | {last}
     inside |= {use.user for value in quotient.parts[:1] for use in value.uses}
     if any(use.user not in inside for value in parts for use in value.uses):
         raise Left("somebody else reads a part of it")
-    return reader, scale
+    if scale is None:
+        fact = node.output.fact
+        if not isinstance(fact, TensorFact) or fact.dtype is None:
+            return None
+        ones = np.ones(quotient.dims, fact.dtype.numpy)
+        scale = add_constant(graph_of(node), ones, f"{node.output.name}.scale")
+    return last, scale
 
 
 def _vector(node: Node, value: Value, dims: tuple[int, ...]) -> Value | None:
@@ -237,7 +242,7 @@ def _gelu(node: Node) -> str | None:
     if _is_inside(node):
         return None
     product = _product(node)
-    if len(product.factors) != 2 or not isclose(product.constant, 0.5, rel_tol=_CLOSE):
+    if len(product.factors) != 2 or not isclose(product.constant, 0.5, rel_tol=CLOSE):
         return None
     for x, other in (product.factors, product.factors[::-1]):
         total = producer(other, "Add")
@@ -259,7 +264,7 @@ def _is_erf(value: Value, x: Value) -> bool:
     if scaled is None or scaled.producer is None or scaled.producer.op not in ("Mul", "Div"):
         return False
     product = _product(scaled.producer)
-    return product.factors == (x,) and isclose(product.constant, 1 / sqrt(2), rel_tol=_CLOSE)
+    return product.factors == (x,) and isclose(product.constant, 1 / sqrt(2), rel_tol=CLOSE)
 
 
 def _is_tanh(value: Value, x: Value) -> bool:
@@ -268,7 +273,7 @@ def _is_tanh(value: Value, x: Value) -> bool:
     if scaled is None or scaled.producer is None or scaled.producer.op != "Mul":
         return False
     product = _product(scaled.producer)
-    if len(product.factors) != 1 or not isclose(product.constant, sqrt(2 / pi), rel_tol=_CLOSE):
+    if len(product.factors) != 1 or not isclose(product.constant, sqrt(2 / pi), rel_tol=CLOSE):
         return False
     total = producer(product.factors[0], "Add")
     return total is not None and any(one is x and _is_cube(other, x) for one, other in pairs(total))
@@ -278,7 +283,7 @@ def _is_cube(value: Value, x: Value) -> bool:
     if value.producer is None or value.producer.op != "Mul":
         return False
     product = _product(value.producer)
-    if not isclose(product.constant, 0.044715, rel_tol=_CLOSE):
+    if not isclose(product.constant, 0.044715, rel_tol=CLOSE):
         return False
     if product.factors == (x, x, x):
         return True
@@ -308,14 +313,9 @@ def _swish(node: Node) -> str | None:
 def _is_hard_sigmoid(gate: Node, x: Value, constant: float) -> bool:
     if gate.op == "HardSigmoid":
         alpha, beta = gate.attributes.get("alpha", 0.2), gate.attributes.get("beta", 0.5)
-        is_third = isinstance(alpha, float) and isclose(alpha, 1 / 6, rel_tol=_CLOSE) and beta == 0.5
+        is_third = isinstance(alpha, float) and isclose(alpha, 1 / 6, rel_tol=CLOSE) and beta == 0.5
         return is_third and gate.operand(0) is x and constant == 1
-    total = producer(gate.operand(0), "Add")
-    if gate.op != "Clip" or total is None or not isclose(constant, 1 / 6, rel_tol=_CLOSE):
-        return False
-    if (entry(gate.operand(1)), entry(gate.operand(2))) != (0, 6) or sole_reader(total.output) is not gate:
-        return False
-    return any(one is x and entry(other) == 3 for one, other in pairs(total))
+    return shifted_by_three(gate) is x and isclose(constant, 1 / 6, rel_tol=CLOSE)
 
 
 def _is_inside(node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isclose
+from math import inf, isclose
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +14,8 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import entry, pairs, producer, put, speaks
-from graphport.passes.substitution import graph_of, sole_reader
+from graphport.passes.parts import dims_of, entry, pairs, producer, put, speaks
+from graphport.passes.substitution import graph_of, numbers, sole_reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,8 @@ def recompose_attention(graph: Graph, journal: Journal) -> None:
     After   y = Attention(q, k, v, mask, scale=scale)
 
     The scale comes as a product or quotient, of the queries, the keys or the scores; heads that a Reshape and a
-    Transpose part go along. NaN that is made 0 behind the softmax is what Attention does by itself. Of rank 3 there is
+    Transpose part go along. NaN that is made 0 behind the softmax, and rows that
+    see no key, are what Attention does by itself. Of rank 3 there is
     one head.
     Leaves alone: models of an opset without the operator; parts that somebody else reads; masks without a row for each
     query where how many there are is not known, which ONNX Runtime refuses. Keeps values up to rounding; a query whose
@@ -62,14 +63,14 @@ def _attention(node: Node) -> str | None:
     mask = _row_for_each_query(builder, scores, node)
     keys, values = _rows(builder, scores.keys), last.operands[1]
     attributes: dict[str, Attribute] = {}
-    size = _dims(scores.query)[-1]
+    size = dims_of(scores.query)[-1]
     if not isinstance(size, int) or not isclose(scores.scale, size**-0.5, rel_tol=1e-6):
         attributes["scale"] = scores.scale
     operands = [scores.query, keys, values]
-    if len(_dims(node.output)) == 3:
+    if len(dims_of(node.output)) == 3:
         return put(last, "Attention", [*operands, mask], {**attributes, "q_num_heads": 1, "kv_num_heads": 1})
     joined, end = [_joined_heads(each) for each in operands], _joining(last)
-    heads = _dims(node.output)[1]
+    heads = dims_of(node.output)[1]
     if end is None or None in joined or not isinstance(heads, int):
         return put(last, "Attention", [*operands, mask], attributes)
     return put(end, "Attention", [*joined, mask], {**attributes, "q_num_heads": heads, "kv_num_heads": heads})
@@ -80,7 +81,7 @@ def _attention(node: Node) -> str | None:
 
 def _weighted_sum(softmax: Node) -> Node | None:
     """The product of the shares, which nobody else reads, and values."""
-    rank = len(_dims(softmax.output))
+    rank = len(dims_of(softmax.output))
     if rank not in (3, 4) or softmax.attributes.get("axis", -1) not in (-1, rank - 1):
         return None
     shares = _without_nan(softmax.output)
@@ -91,25 +92,61 @@ def _weighted_sum(softmax: Node) -> Node | None:
 
 
 def _without_nan(shares: Value) -> Value:
-    """The shares with 0 for NaN, where that is what is read of them."""
+    """The shares with 0 for NaN, or in rows that see no key, where that is what is read of them."""
     readers = [use.user for use in shares.uses]
+    choices = [node for node in readers if isinstance(node, Node) and node.op == "Where"]
     test = next((node for node in readers if isinstance(node, Node) and node.op == "IsNaN"), None)
-    choice = None if test is None or len(readers) != 2 else sole_reader(test.output)
-    if choice is None or choice.op != "Where" or choice.operand(2) is not shares or entry(choice.operand(1)) != 0:
+    if len(choices) != 1 or choices[0].operand(2) is not shares or entry(choices[0].operand(1)) != 0:
         return shares
-    return choice.output
+    condition, softmax = choices[0].operand(0), shares.producer
+    if test is not None:
+        is_asked = condition is test.output and len(readers) == 2
+    else:
+        hidden = _hidden(condition)
+        is_asked = len(readers) == 1 and hidden is not None and softmax is not None and hidden is softmax.operand(0)
+    return choices[0].output if is_asked else shares
+
+
+def _hidden(condition: Value | None) -> Value | None:
+    """The scores of which `condition` says that all of a row are minus infinity; they are the same for every key."""
+    test = producer(condition, "Equal")
+    if test is not None:
+        largest = producer(_compared(test), "ReduceMax")
+        return largest.operand(0) if largest is not None and _is_by_row(largest) else None
+    none = producer(condition, "Not")
+    some = None if none is None else producer(_uncast(none.operand(0)), "ReduceMax")
+    seen = None if some is None or not _is_by_row(some) else producer(_uncast(some.operand(0)), "Not")
+    test = None if seen is None else producer(seen.operand(0), "Equal")
+    return None if test is None else _compared(test)
+
+
+def _compared(test: Node) -> Value | None:
+    """What an Equal holds against minus infinity."""
+    one, two = test.operands
+    return one if entry(two) == -inf else two if entry(one) == -inf else None
+
+
+def _is_by_row(reduced: Node) -> bool:
+    axes, rank = numbers(reduced.operand(1)), len(dims_of(reduced.operand(0)))
+    is_last = axes is not None and axes.tolist() in ([-1], [rank - 1])
+    return is_last and rank > 0 and reduced.attributes.get("keepdims", 1) == 1
+
+
+def _uncast(value: Value | None) -> Value | None:
+    cast = producer(value, "Cast")
+    return value if cast is None else cast.operand(0)
 
 
 def _scores(softmax: Node) -> _Scores | None:
     value = softmax.operand(0)
-    if value is None or sole_reader(value) is not softmax:
+    if value is None or len(value.uses) > (1 if _without_nan(softmax.output) is softmax.output else 2):
         return None
     total = producer(value, "Add")
     if total is None:
         return _scaled_product(value, None)
     for scores, mask in pairs(total):
         found = _scaled_product(scores, mask) if sole_reader(scores) is total else None
-        if found is not None and _dims(scores) == _dims(value):
+        if found is not None and dims_of(scores) == dims_of(value):
             return found
     return None
 
@@ -145,13 +182,13 @@ def _is_by_head(softmax: Node, scores: _Scores, last: Node) -> bool:
     facts = [value.fact for value in (scores.query, scores.keys, last.operands[1], softmax.output, last.output)]
     leading = {fact.dims[:-2] if isinstance(fact, TensorFact) and fact.shape is not None else None for fact in facts}
     types = {fact.dtype for fact in facts if isinstance(fact, TensorFact)}
-    ranks = {len(_dims(value)) for value in (scores.query, scores.keys, last.operands[1])}
-    return len(leading) == 1 and None not in leading and len(types) == 1 and ranks == {len(_dims(softmax.output))}
+    ranks = {len(dims_of(value)) for value in (scores.query, scores.keys, last.operands[1])}
+    return len(leading) == 1 and None not in leading and len(types) == 1 and ranks == {len(dims_of(softmax.output))}
 
 
 def _rows(b: Builder, columns: Value) -> Value:
     """Keys as rows: what their Transpose reads, in another order where that is needed."""
-    order = (*range(len(_dims(columns)) - 2), len(_dims(columns)) - 1, len(_dims(columns)) - 2)
+    order = (*range(len(dims_of(columns)) - 2), len(dims_of(columns)) - 1, len(dims_of(columns)) - 2)
     turned = producer(columns, "Transpose")
     before = None if turned is None else turned.attributes.get("perm")
     if turned is None or not isinstance(before, tuple):
@@ -166,7 +203,7 @@ def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | N
     """The mask, as one that has a row for each query; what it has of batch and heads may be 1."""
     if scores.mask is None:
         return None
-    shape, given = _dims(softmax.output), _dims(scores.mask)
+    shape, given = dims_of(softmax.output), dims_of(scores.mask)
     *leading, length, keys = (1,) * (len(shape) - len(given)) + given
     if not given or keys != shape[-1] or any(a not in (1, b) for a, b in zip((*leading, length), shape, strict=False)):
         raise Left(f"its mask {scores.mask.name} does not have the shape of the scores")
@@ -187,7 +224,7 @@ def _joined_heads(value: Value) -> Value | None:
     reshaped = producer(parted, "Reshape")
     if parted is None or reshaped is None:
         return None
-    return reshaped.operands[0] if _is_joined(_dims(reshaped.operands[0]), _dims(parted)) else None
+    return reshaped.operands[0] if _is_joined(dims_of(reshaped.operands[0]), dims_of(parted)) else None
 
 
 def _joining(last: Node) -> Node | None:
@@ -198,7 +235,7 @@ def _joining(last: Node) -> Node | None:
     joined = sole_reader(turned.output)
     if joined is None or joined.op != "Reshape" or joined.operand(0) is not turned.output:
         return None
-    return joined if _is_joined(_dims(joined.output), _dims(turned.output)) else None
+    return joined if _is_joined(dims_of(joined.output), dims_of(turned.output)) else None
 
 
 def _is_joined(joined: Sequence[Dim], parted: Sequence[Dim]) -> bool:
@@ -207,7 +244,3 @@ def _is_joined(joined: Sequence[Dim], parted: Sequence[Dim]) -> bool:
     heads, size = parted[2:]
     is_known = isinstance(heads, int) and isinstance(size, int)
     return is_known and tuple(joined) == (*parted[:2], heads * size)
-
-
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return value.fact.shape if isinstance(value.fact, TensorFact) and value.fact.shape is not None else ()

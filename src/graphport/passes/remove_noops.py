@@ -14,12 +14,12 @@ from graphport.ops.generate import ConstantOfShape
 from graphport.ops.infer import Inference
 from graphport.ops.reshape import Shape
 from graphport.passes.journal import Journal, Left, apply
+from graphport.passes.parts import shape_of
 from graphport.passes.substitution import bypass, graph_of, numbers, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node, Value
 
 
@@ -50,10 +50,6 @@ def _remove(node: Node) -> str | None:
     return f"handed on {operand.name} as it is"
 
 
-def _shape(value: Value | None) -> tuple[Dim, ...] | None:
-    return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
-
-
 def _dtype(value: Value | None) -> DType | None:
     return value.fact.dtype if value is not None and isinstance(value.fact, TensorFact) else None
 
@@ -64,14 +60,14 @@ def _always(node: Node) -> bool:
 
 
 def _keeps_shape(node: Node) -> bool:
-    shape = _shape(node.operand(0))
-    return shape is not None and shape == _shape(node.output)
+    shape = shape_of(node.operand(0))
+    return shape is not None and shape == shape_of(node.output)
 
 
 def _keeps_order(node: Node) -> bool:
     perm = node.attributes.get("perm")
     if perm is None:
-        shape = _shape(node.operand(0))
+        shape = shape_of(node.operand(0))
         return shape is not None and len(shape) <= 1
     return isinstance(perm, tuple) and perm == tuple(range(len(perm)))
 
@@ -90,7 +86,7 @@ def _takes_everything(node: Node) -> bool:
     """Slices along every axis begin at the begin, end at the end, and take every entry."""
     starts, ends = numbers(node.operand(1)), numbers(node.operand(2))
     steps = np.ones(1) if node.operand(4) is None else numbers(node.operand(4))
-    shape = _shape(node.operand(0))
+    shape = shape_of(node.operand(0))
     if starts is None or ends is None or steps is None or shape is None or starts.any() or (steps != 1).any():
         return False
     axes = np.arange(starts.size) if node.operand(3) is None else numbers(node.operand(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphport.passes.driver import Pass, PassList, select
+from graphport.passes.drop_expands import drop_expands
 from graphport.passes.fold_constants import fold_constants
 from graphport.passes.form_gemm import form_gemm
 from graphport.passes.fuse_batchnorm import fuse_batchnorm
@@ -12,18 +13,25 @@ from graphport.passes.fuse_scale import fuse_scale
 from graphport.passes.inline_branches import inline_branches
 from graphport.passes.lift_constants import lift_constants
 from graphport.passes.merge_arithmetic import merge_arithmetic, remove_neutral
+from graphport.passes.merge_clips import merge_clips
 from graphport.passes.merge_duplicates import merge_duplicates
 from graphport.passes.merge_moves import merge_concats, merge_reshapes, merge_slices, merge_transposes
 from graphport.passes.push_transposes import push_transposes
 from graphport.passes.recompose import recompose_gelu, recompose_layernorm, recompose_rmsnorm, recompose_swish
+from graphport.passes.recompose_activations import (
+    recompose_hardsigmoid,
+    recompose_mish,
+    recompose_prelu,
+    recompose_softplus,
+)
 from graphport.passes.recompose_attention import recompose_attention
-from graphport.passes.recompose_softplus import recompose_mish, recompose_softplus
 from graphport.passes.remove_dead import remove_dead
 from graphport.passes.remove_noops import remove_noops
 from graphport.passes.resolve_branches import resolve_branches
 from graphport.passes.resolve_casts import resolve_casts
 from graphport.passes.resolve_sequences import resolve_sequences
 from graphport.passes.resolve_shapes import resolve_shapes
+from graphport.passes.unflatten_products import unflatten_products
 from graphport.passes.unroll_loops import unroll_loops
 
 SIMPLIFY = PassList(
@@ -45,10 +53,15 @@ SIMPLIFY = PassList(
         Pass("push-transposes", push_transposes, "exact"),
         Pass("merge-slices", merge_slices, "exact"),
         Pass("merge-concats", merge_concats, "exact"),
+        Pass("merge-clips", merge_clips, "exact"),
+        Pass("drop-expands", drop_expands, "accumulation"),
+        Pass("unflatten-products", unflatten_products, "accumulation"),
         Pass("recompose-layernorm", recompose_layernorm, "accumulation"),
         Pass("recompose-rmsnorm", recompose_rmsnorm, "accumulation"),
         Pass("recompose-gelu", recompose_gelu, "rounding"),
         Pass("recompose-swish", recompose_swish, "rounding"),
+        Pass("recompose-hardsigmoid", recompose_hardsigmoid, "rounding"),
+        Pass("recompose-prelu", recompose_prelu, "exact"),
         Pass("recompose-softplus", recompose_softplus, "rounding"),
         Pass("recompose-mish", recompose_mish, "rounding"),
         Pass("recompose-attention", recompose_attention, "accumulation", makes="Attention"),

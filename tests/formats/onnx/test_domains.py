@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from graphport import formats
 from graphport.formats.onnx import domains
 
 
@@ -31,3 +32,8 @@ def test_a_function_in_the_default_domain_is_no_operator() -> None:
     dialect = domains.dialect_of_function("")
     assert dialect != "onnx"
     assert domains.domain_of(dialect) == ""
+
+
+def test_words_of_other_formats_are_no_operators_of_a_domain() -> None:
+    dialects = {kind.dialect for kind in formats.FORMATS.values()} | {"tract"}
+    assert not {dialect for dialect in dialects - {""} if domains.keeps(dialect)}

@@ -17,7 +17,8 @@ FUTURE = "onnx.future"
 CANONICAL = ""
 
 _ALIASES = ("", "ai.onnx")
-_FORMATS = ("nnef", "openvino", "pnnx", "ncnn", "caffe", "graphport", "expression")
+_FORMATS = ("nnef", "tract", "openvino", "pnnx", "pytorch", "ncnn", "caffe", "tflite", "graphport", "expression")
+"""Dialects that are no domains: those of other formats, and our own."""
 _PREFIX = "onnx:"
 
 

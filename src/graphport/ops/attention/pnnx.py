@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import made_up
+from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -15,8 +16,9 @@ from graphport.ops.activation import Gelu, Relu, Softmax
 from graphport.ops.arithmetic import Add, Mul
 from graphport.ops.attention import Attention
 from graphport.ops.builder import Builder
-from graphport.ops.comparison import Equal, Not, Where
+from graphport.ops.comparison import Equal, LessOrEqual, Not, Where
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.generate import Range
 from graphport.ops.matmul import MatMul
 from graphport.ops.normalization import LayerNormalization
 from graphport.ops.pytorch import DIALECT, bounded, called, dtype_of, length, number, says, seen, vector
@@ -43,10 +45,20 @@ def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | No
 
 
 def _causal(b: Builder, query: Value, key: Value) -> Value:
-    rows, columns = (length(b.dims(x), len(b.dims(x)) - 2) for x in (query, key))
+    """Which keys each query sees: those up to its own place."""
+    rows, columns = (b.dims(x)[-2] for x in (query, key))
+    if isinstance(rows, Symbolic) or isinstance(columns, Symbolic):
+        own, others = (b(Unsqueeze, _places(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
+        return b(LessOrEqual, others, own)
     bounded(rows * columns)
     made_up(rows, columns)
     return b.constant(np.tril(np.ones((rows, columns), bool)))
+
+
+def _places(b: Builder, x: Value) -> Value:
+    """The places on the axis before the last, counted from 0."""
+    count = b(Squeeze, b(Shape, x, start=-2, end=-1), vector(b, [0]))
+    return b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
 
 
 @says("F.scaled_dot_product_attention", "aten::scaled_dot_product_attention")

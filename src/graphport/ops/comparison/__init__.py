@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import op
-from graphport.ops.shapes import broadcast, broadcasting
+from graphport.ops.shapes import broadcasting
 from graphport.ops.types import ALL_4, BOOL, FLOAT8, FLOATS, NUMBERS_4, STRING, Tensor, Types
 
 Ordered = Annotated[Tensor, Types("T", NUMBERS_4)]
@@ -115,12 +115,8 @@ def IsInf(x: Real, *, detect_negative: int = 1, detect_positive: int = 1) -> T2:
     return infinite & ((bool(detect_negative) & (x < 0)) | (bool(detect_positive) & (x > 0)))
 
 
-def _where_shape(condition: TensorFact, x: TensorFact, y: TensorFact) -> TensorFact:
-    return x.with_shape(broadcast(condition.dims, x.dims, y.dims))
-
-
 @op(
-    shape=_where_shape,
+    shape=broadcasting(like=1),
     since=9,
     outputs=("output",),
     symbolic=True,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.expression.functions import ARITIES
@@ -17,6 +18,7 @@ from graphport.expression.syntax import List, Literal, Reference, postorder
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic import Div, Mul
 from graphport.ops.builder import Builder
+from graphport.ops.comparison import Where
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.indexing import (
     Compress,
@@ -175,7 +177,23 @@ def take(b: Builder, input: Value, index: Value) -> Value:
 def take_along_dim(b: Builder, input: Value, indices: Value, dim: Any = None) -> Value:
     if dim is None:
         return take(b, input, b(Reshape, indices, vector(b, [-1])))
-    return gather(b, input, dim, indices)
+    axis = axis_of(int(number(dim)), len(b.dims(input)))
+    # All axes but that one broadcast.
+    wanted = broadcast(*(_with_one(b.dims(x), axis) for x in (input, indices)))
+    input, indices = (_as_long(b, x, other, axis, wanted) for x, other in ((input, indices), (indices, input)))
+    return b(GatherElements, input, indices, axis=axis)
+
+
+def _with_one(dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
+    return (*dims[:axis], 1, *dims[axis + 1 :])
+
+
+def _as_long(b: Builder, x: Value, other: Value, axis: int, wanted: Sequence[Dim]) -> Value:
+    """`x` with the lengths that both have together, but for its own along `axis`."""
+    if _with_one(b.dims(x), axis) == tuple(wanted):
+        return x
+    is_own = b.constant(np.arange(len(wanted)) == axis)
+    return b(Expand, x, b(Where, is_own, vector(b, [1]), b(Shape, other)))
 
 
 def _updates(b: Builder, x: Value, index: Value, src: Any) -> Value:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ops.arithmetic import Add, Div, Mul, Sqrt, Sub
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.normalization import (
@@ -218,7 +220,20 @@ def group_normalization_in_steps(
     unsaid((stash_type != 1, "statistics had the type of x"))
     rank = len(b.dims(x))
     groups = b(Reshape, x, b.constant(np.array([0, num_groups, -1], np.int64)))
-    y = b(Reshape, _standardized(b, groups, (2,), epsilon), b(Shape, x))
-    behind = b.constant(np.arange(1, rank - 1))
-    scale, bias = (value if rank == 2 else b(Unsqueeze, value, behind) for value in (scale, bias))
+    if isinstance(x.fact, TensorFact) and x.fact.dtype is DType.BFLOAT16:
+        normalized = _standardized(b, groups, (2,), epsilon)  # instances of that type came with opset 22
+    else:
+        ones, zeros = (b.like(x, np.full(num_groups, number)) for number in (1, 0))
+        normalized = b(InstanceNormalization, groups, ones, zeros, epsilon=epsilon)
+    y = b(Reshape, normalized, b(Shape, x))
+    scale, bias = (_by_channel(b, value, rank) for value in (scale, bias))
     return b(Add, b(Mul, y, scale), bias)
+
+
+def _by_channel(b: Builder, value: Value, rank: int) -> Value:
+    """A number for each channel, so that it broadcasts with samples of `rank`."""
+    (channels,) = b.dims(value)
+    known = b.reshaped(value, (channels, *(1,) * (rank - 2))) if isinstance(channels, int) else None
+    if rank == 2 or known is not None:
+        return known or value
+    return b(Unsqueeze, value, b.constant(np.arange(1, rank - 1)))

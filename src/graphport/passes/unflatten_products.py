@@ -1,0 +1,90 @@
+"""Products of matrices over axes that an exporter joined for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.passes.journal import Journal, apply
+from graphport.passes.parts import dims_of, pairs, producer, put, same_dims
+from graphport.passes.substitution import graph_of, is_real_constant, sole_reader
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+
+_MATRIX = 2
+_BATCHED = 3
+
+
+def unflatten_products(graph: Graph, journal: Journal) -> None:
+    """Let a MatMul work on the axes that a Reshape before it joins, and a Reshape behind it parts again.
+
+    Before  p = MatMul(Reshape(x), w);               y = Reshape(p)      or  y = Reshape(p + bias)
+            p = MatMul(Reshape(x), Reshape(z));      y = Reshape(p)
+    After   y = MatMul(x, w)                                             or  y = MatMul(x, w) + bias
+            y = MatMul(x, z)
+
+    All axes but the last, or the last two of a product of batches, are joined and come back as they were. Leaves alone:
+    other lengths, or such that may be others; products that somebody else reads. Keeps values up to rounding.
+    """
+    apply(graph, journal, _unflatten, {"Reshape"})
+
+
+def _unflatten(node: Node) -> str | None:
+    product, bias = _product(node)
+    if product is None:
+        return None
+    left, right = product.operands
+    joined = _before(left)
+    if joined is None:
+        return None
+    rank = len(dims_of(left))
+    if rank == _MATRIX and len(dims_of(right)) == _MATRIX:
+        other, lead = right, dims_of(joined)[:-1]
+    else:
+        found = _before(right)
+        if rank != _BATCHED or found is None or not same_dims(dims_of(joined)[:-2], dims_of(found)[:-2]):
+            return None
+        other, lead = found, dims_of(joined)[:-2]
+    kept = rank - 1
+    if not same_dims(dims_of(node.output), (*lead, *dims_of(product.output)[-kept:])):
+        return None
+    if bias is None:
+        return put(node, "MatMul", [joined, other], {})
+    builder = Builder(Inference(), graph_of(node), node, origin=product.origin, stem=product.output.name)
+    return put(node, "Add", [builder(registry.pages()["MatMul"], joined, other), bias], {})
+
+
+def _product(last: Node) -> tuple[Node | None, Value | None]:
+    """The product that a Reshape alone reads, and the constant along its last axis that is added in between."""
+    value = last.operand(0)
+    total = producer(value, "Add")
+    if total is None:
+        product = producer(value, "MatMul")
+        return (product if product is not None and sole_reader(product.output) is last else None), None
+    for found, bias in pairs(total):
+        product = producer(found, "MatMul")
+        if (
+            product is not None
+            and is_real_constant(bias)
+            and len(dims_of(bias)) == 1
+            and sole_reader(found) is total
+            and sole_reader(total.output) is last
+            and same_dims(dims_of(found), dims_of(total.output))
+        ):
+            return product, bias
+    return None, None
+
+
+def _before(value: Value | None) -> Value | None:
+    """What a Reshape joins leading axes of, to give `value`: all but the last of a matrix, but two of three axes."""
+    reshape = producer(value, "Reshape")
+    source = None if reshape is None else reshape.operand(0)
+    if value is None or source is None:
+        return None
+    dims, own = dims_of(value), dims_of(source)
+    if len(dims) not in (_MATRIX, _BATCHED) or len(own) <= len(dims):
+        return None
+    return source if same_dims(dims[1:], own[1 - len(dims) :]) else None
