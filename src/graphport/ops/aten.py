@@ -17,7 +17,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import FALLBACKS, UnsupportedError, lower
+from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
 from graphport.ops.pytorch import COMPLEX, ITEM, KEYS, Function, bound
 from graphport.ops.pytorch import DIALECT as PNNX
 
@@ -138,19 +138,26 @@ def functional(word: str) -> str:
     return own + word[len(base) :]
 
 
+_COPY = "_copy"
+
+
 @cache
 def _fallback(word: str) -> Callable[..., Any] | None:
     """The rule of a word that has none of its own: of all its overloads, of what it writes, or PNNX's."""
     prefix = COMPLEX if word.startswith(COMPLEX) else ""
     bare = word.removeprefix(COMPLEX)
     base = base_of(bare)
+    name = base.removeprefix(_SPACE)
+    own = (DIALECT, f"{prefix}{base}") in LOWERINGS or registry.lowering(PNNX, f"{prefix}aten::{name}") is not None
+    if base.endswith(_COPY) and not own:
+        # A view that is copied at once is what the view is.
+        return registry.lowering(DIALECT, f"{prefix}{base.removesuffix(_COPY)}{bare[len(base) :]}")
     if base != bare and (rule := registry.lowering(DIALECT, f"{prefix}{base}")) is not None:
         return rule
     if is_in_place(bare):
         return registry.lowering(DIALECT, f"{prefix}{functional(bare)}")
     if base != bare or not base.startswith(_SPACE):
         return None
-    name = base.removeprefix(_SPACE)
     rule = registry.lowering(PNNX, f"{prefix}aten::{name}")
     return None if rule is None else _Plain(rule)
 

@@ -8,10 +8,12 @@ import onnxruntime
 import pytest
 
 import graphport as gp
+from graphport.api.rewrite import rewrite_file
 from graphport.formats import pt2
+from graphport.passes.simplify import SIMPLIFY
 
 PROGRAMS = Path(__file__).parent / "programs"
-NAMES = ("writes", "layouts", "cache", "loops", "sizes", "names", "network")
+NAMES = ("writes", "layouts", "cache", "loops", "sizes", "names", "network", "attending", "odd")
 FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2"]
 
 
@@ -114,3 +116,14 @@ def test_without_torch_no_module_is_exported(monkeypatch):
     with pytest.raises(gp.DiagnosticError) as raised:
         gp.from_torch(object())
     assert [finding.code for finding in raised.value.diagnostics] == ["PT0013"]
+
+
+@pytest.mark.parametrize("file", ["attending.pt2", "attending.core.pt2"])
+def test_a_simplified_program_has_its_operators_whole(file, tmp_path):
+    report = rewrite_file(PROGRAMS / file, tmp_path / "small.onnx", SIMPLIFY, opset=23)
+    assert report.passed
+    found = [node.op for node in report.graph]
+    whole = {"Attention": 2, "LayerNormalization": 1, "RMSNormalization": 1, "HardSwish": 2, "MatMul": 4}
+    assert {op: found.count(op) for op in whole} == whole
+    assert found.count("Reshape") == 4
+    assert [str(value.fact) for value in report.graph.outputs] == ["float32[x.dim0, x.dim1, 8]"]

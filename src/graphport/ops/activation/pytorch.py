@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.activation import Elu
@@ -12,12 +14,24 @@ from graphport.ops.arithmetic import Mul
 from graphport.ops.arithmetic.promotion import cast
 from graphport.ops.aten import aten
 from graphport.ops.builder import Builder
-from graphport.ops.comparison import Greater, Where
+from graphport.ops.comparison import Equal, Greater, Where
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pytorch import number
+from graphport.ops.pytorch import axis_of, dtype_of, number, vector
+from graphport.ops.reduction import ReduceMax
 
 
-@aten("aten._softmax", "aten._safe_softmax")
+@aten("aten._safe_softmax")
+def safe_softmax(b: Builder, self: Value, dim: Any, dtype: Any = None) -> Value:
+    """0 where all that is normalized together is minus infinity."""
+    shares = softmax(b, self, dim, dtype)
+    x = cast(b, self, dtype_of(shares))
+    if not b.dims(x):
+        return shares
+    largest = b(ReduceMax, x, vector(b, [axis_of(number(dim), len(b.dims(x)))]))
+    return b(Where, b(Equal, largest, b.like(x, -np.inf)), b.like(x, 0), shares)
+
+
+@aten("aten._softmax")
 def softmax_(b: Builder, self: Value, dim: Any, half_to_float: Any = False, dtype: Any = None) -> Value:
     return softmax(b, cast(b, self, DType.FLOAT32) if number(half_to_float) else self, dim, dtype)
 

@@ -52,6 +52,15 @@ def gcd(b: Builder, self: Value, other: Value) -> Value:
     return x
 
 
+@aten("aten.lcm")
+def lcm(b: Builder, self: Value, other: Value) -> Value:
+    """The product without what both have in common; 0 where one is 0."""
+    x, y = (b(Abs, each) for each in promoted(b, self, other))
+    common = gcd(b, x, y)
+    is_zero = b(Equal, common, b.like(x, 0))
+    return b(Mul, b(Div, x, b(Where, is_zero, b.like(x, 1), common)), y)
+
+
 _EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}
 """Steps of the greatest common divisor of numbers of so many bits."""
 

@@ -244,6 +244,9 @@ def count_nonzero(b: Builder, input: Value, dim: Any = None) -> Value:
 
 def _running(page: Page, b: Builder, input: Value, dim: Any, dtype: Any = None) -> Value:
     x = _summed(b, input, dtype)
+    if not b.dims(x):
+        axis_of(number(dim), 0)
+        return x
     return b(page, x, b.constant(axis_of(number(dim), len(b.dims(x))), DType.INT64))
 
 

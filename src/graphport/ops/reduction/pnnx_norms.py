@@ -31,6 +31,8 @@ from graphport.ops.reshape import Unsqueeze
 
 def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
     """The `p`-norm over axes."""
+    if not b.dims(x):
+        x = b(Abs, x)  # where there is no axis to go over nothing else is done
     power = 2.0 if p is None else number(p)
     if isinstance(power, str):
         if power not in ("fro", "inf", "-inf"):

@@ -12,10 +12,10 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic import Add, Div, Max, Mul, Sqrt, Sub
-from graphport.ops.arithmetic.promotion import cast
+from graphport.ops.arithmetic.promotion import cast, promoted
 from graphport.ops.aten import aten
 from graphport.ops.builder import Builder
-from graphport.ops.comparison import And, Equal, Less, LessOrEqual, Where
+from graphport.ops.comparison import And, Equal, Greater, Less, LessOrEqual, Where
 from graphport.ops.declare import Page
 from graphport.ops.generate import Range
 from graphport.ops.indexing import Gather, GatherElements
@@ -160,6 +160,18 @@ def searchsorted(
 @aten("aten.bucketize")
 def bucketize(b: Builder, self: Any, boundaries: Value, out_int32: Any = False, right: Any = False) -> Value:
     return searchsorted(b, boundaries, self, out_int32, right)
+
+
+@aten("aten.isin", ignores=("assume_unique",))
+def isin(b: Builder, elements: Any, test_elements: Any, invert: Any = False) -> Value:
+    """Whether each is one of those that are looked for."""
+    given, wanted = (
+        each if isinstance(each, Value) else b.constant(number(each)) for each in (elements, test_elements)
+    )
+    x, y = promoted(b, b(Unsqueeze, given, vector(b, [-1])), b(Reshape, wanted, vector(b, [-1])))
+    # That none is looked for counts, too: a sum of nothing is 0.
+    found = b(ReduceSum, cast(b, b(Equal, x, y), DType.INT64), vector(b, [-1]), keepdims=0)
+    return b(Equal if number(invert) else Greater, found, b.like(found, 0))
 
 
 # ── distances ─────────────────────────────────────────────────────────────────────────────────────────────────────────

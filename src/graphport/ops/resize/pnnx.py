@@ -45,6 +45,9 @@ def interpolate(
         message = f"the mode is {mode}"
         raise UnsupportedError(message)
     attributes = _points(mode, corners=bool(number(align_corners)), antialias=bool(number(antialias)))
+    if number(antialias) and number(align_corners):
+        message = "antialiasing with aligned corners: PyTorch takes the step between corners from places at halves"
+        raise UnsupportedError(message)
     axes = tuple(range(2, 2 + count))
     if size is not None or recompute_scale_factor:
         target = _lengths(b, input, size, scale_factor, count)

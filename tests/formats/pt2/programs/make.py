@@ -136,6 +136,41 @@ class Recurrent(nn.Module):
         return self.lstm(x)
 
 
+class Attending(nn.Module):
+    """Two layers of a language model over open lengths, as the core program spells them: what passes put together."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(8), nn.RMSNorm(8)])
+        self.heads = nn.Linear(8, 24)
+        self.last = nn.Linear(8, 8)
+
+    def forward(self, x):
+        for norm in self.norms:
+            batch, length, _ = x.shape
+            parts = self.heads(norm(x)).view(batch, length, 3, 2, 4).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(*parts.unbind(0), is_causal=True)
+            x = x + F.hardswish(self.last(y.transpose(1, 2).reshape(batch, length, 8)))
+        return x
+
+
+class Odd(nn.Module):
+    """Forms of words that few programs have."""
+
+    def forward(self, x, n):
+        hidden = x.masked_fill(x[:, :1] < 0, -torch.inf)
+        first = x.argmax(1, keepdim=True)
+        return (
+            torch.ops.aten._safe_softmax.default(hidden, 1),
+            x.take_along_dim(first[:1], 1),
+            torch.ops.aten.transpose_copy.int(x, 0, 1) + torch.ops.aten.expand_copy.default(x[0, 0], [6, 3]),
+            torch.isin(n, torch.tensor([2, 3])),
+            torch.lcm(n, n.flip(0)),
+            torch.linalg.vector_norm(x[0, 1]),
+            torch.cumsum(x[0, 1], 0),
+        )
+
+
 def sizes(*shape):
     return torch.randn(*shape)
 
@@ -148,6 +183,15 @@ CASES = {
     "sizes": (Sizes(), (sizes(4, 3), sizes(5, 3)), {}, (sizes(6, 3), sizes(9, 3)), "even", 1),
     "names": (Names(), ({"x": sizes(2, 4)},), {"scale": sizes(1)}, None, None, 1),
     "network": (Network(), (sizes(2, 2, 8, 6),), {}, (sizes(1, 2, 12, 8),), ({0: OPEN, 2: OPEN, 3: OPEN},), 1),
+    "attending": (Attending(), (sizes(2, 3, 8),), {}, (sizes(3, 5, 8),), ({0: OPEN, 1: OPEN},), 1),
+    "odd": (
+        Odd(),
+        (sizes(3, 6), torch.tensor([0, 2, 3, 4, 6])),
+        {},
+        (-sizes(3, 6), torch.tensor([5, 2, 1, 8, 0])),
+        None,
+        1,
+    ),
     "recurrent": (Recurrent(), (sizes(2, 3, 4),), {}, (sizes(3, 3, 4),), ({0: OPEN},), 1),
 }
 
