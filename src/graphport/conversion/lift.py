@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphport.conversion.dialects import after_lifting, before_lifting, older
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
-from graphport.core.facts import Unknown
+from graphport.core.dims import Symbolic, examples
+from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled, told
 from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Node, Value, walk
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     _Ways = dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
 
 
+_ELSEWHERE = "choose another format"
+_MOST_SHOWN = 6  # inputs that a remedy names
 ONE_EACH: Mapping[str, int] = MappingProxyType({})
 
 
@@ -48,13 +51,15 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
     ]
     failed = [each for each in failed if each.error is None]
     unsaid = Counter((each.op, each.reason) for each in _wholes(failed))
+    binding = _binding(graph)
+    waiting = {(each.op, each.reason) for each in failed if binding and _may_wait_for_extents(each.whole, dialect)}
     first = {(each.op, each.reason): each.node.origin for each in reversed(failed)}
     findings = [
         Diagnostic(
             "LEG0002",
             f"{dialect or 'onnx'} cannot say {op} ({count}): {reason}",
             first[op, reason],
-            "choose another format",
+            f"bind the extents that are open, for instance {binding}" if (op, reason) in waiting else _ELSEWHERE,
         )
         for (op, reason), count in unsaid.items()
     ]
@@ -68,6 +73,33 @@ def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_
     for whole in {each.whole: None for each in failed}:
         counts[whole.op] += stands_for.get(whole.results[0].name, 1) if whole.results else 1
     return dict(counts)
+
+
+def _may_wait_for_extents(node: Node, dialect: str) -> bool:
+    """Whether a node that cannot be said may be once inputs have numbers for extents.
+
+    What computes numbers from extents alone is constant then, and a word that there is takes what it did not take.
+    """
+    facts = [value.fact for value in (*node.operands, *node.results) if isinstance(value.fact, TensorFact)]
+    results = [value.fact for value in node.results]
+    if not any(isinstance(dim, Symbolic) for fact in facts for dim in (*(fact.shape or ()), *(fact.elements or ()))):
+        return False
+    if all(isinstance(fact, TensorFact) and fact.elements is not None for fact in results):
+        return True
+    page = None if node.dialect else registry.pages().get(node.word)
+    return page is not None and bool(registry.liftings(dialect, page))
+
+
+def _binding(graph: Graph) -> str:
+    """The options that bind the open extents of all inputs."""
+    shapes = {
+        value.name: value.fact.shape
+        for value in graph.inputs
+        if isinstance(value.fact, TensorFact) and value.fact.shape is not None and not value.fact.is_static
+    }
+    options = [f"--input {name}={shape}" for name, shape in examples(shapes).items()]
+    more = len(options) - _MOST_SHOWN
+    return " ".join(options[:_MOST_SHOWN]) + (f", and so on for {more} more" if more > 0 else "")
 
 
 class _Unsaid(NamedTuple):

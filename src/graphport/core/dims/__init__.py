@@ -28,7 +28,7 @@ from __future__ import annotations
 from graphport.core.dims.bindings import evaluate, substitute, symbols
 from graphport.core.dims.decisions import decide_equal, decide_less, settle_equal
 from graphport.core.dims.elements import Element, dim_of, element
-from graphport.core.dims.example import example
+from graphport.core.dims.example import example, examples
 from graphport.core.dims.extents import MOST_TEXT, Constraint, Contradiction, Extents, Relation
 from graphport.core.dims.symbolic import (
     Dim,
@@ -65,6 +65,7 @@ __all__ = [
     "element",
     "evaluate",
     "example",
+    "examples",
     "expression_of",
     "maximum",
     "minimum",

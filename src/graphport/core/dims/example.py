@@ -1,15 +1,16 @@
-"""A shape without unknowns, to show users how one is said."""
+"""Shapes without unknowns, to show users how one is said."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.dims.symbolic import Symbolic, bounds
+from graphport.core.dims.bindings import evaluate, symbols
+from graphport.core.dims.symbolic import bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from graphport.core.dims.symbolic import Dim
+    from graphport.core.dims.symbolic import Dim, Symbolic
 
 _LENGTH = 224
 
@@ -19,12 +20,20 @@ def example(shape: Sequence[Dim]) -> str:
 
     An open axis with bounds gets the length within them that is nearest to that.
     """
-    return "x".join(str(_length(dim, 1 if axis == 0 else _LENGTH)) for axis, dim in enumerate(shape))
+    return examples({"": shape})[""]
 
 
-def _length(dim: Dim, wanted: int) -> int:
-    if not isinstance(dim, Symbolic):
-        return dim
-    low, high = bounds(dim)
+def examples(shapes: Mapping[str, Sequence[Dim]]) -> dict[str, str]:
+    """Several of these, in which one symbol has one length."""
+    sizes: dict[str, int] = {}
+    for shape in shapes.values():
+        for axis, dim in enumerate(shape):
+            for name, symbol in symbols(dim).items():
+                sizes.setdefault(name, _nearest(symbol, _LENGTH if axis else 1))
+    return {name: "x".join(str(max(evaluate(dim, sizes), 0)) for dim in shape) for name, shape in shapes.items()}
+
+
+def _nearest(symbol: Symbolic, wanted: int) -> int:
+    low, high = bounds(symbol)
     length = max(wanted, low or 0)
     return length if high is None else min(length, high)

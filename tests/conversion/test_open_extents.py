@@ -1,0 +1,57 @@
+"""Formats without open extents: what is refused names what is to be bound, and then it is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from tests.models import model, node
+
+TARGETS = ["ncnn", "pnnx", "nnef"]
+
+
+def refused(loaded, folder, format):
+    with pytest.raises(DiagnosticError) as caught:
+        gp.save(loaded, folder / f"out.{format}.param" if format != "nnef" else folder / "out.nnef", format=format)
+    return caught.value.diagnostics
+
+
+def rows() -> onnx.ModelProto:
+    """y = x in rows of H entries, and of as many as it has columns; H is another extent of the input."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Slice", ["shape", "two", "three", "zero"], ["high"]),
+        node("Concat", ["high", "rest"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["y"]),
+    ]
+    numbers = {name: np.array([n], np.int64) for name, n in {"zero": 0, "two": 2, "three": 3, "rest": -1}.items()}
+    return model(nodes, [("x", ["N", 3, "H", "W"])], [("y", ["H", "rest"])], numbers)
+
+
+@pytest.mark.parametrize("format", TARGETS)
+def test_a_refusal_names_the_extents_to_bind(tmp_path, format):
+    onnx.save(rows(), tmp_path / "m.onnx")
+    helps = {finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, format)}
+    (asked,) = {text for text in helps if text is not None and "--input x=1x3x224x224" in text}
+    assert asked == "bind the extents that are open, for instance --input x=1x3x224x224"
+
+
+def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
+    nodes = [node("Shape", ["x"], ["shape"]), node("Expand", ["y", "shape"], ["z"])]
+    proto = model(nodes, [("x", ["N", "T"]), ("y", ["T"])], [("z", ["N", "T"])])
+    onnx.save(proto, tmp_path / "m.onnx")
+    helps = " ".join(str(finding.help) for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "pnnx"))
+    assert "--input x=1x224 --input y=224" in helps
+
+
+def test_no_extents_are_asked_for_where_binding_does_not_help(tmp_path):
+    nodes = [node("TopK", ["x", "k"], ["values", "indices"])]
+    outputs = [("values", ["N", 2]), onnx.helper.make_empty_tensor_value_info("indices")]
+    proto = model(nodes, [("x", ["N", 8])], outputs, {"k": np.array([2], np.int64)})
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert [finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "ncnn")] == [
+        "choose another format"
+    ]
