@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from graphport.api.compare import FoundDifference, compare, find_difference
     from graphport.api.convert import ConversionReport, convert
     from graphport.api.cut import cut
+    from graphport.api.edit import Edit, edit
     from graphport.api.inspect import inspect
     from graphport.api.load import check, from_onnx, from_torch, load
     from graphport.api.model import Model, QuantizedModel
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
     from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.expression.expression import Expression
+    from graphport.passes.preprocess import Preprocess
     from graphport.proof.document import Proof
     from graphport.reports import Report
 
 _HOMES = {
+    "Edit": "graphport.api.edit",
     "FoundDifference": "graphport.api.compare",
+    "Preprocess": "graphport.passes.preprocess",
+    "edit": "graphport.api.edit",
     "Limits": "graphport.comparison.limits",
     "find_difference": "graphport.api.compare",
     "ConversionReport": "graphport.api.convert",
@@ -69,11 +74,13 @@ __all__ = [
     "ConversionReport",
     "Diagnostic",
     "DiagnosticError",
+    "Edit",
     "Expression",
     "FoundDifference",
     "Inspection",
     "Limits",
     "Model",
+    "Preprocess",
     "Proof",
     "QuantizedModel",
     "Report",
@@ -83,6 +90,7 @@ __all__ = [
     "compare",
     "convert",
     "cut",
+    "edit",
     "find_difference",
     "from_onnx",
     "from_torch",

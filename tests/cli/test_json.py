@@ -32,6 +32,8 @@ prepare net.onnx ready.onnx -v
 quantize net.onnx int8.onnx --calibration samples.npz --preset fast
 cast net.onnx half.onnx --to float16 --keep layer
 cut net.onnx part.onnx --to hidden
+edit net.onnx other.onnx --set-attribute hidden.alpha=2.0
+compare net.onnx other.onnx --find
 report net.onnx
 report net.onnx -o page.html
 report missing.onnx

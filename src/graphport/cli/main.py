@@ -27,6 +27,7 @@ VERBS = (
     "quantize",
     "cast",
     "cut",
+    "edit",
     "run",
     "compare",
     "verify",

@@ -126,6 +126,20 @@ class Graph(Body):
         self._inputs[self._adopt(value)] = None
         return value
 
+    def replace_input(self, value: Value, other: Value) -> None:
+        """Let `other`, which no graph has, be the input in the place of `value`, which nobody reads; nodes may already.
+
+        Where both have one name, that of `other` counts.
+        """
+        if value.uses:
+            message = f"%{value.name} is still read"
+            raise ValueError(message)
+        _check_free(other)
+        places = [other if each is value else each for each in self._inputs]
+        value.graph = None
+        self._adopt(other)
+        self._inputs = dict.fromkeys(places)
+
     def add_constant(
         self, name: str, fact: Fact, storage: Storage | None = None, *, origin: Span | None = None
     ) -> Value:

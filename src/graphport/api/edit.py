@@ -1,0 +1,421 @@
+"""Changing models and files: names, batches and shapes, outputs, attributes, weights, what comes before a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphport import formats
+from graphport.api.load import load
+from graphport.api.model import Model
+from graphport.api.run import Runner, runnable
+from graphport.api.save import said_in
+from graphport.api.verify import side
+from graphport.api.written import Checking, write_proven
+from graphport.backends.inputs import made_up
+from graphport.comparison.limits import Limits
+from graphport.comparison.precision import least_snr
+from graphport.conversion.legalize import legalize
+from graphport.core import budget
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
+from graphport.core.dims import Symbolic, parse_dim
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage, Storage
+from graphport.ir import rewrite
+from graphport.ir.lookup import Names
+from graphport.ops.bind import bind_inputs
+from graphport.ops.infer import Inference
+from graphport.passes.open_axes import reopen
+from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, preprocess, turn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.proof.document import Proof
+
+_SEVERAL = 3
+"""Samples of a batch whose length is open, when they are held against one by one."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is to be changed in a model; names are those that it has before.
+
+    `rename` has new names of values and nodes. `batch` is the new first axis of all inputs: a length, or a name that
+    opens it. `shapes` has shapes of inputs, extents that are fixed included. `attributes` has values by node and name,
+    `weights` arrays by constant. `layout` is that of inputs and outputs of four axes, by name or, under an empty one,
+    of all: `nhwc` or `nchw`.
+    """
+
+    rename: Mapping[str, str] = field(default_factory=dict[str, str])
+    batch: int | str | None = None
+    shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict[str, "Sequence[int | str]"])
+    add_outputs: Sequence[str] = ()
+    remove_outputs: Sequence[str] = ()
+    attributes: Mapping[tuple[str, str], Any] = field(default_factory=dict["tuple[str, str]", Any])
+    weights: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    preprocess: Mapping[str, Preprocess] = field(default_factory=dict[str, Preprocess])
+    layout: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def keeps_meaning(self) -> bool:
+        """Whether the result computes what the model does, of the same inputs."""
+        others = (self.remove_outputs, self.add_outputs, self.attributes, self.weights, self.preprocess, self.layout)
+        return not any(others) and not isinstance(self.batch, int)
+
+
+@dataclass(frozen=True)
+class EditReport:
+    """What `edit_file` wrote, and what it was held against: the source, or what was meant."""
+
+    model: Model
+    against: str
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    proof: Proof | None = None
+    skipped: str | None = None
+    written: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was refuted."""
+        return self.proof is None or self.skipped is not None or self.proof.passed
+
+
+def edit(model: Model, changes: Edit | None = None, **keywords: Any) -> Model:
+    """A changed copy of a model; weights that are not changed are shared.
+
+    Args:
+        model: not changed.
+        changes: what is to be changed; or the same as keywords, by the fields of `Edit`.
+        **keywords: fields of `Edit`.
+
+    Raises:
+        DiagnosticError: EDIT0001 and EDIT0002 a name is none or that of several, EDIT0008 a new name is taken, EDIT0009
+            an attribute, weight or shape does not fit, EDIT0010 a batch does not compute what its samples do alone;
+            what shape inference finds wrong then.
+    """
+    changes = replace(changes, **keywords) if changes is not None else Edit(**keywords)
+    return _edited(model, changes)
+
+
+def edit_file(
+    source: str | Path,
+    target: str | Path,
+    changes: Edit,
+    *,
+    format: str | None = None,
+    edition: str | None = None,
+    checking: Checking | None = None,
+    **options: Any,
+) -> EditReport:
+    """Read `source`, change it, write `target`, and prove what can be proven.
+
+    The file is held against the source where it is to compute the same, else against what the changes make of it in
+    memory. Samples of another batch are held against each alone.
+
+    Args:
+        source: a model in any format.
+        target: where to.
+        changes: what is to be changed.
+        format: the target's format, if its name does not say it.
+        edition: of an NNEF source.
+        checking: what is to be proven.
+        **options: of the writer.
+
+    Raises:
+        DiagnosticError: what `load` and `edit` raise; what the target cannot say; RUN0010, a proof was demanded and
+            there is none.
+    """
+    kind = formats.by_name(target, format)
+    kind.check_choices(options)
+    model = load(source, edition=edition)
+    result = edit(model, changes)
+    graph = said_in(result, kind, newest=options.get("ir_opset"), dialect=kind.spoken_with(**options))
+    name = Path(source).name
+    is_same = changes.keeps_meaning and _takes_same(model, result)
+    against = side("a", model) if is_same else side("a", result, label=f"{name} with the changes")
+    became = write_proven(
+        graph,
+        target,
+        kind,
+        options,
+        source=model,
+        against=against,
+        checking=checking or Checking(),
+        least_snr=kind.least_snr(**options),
+    )
+    return EditReport(result, against.label, result.findings, became.proof, became.skipped, became.written)
+
+
+def _takes_same(model: Model, result: Model) -> bool:
+    """Whether arrays for `model` are such for `result`, whose inputs have the same order."""
+    for value, other in zip(model.graph.inputs, result.graph.inputs, strict=True):
+        old = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        new = other.fact.shape if isinstance(other.fact, TensorFact) else None
+        pairs = zip(old or (), new or (), strict=False)
+        if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+            return False
+    return True
+
+
+@budget.fresh()
+def _edited(model: Model, changes: Edit) -> Model:
+    legal, found = legalize(model.graph)
+    raise_errors(found)
+    graph = rewrite.copy(legal)
+    names = Names(graph)
+    findings: list[Diagnostic] = []
+    for (name, attribute), value in changes.attributes.items():
+        _set_attribute(names, name, attribute, value, findings)
+    for name, array in changes.weights.items():
+        _set_weight(names, name, array, findings)
+    _set_outputs(graph, names, changes, findings)
+    raise_errors(findings)
+    shapes, sizes = _shapes(graph, changes, findings)
+    raise_errors(findings)
+    findings += _reshaped(graph, shapes, sizes)
+    raise_errors(findings)
+    for name, steps in changes.preprocess.items():
+        _preprocess(graph, name, steps, findings)
+    _turn(graph, changes.layout, findings)
+    _rename(graph, changes.rename, findings)
+    raise_errors(findings)
+    if changes.attributes or changes.weights or changes.preprocess or changes.layout:
+        inference = Inference()
+        inference.graph(graph)
+        findings += inference.findings
+        raise_errors(findings)
+    result = Model(graph, model.format, None, [*model.findings, *findings], model.versions)
+    if changes.batch is not None and not changes.preprocess and not changes.layout:
+        result.findings.extend(_rows(replace(model, graph=legal), result, changes))
+        raise_errors(result.findings)
+    return result
+
+
+def _set_attribute(names: Names, name: str, attribute: str, value: Any, findings: list[Diagnostic]) -> None:
+    node = _node(names, name, findings)
+    if node is None:
+        return
+    old: Any = node.attributes.get(attribute)
+    told: Any = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+    if isinstance(old, float) and isinstance(told, int):
+        told = float(told)
+    is_alike = old is None or type(told) is type(old) or (isinstance(old, int) and isinstance(told, int))
+    if not is_alike:
+        message = f"the attribute {attribute} of {name} is {old!r}, and {value!r} is of another kind"
+        findings.append(Diagnostic("EDIT0009", message, node.origin, "give a value of the same kind"))
+        return
+    node.set_attribute(attribute, told)
+
+
+def _set_weight(names: Names, name: str, array: Any, findings: list[Diagnostic]) -> None:
+    value = names.value(name)
+    held = None if value is None else _held(value)
+    if value is None or held is None:
+        constants = [each for each, values in names.values.items() if _held(values[0]) is not None]
+        findings.append(names.missing(name, "constant", constants))
+        return
+    storage, owner = held
+    numbers = np.asarray(array)
+    if tuple(numbers.shape) != tuple(storage.shape):
+        message = f"the constant {name} has shape {list(storage.shape)}, the array {list(numbers.shape)}"
+        findings.append(Diagnostic("EDIT0009", message, value.origin, "give an array of the same shape"))
+        return
+    made = ArrayStorage(numbers.astype(storage.dtype.numpy), storage.dtype)
+    if isinstance(owner, tuple):
+        owner[0].set_attribute(owner[1], made)
+    else:
+        owner.storage = made
+        owner.fact = TensorFact.of(made)
+
+
+def _held(value: Value) -> tuple[Storage, Value | tuple[Node, str]] | None:
+    """The numbers of a constant, and who holds them: itself, or an attribute of a node that reads nothing."""
+    if value.storage is not None and value.is_constant:
+        return value.storage, value
+    node = value.producer
+    if node is None or node.inputs:
+        return None
+    storages = [(name, each) for name, each in node.attributes.items() if isinstance(each, Storage)]
+    return (storages[0][1], (node, storages[0][0])) if len(storages) == 1 and len(node.attributes) == 1 else None
+
+
+def _set_outputs(graph: Graph, names: Names, changes: Edit, findings: list[Diagnostic]) -> None:
+    for name in names.split(changes.remove_outputs):
+        outputs = {value.name: value for value in graph.outputs}
+        if name not in outputs:
+            findings.append(names.missing(name, "output", outputs))
+            continue
+        graph.set_outputs(value for value in graph.outputs if value.name != name)
+    for name in names.split(changes.add_outputs):
+        value = names.value(name)
+        node = names.node(name) if value is None else None
+        found = [value] if value is not None else [] if node is None else node.results
+        if not found:
+            findings.append(names.missing(name, "value or node", [*names.values, *names.nodes]))
+        for each in found:
+            if each.graph is not graph:
+                message = f"{each.name} is computed in a body, and may be computed many times or never"
+                findings.append(Diagnostic("EDIT0011", message, each.origin, "return it from the body first"))
+            elif each not in graph.outputs:
+                graph.add_output(each)
+    if changes.remove_outputs:
+        if not graph.outputs:
+            findings.append(Diagnostic("EDIT0011", "no output would be left", graph.origin, "keep one"))
+        rewrite.remove_dead(graph)
+
+
+def _shapes(
+    graph: Graph, changes: Edit, findings: list[Diagnostic]
+) -> tuple[dict[Value, list[Dim]], dict[str, list[int | str]]]:
+    """Shapes that inputs shall have: where a number becomes another extent, and where an open one gets a length."""
+    asked = {name: list(shape) for name, shape in changes.shapes.items()}
+    inputs = {value.name: value for value in graph.inputs}
+    batched = _batched(graph)
+    for value in batched if changes.batch is not None else ():
+        fact = value.fact
+        if isinstance(fact, TensorFact) and changes.batch is not None:
+            rest: list[int | str] = [dim if isinstance(dim, int) else str(dim) for dim in fact.dims[1:]]
+            asked.setdefault(value.name, [changes.batch, *rest])
+    changed: dict[Value, list[Dim]] = {}
+    bound: dict[str, list[int | str]] = {}
+    for name, given in asked.items():
+        value, shape = inputs.get(name), given
+        if value is None or not isinstance(value.fact, TensorFact):
+            findings.append(Names(graph).missing(name, "input", inputs))
+            continue
+        old = value.fact.shape
+        if len(shape) == 1 and old is not None and len(old) > 1:
+            # One extent is that of the first axis.
+            shape = [*shape, *(dim if isinstance(dim, int) else str(dim) for dim in old[1:])]
+        dims = [each if isinstance(each, int) else parse_dim(each) for each in shape]
+        if old is None or len(old) != len(dims):
+            bound[name] = shape
+        elif any(isinstance(was, int) and was != dim for was, dim in zip(old, dims, strict=True)):
+            changed[value] = dims
+        else:
+            bound[name] = shape
+    return changed, bound
+
+
+def _batched(graph: Graph) -> list[Value]:
+    """The inputs whose first axis is that of the first input of several axes."""
+    inputs = [value for value in graph.inputs if isinstance(value.fact, TensorFact) and len(value.fact.shape or ()) > 1]
+    if not inputs or not isinstance(inputs[0].fact, TensorFact):
+        return []
+    first = inputs[0].fact.dims[0]
+    return [value for value in inputs if isinstance(value.fact, TensorFact) and value.fact.dims[0] == first]
+
+
+def _reshaped(graph: Graph, shapes: dict[Value, list[Dim]], bound: dict[str, list[int | str]]) -> list[Diagnostic]:
+    if bound:
+        bind_inputs(graph, bound)
+    if not shapes and not bound:
+        return []
+    before = {finding.message for finding in _found(graph)} if shapes else set[str]()
+    found = reopen(graph, shapes)
+    return [each for each in found if each.message not in before]
+
+
+def _found(graph: Graph) -> list[Diagnostic]:
+    inference = Inference()
+    inference.graph(rewrite.copy(graph))
+    return list(inference.findings)
+
+
+def _preprocess(graph: Graph, name: str, steps: Preprocess, findings: list[Diagnostic]) -> None:
+    inputs = {value.name: value for value in graph.inputs}
+    value = inputs.get(name) if name else next(iter(inputs.values()), None)
+    if value is None:
+        findings.append(Names(graph).missing(name, "input", inputs))
+        return
+    try:
+        preprocess(graph, value, steps)
+    except ValueError as error:
+        findings.append(Diagnostic("EDIT0009", str(error), value.origin, "give what fits the input"))
+
+
+def _turn(graph: Graph, layout: Mapping[str, str], findings: list[Diagnostic]) -> None:
+    if not layout:
+        return
+    ends = {value.name: value for value in [*graph.outputs, *graph.inputs]}
+    unknown = [name for name in layout if name and name not in ends]
+    findings += [Names(graph).missing(name, "input or output", ends) for name in unknown]
+    for is_input, values in ((True, graph.inputs), (False, list(dict.fromkeys(graph.outputs)))):
+        for value in values:
+            wanted = layout.get(value.name) or layout.get("")
+            if wanted and isinstance(value.fact, TensorFact) and len(value.fact.shape or ()) == 4:
+                order = NCHW_TO_NHWC if wanted == "nhwc" else NHWC_TO_NCHW
+                turn(graph, value, order, is_input=is_input)
+
+
+def _rename(graph: Graph, names: Mapping[str, str], findings: list[Diagnostic]) -> None:
+    known = Names(graph)
+    chosen = [(new, known.value(old), known.node(old), old) for old, new in names.items()]
+    for new, value, node, old in chosen:
+        if value is None and node is None:
+            findings.append(known.missing(old, "value or node", [*known.values, *known.nodes]))
+        elif value is not None and new in known.values and new not in names:
+            message = f"{old} cannot be called {new}: another value is"
+            findings.append(Diagnostic("EDIT0008", message, value.origin, "rename that one, too"))
+        elif value is not None:
+            graph.rename(value, new)
+        if node is not None:
+            node.name = new
+
+
+def _node(names: Names, name: str, findings: list[Diagnostic]) -> Node | None:
+    """A node by its name, or by that of a result."""
+    node = names.node(name)
+    value = names.value(name) if node is None else None
+    node = node or (None if value is None else value.producer)
+    if node is None:
+        findings.append(names.missing(name, "node", [*names.nodes, *names.values]))
+    return node
+
+
+def _rows(model: Model, result: Model, changes: Edit) -> list[Diagnostic]:
+    """Hold the samples of a batch against what the model computes of each alone; a finding where that differs."""
+    old = {value.name: value.fact for value in model.graph.inputs}
+    one = next((fact.dims[0] for fact in old.values() if isinstance(fact, TensorFact) and len(fact.shape or ()) > 1), 1)
+    step = one if isinstance(one, int) else 1
+    count = changes.batch if isinstance(changes.batch, int) else step * _SEVERAL
+    if isinstance(one, Symbolic) or count % max(step, 1) or count <= step:
+        return []
+    batched = [value.name for value in _batched(model.graph)]
+    try:
+        twin = rewrite.copy(result.graph)
+        sizes: dict[str, list[int | str]] = {}
+        for value in twin.inputs:
+            if value.name in batched and isinstance(value.fact, TensorFact):
+                sizes[value.name] = [count, *(d if isinstance(d, int) else str(d) for d in value.fact.dims[1:])]
+        bind_inputs(twin, sizes)
+        Inference().graph(twin)
+        given = made_up(twin)
+        together = Runner(runnable(Model(twin, result.format)), "auto").run(given)
+        runner = Runner(runnable(model), "auto")
+        alone = [
+            runner.run({n: x[i : i + step] if n in batched else x for n, x in given.items()})
+            for i in range(0, count, step)
+        ]
+    except DiagnosticError as error:
+        message = f"that samples of a batch compute what each does alone is not proven: {error.diagnostics[0].message}"
+        return [Diagnostic("EDIT0012", message, None, None, Severity.WARNING)]
+    limits = Limits(least_snr=least_snr(model.graph))
+    for name in model.outputs:
+        first: Any = alone[0][name]
+        whole = together.get(changes.rename.get(name, name))
+        if not np.ndim(first) or np.shape(first)[0] != step or whole is None:
+            continue
+        found = limits.difference(name, np.concatenate([each[name] for each in alone]), whole)
+        if not found.passed:
+            by = found.reason or f"by {found.max_abs:.3g}"
+            message = f"{name} of {count} samples at once differs from each alone: {by}"
+            remedy = "a node mixes samples, or has the old length of the batch in its numbers"
+            return [Diagnostic("EDIT0010", message, None, remedy)]
+    return []

@@ -1,0 +1,231 @@
+"""`graphport edit`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    FILE,
+    MODEL,
+    ShapeOption,
+    Verb,
+    chosen,
+    color_option,
+    edition_option,
+    findings_end,
+    json_option,
+    print_findings,
+    print_json,
+    writer_options,
+)
+from graphport.cli.render import as_json, shown
+from graphport.cli.shapes import fact_as_json
+from graphport.cli.verification import print_verification, verification, verification_options, write_proof
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from graphport.api.edit import EditReport
+    from graphport.passes.preprocess import Preprocess
+
+_LAYOUTS = ("nhwc", "nchw")
+
+
+class _Pair(click.ParamType[Any]):
+    """`LEFT=RIGHT`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Both sides."""
+        left, equals, right = str(value).partition("=")
+        if not equals or not left or not right:
+            self.fail(f"{value!r} is not {self.name}", param, ctx)
+        return left, right
+
+
+@click.command(cls=Verb, name="edit")
+@click.argument("model", type=MODEL)
+@click.argument("dst", type=FILE)
+@click.option("--rename", multiple=True, type=_Pair("OLD=NEW"), help="Call a value or node otherwise. Repeatable.")
+@click.option("--batch", metavar="N|NAME", help="Length of the first axis of all inputs, or a name that opens it.")
+@click.option("--open", "opened", multiple=True, type=ShapeOption(), help="Open axes of an input: x=N or x=N,3,H,W.")
+@click.option("--set-shape", multiple=True, type=ShapeOption(), help="Shape of an input: x=8x3x224x224. Repeatable.")
+@click.option("--add-output", multiple=True, metavar="NAME", help="Return a value, or the results of a node, too.")
+@click.option("--remove-output", multiple=True, metavar="NAME", help="Return it no longer, and compute it no longer.")
+@click.option("--set-attribute", multiple=True, type=_Pair("NODE.ATTRIBUTE=VALUE"), help="Value of an attribute.")
+@click.option("--replace-weight", multiple=True, type=_Pair("NAME=FILE.npy"), help="Numbers of a constant.")
+@click.option(
+    "--preprocess",
+    multiple=True,
+    metavar="STEPS",
+    help='Before an input: "u8 nhwc bgr resize=HxW scale=X mean=A,B,C std=A,B,C input=NAME", as many as wanted.',
+)
+@click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Of inputs and outputs of four axes.")
+@click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@verification_options
+@edition_option
+@writer_options
+@color_option
+@json_option
+@findings_end
+def verb(
+    model: Path,
+    dst: Path,
+    rename: tuple[tuple[str, str], ...],
+    batch: str | None,
+    opened: Any,
+    set_shape: Any,
+    add_output: tuple[str, ...],
+    remove_output: tuple[str, ...],
+    set_attribute: tuple[tuple[str, str], ...],
+    replace_weight: tuple[tuple[str, str], ...],
+    preprocess: tuple[str, ...],
+    layout: tuple[str, ...],
+    format: str | None,
+    proof: Path | None,
+    edition: str | None,
+    color: str,
+    as_json_: bool,
+    **options: Any,
+) -> None:
+    """Change a model, write it, and prove what can be proven of it.
+
+    Names are those that the model has before. What is to compute the same is held against the source, the samples of
+    another batch against each alone; of other changes it is proven that the file computes what they mean. Exit code 1
+    if something is refuted, or is not there.
+
+    \b
+    Examples:
+      graphport edit net.onnx other.onnx --rename x=image --rename y=scores
+      graphport edit net.onnx batched.onnx --batch N
+      graphport edit net.onnx inner.onnx --add-output relu1
+      graphport edit net.onnx camera.onnx --preprocess "u8 nhwc mean=127.5 std=127.5"
+    """
+    from graphport.api.edit import Edit, edit_file
+    from graphport.api.written import Checking
+
+    changes = Edit(
+        rename=dict(rename),
+        batch=int(batch) if batch is not None and batch.isascii() and batch.isdecimal() else batch,
+        shapes=dict([*opened, *set_shape]),
+        add_outputs=add_output,
+        remove_outputs=remove_output,
+        attributes={_attribute(name): _value(text) for name, text in set_attribute},
+        weights={name: _array(path) for name, path in replace_weight},
+        preprocess=dict(map(_steps, preprocess)),
+        layout=dict(map(_layout, layout)),
+    )
+    checked = Checking(**verification(options))
+    writer = chosen(options, dst, format)
+    report = edit_file(model, dst, changes, format=format, edition=edition, checking=checked, **writer)
+    write_proof(report.proof, proof, model, report.written, edition=edition)
+    if as_json_:
+        print_json(_document(report, model, dst))
+    else:
+        _tell(report, dst, color)
+    raise click.exceptions.Exit(0 if report.passed else 1)
+
+
+def _attribute(text: str) -> tuple[str, str]:
+    node, dot, name = text.rpartition(".")
+    if not dot or not node or not name:
+        message = f"--set-attribute: {text!r} is not NODE.ATTRIBUTE"
+        raise click.UsageError(message)
+    return node, name
+
+
+def _value(text: str) -> Any:
+    """A number, a list of numbers (`1,1` or `[1, 1]`), `true` or `false`, or else a text."""
+    for spelled in (text, f"[{text}]" if "," in text else text):
+        try:
+            return json.loads(spelled)
+        except ValueError:
+            continue
+    return text
+
+
+def _array(path: str) -> Any:
+    import numpy as np
+
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:
+        message = f"{path} is no .npy of a plain array: {error}"
+        raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(path)), "write it by np.save")) from error
+
+
+def _layout(text: str) -> tuple[str, str]:
+    name, _, layout = text.rpartition("=")
+    if layout not in _LAYOUTS:
+        message = f"--layout: {layout!r} is neither nhwc nor nchw"
+        raise click.UsageError(message)
+    return name, layout
+
+
+def _steps(text: str) -> tuple[str, Preprocess]:
+    """The input, empty for the first one, and what comes before it."""
+    from graphport.core.dims import parse_dim
+    from graphport.passes.preprocess import Preprocess
+
+    words = text.replace(";", " ").split()
+    given = {word.partition("=")[0]: word.partition("=")[2] for word in words}
+    unknown = given.keys() - {"u8", "nhwc", "nchw", "bgr", "rgb", "resize", "scale", "mean", "std", "input"}
+    if unknown:
+        message = f"--preprocess: there is no step {' or '.join(sorted(unknown))}"
+        raise click.UsageError(message)
+    try:
+        size = [
+            int(each) if each.isdecimal() else parse_dim(each) for each in given.get("resize", "").split("x") if each
+        ]
+        steps = Preprocess(
+            is_u8="u8" in given,
+            is_nhwc="nhwc" in given,
+            size=(size[0], size[1]) if size else None,
+            is_reversed=bool({"bgr", "rgb"} & given.keys()),
+            scale=float(given["scale"]) if "scale" in given else None,
+            mean=_numbers(given.get("mean", "")),
+            std=_numbers(given.get("std", "")),
+        )
+    except (ValueError, IndexError) as error:
+        message = f"--preprocess: {text!r} does not say numbers where it should: {error}"
+        raise click.UsageError(message) from error
+    return given.get("input", ""), steps
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(each) for each in text.split(",") if each)
+
+
+def _document(report: EditReport, source: Path, target: Path) -> dict[str, Any]:
+    return {
+        "source": str(source),
+        "target": str(target),
+        "inputs": {name: fact_as_json(value.fact) for name, value in report.model.inputs.items()},
+        "outputs": {name: fact_as_json(value.fact) for name, value in report.model.outputs.items()},
+        "against": report.against,
+        "verify": None if report.proof is None else report.proof.as_json(),
+        "skipped": report.skipped,
+        "written": report.written,
+        "diagnostics": [as_json(finding) for finding in report.findings],
+    }
+
+
+def _tell(report: EditReport, target: Path, color: str) -> None:
+    print_findings(report.findings, color)
+    for what, values in (("takes", report.model.inputs), ("gives", report.model.outputs)):
+        click.echo(f"{what} {shown(_listed(f'{name} {value.fact}' for name, value in values.items()))}")
+    if report.written is not None:
+        click.echo(f"written to {shown(report.written)}")
+    print_verification(report.proof, report.skipped, str(target) if report.written is None else None)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(texts) or "nothing"

@@ -1,0 +1,105 @@
+"""Other lengths for axes of inputs: numbers in the graph that were made of the old lengths follow."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.diagnostics import Diagnostic
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Node, Value
+
+_TARGETS = ("Reshape",)
+
+
+def reopen(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> list[Diagnostic]:
+    """Give inputs other shapes, and infer all others anew; what cannot be so is a finding.
+
+    Before  y = Reshape(x, [1, 256])   of x [1, 256, 1, 1]
+    After   y = Reshape(x, [0, 256])   of x [N, 256, 1, 1]
+
+    A target that was written for the old length of an axis is written for the new one. Leaves alone what is computed at
+    run time, and targets in which the axis cannot be told: their findings remain.
+    """
+    before = {value: value.fact for value in graph.values()}
+    changes: dict[int, Dim] = {}
+    for value, shape in shapes.items():
+        if isinstance(value.fact, TensorFact):
+            pairs = zip(value.fact.shape or (), shape, strict=False)
+            changes.update((was, dim) for was, dim in pairs if isinstance(was, int) and was and was != dim)
+            value.fact = value.fact.with_shape(shape)
+    inference = Inference()
+    inference.meet(graph)
+    for node in graph:
+        if node.op in _TARGETS:
+            _retarget(graph, node, before, changes)
+        inference.settle(node)
+    inference.conclude(graph)
+    return list(inference.findings)
+
+
+def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes: Mapping[int, Dim]) -> None:
+    x, target = node.operand(0), node.operand(1)
+    if x is None or target is None or target.storage is None:
+        return
+    old, new, made = before.get(x), x.fact, before.get(node.output)
+    if not isinstance(old, TensorFact) or not isinstance(new, TensorFact) or not isinstance(made, TensorFact):
+        return
+    if old.shape is None or new.shape is None or made.shape is None or len(old.shape) != len(new.shape):
+        return
+    numbers = [int(number) for number in target.storage.numpy().reshape(-1)]
+    told = list(numbers)
+    for axis, (before_length, length) in enumerate(zip(old.shape, new.shape, strict=True)):
+        if before_length == length or not isinstance(before_length, int):
+            continue
+        # An axis may have been put together of one that has another length now and of others behind it.
+        parts = [
+            was for was, dim in changes.items() if not before_length % was and before_length // was * dim == length
+        ]
+        if parts:
+            step = _Step(axis, parts[0], changes[parts[0]], copies=not node.attributes.get("allowzero"))
+            _follow(told, (old.shape, made.shape), step)
+    if told != numbers:
+        storage = storage_of(told, target.storage.dtype)
+        node.set_input(1, graph.add_constant(target.name, TensorFact.of(storage), storage, origin=target.origin))
+
+
+class _Step(NamedTuple):
+    """An axis of an operand in which `was` has become `now`, and whether a 0 in the target copies an axis."""
+
+    axis: int
+    was: int
+    now: Dim
+    copies: bool
+
+
+def _follow(told: list[int], shapes: tuple[Sequence[Dim], Sequence[Dim]], step: _Step) -> None:
+    """Let a target in which an axis has its old length have the new one."""
+    old, made = shapes
+    lengths = [each for each in made if isinstance(each, int)]
+    if len(lengths) != len(told) or any(isinstance(each, Symbolic) for each in old[: step.axis]):
+        return
+    front = prod(each for each in old[: step.axis] if isinstance(each, int))
+    places = [k for k in range(len(told)) if prod(lengths[:k]) == front and lengths[k] % step.was == 0]
+    if not places:
+        return
+    place = step.axis if step.axis in places else places[0]
+    if told[place] == -1 or (step.copies and told[place] == 0 and place == step.axis):
+        return
+    if isinstance(step.now, int):
+        told[place] = lengths[place] // step.was * step.now
+    elif step.copies and place == step.axis and lengths[place] == old[place]:
+        told[place] = 0
+    else:
+        if -1 in told:
+            other = told.index(-1)
+            told[other] = lengths[other]
+        told[place] = -1

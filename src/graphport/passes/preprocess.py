@@ -1,0 +1,130 @@
+"""What comes before a network as a part of it: element type, layout, size, channels, mean and deviation of pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.nodes import Attribute
+
+NHWC_TO_NCHW, NCHW_TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocess:
+    """Steps before a network, in the order in which they are taken.
+
+    To real numbers, to channels first, to the network's size, channels turned round, `(x * scale - mean) / std`. `mean`
+    and `std` have one number, or one a channel, in the network's order of channels. `size` is what pictures may have:
+    `None` for the network's own, or two extents (numbers, or open ones) that are resized.
+    """
+
+    is_u8: bool = False
+    is_nhwc: bool = False
+    size: tuple[Dim, Dim] | None = None
+    is_reversed: bool = False
+    scale: float | None = None
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+
+def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
+    """Let the input `value` [N, C, H, W] be computed by `steps` from an input of the same name.
+
+    Raises:
+        ValueError: it has not four axes of which channels and size are known, or there are not as many means.
+    """
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None or fact.rank != 4 or fact.dtype is None:
+        message = f"the input {value.name} is {fact}, no picture of four axes"
+        raise ValueError(message)
+    batch, channels, height, width = fact.dims
+    for numbers in (steps.mean, steps.std):
+        if len(numbers) > 1 and len(numbers) != channels:
+            message = f"{len(numbers)} numbers are not one for each of {channels} channels of {value.name}"
+            raise ValueError(message)
+    if steps.size is not None and not (isinstance(height, int) and isinstance(width, int)):
+        message = f"the size of {value.name} is open ({fact}): there is nothing to resize to"
+        raise ValueError(message)
+    size = steps.size or (height, width)
+    shape = (batch, *size, channels) if steps.is_nhwc else (batch, channels, *size)
+    made = _Maker(graph, value, TensorFact(DType.UINT8 if steps.is_u8 else fact.dtype, shape))
+    if steps.is_u8:
+        made.add("Cast", to=fact.dtype)
+    if steps.is_nhwc:
+        made.add("Transpose", perm=NHWC_TO_NCHW)
+    if steps.size is not None:
+        is_known = isinstance(batch, int) and isinstance(channels, int)
+        sizes = made.constant([batch, channels, height, width] if is_known else [height, width], DType.INT64)
+        # Older opsets resize all axes.
+        made.add("Resize", None, None, sizes, mode="linear", **({} if is_known else {"axes": (2, 3)}))
+    if steps.is_reversed:
+        count = channels if isinstance(channels, int) else 3
+        made.add("Gather", made.constant(list(range(count))[::-1], DType.INT64), axis=1)
+    if steps.scale is not None:
+        made.add("Mul", made.constant([steps.scale], fact.dtype))
+    if steps.mean:
+        made.add("Sub", made.constant([[[number]] for number in steps.mean], fact.dtype))
+    if steps.std:
+        made.add("Div", made.constant([[[number]] for number in steps.std], fact.dtype))
+    made.end()
+
+
+def turn(graph: Graph, value: Value, order: Sequence[int], *, is_input: bool) -> None:
+    """Let an input or output of four axes have them in another order: `order` are the places they come from."""
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None:
+        return
+    inverse = tuple(order.index(axis) for axis in range(len(order)))
+    if is_input:
+        made = _Maker(graph, value, fact.with_shape([fact.dims[axis] for axis in order]))
+        made.add("Transpose", perm=inverse)
+        made.end()
+        return
+    result = Value(graph.fresh(value.name), fact.with_shape([fact.dims[axis] for axis in order]))
+    graph.append(Node("Transpose", [value], [result], {"perm": tuple(order)}))
+    name = value.name
+    graph.rename(value, graph.fresh(name))
+    graph.rename(result, name)
+    graph.set_outputs(result if each is value else each for each in graph.outputs)
+
+
+class _Maker:
+    """Nodes in a row at the beginning of a graph, from a new input in the place of one that it had."""
+
+    def __init__(self, graph: Graph, value: Value, fact: TensorFact) -> None:
+        self._graph = graph
+        self._old = value
+        self._first = graph.first
+        name = value.name
+        graph.rename(value, graph.fresh(name))
+        self._given = self._last = Value(name, fact, origin=value.origin)
+
+    def constant(self, numbers: object, dtype: DType) -> Value:
+        """A constant of the graph."""
+        storage = storage_of(numbers, dtype)
+        return self._graph.add_constant(f"{self._given.name}_numbers", TensorFact.of(storage), storage)
+
+    def add(self, op: str, *operands: Value | None, **attributes: Attribute) -> None:
+        """Go on with the result of an operator."""
+        result = Value(self._graph.fresh(f"{self._given.name}_{op.lower()}"))
+        node = Node(op, [self._last, *operands], [result], attributes)
+        if self._first is None:
+            self._graph.append(node)
+        else:
+            self._graph.insert_before(self._first, node)
+        self._last = result
+
+    def end(self) -> None:
+        """Let who read the old input read what was made."""
+        self._old.replace_uses(self._last)
+        self._graph.replace_input(self._old, self._given)

@@ -1,0 +1,208 @@
+"""Changing models: each change computes what it says, and what cannot be so is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+
+import graphport as gp
+from graphport.cli.main import cli
+from graphport.core.diagnostics import DiagnosticError
+from tests.models import model, node, perceptron, write_onnx
+
+RANDOM = np.random.default_rng(0)
+
+
+def classifier(batch: int | str = 1) -> onnx.ModelProto:
+    """A convolution and a dense layer behind reshapes that have the batch, and the length of it, in their targets."""
+    constants = {
+        "w": RANDOM.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "flat": np.array([1, 100]),
+        "v": RANDOM.normal(size=(100, 6)).astype(np.float32),
+        "parts": np.array([1, -1, 3]),
+        "rows": np.array([2, 3]),
+        "back": np.array([1, 6]),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["h"], name="conv", pads=[0, 0, 0, 0]),
+        node("Relu", ["h"], ["r"], name="relu"),
+        node("Reshape", ["r", "flat"], ["f"], name="flatten"),
+        node("MatMul", ["f", "v"], ["d"], name="dense"),
+        node("Reshape", ["d", "parts"], ["p"], name="part"),
+        node("Reshape", ["p", "rows"], ["q"], name="join"),
+        node("Reshape", ["q", "back"], ["y"], name="back"),
+    ]
+    return model(nodes, [("x", [batch, 3, 7, 7])], [("y", [batch, 6])], constants)
+
+
+def pictures(count: int = 1) -> np.ndarray:
+    return RANDOM.normal(size=(count, 3, 7, 7)).astype(np.float32)
+
+
+def edit(*arguments: object, code: int = 0) -> Any:
+    result = CliRunner().invoke(cli, ["edit", *map(str, arguments), "--json"])
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def codes(document: Any) -> list[str]:
+    return [finding["code"] for finding in document["diagnostics"]]
+
+
+@pytest.fixture
+def net(tmp_path):
+    return write_onnx(tmp_path / "net.onnx", classifier())
+
+
+def computed(path, **inputs) -> list[Any]:
+    session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+@pytest.mark.parametrize("batch", ["N", "4"])
+def test_samples_of_a_batch_compute_what_each_does_alone(net, tmp_path, batch):
+    document = edit(net, tmp_path / "b.onnx", "--batch", batch)
+    assert document["inputs"]["x"]["shape"][0] == (batch if batch == "N" else 4)
+    assert document["verify"]["passed"]
+    x = pictures(4)
+    (found,) = computed(tmp_path / "b.onnx", x=x)
+    alone = np.concatenate([computed(net, x=x[i : i + 1])[0] for i in range(4)])
+    np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_that_mixes_samples_is_refused(tmp_path):
+    nodes = [node("ReduceMean", ["x"], ["m"], axes=[0], keepdims=1), node("Sub", ["x", "m"], ["y"])]
+    net = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [1, 3])], [("y", [1, 3])]))
+    assert "EDIT0010" in codes(edit(net, tmp_path / "b.onnx", "--batch", "2", code=1))
+    assert not (tmp_path / "b.onnx").exists()
+
+
+def test_what_fixes_the_batch_is_named(tmp_path):
+    constants = {"c": np.ones((2, 3), np.float32)}
+    proto = model([node("Add", ["x", "c"], ["y"], name="offset")], [("x", [2, 3])], [("y", [2, 3])], constants)
+    net = write_onnx(tmp_path / "net.onnx", proto)
+    document = edit(net, tmp_path / "b.onnx", "--batch", "5", code=1)
+    assert any("offset" in str(finding["message"]) or finding["file"] for finding in document["diagnostics"])
+
+
+def test_an_axis_is_opened(tmp_path):
+    proto = model([node("Relu", ["x"], ["y"])], [("x", [1, 3, 8, 8])], [("y", [1, 3, 8, 8])])
+    net = write_onnx(tmp_path / "net.onnx", proto)
+    document = edit(net, tmp_path / "o.onnx", "--open", "x=1,3,H,W")
+    assert document["outputs"]["y"]["shape"] == [1, 3, "H", "W"]
+    assert document["verify"]["passed"]
+    assert edit(net, tmp_path / "s.onnx", "--set-shape", "x=1x3x4x6")["outputs"]["y"]["shape"] == [1, 3, 4, 6]
+
+
+def test_names_change_and_the_rest_stays(net, tmp_path):
+    document = edit(net, tmp_path / "r.onnx", "--rename", "x=image", "--rename", "y=scores", "--rename", "conv=first")
+    assert (list(document["inputs"]), list(document["outputs"])) == (["image"], ["scores"])
+    assert document["verify"]["passed"]
+    assert document["verify"]["is_independent"]
+    assert onnx.load(tmp_path / "r.onnx").graph.node[0].name == "first"
+
+
+def test_two_names_can_change_places():
+    proto = model([node("Sub", ["a", "b"], ["y"])], [("a", [2]), ("b", [2])], [("y", [2])])
+    found = gp.edit(gp.from_onnx(proto), rename={"a": "b", "b": "a"})
+    y = gp.run(found, {"b": np.array([5, 5], np.float32), "a": np.array([1, 2], np.float32)})["y"]
+    np.testing.assert_array_equal(y, np.array([4, 3], np.float32))
+
+
+def test_a_taken_name_is_refused(net, tmp_path):
+    assert codes(edit(net, tmp_path / "r.onnx", "--rename", "x=h", code=1)) == ["EDIT0008"]
+
+
+def test_outputs_are_added_and_removed(net, tmp_path):
+    document = edit(net, tmp_path / "o.onnx", "--add-output", "relu", "--remove-output", "y")
+    assert list(document["outputs"]) == ["r"]
+    assert [each.op for each in gp.load(tmp_path / "o.onnx").graph] == ["Conv", "Relu"]
+    assert codes(edit(net, tmp_path / "o.onnx", "--remove-output", "y", code=1)) == ["EDIT0011"]
+    assert codes(edit(net, tmp_path / "o.onnx", "--remove-output", "z", code=1)) == ["EDIT0001"]
+
+
+def test_an_attribute_is_set(net, tmp_path):
+    document = edit(net, tmp_path / "a.onnx", "--set-attribute", "conv.pads=1,1,1,1", "--add-output", "h", code=1)
+    assert document["diagnostics"]  # the rest of the network does not fit the larger picture
+    document = edit(
+        *(net, tmp_path / "a.onnx", "--set-attribute", "conv.pads=[1, 1, 1, 1]", "--add-output", "h"),
+        *("--remove-output", "y"),
+    )
+    assert document["outputs"]["h"]["shape"] == [1, 4, 7, 7]
+
+
+def test_an_attribute_of_another_kind_is_refused(net, tmp_path):
+    assert codes(edit(net, tmp_path / "a.onnx", "--set-attribute", "conv.pads=all", code=1)) == ["EDIT0009"]
+
+
+def test_a_weight_is_replaced(net, tmp_path):
+    weight = RANDOM.normal(size=(100, 6))
+    np.save(tmp_path / "v.npy", weight)
+    edit(net, tmp_path / "w.onnx", "--replace-weight", f"v={tmp_path / 'v.npy'}")
+    x = pictures()
+    (hidden,) = gp.run(gp.edit(gp.load(net), add_outputs=["f"], remove_outputs=["y"]), {"x": x}).ordered
+    np.testing.assert_allclose(computed(tmp_path / "w.onnx", x=x)[0], hidden @ weight, rtol=1e-4, atol=1e-4)
+    np.save(tmp_path / "v.npy", weight[1:])
+    document = edit(net, tmp_path / "w.onnx", "--replace-weight", f"v={tmp_path / 'v.npy'}", code=1)
+    assert codes(document) == ["EDIT0009"]
+
+
+def test_pictures_are_prepared_within_the_model(net, tmp_path):
+    steps = "u8 nhwc bgr scale=0.5 mean=10,20,30 std=2,4,8"
+    document = edit(net, tmp_path / "p.onnx", "--preprocess", steps)
+    assert document["inputs"]["x"] == {"dtype": "uint8", "shape": [1, 7, 7, 3]}
+    picture = RANDOM.integers(0, 256, (1, 7, 7, 3)).astype(np.uint8)
+    numbers = picture.astype(np.float32).transpose(0, 3, 1, 2)[:, ::-1] * np.float32(0.5)
+    mean, std = (np.array(each, np.float32).reshape(1, 3, 1, 1) for each in ([10, 20, 30], [2, 4, 8]))
+    expected = computed(net, x=((numbers - mean) / std).astype(np.float32))[0]
+    np.testing.assert_allclose(computed(tmp_path / "p.onnx", x=picture)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_pictures_of_any_size_are_resized(net, tmp_path):
+    document = edit(net, tmp_path / "p.onnx", "--preprocess", "nhwc resize=HxW input=x")
+    assert document["inputs"]["x"]["shape"] == [1, "H", "W", 3]
+    picture = np.full((1, 14, 21, 3), 0.25, np.float32)
+    expected = computed(net, x=np.full((1, 3, 7, 7), 0.25, np.float32))[0]
+    np.testing.assert_allclose(computed(tmp_path / "p.onnx", x=picture)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("steps", ["mean=1,2", "resize=1x1 depth=3", "mean=x"])
+def test_steps_that_do_not_fit_are_refused(net, tmp_path, steps):
+    result = CliRunner().invoke(cli, ["edit", str(net), str(tmp_path / "p.onnx"), "--preprocess", steps])
+    assert result.exit_code in (1, 2), result.output
+    assert not (tmp_path / "p.onnx").exists()
+
+
+def test_a_layout_is_that_of_inputs_and_outputs(tmp_path):
+    proto = model(
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])], [("x", ["N", 3, 4, 4])], [("y", ["N", 3, 3, 3])]
+    )
+    net = write_onnx(tmp_path / "net.onnx", proto)
+    assert edit(net, tmp_path / "l.onnx", "--layout", "nhwc")["outputs"]["y"]["shape"] == ["N", 3, 3, 3]
+    x = RANDOM.normal(size=(2, 3, 4, 4)).astype(np.float32)
+    (found,) = computed(tmp_path / "l.onnx", x=x.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(found.transpose(0, 3, 1, 2), computed(net, x=x)[0])
+    assert edit(net, tmp_path / "l.onnx", "--layout", "x=nhwc")["inputs"]["x"]["shape"] == ["N", 4, 4, 3]
+
+
+def test_an_opset_is_asked_for(net, tmp_path):
+    edit(net, tmp_path / "o.onnx", "--opset", "11")
+    assert {each.version for each in onnx.load(tmp_path / "o.onnx").opset_import} == {11}
+
+
+def test_the_model_itself_does_not_change():
+    whole = gp.from_onnx(perceptron())
+    gp.edit(whole, rename={"x": "z"}, batch=3, remove_outputs=["y"], add_outputs=["hidden"])
+    assert (list(whole.inputs), list(whole.outputs)) == (["x"], ["y"])
+
+
+def test_names_that_are_not_there_are_all_told():
+    with pytest.raises(DiagnosticError) as caught:
+        gp.edit(gp.from_onnx(perceptron()), attributes={("gemm", "alpha"): 2.0}, weights={"u": np.zeros(3)})
+    assert [finding.code for finding in caught.value.diagnostics] == ["EDIT0001", "EDIT0001"]
