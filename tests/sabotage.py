@@ -13,7 +13,8 @@ def scale_weight(graph: Graph) -> None:
     weights = [value for inner in walk(graph) for value in inner.constants if value.storage is not None]
     weight = max(weights, key=lambda value: value.storage.nbytes if value.storage.dtype.is_floating else 0)
     assert weight.storage.dtype.is_floating
-    weight.storage = ArrayStorage(weight.storage.numpy() * np.float32(1.5))
+    numbers = weight.storage.numpy()
+    weight.storage = ArrayStorage((numbers * np.float32(1.5)).astype(numbers.dtype))
 
 
 def change_attribute(graph: Graph) -> None:

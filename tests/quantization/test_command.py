@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 import graphport as gp
 from graphport.cli.main import cli
+from graphport.ir import rewrite
 from tests.quantization import nets
+from tests.sabotage import scale_weight
 
 
 @pytest.fixture
@@ -263,3 +265,43 @@ def test_a_result_that_is_slower_is_told(place, monkeypatch):
     assert "QUANT0023" in _run(place, "--preset", "fast").stderr
     monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times | {"speed_up": 1.5})
     assert "QUANT0023" not in _run(place, "--preset", "fast").stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "runtime"), [("onnxruntime", "o.onnx", "onnxruntime"), ("openvino", "o.xml", "openvino")]
+)
+def test_what_is_written_is_judged_by_the_runtime_of_the_target(place, target, name, runtime):
+    source, samples = str(place / "net.onnx"), str(place / "samples.npz")
+    said = ["--calibration", samples, "--target", target, "--preset", "fast", "--no-latency", "--json"]
+    result = CliRunner().invoke(cli, ["quantize", source, str(place / name), *said])
+    document = json.loads(result.stdout)
+    (own,) = [each for each in document["verify"]["witnesses"] if each["is_own"]]
+    assert (own["runtime"], own["ran"], own["side"]) == (runtime, True, "b")
+    assert document["verify"]["passed"]
+    assert document["written"] == str(place / name)
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("verb", ["quantize", "cast"])
+def test_a_file_that_computes_something_else_is_not_left(place, verb, monkeypatch):
+    from graphport.api import written
+
+    right = written.said_in
+    monkeypatch.setattr(written, "said_in", lambda *args, **options: sabotaged(right(*args, **options)))
+    said = ["--preset", "fast", "--no-latency"] if verb == "quantize" else ["--to", "float16"]
+    arguments = [verb, place / "net.onnx", place / "o.onnx", "--calibration", place / "samples.npz", "--json", *said]
+    result = CliRunner().invoke(cli, list(map(str, arguments)))
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["written"] is None
+    assert not document["verify"]["passed"]
+    assert not (place / "o.onnx").exists()
+    kept = CliRunner().invoke(cli, [*map(str, arguments), "--keep-failed"])
+    assert json.loads(kept.stdout)["written"] == str(place / "o.onnx.failed")
+
+
+def sabotaged(graph):
+    """A copy of `graph` in which one weight is 1.5 times what it was."""
+    twin = rewrite.copy(graph)
+    scale_weight(twin)
+    return twin

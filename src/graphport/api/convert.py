@@ -13,10 +13,7 @@ from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.coverage import unsaid
 from graphport.conversion.lift import lift
-from graphport.core.diagnostics import Diagnostic, Severity
-from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
-from graphport.ir.graph import walk
+from graphport.core.diagnostics import Diagnostic
 from graphport.quantization.record import note_documents
 
 if TYPE_CHECKING:
@@ -132,20 +129,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
         least_snr=kind.least_snr(**options),
         has_checks=raw is None,
     )
-    findings = [*model.findings, *_narrowed(model.graph, kind), *became.findings]
+    findings = [*model.findings, *became.findings]
     return ConversionReport(
         **report, findings=findings, proof=became.proof, skipped=became.skipped, written=became.written
     )
-
-
-def _narrowed(graph: Graph, kind: formats.Format) -> list[Diagnostic]:
-    """A warning where `graph` computes in double precision, and what is written cannot say so."""
-    if not kind.has_one_width:
-        return []
-    values = (value for inner in walk(graph) for node in inner for value in node.results)
-    wide = [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT64]
-    if not wide:
-        return []
-    message = f"{wide[0].name} is float64 ({len(wide)} values are), for which {kind.title} has no type"
-    remedy = "readers compute it in single precision"
-    return [Diagnostic("LEG0006", message, wide[0].origin, remedy, Severity.WARNING)]

@@ -39,9 +39,15 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     is_whole = not options.get("allow_fragments")
     said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
     findings = kind.write(said, path, **options)
-    if isinstance(model, QuantizedModel) and model.scales is not None and kind.name == "ncnn":
-        kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
+    if isinstance(model, QuantizedModel):
+        write_scales(model, kind, path)
     return findings
+
+
+def write_scales(model: QuantizedModel, kind: formats.Format, path: str | Path) -> None:
+    """Write the table of scales that a file of ncnn has beside it."""
+    if model.scales is not None and kind.name == "ncnn":
+        kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
 
 
 def to_onnx(model: Model) -> Any:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphport import formats
 from graphport.api.documents import write_checks
+from graphport.api.model import QuantizedModel
+from graphport.api.save import said_in, write_scales
 from graphport.api.staging import staged
-from graphport.api.verify import proven, reason_to_skip, tolerance, written_side
+from graphport.api.verify import proven, reason_to_skip, side, tolerance, written_side
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import walk
 from graphport.quantization.record import note_checks
+from graphport.quantization.samples import first_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from graphport.api.model import Model
-    from graphport.core.diagnostics import Diagnostic
+    from graphport.api.model import CastModel, Model
     from graphport.formats import Format
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
+
+
+_MARGIN = 3.0
+"""Decibels of noise that a runtime may add, which is as much again as was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,11 @@ class Written:
     skipped: str | None
     written: str | None
     findings: list[Diagnostic]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nobody refuted the file."""
+        return self.proof is None or self.skipped is not None or self.proof.passed
 
 
 def write_proven(  # noqa: PLR0913  keywords, each documented
@@ -79,7 +96,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     if kind.has_documents and has_checks:
         note_checks(graph, None, reason)
     with staged(target, kind) as place:
-        findings = place.write(graph, kind, options)
+        findings = [*_narrowed(source.graph, kind), *place.write(graph, kind, options)]
         if reason is not None:
             place.accept()
             return Written(None, reason, str(target), findings)
@@ -95,3 +112,65 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
             write_checks(graph, kind, place.path, proof, proof.unproven, options)
         kept = place.settle(has_failed=proof.failed, keep_failed=checking.keep_failed)
         return Written(proof, proof.unproven, kept, findings)
+
+
+def save_proven(
+    model: CastModel | QuantizedModel,
+    target: str | Path,
+    *,
+    format: str | None = None,
+    checking: Checking,
+    calibration: object = None,
+    **options: Any,
+) -> Written:
+    """Write a rounded model, and prove that the file computes, in its own runtime, what was measured.
+
+    What passes as equal: a runtime may round other ties, which adds at most as much noise again as the report tells.
+    Where there are samples the first are what is computed, else numbers are drawn.
+
+    Raises:
+        DiagnosticError: what `save` raises; RUN0010, a proof was demanded and there is none.
+    """
+    kind = formats.by_name(target, format)
+    kind.check_choices(options)
+    dialect = kind.spoken_with(**options)
+    said = said_in(model, kind, newest=options.get("ir_opset"), dialect=dialect)
+    given = None
+    if calibration is not None and checking.verify is not False:
+        given = first_run(model.graph, calibration)
+    became = write_proven(
+        said,
+        target,
+        kind,
+        options,
+        source=model,
+        against=side("a", model, is_file=False, label="the model that was measured"),
+        checking=checking,
+        inputs=given,
+        least_snr=_measured(model),
+    )
+    if became.written is not None and isinstance(model, QuantizedModel):
+        write_scales(model, kind, target)
+    return became
+
+
+def _measured(model: CastModel | QuantizedModel) -> float | None:
+    """Decibels that outputs keep beside what was measured, by what they have beside the source in the report."""
+    report = model.report
+    if report is None or report.snr_db is None:
+        return None
+    found = min(report.snr_db, report.snr_range[0]) if report.snr_range else report.snr_db
+    return found - _MARGIN if math.isfinite(found) else None
+
+
+def _narrowed(graph: Graph, kind: Format) -> list[Diagnostic]:
+    """A warning where `graph` computes in double precision, and what is written cannot say so."""
+    if not kind.has_one_width:
+        return []
+    values = (value for inner in walk(graph) for node in inner for value in node.results)
+    wide = [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT64]
+    if not wide:
+        return []
+    message = f"{wide[0].name} is float64 ({len(wide)} values are), for which {kind.title} has no type"
+    remedy = "readers compute it in single precision"
+    return [Diagnostic("LEG0006", message, wide[0].origin, remedy, Severity.WARNING)]

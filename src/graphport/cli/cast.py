@@ -24,6 +24,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.streams import target
+from graphport.cli.verification import checking_options, print_verification, verification, verified
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,7 @@ _MOST_ROWS = 12
 @input_option
 @edition_option
 @writer_options
+@checking_options
 @color_option
 @json_option
 @findings_end
@@ -77,7 +79,9 @@ def verb(
       graphport cast net.fp16.onnx net.onnx --to float32
     """
     import graphport
+    from graphport.api.written import Checking, save_proven
 
+    checking = Checking(**verification(options))
     with target(dst, format, is_json=as_json_) as path:
         model = graphport.load(src, shapes=bound(shapes), edition=edition)
         writer = chosen(options, path, format)
@@ -86,15 +90,16 @@ def verb(
         if report is None:
             message = "a cast model came without its report"
             raise RuntimeError(message)
-        graphport.save(result, path, format=format, **writer)
-        findings = [*model.findings, *report.findings]
+        became = save_proven(result, path, format=format, checking=checking, calibration=calibration, **writer)
+        findings = [*model.findings, *report.findings, *became.findings]
         if as_json_:
-            document = {"source": str(src), "target": str(path), **report.as_json()}
+            document = {"source": str(src), "target": str(path), **report.as_json(), **verified(became)}
             print_json({**document, "diagnostics": [as_json(finding) for finding in findings]})
         else:
             print_findings(findings, color)
             _tell(report, path)
-    raise click.exceptions.Exit(0 if report.passed else 1)
+            print_verification(became.proof, became.skipped, str(path) if became.written is None else None)
+    raise click.exceptions.Exit(0 if report.passed and became.passed else 1)
 
 
 def _tell(report: CastReport, path: Path) -> None:

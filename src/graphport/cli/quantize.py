@@ -26,6 +26,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.report import report_option, write_report
+from graphport.cli.verification import checking_options, print_verification, verification, verified
 from graphport.core.opening import contents
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
 _PROCESSORS = ("any", "dot-products", "this")
 _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
-_SAMPLES = 8
-"""That a report compares values of."""
 _EITHER = ("real_results", "cheap_layers")
 """Options of which a `no` is said, too."""
 
@@ -89,6 +88,7 @@ _EITHER = ("real_results", "cheap_layers")
 @click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
 @click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@checking_options
 @report_option
 @input_option
 @edition_option
@@ -124,10 +124,13 @@ def verb(
     """
     import graphport
     from graphport.api.report import Findings
+    from graphport.api.written import Checking, save_proven
     from graphport.cli.destination import refuse_destination
+    from graphport.quantization.samples import first_run
     from graphport.quantization.statistics_file import refuse_place
 
     settings = {} if settings_file is None else _settings(settings_file)
+    checking = Checking(**verification(options))
     if resume is not None:
         refuse_place(resume)
     model = graphport.load(src, shapes=bound(shapes), edition=edition)
@@ -149,33 +152,26 @@ def verb(
     if report is None:
         message = "a quantized model came without its report"
         raise RuntimeError(message)
-    graphport.save(result, dst, format=format)
+    became = save_proven(result, dst, format=format, checking=checking, calibration=calibration)
     layer = None if explain is None else report.explain(explain)
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
     times = _times(model, result) if latency else None
-    findings = [*unknown, *model.findings, *report.findings, *_slower(report, times)]
+    findings = [*unknown, *model.findings, *report.findings, *became.findings, *_slower(report, times)]
     if page is not None:
-        told = Findings(verb="quantize", latency=times, diagnostics=findings)
-        write_report(page, model, replace(result, path=dst), told, inputs=_first_run(model, calibration))
-    sizes = {"source": source_bytes, "target": _size(dst)}
+        told_of = Findings(verb="quantize", proof=became.proof, latency=times, diagnostics=findings)
+        given = None if calibration is None else first_run(model.graph, calibration)
+        write_report(page, model, replace(result, path=dst), told_of, inputs=given)
+    sizes = {"source": source_bytes, "target": None if became.written is None else _size(dst)}
     if as_json_:
         document = {"source": str(src), "target": str(dst), **report.as_json(), "bytes": sizes, "latency": times}
+        document |= verified(became)
         document |= {} if layer is None else {"explained": layer.as_json()}
         print_json({**document, "diagnostics": [as_json(f) for f in findings]})
     else:
         print_findings(findings, color)
         _tell(report, dst, sizes, times, layer)
-    raise click.exceptions.Exit(0 if report.passed and not unknown else 1)
-
-
-def _first_run(model: Model, calibration: Path | None) -> dict[str, Any] | None:
-    """Inputs of one run of some of the samples, which say more of noise than what is made up."""
-    if calibration is None:
-        return None
-    from graphport.api.run import runnable
-    from graphport.quantization.samples import gather
-
-    return next(iter(gather(runnable(model), calibration).runs(_SAMPLES)))[0]
+        print_verification(became.proof, became.skipped, str(dst) if became.written is None else None)
+    raise click.exceptions.Exit(0 if report.passed and became.passed and not unknown else 1)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

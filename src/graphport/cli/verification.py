@@ -16,15 +16,21 @@ from graphport.cli.render import shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphport.api.written import Written
     from graphport.proof.document import Proof
 
     Command = Callable[..., Any]
 
 
 def verification_options(command: Command) -> Command:
+    """What verbs can be told that prove what they write by two files, which can be repeated."""
+    proof = click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here, with all to repeat it.")
+    return proof(checking_options(command))
+
+
+def checking_options(command: Command) -> Command:
     """What verbs can be told that prove what they write; `verification` picks it."""
     for option in (
-        click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here, with all to repeat it."),
         click.option(
             "--proof-effort",
             type=click.Choice(["default", "full"]),
@@ -59,6 +65,12 @@ def verification(options: dict[str, Any]) -> dict[str, Any]:
         "keep_failed": options.pop("keep_failed"),
         "effort": options.pop("proof_effort"),
     }
+
+
+def verified(became: Written) -> dict[str, Any]:
+    """What became of a file, for a document."""
+    proof = None if became.proof is None else became.proof.as_json()
+    return {"verify": proof, "skipped": became.skipped, "written": became.written}
 
 
 def write_proof(proof: Proof | None, path: Path | None, source: Path, target: str | None, **asked: Any) -> None:

@@ -44,6 +44,8 @@ Run: TypeAlias = "tuple[dict[str, Array], int]"
 Sample: TypeAlias = "dict[str, Array]"
 """Inputs of a run of one sample, but those that are the same in every run."""
 
+_FIRST = 16
+"""Samples that are run at once where some are enough."""
 _HELD = 1 << 25
 """Bytes of samples that came once and are kept in memory; more go to a temporary file."""
 
@@ -162,6 +164,15 @@ def gather(graph: Graph, data: object) -> Samples:
         message = f"calibration data are a path, a mapping or an iterable, not {type(data).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, "such as {'x': array}"))
     return _fitted(graph, columns)
+
+
+def first_run(graph: Graph, data: object) -> dict[str, Array]:
+    """Inputs of one run of some of the samples: they say more of noise than numbers that are made up.
+
+    Raises:
+        DiagnosticError: as `gather` and `Samples.runs` do.
+    """
+    return next(gather(graph, data).runs(_FIRST))[0]
 
 
 def _is_array(x: object) -> TypeGuard[Array]:
