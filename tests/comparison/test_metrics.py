@@ -100,7 +100,57 @@ def test_sequences_are_compared_element_by_element():
 
 
 def test_empty_tensors_are_equal():
-    assert difference("y", np.zeros((0, 3)), np.zeros((0, 3))).passed
+    found = difference("y", np.zeros((0, 3)), np.zeros((0, 3)))
+    assert found.passed
+    assert (found.max_abs, found.mean_abs, found.snr_db, found.first) == (0.0, 0.0, math.inf, None)
+    assert compare_outputs({}, {}).max_abs == 0.0
+    assert compare_outputs({}, {}).snr_db == math.inf
+
+
+KINDS = {
+    "type": (A, A.astype(np.float64)),
+    "shape": (A, A[0]),
+    "absent": (A, None),
+    "both absent": (None, None),
+    "numbers": (A, A + 1),
+    "equal numbers": (A, A.copy()),
+    "text": (np.array(["a"], object), np.array(["b"], object)),
+    "equal text": (np.array(["a"], object), np.array(["a"], object)),
+    "sequences": ([A], [A + 1]),
+    "equal sequences": ([A], [A.copy()]),
+    "sequences of two lengths": ([A], [A, A]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_difference_tells_both_names_and_is_symmetric_in_whether_it_passes(kind):
+    a, b = KINDS[kind]
+    found = difference("y", a, b, other="z")
+    assert (found.name, found.other) == ("y", "z")
+    assert found.passed is ("equal" in kind or kind == "both absent")
+    assert difference("y", b, a).passed is found.passed
+    assert (found.first is not None) == (kind in ("numbers", "text"))
+
+
+def test_what_programs_read_has_the_numbers_that_there_are():
+    found = difference("y", A, A + 0.5)
+    told = found.as_json()
+    assert told["snr_db"] == found.snr_db
+    assert (told["max_abs"], told["mean_abs"], told["first"], told["passed"]) == (0.5, 0.5, [0, 0], False)
+    assert difference("y", A, A.copy()).as_json()["first"] is None
+
+
+def test_sequences_tell_their_largest_difference():
+    assert difference("s", [A, A], [A + 1e-5, A]).max_abs == pytest.approx(1e-5, rel=0.1)
+    assert difference("s", [], []).max_abs == 0.0
+    assert difference("s", [A, A], [A + 1, A + 2]).max_abs == 1.0
+
+
+def test_opposite_directions_are_told_from_equal_ones():
+    assert difference("y", A, -A).cosine == pytest.approx(-1.0)
+    assert difference("y", A * 1j, A * -1j).cosine == pytest.approx(-1.0)
+    assert difference("y", np.zeros(3), np.ones(3)).cosine == 1.0
+    assert difference("y", np.array([1.0, 0.0]), np.array([0.0, 1.0])).cosine == pytest.approx(0.0)
 
 
 def test_a_silent_signal_has_no_ratio():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -440,3 +441,44 @@ def test_symbols_come_by_name():
 def test_evaluation_names_the_missing_symbol():
     with pytest.raises(KeyError, match="H"):
         evaluate(N + H, {"N": 1})
+
+
+def test_decisions_on_one_symbol_are_those_of_all_its_values():
+    """Divisions, remainders and products of a symbol with few values, tried out: no claim is wrong."""
+    forms = (
+        lambda x, m: x // m,
+        lambda x, m: x % m,
+        lambda x, m: (x + 1) // m - x // m,
+        lambda x, m: ceil_div(x, m) * m - x,
+        lambda x, m: x // 2 + x // m,
+    )
+    for low, reach, m in itertools.product(range(4), range(4), (2, 3, 4)):
+        x, values = Symbol("x", low, low + reach), range(low, low + reach + 1)
+        for form, number in itertools.product(forms, range(3)):
+            found = [form(value, m) for value in values]
+            equal, less = decide_equal(form(x, m), number), decide_less(form(x, m), number)
+            assert equal in (
+                None,
+                *({value == number for value in found} if len({v == number for v in found}) == 1 else ()),
+            )
+            assert less in (
+                None,
+                *({value < number for value in found} if len({v < number for v in found}) == 1 else ()),
+            )
+
+
+def test_texts_mean_what_python_computes_of_them():
+    """Also where a text is put together otherwise than the dim: remainders, mirrored quotients, factors."""
+    a, b = Symbol("a"), Symbol("b")
+    dims = [
+        *(a - (a + m - 1) // m for m in (2, 3, 4)),
+        *(m - 1 - (c * a + k) % m for m in (2, 3, 4, 32) for c in (1, 2) for k in (0, 1, m - 1)),
+        *(b * (a % m) + c - 3 * (a // m) for m in (2, 5) for c in (-1, 0, 1)),
+        *(maximum(minimum(a, b), c) * a - c for c in (2, 7)),
+        *((a * b) % m - (a // 2) * (b // 3) for m in (2, 3)),
+        *(-k * (a // 2) - b for k in (1, 2)),
+    ]
+    for dim in dims:
+        for numbers in ({"a": x, "b": y} for x, y in itertools.product(range(1, 9), range(1, 4))):
+            assert eval(str(dim), {"max": max, "min": min} | numbers) == evaluate(dim, numbers), str(dim)  # noqa: S307
+        assert parse_dim(str(dim), symbols(dim)) == dim

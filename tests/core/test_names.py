@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.core.names import identifier, unique
+from graphport.core.names import did_you_mean, identifier, near, unique
 
 
 def test_a_free_name_stays():
@@ -70,3 +70,20 @@ def test_an_identifier_is_one_and_is_neither_taken_nor_reserved(name, taken, res
     assert found.isascii()
     assert found not in taken | reserved
     assert identifier(found, taken, reserved) == found
+
+
+def test_near_names_are_alike_or_abbreviated():
+    known = ["LeakyRelu", "Relu", "Softmax", "MatMul", "GlobalAveragePool"]
+    assert near("relu", known)[0] == "Relu"
+    assert near("sftmx", known) == ["Softmax"]
+    assert near("mm", known) == ["MatMul"]
+    assert near("gap", known) == ["GlobalAveragePool"]
+    assert near("m", known) == []
+    assert near("xyzw", known) == []
+    assert len(near("rel", ["rela", "relb", "relc", "reld"])) == 3
+    assert len(near("rel", ["rela", "relb", "relc", "reld"], most=1)) == 1
+
+
+def test_a_remedy_says_what_was_meant_or_what_there_is():
+    assert did_you_mean("relu", ["Relu", "Conv"], "words") == "; did you mean 'Relu'?"
+    assert did_you_mean("zzz", ["Relu", "Conv"], "words") == "; words: Relu, Conv"

@@ -31,7 +31,8 @@ class Difference:
     """How `other` differs from `name`.
 
     `max_abs` and `mean_abs` are in the tensor's unit, `snr_db` is 10 log10(sum a² / sum (a - b)²) and infinite where
-    nothing differs, `cosine` is 1 where directions agree. All are `None` where types or shapes differ.
+    nothing differs, `cosine` is 1 where directions agree and -1 where they are opposite. All are `None` where types or
+    shapes differ.
     """
 
     name: str
@@ -309,9 +310,9 @@ class _Sums:
 
     @property
     def cosine(self) -> float:
-        """How much two arrays point the same way; 1 where one of them is all zeros."""
+        """How much two arrays point the same way, -1 where opposite ways; 1 where one of them is all zeros."""
         norms = math.sqrt(self.square_x * self.square_y)
-        return min(abs(self.product) / norms, 1.0) if norms else 1.0
+        return max(-1.0, min(self.product.real / norms, 1.0)) if norms else 1.0
 
 
 def _scale(largest: float) -> float:

@@ -118,8 +118,10 @@ def _remainder_text(part: Remainder, constant: int) -> tuple[_Piece, int]:
     """Sign and factors of a remainder, and what it adds to the constant."""
     scale, numerator, divisor = part.scale, part.numerator, dim_from(part.denominator)
     added = 0
-    # n-1 - x%n is (-x-1)%n: the padding 31-(H+31)%32 reads better as (-H)%32.
-    if not part.cofactor and scale < 0 and isinstance(divisor, int) and constant == -scale * (divisor - 1):
+    # n-1 - x%n is (-x-1)%n: the padding 31-(H+31)%32 reads better as (-H)%32. Where x and -x are the same by n,
+    # as by 2, that text would be read as another form.
+    is_whole = not part.cofactor and scale < 0 and isinstance(divisor, int) and 2 * numerator[0][1] != divisor
+    if is_whole and isinstance(divisor, int) and constant == -scale * (divisor - 1):
         mirrored = -dim_from(numerator) - 1
         offset = terms_of(mirrored)[-1][1] if not terms_of(mirrored)[-1][0] else 0
         numerator = terms_of(mirrored - offset + offset % divisor)

@@ -1,0 +1,106 @@
+"""Which values of two graphs stand for each other: names, notes, positions, structure."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from graphport.comparison.correspondence import correspondence
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Node, Value
+
+
+def fact(*shape):
+    return TensorFact(DType.FLOAT32, shape)
+
+
+def add(graph, word, operands, result, shape):
+    node = graph.append(Node(word, operands, [Value(graph.fresh(result), fact(*shape))]))
+    return node.output
+
+
+def drawn(seed):
+    """A graph whose nodes no two read the same with the same operator: what each is, its structure says."""
+    r = random.Random(seed)
+    graph = Graph("g")
+    values = [graph.add_input(name, fact(2, 3)) for name in ("x", "y")]
+    made = set()
+    for index in range(r.randint(1, 9)):
+        operands = [r.choice(values) for _ in range(r.randint(1, 2))]
+        word = r.choice(["Relu", "Neg"]) if len(operands) == 1 else r.choice(["Add", "Mul"])
+        if (word, *operands) not in made:
+            made.add((word, *operands))
+            values.append(add(graph, word, operands, f"v{index}", (2, 3)))
+    graph.set_outputs(values[-1:])
+    return graph
+
+
+def renamed(graph, prefix="z"):
+    """A copy in which every name is another one, and the value of `graph` that each stands for."""
+    twin = rewrite.copy(graph)
+    pairs = dict(zip(graph.values(), twin.values(), strict=True))
+    for index, value in enumerate(pairs.values()):
+        twin.rename(value, f"{prefix}{index}")
+    return twin, pairs
+
+
+@pytest.mark.parametrize("names", ["same", "others", "remembered"])
+def test_a_copy_stands_for_its_original(names):
+    for seed in range(40):
+        graph = drawn(seed)
+        twin, pairs = renamed(graph)
+        for value, other in pairs.items():
+            if names == "same":
+                twin.rename(other, value.name)
+            elif names == "remembered":
+                other.notes["original_name"] = value.name
+        assert correspondence(graph, twin) == pairs
+        assert list(correspondence(graph, twin)) == list(graph.values())
+
+
+def test_names_come_before_positions_and_each_stands_for_one():
+    a, b = Graph("a"), Graph("b")
+    one, two = (a.add_input(name, fact(2)) for name in ("x", "y"))
+    other, same = (b.add_input(name, fact(2)) for name in ("y", "w"))
+    assert correspondence(a, b) == {one: same, two: other}
+
+
+def test_inputs_stand_for_inputs_also_of_other_shapes_and_inner_values_do_not():
+    a, b = Graph("a"), Graph("b")
+    x, y = a.add_input("x", fact(2, 3)), b.add_input("x", fact(1, 2, 3))
+    inner, other = add(a, "Relu", [x], "h", (2, 3)), add(b, "Relu", [y], "h", (1, 2, 3))
+    add(a, "Neg", [inner], "k", (2, 3))
+    assert correspondence(a, b) == {x: y}
+    other.fact = fact(2, 4)
+    assert correspondence(a, b) == {x: y}
+    other.fact = TensorFact(DType.FLOAT32, None)
+    assert correspondence(a, b) == {x: y, inner: other}
+
+
+def test_what_two_nodes_may_stand_for_has_no_partner():
+    a, b = Graph("a"), Graph("b")
+    x, y = a.add_input("x", fact(2)), b.add_input("x", fact(2))
+    value = add(a, "Relu", [x], "h", (2,))
+    found = [add(b, "Relu", [y], name, (2,)) for name in ("p", "q")]
+    assert correspondence(a, b) == {x: y}
+    add(a, "Neg", [value], "p", (2,))
+    assert correspondence(a, b)[a.first.next.output] is found[0]
+    assert correspondence(a, b)[value] is found[1]
+
+
+def test_constants_are_left_out_and_do_not_stand_in_the_way():
+    a, b = Graph("a"), Graph("b")
+    x, y = a.add_input("x", fact(2)), b.add_input("x", fact(2))
+    weights = [g.add_constant(name, fact(2), storage_of([1.0, 2.0])) for g, name in ((a, "w"), (b, "u"))]
+    value, other = add(a, "Mul", [x, weights[0]], "h", (2,)), add(b, "Mul", [y, weights[1]], "k", (2,))
+    turned = add(b, "Mul", [weights[1], y], "l", (2,))
+    assert correspondence(a, b) == {x: y, value: other}
+    assert turned not in correspondence(a, b).values()
+    unknown = add(a, "Sin", [x], "s", (2,))
+    reads_unknown = add(a, "Mul", [value, unknown], "m", (2,))
+    add(b, "Mul", [other, other], "n", (2,))
+    assert reads_unknown not in correspondence(a, b)
