@@ -24,7 +24,7 @@ def told(*arguments: object, code: int = 0):
 
 @pytest.fixture
 def no_runtime(monkeypatch):
-    for module in ("onnxruntime", "openvino", "ncnn", "tract"):
+    for module in ("onnxruntime", "openvino", "ncnn", "ai_edge_litert", "tract"):
         monkeypatch.setitem(sys.modules, module, None)
 
 

@@ -53,6 +53,9 @@ BACKENDS: dict[str, Backend] = {
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
     "openvino": Backend("openvino", "graphport.backends.openvino", is_automatic=False, speaks="openvino"),
     "ncnn": Backend("ncnn", "graphport.backends.ncnn", is_automatic=False, speaks="ncnn"),
+    "litert": Backend(
+        "ai_edge_litert", "graphport.backends.litert", is_automatic=False, speaks="tflite", most_threads=1
+    ),
     "tract": Backend("tract", "graphport.backends.tract", is_automatic=False, speaks="nnef", most_threads=1),
 }
 """By name, in the order in which `auto` prefers them."""

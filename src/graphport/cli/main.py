@@ -28,7 +28,6 @@ VERBS = (
     "cast",
     "cut",
     "edit",
-    "merge",
     "run",
     "compare",
     "verify",

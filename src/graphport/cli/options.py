@@ -55,7 +55,7 @@ backend_option = click.option(
     metavar="BACKEND",
     default="auto",
     show_default=True,
-    help="What computes: onnxruntime, reference, fused, openvino, ncnn, tract; auto takes the first that can.",
+    help="What computes: onnxruntime, reference, fused, openvino, ncnn, litert, tract; auto takes the first that can.",
 )
 threads_option = click.option(
     "--threads",

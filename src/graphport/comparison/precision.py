@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
+from graphport.ops.quantization import QuantizeLinear
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 
 LEAST: Mapping[DType, float] = {DType.FLOAT16: 50.0, DType.BFLOAT16: 30.0}
 """Decibels by element type: one rounding has 77 with 11 bits and 59 with 8, every tenfold of roundings costs 10."""
+
+
+QUANTIZED = 25.0
+"""Decibels where integers of eight bits are rounded to neighbours here and there."""
+
+
+def quantized_snr(graph: Graph) -> float | None:
+    """Decibels that outputs reach where each quantized number may be a step off; `None` if nothing is quantized."""
+    words = {node.word for inner in walk(graph) for node in inner if not node.dialect}
+    return QUANTIZED if QuantizeLinear.name in words else None
 
 
 def least_snr(graph: Graph) -> float | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.backends import is_installed, preferred
 from graphport.backends.inputs import no_array
 from graphport.comparison.metrics import INTEGERS, RELATIVE, UNLIKE, Comparison, Difference, difference
+from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.proof import memory
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from graphport.proof.draws import Sizes
     from graphport.proof.side import Side
 
+_STEPS = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
+"""Types of integers that stand for real numbers."""
 _LEAST_SECONDS = 2.0
 """What the reference may take in any case."""
 _TIMES = 10.0
@@ -39,6 +44,8 @@ class Tolerance:
     relative: float = RELATIVE
     least_snr: float | None = None
     reason: str = ""
+    of_steps: bool = False
+    """Whether short integers stand for real numbers."""
 
 
 @dataclass(eq=False)
@@ -79,13 +86,25 @@ def prove(
     Raises:
         DiagnosticError: `given` does not fit `a`.
     """
-    case = _Case(a, b, tolerance or Tolerance(), is_full)
+    case = _Case(a, b, _of_steps(a, b, tolerance or Tolerance()), is_full)
     try:
         reason = _asked(case, given)
         return _settled(case, reason)
     finally:
         for witness in case.witnesses:
             witness.close()
+
+
+def _of_steps(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
+    """What passes where a runtime rounds quantized numbers to a neighbour of what others round them to."""
+    own = next((side.runtime for side in (a, b) if side.runtime is not None and side.runtime.rounds_to_steps), None)
+    least = quantized_snr(a.graph)
+    if own is None or not own.is_installed or least is None:
+        return tolerance
+    if tolerance.least_snr is not None:
+        least = min(least, tolerance.least_snr)
+    reason = f"{own.title} rounds quantized numbers to a neighbour here and there"
+    return Tolerance(tolerance.relative, least, reason, of_steps=True)
 
 
 def _asked(case: _Case, given: Mapping[str, Any] | None) -> str | None:
@@ -354,7 +373,10 @@ def _differences(
     for position, (x, y) in enumerate(zip(answers[first], answers[second], strict=True)):
         name = names[position] if position < len(names) else str(position)
         other = others[position] if position < len(others) else str(position)
-        each = difference(name, *aligned(x, y, manner), other=other, relative=case.tolerance.relative)
+        one, two = aligned(x, y, manner)
+        if case.tolerance.of_steps and all(getattr(array, "dtype", None) in _STEPS for array in (one, two)):
+            one, two = one.astype(np.float32), two.astype(np.float32)
+        each = difference(name, one, two, other=other, relative=case.tolerance.relative)
         found.append(_within(each, case.tolerance))
     return found
 

@@ -26,6 +26,8 @@ class Runtime(NamedTuple):
     """Whether it takes whatever the format can say, but for operators that it says it lacks."""
     keeps_states: bool = False
     """Whether what a model keeps from run to run is kept inside, and can be set and read."""
+    rounds_to_steps: bool = False
+    """Whether it rounds quantized numbers to a neighbour of what others round them to, here and there."""
     switched_off: tuple[str, ...] = ()
     """What it does by default and not for a proof, since it computes other numbers than the file says."""
 
@@ -65,6 +67,14 @@ RUNTIMES: dict[str, Runtime] = {
         has_exact_types=False,
         has_batches=False,
         switched_off=("float16 and bfloat16 in place of float32", "convolutions by Winograd's formulas"),
+    ),
+    "tflite": Runtime(
+        "litert",
+        "LiteRT",
+        "ai_edge_litert",
+        "graphport.proof.runtimes.litert",
+        rounds_to_steps=True,
+        switched_off=("the delegate XNNPACK",),
     ),
     "nnef": Runtime(
         "tract",

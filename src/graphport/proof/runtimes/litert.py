@@ -1,0 +1,62 @@
+"""LiteRT on a TFLite file as it lies on disk, with its own kernels alone."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from ai_edge_litert import interpreter
+
+from graphport.proof.runtimes.serve import LackingError, Port, RefusedError, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_runtime: Any = interpreter  # it has no types
+_LACKING = ("Didn't find op", "Encountered unresolved custom op", "not supported by")
+
+
+class _Interpreted:
+    """A file in LiteRT."""
+
+    def __init__(self, path: str, threads: int) -> None:
+        kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        try:
+            self._model = _runtime.Interpreter(path, experimental_op_resolver_type=kernels, num_threads=threads or None)
+            # What has open extents may have none that fit before somebody gives an input.
+            if not any(None in port.shape for port in map(_port, self._model.get_input_details()) if port.shape):
+                self._model.allocate_tensors()
+        except Exception as error:
+            raise _refusal(error) from error
+        self.inputs = [_port(each) for each in self._model.get_input_details()]
+        self.outputs = [_port(each) for each in self._model.get_output_details()]
+
+    def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        try:
+            for port, value in zip(self._model.get_input_details(), inputs, strict=True):
+                if tuple(port["shape"]) != value.shape:
+                    self._model.resize_tensor_input(port["index"], value.shape)
+            self._model.allocate_tensors()
+            self._model.reset_all_variables()
+            for port, value in zip(self._model.get_input_details(), inputs, strict=True):
+                self._model.set_tensor(port["index"], value)
+            self._model.invoke()
+            found = [np.array(self._model.get_tensor(each["index"])) for each in self._model.get_output_details()]
+        except Exception as error:
+            raise _refusal(error) from error
+        return found, states
+
+
+def _port(told: Any) -> Port:
+    dims = told["shape_signature"] if len(told["shape_signature"]) else told["shape"]
+    return Port(str(told["name"]), np.dtype(told["dtype"]).name, tuple(None if n < 0 else int(n) for n in dims))
+
+
+def _refusal(error: Exception) -> RefusedError:
+    words = str(error).strip().replace("\n", " ")[:500] or type(error).__name__
+    return LackingError(words) if any(each in words for each in _LACKING) else RefusedError(words)
+
+
+if __name__ == "__main__":
+    serve(version("ai-edge-litert"), _Interpreted)

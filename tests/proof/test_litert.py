@@ -1,0 +1,79 @@
+"""TFLite's files are proven by LiteRT, which shares no code with us, and the backend `litert` computes a graph there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import graphport as gp
+
+CASES = Path(__file__).parents[1] / "formats" / "tflite" / "cases"
+
+
+def convolution(path: Path, weights: np.ndarray[Any, Any]) -> Path:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["y"])]
+    told = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, n, 6, 5]) for name, n in (("x", 3), ("y", 4))
+    ]
+    graph = helper.make_graph(nodes, "net", told[:1], told[1:], [onnx.numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def weights() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(5).normal(size=(4, 3, 3, 3)).astype(np.float32)
+
+
+def test_a_file_that_was_written_is_held_against_its_source_by_litert(tmp_path: Path, weights: Any) -> None:
+    net = convolution(tmp_path / "net.onnx", weights)
+    gp.save(gp.load(net), tmp_path / "net.tflite")
+    proof = gp.verify(net, tmp_path / "net.tflite")
+    assert proof.passed
+    assert proof.is_independent
+    assert "litert" in {seen.runtime for seen in proof.witnesses if seen.ran}
+    weights[1, 2, 0, 1] += 0.5
+    assert not gp.verify(convolution(tmp_path / "other.onnx", weights), tmp_path / "net.tflite").passed
+
+
+def test_quantized_files_pass_where_numbers_are_a_step_off_and_fail_where_they_are_others(tmp_path: Path) -> None:
+    for name in ("conv_2d_int8", "fully_connected_int8"):
+        source = CASES / f"{name}.tflite"
+        model = gp.load(source)
+        gp.save(model, tmp_path / "net.onnx")
+        proof = gp.verify(source, tmp_path / "net.onnx")
+        assert proof.passed, f"{name}: {proof}"
+        assert any("LiteRT rounds quantized numbers" in note for note in proof.notes)
+        told = onnx.load(tmp_path / "net.onnx")
+        scales = {node.input[1] for node in told.graph.node if node.op_type == "QuantizeLinear"}
+        for constant in told.graph.initializer:
+            if constant.name in scales:
+                constant.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(constant) * 2, constant.name))
+        onnx.save(told, tmp_path / "wrong.onnx")
+        assert not gp.verify(source, tmp_path / "wrong.onnx").passed
+
+
+def test_the_backend_computes_a_graph_and_every_value_of_it(tmp_path: Path, weights: Any) -> None:
+    model = gp.load(convolution(tmp_path / "net.onnx", weights))
+    x = np.random.default_rng(6).normal(size=(1, 3, 6, 5)).astype(np.float32)
+    expected = gp.run(model, {"x": x}, backend="reference")
+    found = gp.run(model, {"x": x}, backend="litert")
+    np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-5, atol=1e-5)
+
+
+def test_the_backend_says_why_it_computes_nothing(tmp_path: Path) -> None:
+    told = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 2]),
+        helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, []),
+    ]
+    graph = helper.make_graph([helper.make_node("Det", ["x"], ["y"])], "net", told[:1], told[1:])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx"
+    )
+    with pytest.raises(gp.DiagnosticError, match="LiteRT is handed TFLite"):
+        gp.run(gp.load(tmp_path / "net.onnx"), {"x": np.eye(2, dtype=np.float32)}, backend="litert")
