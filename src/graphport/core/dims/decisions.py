@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from graphport.core.dims.bindings import rebuilt
@@ -13,11 +14,19 @@ from graphport.core.dims.terms import Atom, Variable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_MOST_REMEMBERED = 4096
+
 
 def decide_equal(a: Dim, b: Dim) -> bool | None:
     """Whether both are equal: `True` or `False` if that holds for all admissible values, `None` if not proven."""
-    if isinstance(a, int) and isinstance(b, int):
+    if a is b or (isinstance(a, int) and isinstance(b, int)):
         return a == b
+    return _equal(a, b)
+
+
+# The layers of a network ask the same again and again.
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _equal(a: Dim, b: Dim) -> bool | None:
     return _decided(a - b, _is_zero)
 
 
@@ -42,6 +51,11 @@ def decide_less(a: Dim, b: Dim) -> bool | None:
         return True
     if low is not None and most is not None and low >= most:
         return False
+    return _less(a, b)
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _less(a: Dim, b: Dim) -> bool | None:
     return _decided(a - b, _is_negative)
 
 
