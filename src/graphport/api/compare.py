@@ -22,7 +22,7 @@ from graphport.ops.infer import Inference
 from graphport.proof.side import paired
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from graphport.comparison import Difference
     from graphport.core.diagnostics import Span
@@ -83,7 +83,7 @@ def compare(
     """
     if every_value:
         given = first_run(a, backend)[0] if inputs is None else dict(inputs)
-        return _every_value(a, b, given, backend, limits or Limits())
+        return compared_values(a, b, given, backend, limits or Limits())
     if inputs is None:
         given, first = first_run(a, backend)
     else:
@@ -153,9 +153,17 @@ def find_difference(
     )
 
 
-def _every_value(a: Model, b: Model, given: Mapping[str, Any], backend: str, limits: Limits) -> Comparison:
+def compared_values(
+    a: Model,
+    b: Model,
+    given: Mapping[str, Any],
+    backend: str,
+    limits: Limits,
+    belonging: Callable[[Graph, Graph], dict[Value, Value]] = pairs,
+) -> Comparison:
+    """Every value of `b` held against the one of `a` that `belonging` says, in the order of `a`."""
     first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
-    values = pairs(first[0], second[0])
+    values = belonging(first[0], second[0])
     stream = Stream(first[0], second[0], values, first[1], second[1], backend_a=backend, backend_b=backend)
     found: dict[Value, Difference] = {}
     for step in stream:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphport.api.compare import compared_values
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
 from graphport.api.work import with_example
-from graphport.comparison import compare_outputs, difference
 from graphport.comparison.correspondence import correspondence
+from graphport.comparison.limits import Limits
 from graphport.conversion.inspection import inspect
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
@@ -106,28 +107,19 @@ def _compared(
 ) -> dict[str, Any]:
     """Which values stand for each other, and how far those of the second model lie from those of the first."""
     a, b = sides
-    pairs = correspondence(a.graph, b.graph)
-    found: dict[str, Any] = {"pairs": [[a.values[x], b.values[y]] for x, y in pairs.items()]}
-    if inputs is None:
-        given, first = first_run(model, backend, every_value=True)
-    else:
-        given, first = dict(inputs), run(model, inputs, backend=backend, every_value=True)
-    partners = {y.name: x.name for x, y in pairs.items() if x.is_input}
-    others = {name: given[partners.get(name, name)] for name in against.inputs}
-    second = run(against, others, backend=backend, every_value=True)
+    belonging = correspondence(a.graph, b.graph)
+    found: dict[str, Any] = {"pairs": [[a.values[x], b.values[y]] for y, x in belonging.items()]}
+    given = first_run(model, backend)[0] if inputs is None else inputs
+    compared = compared_values(model, against, given, backend, Limits(), correspondence)
+    names = [{value.name: number for value, number in side.values.items()} for side in sides]
     errors = [
-        {
-            "a": a.values[x],
-            "b": b.values[y],
-            **difference(x.name, first[x.name], second[y.name], other=y.name).as_json(),
-        }
-        for x, y in pairs.items()
-        if not x.is_input and x.name in first and y.name in second
+        {"a": names[0][each.name], "b": names[1][each.other], **each.as_json()}
+        for each in compared.values
+        if each.name in names[0] and each.other in names[1]
     ]
-    outputs = compare_outputs({n: first[n] for n in model.outputs}, {n: second[n] for n in against.outputs})
     wrong = next((index for index, error in enumerate(errors) if not error["passed"]), None)
     place = {} if wrong is None else {"first": [wrong]}
-    return found | {"errors": errors, "outputs": [each.as_json() for each in outputs.outputs], **place}
+    return found | {"errors": errors, "outputs": [each.as_json() for each in compared.outputs], **place}
 
 
 def _observe(model: Model, inputs: Mapping[str, Any], backend: str, side: Described, document: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.comparison.pairs import pairs
 from graphport.core.facts import TensorFact
 
 if TYPE_CHECKING:
@@ -11,42 +12,26 @@ if TYPE_CHECKING:
 
 
 def correspondence(a: Graph, b: Graph) -> dict[Value, Value]:
-    """For values of `a`, in its order, the value of `b` that stands for each; constants and bodies are left out.
+    """For values of `b` those of `a` that they stand for: `pairs`, and what has another name and is computed alike.
 
-    Inputs and outputs by name, else by position; other values by name, or by the name that `b` remembers from its
-    source; then results of the same operator over operands that stand for each other, where only one such node is free.
-    Values whose shapes are known to differ stand for each other only where they are inputs or outputs.
+    Inputs also by position; then results of the same operator over operands that stand for each other, where only one
+    such node is free. Values whose shapes are known to differ do so only where they are inputs or outputs.
     """
-    found: dict[Value, Value] = {}
-    taken: set[Value] = set()
-
-    def pair(x: Value, y: Value) -> None:
-        if x not in found and y not in taken:
-            found[x] = y
-            taken.add(y)
-
-    by_name = {value.name: value for value in b.values() if not value.is_constant}
-    by_name |= {str(v.notes["original_name"]): v for v in b.values() if v.has_notes and "original_name" in v.notes}
-    for mine, others in ((a.inputs, b.inputs), (a.outputs, b.outputs)):
-        theirs = set(others)
-        for x in mine:
-            y = by_name.get(x.name)
-            if y is not None and y in theirs:
-                pair(x, y)
-        free = [y for y in dict.fromkeys(others) if y not in taken]
-        for x, y in zip([x for x in dict.fromkeys(mine) if x not in found], free, strict=False):
-            pair(x, y)
-    for value in a.values():
-        y = by_name.get(value.name)
-        if y is not None and not value.is_constant and not _is_unlike(value, y):
-            pair(value, y)
+    ends = {*a.inputs, *a.outputs}
+    found = {x: y for y, x in pairs(a, b).items() if x in ends or not _is_unlike(x, y)}
+    taken = set(found.values())
+    free = [y for y in b.inputs if y not in taken]
+    for x, y in zip([x for x in a.inputs if x not in found], free, strict=False):
+        found[x] = y
+        taken.add(y)
     for node in a:
         if any(value not in found for value in node.results):
             twin = _twin(node, found, taken)
             for x, y in zip(node.results, twin.results if twin is not None else (), strict=False):
-                if not _is_unlike(x, y):
-                    pair(x, y)
-    return {value: found[value] for value in a.values() if value in found}
+                if x not in found and y not in taken and not _is_unlike(x, y):
+                    found[x] = y
+                    taken.add(y)
+    return {found[value]: value for value in a.values() if value in found}
 
 
 def _twin(node: Node, found: dict[Value, Value], taken: set[Value]) -> Node | None:
