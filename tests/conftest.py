@@ -10,6 +10,9 @@ from hypothesis import settings
 # Our own mistakes are to be seen as what they are, not as findings.
 os.environ.setdefault("GRAPHPORT_DEBUG", "1")
 
+# How slow the machine is does not belong into outputs that are compared.
+os.environ.setdefault("GRAPHPORT_PATIENCE", "never")
+
 # Nothing that tests write has to outlast the machine.
 os.environ.setdefault("GRAPHPORT_UNFLUSHED", "1")
 

@@ -16,6 +16,7 @@ from graphport.comparison.stream import Stream, Unanswered
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import raise_errors
 from graphport.core.facts import TensorFact
+from graphport.core.progress import stage
 from graphport.ir import rewrite
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
@@ -166,9 +167,11 @@ def compared_values(
     values = belonging(first[0], second[0])
     stream = Stream(first[0], second[0], values, first[1], second[1], backend_a=backend, backend_b=backend)
     found: dict[Value, Difference] = {}
-    for step in stream:
-        for each in () if isinstance(step, Unanswered) else step:
-            found[each.b] = limits.difference(each.a.name, each.x, each.y, other=each.b.name)
+    with stage("comparing values", len(values), "values") as spent:
+        for step in stream:
+            for each in () if isinstance(step, Unanswered) else step:
+                found[each.b] = limits.difference(each.a.name, each.x, each.y, other=each.b.name)
+            spent.done = len(found)
     for value in second[0].outputs:
         if value in values and value not in found:
             x, y = first[1].get(values[value].name), second[1].get(value.name)

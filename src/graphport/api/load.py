@@ -13,6 +13,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
+from graphport.core.progress import stage
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 
@@ -96,7 +97,8 @@ def _read(
 ) -> tuple[Model, list[Diagnostic]]:
     kind = formats.recognize(path)
     options = {"edition": edition, "program": program, "states": states}
-    graph, findings = kind.read(path, shapes=shapes, tolerant=tolerant, **options)
+    with stage(f"reading {Path(path).name}"):
+        graph, findings = kind.read(path, shapes=shapes, tolerant=tolerant, **options)
     versions = kind.versions(graph)
     if shapes:
         bind_inputs(graph, shapes)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import DiagnosticError, Source, Span
+from graphport.core.progress import stage
 from graphport.core.replacing import beside_of, move
+from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -37,10 +39,20 @@ class Place:
         Raises:
             DiagnosticError: what the format's writer raises at the target.
         """
-        findings = kind.write(graph, self.path, **options)
+        weights = sum(v.storage.nbytes for inner in walk(graph) for v in inner.constants if v.storage is not None)
+        with stage(f"writing {self.target.name}", weights, "bytes", self._written):
+            findings = kind.write(graph, self.path, **options)
         if self.is_beside:
             kind.refuse_place(self.target, self.path)
         return findings
+
+    def _written(self) -> int:
+        """Bytes that are there already, also under names that they have while they are written."""
+        home = self.path.parent if self.is_beside else self.path
+        try:
+            return sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
+        except OSError:
+            return 0  # a file was renamed meanwhile
 
     def settle(self, *, has_failed: bool, keep_failed: bool) -> str | None:
         """Accept what did not fail; the file that there is now, if any."""

@@ -9,6 +9,7 @@ from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.names import near
 from graphport.core.packages import distribution, install, is_older, is_there
+from graphport.core.progress import stage
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def prepare(graph: Graph, backend: str = "auto", *, threads: int = 0, once: bool
         graph = without_expressions(graph)
     module = import_module(BACKENDS[backend].module)
     options: dict[str, Any] = {} if BACKENDS[backend].most_threads is not None else {"threads": threads}
-    return module.prepare(graph, **options, **({"once": once} if BACKENDS[backend].keeps_memory else {}))
+    with stage(f"{backend} loads {len(graph):,} nodes"):
+        return module.prepare(graph, **options, **({"once": once} if BACKENDS[backend].keeps_memory else {}))
 
 
 def _check_threads(backend: str, threads: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from graphport.cli.progress import logged
 from graphport.cli.quiet import is_quiet, stdout
 from graphport.cli.render import DEFAULT_WIDTH, Color, as_json, as_text, wants_color
 from graphport.cli.streams import FILE, MODEL, from_option, named
@@ -167,6 +168,9 @@ def print_json(document: Mapping[str, Any]) -> None:
 def print_findings(findings: Iterable[Diagnostic], color: str = "auto", *, err: bool = True) -> None:
     """Findings as text; errors alone where quiet is wanted."""
     stream = sys.stderr if err else stdout()
+    findings = list(findings)
+    for finding in findings:
+        logged(str(finding))
     if is_quiet():
         findings = [finding for finding in findings if finding.is_error]
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if stream.isatty() else DEFAULT_WIDTH

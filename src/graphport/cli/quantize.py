@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from graphport.cli.render import as_json, shown
 from graphport.cli.report import report_option, write_report
 from graphport.cli.verification import checking_options, print_verification, verification, verified
 from graphport.core.opening import contents
+from graphport.core.progress import stage
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -138,7 +138,7 @@ def verb(
     if explain is not None:
         _refuse_layer(model, explain)
     source_bytes = _size(src)
-    with _kept(resume), _progress(is_shown=not as_json_ and sys.stderr.isatty()) as told:
+    with _kept(resume), _progress() as told:
         result = graphport.quantize(
             model,
             calibration,
@@ -248,28 +248,10 @@ def _kept(path: Path | None) -> Generator[None]:
 
 
 @contextmanager
-def _progress(*, is_shown: bool) -> Generator[Progress | None]:
-    """A bar on the terminal with the time that is left."""
-    if not is_shown:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("start", total=None)
-        shown, before = "", 0
-
-        def tell(stage: str, done: int, total: int) -> None:
-            nonlocal shown, before
-            if stage != shown or done < before:
-                # How fast the last stage was says nothing of this one, which may be the same again.
-                bar.reset(task, description=stage, total=total)
-            shown, before = stage, done
-            bar.update(task, completed=done, total=total)
-
-        yield tell
+def _progress() -> Generator[Progress]:
+    """Each stage of the work, for who tells of it."""
+    with stage("quantizing") as step:
+        yield step.go_on
 
 
 def _size(path: Path) -> int | None:

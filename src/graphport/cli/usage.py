@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from graphport.cli.progress import log_file, telling
 from graphport.cli.quiet import is_quiet, quiet, silenced
 from graphport.core.names import did_you_mean
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _JSON = "--json"
-_OWN = ("--json", "--color", "--quiet", "--help")
+_OWN = ("--json", "--color", "--quiet", "--log-file", "--help")
 """Options that every verb has; they stand last in its help."""
 
 
@@ -37,7 +38,7 @@ class Verb(click.Command):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.params.append(quiet())
+        self.params += [quiet(), log_file()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Options": []}
@@ -56,10 +57,12 @@ class Verb(click.Command):
                     formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
-        if not is_quiet() or ctx.params.get("as_json_"):
-            return super().invoke(ctx)
-        with silenced(ctx):
-            return super().invoke(ctx)
+        is_json = bool(ctx.params.get("as_json_"))
+        with telling(ctx, is_silent=is_quiet() or is_json):
+            if not is_quiet() or is_json:
+                return super().invoke(ctx)
+            with silenced(ctx):
+                return super().invoke(ctx)
 
 
 class Verbs(click.Group):

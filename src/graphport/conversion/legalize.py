@@ -10,6 +10,7 @@ from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Undecided
 from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled
+from graphport.core.progress import stage
 from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Value, walk
 from graphport.ops import registry
@@ -21,6 +22,7 @@ from graphport.ops.reshape import Identity
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from graphport.core.progress import Stage
     from graphport.ir.graph import Graph, Node
 
 
@@ -50,7 +52,8 @@ def legalize(
         result = graph if in_place else rewrite.copy(graph)
         worker.inference.findings += before_legalizing(result)
         worker.inference.meet(result)
-        worker.graph(result)
+        with stage("reading nodes in canonical words", len(result), "nodes") as step:
+            worker.graph(result, step)
         worker.inference.conclude(result)
     spoken = {node.dialect for inner in walk(result) for node in inner}
     result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in spoken)}
@@ -63,9 +66,11 @@ class _Legalizer:
         self.check_declared = check_declared
         self.keep = keep
 
-    def graph(self, graph: Graph) -> None:
-        """Legalize the nodes in order; facts of a node's operands are final when it is reached."""
+    def graph(self, graph: Graph, step: Stage | None = None) -> None:
+        """Legalize the nodes in order, counted by `step`; a node's operands have final facts when it is reached."""
         for node in graph:
+            if step is not None:
+                step.done += 1
             if node.dialect:
                 self._node(graph, node)
             else:

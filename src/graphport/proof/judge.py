@@ -13,6 +13,7 @@ from graphport.comparison.metrics import INTEGERS, RELATIVE, UNLIKE, Comparison,
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
+from graphport.core.progress import stage
 from graphport.proof import memory
 from graphport.proof.alignment import Manner, aligned, is_evidence
 from graphport.proof.declared import contradiction
@@ -169,7 +170,8 @@ def _open_own(case: _Case) -> dict[str, Witness]:
 
 def _opens(case: _Case, witness: Witness) -> bool:
     try:
-        witness.open()
+        with stage(f"{witness.title} loads {witness.side.label}"):
+            witness.open()
     except DisagreementError as error:
         witness.reason = str(error)
         case.faults.append(f"{witness.sentence} {error}")
@@ -317,7 +319,8 @@ def _answers(case: _Case, asked: list[Witness], draw: Draw) -> dict[Witness, lis
             quickest = min((w.seconds for w in begun if w.ran and w is not witness), default=0.0)
             witness.budget = max(witness.budget, _TIMES * quickest)
         try:
-            found[witness] = witness.answer()
+            with stage(f"{witness.title} computes {witness.side.label} ({draw.kind})"):
+                found[witness] = witness.answer()
         except UnansweredError as error:
             witness.reason = str(error)
     return found

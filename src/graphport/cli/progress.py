@@ -1,0 +1,175 @@
+"""Long work as it is told on standard error, and in a log file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from graphport.core.progress import heard
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from graphport.core.progress import Stage
+
+PATIENCE = 1.0
+"""Seconds that a stage takes before anything is said of it."""
+SETTING = "GRAPHPORT_PATIENCE"
+"""Environment variable: other seconds, or `never`."""
+_TICK = 0.1
+_MORE = 1.6
+"""Times as long until the next line of one stage."""
+_CLEAR = "\r\x1b[K"
+_LOG = "graphport.log"
+_MEBI = 1 << 20
+
+
+def patience() -> float | None:
+    """Seconds after which something is said of a stage; `None` if never."""
+    wanted = os.environ.get(SETTING, "")
+    if wanted == "never":
+        return None
+    try:
+        return max(float(wanted), 0.0)
+    except ValueError:
+        return PATIENCE
+
+
+class Teller:
+    """Tells of stages that take long: a line that is written over on a terminal, plain lines elsewhere."""
+
+    def __init__(self, stream: TextIO | None, log: TextIO | None, patience: float) -> None:
+        self._patience = patience
+        self._stream = stream
+        self._log = log
+        self._begun: list[Stage] = []
+        self._next: dict[tuple[Stage, float], float] = {}
+        self._is_shown = False
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def begin(self, stage: Stage) -> None:
+        """Remember when it began."""
+        with self._lock:
+            self._begun.append(stage)
+        self.write(f"begin {stage.name}")
+
+    def end(self, stage: Stage) -> None:
+        """Forget it, and log how long it took."""
+        with self._lock:
+            self._begun.pop()
+        self.write(f"end {stage.name} ({time.monotonic() - stage.began:.2f} s)")
+
+    def write(self, text: str) -> None:
+        """A line of the log, with the time."""
+        if self._log is not None:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._log.write(f"{now} {' '.join(text.split())}\n")
+            self._log.flush()
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Tell meanwhile."""
+        if self._stream is None:
+            yield
+            return
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+            if self._is_shown:
+                self._stream.write(_CLEAR)
+                self._stream.flush()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_TICK):
+            self.tick(time.monotonic())
+
+    def tick(self, now: float) -> None:
+        """Tell of the innermost stage, if it is time to."""
+        with self._lock:
+            if self._stream is None or not self._begun:
+                return
+            stage = self._begun[-1]
+            spent = now - stage.began
+            if spent < self._next.get((stage, stage.began), self._patience):
+                return
+            is_terminal = self._stream.isatty()
+            self._next[stage, stage.began] = spent + _TICK if is_terminal else max(spent * _MORE, PATIENCE)
+            line = said(stage, spent)
+        self._stream.write(f"{_CLEAR}{line}" if is_terminal else f"{line}\n")
+        self._stream.flush()
+        self._is_shown = is_terminal
+
+
+def said(stage: Stage, spent: float) -> str:
+    """A stage in one line: what is done, how much of how much, and what is left at this rate."""
+    from graphport.cli.render import shown
+
+    done = stage.done if stage.measure is None else stage.measure()
+    name = shown(stage.name)
+    if not stage.total:
+        return f"{name} … {spent:.0f} s"
+    part = min(done / stage.total, 1.0)
+    amount = (
+        f"{done / _MEBI:,.0f} of {stage.total / _MEBI:,.0f} MiB"
+        if stage.unit == "bytes"
+        else (f"{done:,} of {stage.total:,} {stage.unit}".rstrip())
+    )
+    left = f", {spent / part - spent:.0f} s left" if 0 < part < 1 else ""
+    return f"{name}: {amount} ({100 * part:.0f} %), {spent:.0f} s{left}"
+
+
+def log_file() -> click.Option:
+    """The option `--log-file`."""
+    return click.Option(
+        ["--log-file"],
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        expose_value=False,
+        callback=_keep,
+        help="Append what is done, with times, and what was found.",
+    )
+
+
+def _keep(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        ctx.meta[_LOG] = value
+
+
+@contextmanager
+def telling(ctx: click.Context, *, is_silent: bool) -> Generator[None]:
+    """Tell of long stages meanwhile, unless nothing is to be said, and log them where that is wanted."""
+    path: Path | None = ctx.meta.get(_LOG)
+    wait = patience()
+    stream = None if is_silent or wait is None else sys.stderr
+    if path is None:
+        teller = Teller(stream, None, wait or 0.0)
+        with teller.running(), heard(None if stream is None else teller):
+            yield
+        return
+    with path.open("a", encoding="utf-8", errors="backslashreplace") as log:
+        teller = Teller(stream, log, wait or 0.0)
+        ctx.meta[f"{_LOG}.teller"] = teller
+        teller.write(f"graphport {' '.join(sys.argv[1:])}")
+        with teller.running(), heard(teller):
+            yield
+
+
+def logged(text: str) -> None:
+    """A line of the log file, if there is one."""
+    context = click.get_current_context(silent=True)
+    teller = None if context is None else context.meta.get(f"{_LOG}.teller")
+    if isinstance(teller, Teller):
+        teller.write(text)

@@ -1,0 +1,111 @@
+"""Long work is told on standard error: nothing of what is quick, nothing where quiet or JSON is wanted."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from graphport.cli import progress
+from graphport.cli.main import cli
+from graphport.cli.progress import Teller, said
+from graphport.core.progress import Stage, heard, stage
+from graphport.formats import Format
+from tests.models import model, node
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_says_how_much_is_done_and_what_is_left():
+    assert said(Stage("reading a.onnx"), 3.2) == "reading a.onnx … 3 s"
+    assert (
+        said(Stage("legalizing", 4000, "nodes", 1000), 2.0) == "legalizing: 1,000 of 4,000 nodes (25 %), 2 s, 6 s left"
+    )
+    written = Stage("writing b.xml", 480 << 20, "bytes", measure=lambda: 120 << 20)
+    assert said(written, 1.0) == "writing b.xml: 120 of 480 MiB (25 %), 1 s, 3 s left"
+    assert "\x1b" not in said(Stage("reading \x1b[31m"), 1.0)
+
+
+def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():
+    stream = io.StringIO()
+    teller = Teller(stream, None, 1.0)
+    with heard(teller), stage("outer") as outer, stage("inner") as inner:
+        for tenth in range(100):
+            teller.tick(inner.began + tenth / 10)
+    assert outer.began <= inner.began
+    lines = stream.getvalue().splitlines()
+    assert [line.rpartition("… ")[2] for line in lines] == ["1 s", "2 s", "3 s", "4 s", "7 s"]
+    assert all(line.startswith("inner") for line in lines)
+
+
+def test_a_terminal_has_one_line_that_is_written_over():
+    stream = Terminal()
+    teller = Teller(stream, None, 1.0)
+    with heard(teller), stage("work") as work:
+        for tenth in range(30):
+            teller.tick(work.began + tenth / 10)
+    assert "\n" not in stream.getvalue()
+    assert 10 <= stream.getvalue().count("\r\x1b[K") <= 20
+
+
+def test_another_stage_under_the_same_count_begins_anew():
+    step = Stage("a")
+    step.go_on("observing", 5, 10)
+    began = step.began
+    time.sleep(0.01)
+    step.go_on("observing", 6, 10)
+    assert step.began == began
+    step.go_on("rounding", 6, 10)
+    assert step.began > began
+
+
+@pytest.fixture
+def net(tmp_path):
+    onnx.save(model([node("Relu", ["x"], ["y"])], [("x", (2,))], [("y", (2,))]), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.mark.parametrize(("more", "is_told"), [([], True), (["--json"], False), (["-q"], False)])
+def test_who_wants_quiet_or_json_hears_nothing(net, more, is_told, monkeypatch):
+    monkeypatch.setenv(progress.SETTING, "0")
+    read = Format.read
+
+    def slow(self, *arguments, **named):
+        time.sleep(0.5)
+        return read(self, *arguments, **named)
+
+    monkeypatch.setattr(Format, "read", slow)
+    result = CliRunner().invoke(cli, ["check", str(net), *more])
+    assert result.exit_code == 0
+    assert ("reading net.onnx … " in result.stderr) is is_told
+    if more == ["--json"]:
+        json.loads(result.stdout)
+
+
+def test_the_environment_may_want_silence(net, monkeypatch):
+    monkeypatch.setenv(progress.SETTING, "never")
+    assert progress.patience() is None
+    monkeypatch.setenv(progress.SETTING, "2.5")
+    assert progress.patience() == 2.5
+    monkeypatch.setenv(progress.SETTING, "soon")
+    assert progress.patience() == progress.PATIENCE
+
+
+def test_a_log_has_stages_with_times_and_findings(net, tmp_path):
+    log = tmp_path / "log.txt"
+    (tmp_path / "bad.nnef").write_text("version 1.0;\ngraph net(x) -> (y)\n{\n    y = relu(h);\n}\n")
+    CliRunner().invoke(cli, ["check", str(net), "--log-file", str(log), "--json"])
+    result = CliRunner().invoke(cli, ["check", str(tmp_path / "bad.nnef"), "--log-file", str(log)])
+    assert result.exit_code == 1
+    lines = log.read_text("utf-8").splitlines()
+    assert any(" begin reading net.onnx" in line for line in lines)
+    assert any(" end reading net.onnx (" in line for line in lines)
+    assert any("error[NNEF0303]" in line for line in lines)
+    assert all(line[4] == "-" and "T" in line[:20] for line in lines)
