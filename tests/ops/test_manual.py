@@ -6,6 +6,7 @@ import pytest
 
 from graphport.ops import manual, registry
 from graphport.ops.declare import LOWERINGS
+from tests.every import every
 
 PAGES = registry.pages()
 
@@ -24,7 +25,7 @@ def test_signatures(name, expected):
     assert manual.signature(PAGES[name]) == expected
 
 
-@pytest.mark.parametrize("name", sorted(PAGES))
+@every("name", sorted(PAGES))
 def test_a_signature_names_everything_once(name):
     page = PAGES[name]
     said = manual.signature(page, width=40)
@@ -47,7 +48,7 @@ def test_element_types_are_by_variable():
     )
 
 
-@pytest.mark.parametrize("name", sorted(PAGES))
+@every("name", sorted(PAGES))
 def test_every_page_is_in_a_family_with_a_title(name):
     family = manual.family(PAGES[name])
     assert f"graphport.ops.{family}" in registry.families()

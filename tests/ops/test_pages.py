@@ -1,6 +1,7 @@
 """Laws that every page keeps, held against the schemas of the `onnx` package."""
 
 import inspect
+from functools import cache
 from typing import get_args
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx.defs import OpSchema
 from graphport.core.dtypes import DType
 from graphport.ops import pattern, registry
 from graphport.ops.declare import LIFTINGS, LOWERINGS, OPSET
+from tests.every import every
 
 OURS = "graphport"
 PAGES = sorted(name for name, page in registry.pages().items() if page.domain != OURS)
@@ -35,11 +37,20 @@ def dtypes(allowed: list[str]) -> set[DType]:
     return {DType.of(ONNX_NAMES.get(text, FLOAT8.get(text, text))) for text in inner if text}
 
 
+@cache
+def history() -> dict[tuple[str, str], set[int]]:
+    """The opsets in which each operator of a domain was defined anew."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        found.setdefault((schema.domain, schema.name), set()).add(schema.since_version)
+    return found
+
+
 def lower_name(name: str) -> str:
     return name.lower()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_operands_are_those_of_the_schema(name):
     schema, signature = schema_of(name), registry.pages()[name].signature
     expected = [
@@ -53,7 +64,7 @@ def test_operands_are_those_of_the_schema(name):
     assert [operand.is_optional for operand in signature.operands] == optional
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_attributes_are_those_of_the_schema(name):
     schema, keywords = schema_of(name), registry.pages()[name].signature.keywords
     assert set(keywords) == set(schema.attributes)
@@ -72,7 +83,7 @@ def test_attributes_are_those_of_the_schema(name):
             assert keyword.default == default, attribute.name
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_types_are_those_of_the_schema(name):
     schema, signature = schema_of(name), registry.pages()[name].signature
     allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
@@ -82,7 +93,7 @@ def test_types_are_those_of_the_schema(name):
         assert operand.types.dtypes == dtypes(allowed.get(item.type_str, [item.type_str])), operand.name
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_results_are_those_of_the_schema(name):
     schema, page = schema_of(name), registry.pages()[name]
     variadic = [item.option == OpSchema.FormalParameterOption.Variadic for item in schema.outputs]
@@ -91,7 +102,7 @@ def test_results_are_those_of_the_schema(name):
     assert [text for text in page.outputs if not text.startswith("*")] == expected
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_shape_rule_has_the_signature_of_the_page(name):
     page = registry.pages()[name]
     rule = inspect.signature(page.shape)
@@ -99,21 +110,17 @@ def test_shape_rule_has_the_signature_of_the_page(name):
     rule.bind(*operands, **dict.fromkeys(page.signature.keywords))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_every_schema_version_is_unchanged_or_has_a_rule(name):
     page = registry.pages()[name]
     registry.load("onnx")
-    versions = {
-        schema.since_version
-        for schema in onnx.defs.get_all_schemas_with_history()
-        if schema.name == name and schema.domain == page.domain and schema.since_version <= OPSET
-    }
+    versions = {version for version in history()[page.domain, name] if version <= OPSET}
     rules = [rule.until for rule in LOWERINGS.get(("onnx", name), ())]
     ruled = {version for version in versions if any(until is None or version <= until for until in rules)}
     assert versions - ruled - {version for version in versions if version >= page.since} == set()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_no_rule_reaches_into_the_versions_that_are_unchanged(name):
     page = registry.pages()[name]
     registry.load("onnx")
@@ -121,7 +128,7 @@ def test_no_rule_reaches_into_the_versions_that_are_unchanged(name):
         assert rule.until is None or rule.until < page.since
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_manual_says_shapes_and_source(name):
     manual = registry.pages()[name].manual
     assert "Source: " in manual
@@ -130,13 +137,13 @@ def test_manual_says_shapes_and_source(name):
     assert f"{name}-{version}" in manual
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_index_operands_are_operands(name):
     page = registry.pages()[name]
     assert set(page.index_operands) <= {operand.name for operand in page.signature.operands}
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "dialect", "text"),
     [(n, d, t) for n in PAGES for d, said in registry.pages()[n].spellings.items() for t in said],
 )

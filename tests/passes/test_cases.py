@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import onnx
-import pytest
 
 import graphport as gp
 from graphport.api.rewrite import rewrite_file
 from graphport.passes.prepare import PREPARE
+from tests.every import every
 from tests.passes import facts
 from tests.passes.cases import Case
 from tests.passes.families import cases
@@ -15,7 +15,7 @@ from tests.passes.families import cases
 CASES = cases()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@every("case", CASES, ids=lambda case: case.name)
 def test_a_prepared_model_computes_the_same_and_has_the_form(case: Case, tmp_path):
     source, result = tmp_path / "source.onnx", tmp_path / "result.onnx"
     onnx.save(case.model, source)
@@ -31,7 +31,7 @@ def test_a_prepared_model_computes_the_same_and_has_the_form(case: Case, tmp_pat
         facts.assert_fact(fact, proto)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@every("case", CASES, ids=lambda case: case.name)
 def test_preparing_again_changes_nothing(case: Case):
     once, _ = gp.prepare(gp.from_onnx(case.model), verify=False)
     _, report = gp.prepare(once, verify=False)

@@ -8,6 +8,7 @@ import pytest
 
 from graphport.formats import FORMATS
 from graphport.ops import manual, registry
+from tests.every import every
 from tools import operator_pages
 
 PAGES = operator_pages.pages()
@@ -17,7 +18,7 @@ def test_there_is_a_page_for_each_family_and_an_index():
     assert list(PAGES) == ["index", *manual.by_family()]
 
 
-@pytest.mark.parametrize("name", sorted(registry.pages()))
+@every("name", sorted(registry.pages()))
 def test_every_operator_has_a_section_and_a_line(name):
     page = registry.pages()[name]
     text = PAGES[manual.family(page)]
@@ -26,7 +27,7 @@ def test_every_operator_has_a_section_and_a_line(name):
     assert manual.signature(page, 90) in text
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_rows_of_tables_have_as_many_cells_as_their_heading(name):
     width = 0
     for line in PAGES[name].splitlines():

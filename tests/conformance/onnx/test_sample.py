@@ -1,22 +1,21 @@
 """200 of the node tests of the `onnx` package, the same every time."""
 
-import pytest
-
 from tests.conformance.onnx.judgement import judge_passes, judge_reference, judge_rewriting
 from tests.conformance.onnx.nodes import sample
+from tests.every import every
 
 
-@pytest.mark.parametrize("name", sample())
+@every("name", sample())
 def test_the_reference_computes_what_is_expected_or_says_what_it_lacks(name):
     judge_reference(name)
 
 
-@pytest.mark.parametrize("name", sample())
+@every("name", sample())
 def test_nothing_that_onnx_runtime_computes_is_lost_by_rewriting(name, monkeypatch):
     judge_rewriting(name, monkeypatch)
 
 
-@pytest.mark.parametrize("verb", ["simplify", "prepare"])
-@pytest.mark.parametrize("name", sample()[::10])
+@every("verb", ["simplify", "prepare"])
+@every("name", sample()[::10])
 def test_passes_keep_what_onnx_runtime_computes(name, verb, monkeypatch):
     judge_passes(name, verb, monkeypatch)

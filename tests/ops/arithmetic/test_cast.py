@@ -12,6 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Bytes, FileStorage
 from graphport.ops.arithmetic.cast import Cast, CastLike
 from graphport.ops.declare import ShapeError
+from tests.every import every
 from tests.ops.facts import facts_of, single
 from tests.ops.oracle import check_page, check_shapes, old_opset, run_word
 from tests.ops.standard import check_by_standard
@@ -37,7 +38,7 @@ EXOTIC = [
 ]
 
 
-@pytest.mark.parametrize(("of", "to"), list(itertools.product(PLAIN, PLAIN)), ids=str)
+@every(("of", "to"), list(itertools.product(PLAIN, PLAIN)), ids=str)
 def test_cast_is_that_of_onnx_runtime(of, to):
     # Reals that do not fit an integer type have no defined cast.
     x = np.array([0, 1, 2, 3, 100, 127] if of.kind in "ub" or to.kind == "u" else [0, -1, 1, -100, 2, 127])
@@ -72,21 +73,21 @@ def test_numbers_read_from_a_file_are_cast_exactly():
             assert (result.dtype, result.tobytes()) == (to.numpy, expected.tobytes()), (of, to)
 
 
-@pytest.mark.parametrize("to", PLAIN[4:], ids=str)
+@every("to", PLAIN[4:], ids=str)
 def test_integers_wrap(to):
     x = np.array([0, 255, -1, 300, -300, 2**40 + 7, -(2**63), 2**63 - 1])
     check_page(Cast, [x], to=to)
 
 
-@pytest.mark.parametrize("of", [DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.UINT8, DType.BOOL], ids=str)
-@pytest.mark.parametrize("to", EXOTIC, ids=str)
+@every("of", [DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.UINT8, DType.BOOL], ids=str)
+@every("to", EXOTIC, ids=str)
 def test_cast_to_a_type_that_numpy_lacks_is_that_of_the_standard(of, to):
     x = np.array([0, 1, 2, 3, 1, 0]) if to.bits < 8 else np.array([0, 1, 2, 3, 17, 100])
     check_by_standard(Cast, [x.astype(of.numpy)], to=to)
 
 
-@pytest.mark.parametrize("of", EXOTIC, ids=str)
-@pytest.mark.parametrize("to", [DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT8, DType.BOOL, *EXOTIC], ids=str)
+@every("of", EXOTIC, ids=str)
+@every("to", [DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT8, DType.BOOL, *EXOTIC], ids=str)
 def test_cast_from_a_type_that_numpy_lacks_goes_by_its_value(of, to):
     x = np.array([0, 1, 1, 0], np.float32).astype(of.numpy)
     found = Cast(x, to=to)
@@ -95,7 +96,7 @@ def test_cast_from_a_type_that_numpy_lacks_goes_by_its_value(of, to):
     check_shapes(Cast, [x], [found], to=to)
 
 
-@pytest.mark.parametrize("to", EXOTIC[1:5], ids=str)
+@every("to", EXOTIC[1:5], ids=str)
 @pytest.mark.parametrize("saturate", [0, 1])
 def test_eight_bit_floats_saturate_or_not(to, saturate):
     x = single([1e6, -1e6, np.inf, -np.inf, np.nan, 0.0, 1.0, 1e-9])
@@ -159,7 +160,7 @@ def test_numbers_are_written_as_the_shortest_decimal(number, text):
         assert back.tolist() == [number]
 
 
-@pytest.mark.parametrize("to", [DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64], ids=str)
+@every("to", [DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64], ids=str)
 def test_text_is_read_as_onnx_runtime_reads_it(to):
     words = ["1.5", "-3", "0", "1e3", "+7"] if to.is_floating else ["15", "-3", "0", "+7"]
     special = ["INF", "-INF", "NaN", "nan", "+INF"] if to.is_floating else []
@@ -180,7 +181,7 @@ def test_text_stays_text():
     assert Cast(np.array(["a"], object), to=DType.STRING).tolist() == ["a"]
 
 
-@pytest.mark.parametrize("to", [np.float16, np.int64, np.bool_, object])
+@every("to", [np.float16, np.int64, np.bool_, object])
 def test_cast_like_takes_the_type_of_its_second_operand(to):
     x = single([0, 1, 2])
     found = CastLike(x, np.zeros(2, to))

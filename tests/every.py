@@ -1,0 +1,84 @@
+"""Many cases in one test: what `parametrize` makes a test each costs more than most cases, in every process anew."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MOST_TOLD = 3
+"""Failing cases after which the others are left out."""
+
+
+def every(
+    names: str | Sequence[str], cases: Iterable[Any], *, ids: Callable[[Any], object] | Sequence[str] | None = None
+):
+    """Run a test with all `cases` in turn; written as `pytest.mark.parametrize` is, in one test.
+
+    What fails is told with the names of its cases. Each case has a `tmp_path` and a `monkeypatch` of its own; other
+    fixtures are shared. A case that is skipped leaves the others alone.
+    """
+    arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows = [_row(case, index, len(arguments), ids) for index, case in enumerate(cases)]
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., None]:
+        @wraps(test)
+        def tested(**fixtures: Any) -> None:
+            failed: list[BaseException] = []
+            skipped: list[BaseException] = []
+            for index, (name, values) in enumerate(rows):
+                try:
+                    with pytest.MonkeyPatch.context() as patch:
+                        test(**_own(fixtures, index, patch), **dict(zip(arguments, values, strict=True)))
+                except pytest.skip.Exception as reason:
+                    skipped.append(reason)
+                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  told with its case
+                    error.add_note(f"of the case {name}")
+                    failed.append(error)
+                    if len(failed) == MOST_TOLD:
+                        break
+            if len(failed) == 1:
+                raise failed[0]
+            if failed:
+                raise BaseExceptionGroup(f"{len(failed)} cases or more fail", failed)
+            if skipped and len(skipped) == len(rows):
+                raise skipped[0]
+
+        signature = inspect.signature(test)
+        kept = [each for name, each in signature.parameters.items() if name not in arguments]
+        tested.__signature__ = signature.replace(parameters=kept)  # pyright: ignore[reportAttributeAccessIssue]
+        return tested
+
+    return decorate
+
+
+def _row(
+    case: Any, index: int, count: int, ids: Callable[[Any], object] | Sequence[str] | None
+) -> tuple[str, Sequence[Any]]:
+    given = None
+    if hasattr(case, "values") and hasattr(case, "marks"):  # what `pytest.param` makes
+        if case.marks:
+            raise TypeError("a case has no marks of its own; mark the test")
+        given, values = case.id, case.values
+    else:
+        values = (case,) if count == 1 else tuple(case)
+    if given is None and callable(ids):
+        given = "-".join(str(ids(value)) for value in values)
+    elif given is None and ids is not None:
+        given = ids[index]
+    return given or f"{index}: {', '.join(map(repr, values))}"[:200], values
+
+
+def _own(fixtures: dict[str, Any], index: int, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The fixtures of one case."""
+    found = dict(fixtures)
+    if "monkeypatch" in found:
+        found["monkeypatch"] = patch
+    if isinstance(found.get("tmp_path"), Path):
+        found["tmp_path"] = fixtures["tmp_path"] / str(index)
+        found["tmp_path"].mkdir()
+    return found
