@@ -71,7 +71,7 @@ def test_help_has_examples_with_the_verb(verb):
     result = run(verb, "--help")
     assert result.exit_code == 0
     assert "Examples:" in result.output or verb == "demo"
-    assert "--json" in result.output or verb == "schema"
+    assert "--json" in result.output or verb in ("schema", "lsp")
     for line in result.output.partition("Examples:")[2].partition("\n\n")[0].splitlines():
         assert not line.strip() or line.startswith((f"    graphport {verb}", "  -", "Options", " "))
 

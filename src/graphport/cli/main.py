@@ -40,6 +40,7 @@ VERBS = (
     "explain",
     "schema",
     "doctor",
+    "lsp",
     "demo",
 )
 """In the order of the help; each is a module beside this one that holds a command `verb`."""
