@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphport.api.edit import Edit, edit
     from graphport.api.inspect import inspect
     from graphport.api.load import check, from_onnx, from_torch, load
+    from graphport.api.merge import merge
     from graphport.api.model import Model, QuantizedModel
     from graphport.api.quantize import quantize
     from graphport.api.report import report
@@ -36,6 +37,7 @@ _HOMES = {
     "FoundDifference": "graphport.api.compare",
     "Preprocess": "graphport.passes.preprocess",
     "edit": "graphport.api.edit",
+    "merge": "graphport.api.merge",
     "Limits": "graphport.comparison.limits",
     "find_difference": "graphport.api.compare",
     "ConversionReport": "graphport.api.convert",
@@ -96,6 +98,7 @@ __all__ = [
     "from_torch",
     "inspect",
     "load",
+    "merge",
     "prepare",
     "quantize",
     "report",

@@ -34,6 +34,7 @@ cast net.onnx half.onnx --to float16 --keep layer
 cut net.onnx part.onnx --to hidden
 edit net.onnx other.onnx --set-attribute hidden.alpha=2.0
 compare net.onnx other.onnx --find
+merge net.onnx open.onnx both.onnx --connect a.y=b.x
 report net.onnx
 report net.onnx -o page.html
 report missing.onnx

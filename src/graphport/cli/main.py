@@ -28,6 +28,7 @@ VERBS = (
     "cast",
     "cut",
     "edit",
+    "merge",
     "run",
     "compare",
     "verify",

@@ -63,7 +63,7 @@ def part_of(nodes: Sequence[Node], outputs: Iterable[Value], inputs: Iterable[Va
         part.append(rewrite.copy_node(node, twins, results))
         twins.update((old, new) for old, new in pairs if old is not None and new is not None and old not in given)
     part.set_outputs(twins[value] for value in wanted)
-    _rename_doubles(part)
+    rename_doubles(part)
     _forget_states(part)
     return Part(part, twins, nodes)
 
@@ -144,8 +144,8 @@ def _input(value: Value) -> Value:
     return twin
 
 
-def _rename_doubles(part: Graph) -> None:
-    """Give names of their own to values of bodies of which copies stand outside, too."""
+def rename_doubles(part: Graph) -> None:
+    """Give names of their own to values of bodies whose names stand outside of them, too."""
     taken: set[str] = set()
     for graph in walk(part):
         for value in graph.values():

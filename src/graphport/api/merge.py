@@ -1,0 +1,245 @@
+"""Joining two models into one: outputs of the first are inputs of the second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport import formats
+from graphport.api.load import load
+from graphport.api.model import Model
+from graphport.api.run import Runner, first_run, runnable
+from graphport.api.save import said_in
+from graphport.api.verify import side
+from graphport.api.written import Checking, write_proven
+from graphport.comparison.limits import Limits
+from graphport.comparison.precision import least_snr
+from graphport.conversion.legalize import legalize
+from graphport.core import budget
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
+from graphport.core.facts import TensorFact
+from graphport.ir import part, rewrite, states
+from graphport.ir.lookup import Names
+from graphport.ops.infer import Inference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Graph, Value
+    from graphport.proof.document import Proof
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """What `merge_files` wrote; `connected` has the inputs of the second model by outputs of the first."""
+
+    model: Model
+    connected: dict[str, str]
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    proof: Proof | None = None
+    skipped: str | None = None
+    written: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was refuted."""
+        return self.proof is None or self.skipped is not None or self.proof.passed
+
+
+def merge(a: Model, b: Model, connect: Mapping[str, str] | None = None) -> Model:
+    """One model that computes `a`, and `b` of what that gives; weights of both are shared.
+
+    It takes the inputs of `a` and those of `b` that nothing is connected to, and gives the outputs of `a` that are
+    connected to nothing and those of `b`. A name of `b` that `a` has, too, gets a number behind it.
+
+    Args:
+        a: the model that is computed first.
+        b: the model behind it.
+        connect: inputs of `b` by outputs (or other values) of `a`; those of one name if `None`, or the only ones.
+
+    Raises:
+        DiagnosticError: EDIT0001 a name is none, EDIT0013 nothing is connected, or what is has another type or shape.
+    """
+    return _merged(a, b, connect)[0]
+
+
+def merge_files(
+    a: str | Path,
+    b: str | Path,
+    target: str | Path,
+    connect: Mapping[str, str] | None = None,
+    *,
+    format: str | None = None,
+    checking: Checking | None = None,
+    **options: Any,
+) -> MergeReport:
+    """Read two files, join them, write `target`, and prove that it computes the one behind the other.
+
+    Arguments and errors are those of `merge` and `convert`.
+    """
+    kind = formats.by_name(target, format)
+    kind.check_choices(options)
+    checking = checking or Checking()
+    first, second = load(a), load(b)
+    model, connected = _merged(first, second, connect)
+    if checking.verify is not False:
+        model.findings.extend(_chained(first, second, model, connected))
+        raise_errors(model.findings)
+    graph = said_in(model, kind, newest=options.get("ir_opset"), dialect=kind.spoken_with(**options))
+    became = write_proven(
+        graph,
+        target,
+        kind,
+        options,
+        source=model,
+        against=side("a", model, label=f"{Path(b).name} behind {Path(a).name}"),
+        checking=checking,
+        least_snr=kind.least_snr(**options),
+    )
+    return MergeReport(model, connected, model.findings, became.proof, became.skipped, became.written)
+
+
+@budget.fresh()
+def _merged(a: Model, b: Model, connect: Mapping[str, str] | None) -> tuple[Model, dict[str, str]]:
+    graphs: list[Graph] = []
+    for each in (a, b):
+        legal, found = legalize(each.graph)
+        raise_errors(found)
+        graphs.append(legal)
+    graph, other = rewrite.copy(graphs[0]), graphs[1]
+    connected = dict(connect) if connect else _by_name(graph, other)
+    findings: list[Diagnostic] = []
+    twins = _connected(graph, other, connected, findings)
+    raise_errors(findings)
+    _append(graph, other, twins)
+    used = set(connected)
+    kept = [value for value in graph.outputs if value.name not in used]
+    graph.set_outputs([*kept, *(twins[value] for value in other.outputs)])
+    _keep_names(graph, other, twins)
+    for domain, version in other.opsets.items():
+        graph.opsets[domain] = max(version, graph.opsets.get(domain, 0))
+    inference = Inference()
+    inference.graph(graph)
+    raise_errors(inference.findings)
+    model = Model(graph, a.format, None, [*a.findings, *b.findings, *inference.findings], a.versions)
+    return model, connected
+
+
+def _by_name(a: Graph, b: Graph) -> dict[str, str]:
+    """Outputs and inputs of one name, or the only ones."""
+    inputs = {value.name for value in b.inputs}
+    found = {value.name: value.name for value in a.outputs if value.name in inputs}
+    if not found and len(a.outputs) == 1 and len(b.inputs) == 1:
+        return {a.outputs[0].name: b.inputs[0].name}
+    return found
+
+
+def _connected(a: Graph, b: Graph, names: Mapping[str, str], findings: list[Diagnostic]) -> dict[Value, Value]:
+    """Values of `a` by inputs of `b`."""
+    known, others = Names(a), Names(b)
+    inputs = {value.name: value for value in b.inputs}
+    found: dict[Value, Value] = {}
+    if not names:
+        message = "no output of the first model is called like an input of the second"
+        remedy = f"outputs: {', '.join(v.name for v in a.outputs)}; inputs: {', '.join(inputs)}"
+        findings.append(Diagnostic("EDIT0013", message, None, remedy))
+    for name, wanted in names.items():
+        value, given = known.value(name), inputs.get(wanted)
+        if value is None:
+            findings.append(known.missing(name, "value", [v.name for v in a.outputs]))
+        if given is None:
+            findings.append(others.missing(wanted, "input", inputs))
+        if value is None or given is None:
+            continue
+        if not _fits(value, given):
+            message = f"{name} is {value.fact}, and {wanted} takes {given.fact}"
+            findings.append(Diagnostic("EDIT0013", message, given.origin, "change one of both with graphport edit"))
+        found[given] = value
+    return found
+
+
+def _fits(value: Value, given: Value) -> bool:
+    old, new = value.fact, given.fact
+    if not isinstance(old, TensorFact) or not isinstance(new, TensorFact):
+        return type(old) is type(new)
+    if old.dtype is not None and new.dtype is not None and old.dtype is not new.dtype:
+        return False
+    if old.shape is None or new.shape is None:
+        return True
+    pairs = zip(old.shape, new.shape, strict=False)
+    same = all(x == y for x, y in pairs if isinstance(x, int) and isinstance(y, int))
+    return len(old.shape) == len(new.shape) and same
+
+
+def _append(graph: Graph, other: Graph, twins: dict[Value, Value]) -> None:
+    """Put all of `other` behind a graph; `twins` has values of the graph by inputs, and then by every value."""
+    for value in other.inputs:
+        if value not in twins:
+            twins[value] = graph.adopt_input(_renamed(graph, value))
+    for value in other.constants:
+        twins[value] = graph.adopt_constant(_renamed(graph, value))
+    for node in other:
+        results = [None if value is None else _renamed(graph, value) for value in node.outputs]
+        pairs = zip(node.outputs, results, strict=True)
+        graph.append(rewrite.copy_node(node, twins, results))
+        twins.update((old, new) for old, new in pairs if old is not None and new is not None)
+    part.rename_doubles(graph)
+
+
+def _keep_names(graph: Graph, other: Graph, twins: Mapping[Value, Value]) -> None:
+    """Let inputs and outputs have the names that they had in `other`, where only inner values have them now."""
+    holders = {value.name: value for value in graph.values()}
+    for value in [*other.inputs, *other.outputs]:
+        twin, holder = twins[value], holders.get(value.name)
+        is_public = twin.is_input or twin.is_output
+        if is_public and holder is not None and not holder.is_input and not holder.is_output:
+            rewrite.swap_names(twin, holder)
+            holders[twin.name], holders[holder.name] = twin, holder
+
+
+def _renamed(graph: Graph, value: Value) -> Value:
+    twin = rewrite.copy_value(value)
+    twin.name = graph.fresh(value.name)
+    if twin.name != value.name:
+        states.forget(twin)
+    return twin
+
+
+def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> list[Diagnostic]:
+    """Hold the whole against one model run behind the other; a finding where that differs."""
+    try:
+        given, together = first_run(model)
+        runner = Runner(runnable(Model(_returning(a, connected), a.format)), "auto")
+        first = runner.run({name: given[name] for name in a.inputs})
+        names = dict(zip(_free(b, connected), list(given)[len(a.inputs) :], strict=True))
+        second = Runner(runnable(b), "auto").run(
+            {other: first[name] for name, other in connected.items()} | {n: given[each] for n, each in names.items()}
+        )
+    except DiagnosticError as error:
+        message = f"it is not held against both models: {error.diagnostics[0].message}"
+        return [Diagnostic("EDIT0012", message, None, None, Severity.WARNING)]
+    limits = Limits(least_snr=least_snr(model.graph))
+    outputs = list(model.outputs)[len(model.graph.outputs) - len(b.graph.outputs) :]
+    for name, label in zip(b.outputs, outputs, strict=True):
+        alone, whole = second[name], together[label]
+        found = limits.difference(name, alone, whole)
+        if not found.passed:
+            by = found.reason or f"by {found.max_abs:.3g}"
+            message = f"{name} of both models at once differs from the second run behind the first: {by}"
+            return [Diagnostic("EDIT0014", message, None, "a model that draws numbers does", Severity.WARNING)]
+    return []
+
+
+def _free(b: Model, connected: Mapping[str, str]) -> list[str]:
+    return [name for name in b.inputs if name not in connected.values()]
+
+
+def _returning(a: Model, connected: Mapping[str, str]) -> Graph:
+    """The first model with all that is connected among its outputs."""
+    graph = rewrite.copy(runnable(a))
+    names = {value.name: value for value in graph.values()}
+    for name in connected:
+        if names[name] not in graph.outputs:
+            graph.add_output(names[name])
+    return graph

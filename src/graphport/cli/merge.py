@@ -1,0 +1,116 @@
+"""`graphport merge`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphport.cli.options import (
+    FILE,
+    MODEL,
+    Verb,
+    chosen,
+    color_option,
+    findings_end,
+    json_option,
+    print_findings,
+    print_json,
+    writer_options,
+)
+from graphport.cli.render import as_json, shown
+from graphport.cli.shapes import fact_as_json
+from graphport.cli.verification import print_verification, verification, verification_options, write_proof
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphport.api.merge import MergeReport
+
+
+class _Connection(click.ParamType[Any]):
+    """`a.OUTPUT=b.INPUT`; without the letters where no name has them."""
+
+    name = "a.OUTPUT=b.INPUT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The output of the first model and the input of the second."""
+        text = str(value)
+        left, equals, right = text.partition("=b.") if "=b." in text else text.partition("=")
+        left = left.removeprefix("a.")
+        if not equals or not left or not right:
+            self.fail(f"{value!r} is not {self.name}", param, ctx)
+        return left, right
+
+
+@click.command(cls=Verb, name="merge")
+@click.argument("a", type=MODEL)
+@click.argument("b", type=MODEL)
+@click.argument("dst", type=FILE)
+@click.option("--connect", multiple=True, type=_Connection(), help="What B is given of A. Repeatable.")
+@click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
+@verification_options
+@writer_options
+@color_option
+@json_option
+@findings_end
+def verb(
+    a: Path,
+    b: Path,
+    dst: Path,
+    connect: tuple[tuple[str, str], ...],
+    format: str | None,
+    proof: Path | None,
+    color: str,
+    as_json_: bool,
+    **options: Any,
+) -> None:
+    """Join two models: outputs of A are inputs of B.
+
+    Without --connect those of one name, or the only ones. The whole takes the other inputs of both, and gives the
+    outputs of B and those of A that are connected to nothing. Exit code 1 if types or shapes do not fit, or the whole
+    is refuted.
+
+    \b
+    Examples:
+      graphport merge backbone.onnx head.onnx net.onnx --connect a.features=b.x
+      graphport merge encoder.onnx decoder.onnx both.onnx
+    """
+    from graphport.api.merge import merge_files
+    from graphport.api.written import Checking
+
+    checked = Checking(**verification(options))
+    writer = chosen(options, dst, format)
+    report = merge_files(a, b, dst, dict(connect) or None, format=format, checking=checked, **writer)
+    write_proof(report.proof, proof, a, report.written)
+    if as_json_:
+        print_json(_document(report, a, b, dst))
+    else:
+        _tell(report, dst, color)
+    raise click.exceptions.Exit(0 if report.passed else 1)
+
+
+def _document(report: MergeReport, a: Path, b: Path, target: Path) -> dict[str, Any]:
+    return {
+        "source": [str(a), str(b)],
+        "target": str(target),
+        "connected": report.connected,
+        "inputs": {name: fact_as_json(value.fact) for name, value in report.model.inputs.items()},
+        "outputs": {name: fact_as_json(value.fact) for name, value in report.model.outputs.items()},
+        "verify": None if report.proof is None else report.proof.as_json(),
+        "skipped": report.skipped,
+        "written": report.written,
+        "diagnostics": [as_json(finding) for finding in report.findings],
+    }
+
+
+def _tell(report: MergeReport, target: Path, color: str) -> None:
+    print_findings(report.findings, color)
+    for name, other in report.connected.items():
+        click.echo(f"connected: {shown(name)} to {shown(other)}")
+    for what, values in (("takes", report.model.inputs), ("gives", report.model.outputs)):
+        listed = ", ".join(f"{name} {value.fact}" for name, value in values.items())
+        click.echo(f"{what} {shown(listed or 'nothing')}")
+    if report.written is not None:
+        click.echo(f"written to {shown(report.written)}: {len(report.model.graph)} nodes")
+    print_verification(report.proof, report.skipped, str(target) if report.written is None else None)
