@@ -81,7 +81,7 @@ def test_outputs_that_differ_end_with_1(net, tmp_path, monkeypatch):
 
     def spoiled(kind, graph, path, **options):
         scale_weight(graph)
-        write(kind, graph, path, **options)
+        return write(kind, graph, path, **options)
 
     monkeypatch.setattr(Format, "write", spoiled)
     result = run("prepare", net, tmp_path / "ready.onnx")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphport import formats
+from graphport.api.foreign import foreign, kept
 from graphport.api.model import Model
 from graphport.api.received import hold, received, renamed
 from graphport.conversion.legalize import legalize
@@ -14,6 +15,7 @@ from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.progress import stage
+from graphport.ir import rewrite
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 
@@ -106,10 +108,13 @@ def _read(
         inference = Inference()
         inference.graph(graph, check_declared=True)
         found = inference.findings
+        read = None
     else:
+        read = rewrite.copy(graph) if foreign(graph) else None
         graph, found = legalize(graph, in_place=True)
     findings = list(dict.fromkeys([*findings, *found]))
-    return Model(graph, kind.name, Path(path), findings, versions), findings
+    as_it_was = None if read is None else kept(read, graph)
+    return Model(graph, kind.name, Path(path), findings, versions, kept=as_it_was), findings
 
 
 def from_onnx(model: Any) -> Model:

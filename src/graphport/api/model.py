@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic
 from graphport.ir.graph import walk
@@ -22,11 +22,20 @@ if TYPE_CHECKING:
     Shapes = Mapping[str, Sequence[int | str]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """A graph as it was read, and the structure of the canonical one that was made of it."""
+
+    graph: Graph
+    structure: tuple[Any, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A graph with where it came from.
 
     `findings` are the warnings that reading it gave; `versions` what the file says of its edition or operator sets.
+    `kept` has what was read with operators of ONNX's other domains, which the graph has in canonical words.
     """
 
     graph: Graph
@@ -34,6 +43,7 @@ class Model:
     path: Path | None = None
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    kept: Kept | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def inputs(self) -> dict[str, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def quantize(
     chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
     graph = runnable(model)
     if chosen.prepare:
-        graph = prepare(model, verify=False)[0].graph
+        graph = prepare(replace(model, graph=graph, kept=None), verify=False)[0].graph
         keep_opset(model.graph, graph)
     found, report, scales = quantize_graph(
         graph,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.api.documents import origin
+from graphport.api.foreign import as_read, foreign
 from graphport.api.model import Model
 from graphport.api.save import said_in
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
@@ -97,8 +98,8 @@ def prepare(
     """`model` made ready for quantization, and what was done to it.
 
     Args:
-        model: not changed; a raw one is legalized first, but keeps operators of other domains of ONNX (`com.microsoft`)
-            as the command line does; `load` without `raw=True` has said them in canonical words already.
+        model: not changed; a raw one is legalized first. Operators of other domains of ONNX (`com.microsoft`) that the
+            file was read with stay, as on the command line.
         only: names of the passes to run, all if empty; see `graphport.passes.prepare.PREPARE`.
         skip: names of passes to leave out.
         shared: whether parameters that several nodes read are copied for each: `split`, `keep`, or `auto`, which
@@ -181,7 +182,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
 def _checked(
     model: Model, passes: PassList, inputs: Mapping[str, Any] | None, *, verify: bool | None, verify_limit: int | None
 ) -> tuple[Model, RewriteReport]:
-    source, result, report = _rewritten(model, passes)
+    source, result, report = _rewritten(as_read(model), passes)
     reason, proof = reason_to_skip(source, verify_limit, verify=verify), None
     if reason is None:
         # What is in memory need not be what lies on disk.
@@ -201,8 +202,8 @@ def _rewritten(
     legal, found = legalize(model.graph)
     findings = list(dict.fromkeys([*model.findings, *found]))
     raise_errors(findings)
-    foreign = _foreign(model.graph)
-    graph = legalize(model.graph, keep=foreign)[0] if foreign else legal
+    domains = foreign(model.graph)
+    graph = legalize(model.graph, keep=domains)[0] if domains else legal
     graph = rewrite.copy(graph) if graph in (legal, model.graph) else graph
     if opset is not None:
         _write_at(graph, opset)
@@ -216,13 +217,6 @@ def _rewritten(
     decisions = None if passes.keeps_old_forms else report.decisions
     note_documents(graph, origin(model), decisions=decisions, made_by=passes.name, passes=report.changes)
     return source, replace(source, graph=graph), report
-
-
-def _foreign(graph: Graph) -> set[str]:
-    """Domains of ONNX besides the default one: who uses their operators knows why, so they stay as they are."""
-    kind = formats.FORMATS["onnx"]
-    spoken = {node.dialect for inner in walk(graph) for node in inner}
-    return {dialect for dialect in spoken if dialect not in ("", kind.spoken) and kind.keeps(dialect)}
 
 
 def _say_today(graph: Graph) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
+from graphport.api.foreign import foreign
 from graphport.api.model import Model, QuantizedModel
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
@@ -65,7 +66,7 @@ def said_in(
     model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None, dialect: str | None = None
 ) -> Graph:
     """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
-    graph, findings = legalize(model.graph)
+    graph, findings = legalize(model.graph, keep=foreign(model.graph) if kind.name == "onnx" else ())
     raise_errors(findings)
     graph = without_expressions(graph)
     if spoken := kind.dialect if dialect is None else dialect:

@@ -216,7 +216,7 @@ def _refuse_layer(model: Model, name: str) -> None:
 
     if any(node.name == name for node in model.graph):
         return
-    prepared, _ = graphport.prepare(model, verify=False)
+    prepared, _ = graphport.prepare(replace(model, kept=None), verify=False)
     names = [node.name for node in prepared.graph]
     if name not in names:
         close = near(name, names) or names[:10]
