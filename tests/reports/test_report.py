@@ -176,6 +176,14 @@ def test_rows_are_as_many_as_nodes_and_csv_has_them_all():
     assert [row["name"] for row in read] == [row["name"] for row in rows]
 
 
+def test_times_are_of_nodes():
+    report = gp.report(gp.from_onnx(chain()), times=True)
+    times = valid(report)["times"]
+    assert set(times) <= {"0", "1", "2", "3"}
+    assert times
+    assert [row["microseconds"] for row in report.to_rows() if row["microseconds"] is not None] == list(times.values())
+
+
 def test_csv_has_no_formulas():
     proto = chain()
     proto.graph.node[0].name = "=1+1"

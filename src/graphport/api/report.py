@@ -9,6 +9,7 @@ from graphport.api.compare import compared_values
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
 from graphport.api.work import with_example
+from graphport.backends.inputs import checked, made_up
 from graphport.comparison.correspondence import correspondence
 from graphport.comparison.limits import Limits
 from graphport.conversion.inspection import inspect
@@ -18,6 +19,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.storage import ArrayStorage
 from graphport.formats.archive import noted
 from graphport.passes.journal import label
+from graphport.quantization.optimise.costs import times_of
 from graphport.quantization.record import dispatch_record, quantization_record
 from graphport.reports import Report
 from graphport.reports.model import Described
@@ -54,6 +56,7 @@ def report(
     inputs: Mapping[str, Any] | None = None,
     *,
     backend: str = "auto",
+    times: bool = False,
     findings: Findings | None = None,
 ) -> Report:
     """What is known of `model`, as a document with views: `.html()`, `.svg()`, `.to_rows()`, and others.
@@ -63,6 +66,7 @@ def report(
         against: the model that is held against it, value by value, where that can be run.
         inputs: to run with, by the names of `model`; made up for two models, and one alone is not run, if `None`.
         backend: see `run`.
+        times: what ONNX Runtime's profile says of each node of `model`, on one thread, where it runs there.
         findings: what else is known.
     """
     told = findings or Findings()
@@ -81,6 +85,8 @@ def report(
             raise
         found["notes"] = [f"the values are not compared: {error.diagnostics[0].message}"]
         diagnostics += error.diagnostics
+    if times:
+        found["times"] = _times(sides[0], inputs)
     if told.proof is not None:
         found["proof"] = told.proof.as_json()
     found["decisions"] = _decisions(told.passes, sides)
@@ -133,6 +139,13 @@ def _observe(model: Model, inputs: Mapping[str, Any], backend: str, side: Descri
         found = statistics(ArrayStorage(array), left)
         if found is not None:
             document["values"][index]["statistics"] = found
+
+
+def _times(side: Described, inputs: Mapping[str, Any] | None) -> dict[str, float]:
+    """Microseconds of nodes by their numbers, those that ONNX Runtime's profile has under their names."""
+    names = {node.name: number for node, number in side.nodes.items() if node.name and node.graph is side.graph}
+    found = times_of(side.graph, made_up(side.graph) if inputs is None else checked(side.graph, inputs), names)
+    return {} if found is None else {str(names[name]): spent for name, spent in found.nodes.items()}
 
 
 def _decisions(passes: Iterable[Outcome], sides: list[Described]) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     decided: dict[int, Mapping[str, Any]] = {
         d["node"]: d for d in document.get("dispatch", ()) if d["node"] is not None
     }
+    times: Mapping[str, float] = document.get("times", {})
     found: list[dict[str, Any]] = []
     for index, node in enumerate(model["nodes"]):
         if node.get("constant"):
@@ -42,6 +43,7 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "shape": shape_text(first.get("shape")),
                 "weight_bytes": sum(each.get("bytes", 0) for each in operands if each.get("kind") == "constant"),
                 "macs": node.get("macs"),
+                "microseconds": times.get(str(index)),
                 "snr_db": worst.get("snr_db"),
                 "max_abs": worst.get("max_abs"),
                 "equal": worst.get("passed"),
