@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.annotations import FORMATS, annotated
 from graphport.cli.options import (
     MODEL,
     Verb,
@@ -20,6 +21,7 @@ from graphport.cli.options import (
     print_json,
     program_option,
 )
+from graphport.cli.quiet import stdout
 from graphport.cli.render import as_json, shown
 
 if TYPE_CHECKING:
@@ -35,11 +37,26 @@ if TYPE_CHECKING:
 @from_option
 @program_option
 @click.option("-v", "--verbose", is_flag=True, help="Tell what is taken for granted of open axes, too.")
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Findings as text, as commands that annotate lines of a pull request, or as SARIF 2.1.0.",
+)
 @color_option
 @json_option
 @findings_end
 def verb(
-    model: Path, shapes: Any, edition: str | None, program: str | None, verbose: bool, color: str, as_json_: bool
+    model: Path,
+    shapes: Any,
+    edition: str | None,
+    program: str | None,
+    verbose: bool,
+    layout: str,
+    color: str,
+    as_json_: bool,
 ) -> None:
     """Tell everything that is wrong with a model: grammar, names, types, shapes.
 
@@ -50,6 +67,7 @@ def verb(
       graphport check net.onnx
       graphport check model/graph.nnef --edition provisional
       graphport check net.onnx -v
+      graphport check model.nnef --format github
       graphport check net.onnx --input x=1x3x224x224 --json
     """
     import graphport
@@ -60,6 +78,8 @@ def verb(
     valid = not any(finding.is_error for finding in findings)
     if as_json_:
         print_json({"valid": valid, "format": kind.name, "diagnostics": [as_json(finding) for finding in findings]})
+    elif layout != "text":
+        click.echo(annotated(findings, layout), file=stdout())
     else:
         print_findings(findings, color, err=False)
         if valid:

@@ -176,8 +176,11 @@ def _outcome(outcome: Outcome, *, verbose: bool) -> dict[str, Any]:
 def _print(report: RewriteReport, written_to: Path, *, verbose: bool) -> None:
     from graphport.cli.table import print_table
 
-    rows = [(outcome.name, str(outcome.changes), _left(outcome)) for outcome in report.passes]
-    print_table(("pass", "changes", "left alone"), rows)
+    rows = [(outcome.name, str(outcome.changes), _left(outcome)) for outcome in report.passes if outcome.changes]
+    if rows:
+        print_table(("pass", "changes", "left alone"), rows)
+    else:
+        click.echo("no pass found anything to do")
     if verbose:
         for outcome in report.passes:
             _print_notes(f"{outcome.name} did", outcome.done)

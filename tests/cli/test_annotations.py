@@ -1,0 +1,62 @@
+"""Findings as commands of a workflow and as SARIF, and the hooks that use them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from click.testing import CliRunner
+
+from graphport.cli.annotations import annotated
+from graphport.cli.main import cli
+from graphport.core.diagnostics import Diagnostic, Severity, Source, Span
+from tests.models import NNEF
+
+ROOT = Path(__file__).parents[2]
+
+
+def broken(tmp_path: Path) -> Path:
+    path = tmp_path / "a,b.nnef"
+    path.write_text(NNEF.replace("relu", "rellu"))
+    return path
+
+
+def test_commands_name_the_file_the_line_and_the_code(tmp_path):
+    done = CliRunner().invoke(cli, ["check", str(broken(tmp_path)), "--format", "github"])
+    assert done.exit_code == 1
+    (line,) = done.stdout.splitlines()
+    assert line.startswith(f"::error file={str(tmp_path).replace(',', '%2C')}/a%2Cb.nnef,line=9,col=")
+    assert "title=NNEF" in line
+    assert "rellu" in line
+
+
+def test_signs_of_commands_are_escaped():
+    finding = Diagnostic("X0001", "50 %\nof it", Span(Source("c:x")), "help", Severity.NOTE)
+    assert annotated([finding], "github") == "::notice file=c%3Ax,title=X0001::50 %25%0Aof it%0Ahelp"
+
+
+def test_sarif_has_a_rule_and_a_place_for_every_finding(tmp_path):
+    done = CliRunner().invoke(cli, ["check", str(broken(tmp_path)), "--format", "sarif"])
+    document = json.loads(done.stdout)
+    (run,) = document["runs"]
+    (result,) = run["results"]
+    assert document["version"] == "2.1.0"
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [result["ruleId"]]
+    assert result["level"] == "error"
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 9
+
+
+def test_hooks_fail_over_a_broken_text_and_pass_a_good_one(tmp_path):
+    good, bad = tmp_path / "good.nnef", broken(tmp_path)
+    good.write_text(NNEF)
+    (check, fmt) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert shlex.split(fmt["entry"]) == ["graphport", "fmt"]
+    command = [part.replace("graphport", f'"{sys.executable}" -m graphport') for part in shlex.split(check["entry"])]
+    for files, status in (([good], 0), ([bad], 1), ([bad, good], 1)):
+        done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+    assert yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["using"] == "composite"
