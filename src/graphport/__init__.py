@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphport.conversion.inspection import Inspection
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.expression.expression import Expression
+    from graphport.ops.own import operator
     from graphport.passes.preprocess import Preprocess
     from graphport.proof.document import Proof
     from graphport.reports import Report
@@ -38,6 +39,7 @@ _HOMES = {
     "Preprocess": "graphport.passes.preprocess",
     "edit": "graphport.api.edit",
     "merge": "graphport.api.merge",
+    "operator": "graphport.ops.own",
     "Limits": "graphport.comparison.limits",
     "find_difference": "graphport.api.compare",
     "ConversionReport": "graphport.api.convert",
@@ -99,6 +101,7 @@ __all__ = [
     "inspect",
     "load",
     "merge",
+    "operator",
     "prepare",
     "quantize",
     "report",

@@ -105,6 +105,9 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     except (ShapeError, ValueError, IndexError, ZeroDivisionError, MemoryError) as error:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:
+        if registry.own(node) is not None:
+            message = f"{node.op} {node.name}: its meaning raises {type(error).__name__}: {error}"
+            raise DiagnosticError(Diagnostic("RUN0005", message, node.origin)) from error
         raise DiagnosticError(stumbled(f"the meaning of {node.op}", error, node.origin)) from error
     # A list is one result, a sequence; several results are a tuple.
     answers: tuple[Any, ...] = tuple(answer) if is_sequence(answer) and not isinstance(answer, list) else (answer,)

@@ -90,7 +90,7 @@ class _Legalizer:
 
     def _node(self, graph: Graph, node: Node) -> None:
         version = registry.version(node)
-        if node.dialect in self.keep:
+        if node.dialect in self.keep or registry.own(node) is not None:
             self.inference.settle(node, check_declared=self.check_declared)
             self._bodies(node)
             return

@@ -177,6 +177,8 @@ LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
 LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
 MEANINGS: dict[tuple[str, str], Callable[..., Any]] = {}
 """By dialect and word: what is computed by a word that has no canonical form, and stays in every file as it is."""
+OWN: dict[tuple[str, str], Page] = {}
+"""By dialect and word: pages of operators that a user has declared; see `ops.own`."""
 FALLBACKS: dict[str, Callable[[str], Lowering | None]] = {}
 """By dialect: where else the rule of a word is that has none of its own; filled with `LOWERINGS`."""
 

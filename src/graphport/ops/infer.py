@@ -182,6 +182,8 @@ class Inference:
             # Most nodes of a file are what they are called today: no graph of one node is made to find that out.
             if node.dialect == "onnx" and registry.is_verbatim(node.word, registry.version(node)):
                 return self.answer(registry.pages()[node.word], operands, node.attributes, count)
+            if (declared := registry.own(node)) is not None:
+                return self.answer(declared, operands, node.attributes, count)
             return self._word(node, operands, count)
         except ShapeError as error:
             if not is_foreign(error, node.dialect) and not registry.is_of_later_opset(node):

@@ -17,7 +17,7 @@ import graphport.ops
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
-from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, MEANINGS, OPSET, PAGES, ShapeError
+from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, MEANINGS, OPSET, OWN, PAGES, ShapeError
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
@@ -129,6 +129,11 @@ def meaning(node: Node) -> Callable[..., Any] | None:
     return MEANINGS.get((node.dialect, node.word))
 
 
+def own(node: Node) -> Page | None:
+    """The page that a user has declared of an operator that has no other."""
+    return OWN.get((node.dialect, node.word)) if OWN else None
+
+
 @cache
 def is_verbatim(word: str, opset: int | None) -> bool:
     """Whether an ONNX node of `opset` is canonical as it stands."""
@@ -149,7 +154,7 @@ def is_known(node: Node) -> bool:
     """Whether the fact of a node can be found: it has a page, or a way to pages."""
     if not node.dialect:
         return node.word in pages()
-    return lowering(node.dialect, node.word, version(node)) is not None
+    return own(node) is not None or lowering(node.dialect, node.word, version(node)) is not None
 
 
 def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
