@@ -176,6 +176,16 @@ def test_rows_are_as_many_as_nodes_and_csv_has_them_all():
     assert [row["name"] for row in read] == [row["name"] for row in rows]
 
 
+def test_values_that_are_laid_out_otherwise_are_told_as_such():
+    def net(axes):
+        nodes = [node("Transpose", ["x"], ["t"], perm=axes), node("ReduceSum", ["t"], ["y"], keepdims=0)]
+        return gp.from_onnx(model(nodes, [("x", (4, 4))], [("y", ())]))
+
+    found = valid(gp.report(net([0, 1]), net([1, 0])))
+    assert [error["passed"] for error in found["errors"]] == [False, True]
+    assert found["notes"] == ["every output is equal; values that differ (1) may be laid out otherwise, as in NHWC"]
+
+
 def test_times_are_of_nodes():
     report = gp.report(gp.from_onnx(chain()), times=True)
     times = valid(report)["times"]

@@ -124,7 +124,10 @@ def _compared(
         if each.name in names[0] and each.other in names[1]
     ]
     wrong = next((index for index, error in enumerate(errors) if not error["passed"]), None)
-    place = {} if wrong is None else {"first": [wrong]}
+    place: dict[str, Any] = {} if wrong is None else {"first": [wrong]}
+    if wrong is not None and compared.outputs and all(each.passed for each in compared.outputs):
+        count = sum(not error["passed"] for error in errors)
+        place["notes"] = [f"every output is equal; values that differ ({count}) may be laid out otherwise, as in NHWC"]
     return found | {"errors": errors, "outputs": [each.as_json() for each in compared.outputs], **place}
 
 

@@ -109,7 +109,7 @@ function errorPlot(report, told) {
     { title: "mean |a−b|", of: row => row.mean_abs },
     { title: "cosine", of: row => row.cosine },
   ];
-  return [sentence, make("div", { class: "wide" }, plot), sortable(columns, errors, row => told.reveal(row))];
+  return [sentence, (report.notes || []).map(note => make("p", {}, note)), make("div", { class: "wide" }, plot), sortable(columns, errors, row => told.reveal(row))];
 }
 
 function quantizationPanel(report, told) {
