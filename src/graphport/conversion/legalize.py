@@ -95,7 +95,7 @@ class _Legalizer:
             self._bodies(node)
             return
         if node.dialect == "onnx" and registry.is_verbatim(node.word, version):
-            if registry.is_of_later_opset(node) and not self.inference.allows(node):
+            if version is not None and version > OPSET and not self.inference.allows(node):
                 # A later opset lets it have types or attributes that its page does not know.
                 self._opaque(node, f"its form of opset {version} has no rule yet")
                 self._bodies(node)
@@ -103,7 +103,8 @@ class _Legalizer:
             node.dialect = ""
             # Bodies are legalized knowing what they are given, which the fact of their node tells them.
             self.inference.settle(node, check_declared=self.check_declared)
-            self._bodies(node)
+            if node.has_bodies:
+                self._bodies(node)
             return
         rule = registry.lowering(node.dialect, node.word, version)
         if rule is None:

@@ -160,11 +160,12 @@ class Inference:
         facts = self.node(node)
         if self.required:
             self.hold(node)
+        words = self._words or self.words
         for value, fact in zip(node.outputs, facts, strict=True):
             if value is None:
                 continue
             claim = value.fact
-            value.fact = self.words.fact(fact, value.name, claim)
+            value.fact = words.fact(fact, value.name, claim)
             if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
                 value.fact = self._agreement(value, value.fact, claim, node.dialect)
             elif isinstance(value.fact, TensorFact) and value.fact.dtype is None and isinstance(claim, TensorFact):

@@ -145,6 +145,10 @@ class Layer:
             return self.b.constant(np.float32(number))
 
 
+_FLAT = ("Shaped", "tuple[int, ...]", "tuple[float, ...]")
+"""How parameters are annotated that are lists of numbers."""
+
+
 def layer(
     type: str, *parameters: str, bottoms: int | None = 1, said: Any = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -164,6 +168,7 @@ def layer(
         LAYERS[type] = LayerType(type, parameters)
         keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
         required = [p.name for p in keywords if p.default is p.empty]
+        flat = [p.name for p in keywords if p.annotation in _FLAT]
         known = [p.name for p in keywords]
         known += [] if said is None else [field.name for field in fields(said)]
 
@@ -177,6 +182,10 @@ def layer(
                 raise UnsupportedError(message)
             if len(operands) < len(given):
                 message = "a bottom or blob is missing"
+                raise ShapeError(message)
+            nested = [name for name in flat if any(map(is_sequence, attributes.get(name, ())))]
+            if nested:
+                message = f"{nested[0]} is a list of lists"
                 raise ShapeError(message)
             missing = [name for name in required if name not in attributes]
             if missing:

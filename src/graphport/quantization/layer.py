@@ -10,6 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ops.convolution.window import padded
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -152,8 +153,7 @@ class _Window:
         return cls(kernel, strides, dilations, before, after, lengths)
 
     def rows(self, x: Array, places: Array, groups: int) -> Array:
-        pads = [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)]
-        padded = np.pad(x, pads) if any(self.before) or any(self.after) else x
+        framed = padded(x, list(zip(self.before, self.after, strict=True)), 0)
         batch, *starts = np.unravel_index(places, (x.shape[0], *self.lengths))
         rank = len(self.kernel)
         index: list[Any] = [batch.reshape(-1, *[1] * rank), slice(None)]
@@ -162,7 +162,7 @@ class _Window:
             steps = offsets.reshape(*[-1 if i == axis else 1 for i in range(rank)])
             index.append((starts[axis] * self.strides[axis]).reshape(-1, *[1] * rank) + steps)
         # An index of arrays around a slice puts the axis of the slice last: [rows, *kernel, channels].
-        found = padded[tuple(index)]
+        found = framed[tuple(index)]
         split = found.reshape(len(places), prod(self.kernel), groups, -1)
         return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(groups, len(places), -1)
 

@@ -5,6 +5,7 @@ A file of weights is little else than the numbers of blobs; these stay where the
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -247,6 +248,13 @@ def _sized(field: Field, pieces: list[Piece]) -> Iterator[Piece]:
     yield from pieces
 
 
+def _real(code: str, number: float) -> bytes:
+    try:
+        return struct.pack(code, number)
+    except OverflowError:  # as whoever reads a text with such a number has it
+        return struct.pack(code, math.inf if number > 0 else -math.inf)
+
+
 def _scalar(field: Field, content: Content) -> bytes:
     match content:
         case Word():
@@ -255,7 +263,7 @@ def _scalar(field: Field, content: Content) -> bytes:
                 number = int(content) if content.isdigit() else 0
             return varint(number)
         case bool() | int() | float() if field.type in _REALS:
-            return struct.pack("<f" if field.type == "float" else "<d", content)
+            return _real("<f" if field.type == "float" else "<d", content)
         case bool() | int():
             return varint(int(content) & _MASK)
         case _:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import UNKNOWN, TensorFact, named
 from graphport.formats.onnx import types
@@ -36,6 +36,9 @@ _MOST_TYPES, _LONGEST_TYPE = 4096, 1024
 
 _SHORT = 128
 """From here on, the length of a text takes two bytes."""
+
+_DONE: list[Any] = []
+"""Stands where names stood that were read."""
 
 _NOTHING: tuple[Mapping[str, Attribute], Mapping[str, AttributeNotes]] = (MappingProxyType({}), MappingProxyType({}))
 
@@ -219,12 +222,14 @@ class GraphBuilder:
         for index, key in enumerate(names.keys(protos)):
             statement = known.get(key) or statements.read(protos[index], key, bodies, places, index)
             operator, attributes, notes = statement
-            inputs: list[Value | None] = list(map(find, names.inputs[index]))
+            read, outputs = names.inputs[index], results[index]
+            # What is made takes the place of what it is made of.
+            names.inputs[index] = results[index] = names.outputs[index] = _DONE
+            inputs: list[Value | None] = list(map(find, read))
             for value in inputs:
                 if value is None or value.graph is None:
-                    inputs = [self._found(name, scope, places, index) for name in names.inputs[index]]
+                    inputs = [self._found(name, scope, places, index) for name in read]
                     break
-            outputs = results[index]
             if operator.has_open_end and outputs and outputs[-1] is None:
                 place = places.text(index)
                 outputs = [value or Value(f"{place}.output[{i}]") for i, value in enumerate(outputs)]

@@ -22,6 +22,7 @@ from graphport.core.names import unique
 from graphport.core.storage import Storage
 from graphport.formats.onnx import attributes as kinds
 from graphport.formats.onnx import domains, schema, types
+from graphport.formats.onnx.attributes import text
 from graphport.formats.onnx.build import MOST_DEPTH
 from graphport.formats.onnx.encoded import Encoded
 from graphport.formats.onnx.notes import STATE, AttributeNotes, GraphNotes, NodeNotes, TensorNotes, noted
@@ -403,7 +404,7 @@ def _value_info_of(value: Value, section: str, notes: GraphNotes) -> ValueInfoPr
     if declared is not None:
         before = ValueInfoProto.FromString(declared.proto)
         if before.doc_string:  # an empty one that is set takes bytes, and the next reader does not keep it
-            proto.doc_string = before.doc_string
+            proto.doc_string = text(before.doc_string)
         proto.metadata_props.extend(before.metadata_props)
     if types.has_type(value.fact):
         proto.type.CopyFrom(types.write_type(value.fact, value.name))

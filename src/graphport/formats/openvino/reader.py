@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 _VERSIONS = ("10", "11")
+_OPERATION_SET = re.compile(r"opset([0-9]{1,9})\.")
 
 
 def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Diagnostic]]:
@@ -90,5 +92,5 @@ def versions(graph: Graph) -> Mapping[str, str]:
     header = graph.notes.get(KEY)
     found = {} if not isinstance(header, Header) else {"ir": header.element.attributes.get("version", "11")}
     words = {node.word for node in graph}
-    sets = [int(word[5:].split(".")[0]) for word in words if word[:5] == "opset" and word[5:6].isdigit()]
+    sets = [int(said[1]) for said in map(_OPERATION_SET.match, words) if said]
     return found | ({"opset": str(max(sets))} if sets else {})

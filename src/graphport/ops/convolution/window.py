@@ -157,7 +157,8 @@ def sliding_windows(
         return np.empty([*x.shape[:2], *lengths, *kernel], x.dtype)
     x = np.ascontiguousarray(x)
     spatial = x.strides[2:]
-    steps = [stride * s for stride, s in zip(spatial, strides, strict=True)]
-    inside = [stride * d for stride, d in zip(spatial, dilations, strict=True)]
+    # A step that nothing is reached by may be longer than addresses are.
+    steps = [stride * s if n > 1 else 0 for stride, s, n in zip(spatial, strides, lengths, strict=True)]
+    inside = [stride * d if n > 1 else 0 for stride, d, n in zip(spatial, dilations, kernel, strict=True)]
     shape = (*x.shape[:2], *lengths, *kernel)
     return np.lib.stride_tricks.as_strided(x, shape, (*x.strides[:2], *steps, *inside), writeable=False)

@@ -81,3 +81,21 @@ def test_fragments_that_call_others_twice_are_counted(tmp_path):
         f"fragment f{i}( x: scalar ) -> ( y: scalar )\n{{ y = f{i - 1}(f{i - 1}(x)); }}\n" for i in range(1, 40)
     ]
     assert _code(tmp_path / "m.nnef", HEAD + "".join(fragments) + GRAPH % "y = add(x, f39(1.0));") == "NNEF0506"
+
+
+def test_quantizations_that_say_no_grid_are_told(tmp_path):
+    wrong = {
+        "zero_point_linear_quantize(zero_point = 3)": "NNEF0324",
+        "linear_quantize(min = 0.0)": "NNEF0324",
+        "zero_point_linear_quantize(zero_point = 3, scale = 0.0)": "NNEF0810",
+        "zero_point_linear_quantize(zero_point = 3, scale = 0.5, bits = 1000000000)": "NNEF0810",
+        "linear_quantize(min = 2.0, max = 1.0)": "NNEF0810",
+    }
+    (tmp_path / "graph.nnef").write_text(HEAD + GRAPH % "y = relu(x);", encoding="utf-8")
+    found: dict[str, str] = {}
+    for text in wrong:
+        (tmp_path / "graph.quant").write_text(f'"x": {text};\n', encoding="utf-8")
+        with pytest.raises(gp.DiagnosticError) as caught:
+            gp.load(tmp_path)
+        found[text] = caught.value.diagnostics[0].code
+    assert found == wrong
