@@ -9,6 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops import reshape
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.indexing import slicing
 from graphport.ops.inner import say, says
 from graphport.ops.operands import dtype_of, integers, needed, real, sizes
@@ -192,7 +193,11 @@ _MOST = (1 << 31) - 1
 def _sliced(b: Builder, data: Value, told: tuple[Value, Value, Value | None], axes: Value | None) -> Value:
     """A slice of which a part is given later: what is told of some axes stands among what is so of the others."""
     rank = len(b.dims(data))
-    (count,) = sizes(b.dims(told[0]), "how many axes it is told of")
+    lengths = b.dims(told[0])
+    if len(lengths) != 1:
+        message = "its starts are no list"
+        raise UnsupportedError(message)
+    (count,) = sizes(lengths, "how many axes it is told of")
     if axes is None:
         chosen = np.eye(count, rank, dtype=np.int32)
         places = ints(b, chosen.tolist())
