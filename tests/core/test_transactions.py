@@ -66,6 +66,8 @@ def _numbers(path: Path) -> float:
         ("m.pnnx.param", {}),
         ("m.ncnn.param", {}),
         ("m.prototxt", {}),
+        ("m.caffemodel", {}),
+        ("m.tflite", {}),
         ("m.graphport", {}),
         ("m.nnef.tgz", {}),
         ("m", {}),

@@ -25,6 +25,9 @@ HEAD = 4096
 
 _IR_CHOICES = ("ir_opset", "ir_version", "weights")
 
+_GRAPHS = {".caffemodel": ".prototxt"}
+"""Endings of weights that are opened like models, and of the graphs that they are written together with."""
+
 
 class Format(NamedTuple):
     """One exchange format."""
@@ -185,7 +188,7 @@ def recognize(path: str | Path) -> Format:
     place = Path(path)
     span = Span(Source(str(path)))
     try:
-        recover(place)
+        recover(place.with_suffix(_GRAPHS[place.suffix]) if place.suffix in _GRAPHS else place)
         if not place.exists():
             raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
         if not place.is_dir():

@@ -45,6 +45,30 @@ def test_a_damaged_file_is_compiled_anew(folder, damage):
     assert file.read_bytes() == whole
 
 
+def test_a_whole_file_of_another_program_is_compiled_anew(folder):
+    code = load(110)
+    (own,) = folder.iterdir()
+    whole = own.read_bytes()
+    other = load(111)
+    (foreign,) = set(folder.iterdir()) - {own}
+    del code, other
+    own.write_bytes(foreign.read_bytes())
+    load(110)
+    assert own.read_bytes() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_what_is_no_file_is_not_waited_for(folder):
+    for number, make in enumerate((os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero"))):
+        code = load(112 + number)
+        (file,) = folder.iterdir()
+        del code
+        file.unlink()
+        make(file)
+        assert load(112 + number).addresses.keys() == {f"answer{112 + number}"}
+        file.rmdir() if file.is_dir() else file.unlink()
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of POSIX")
 def test_a_folder_that_others_may_write_to_is_not_used(folder):
     folder.mkdir()

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from graphport.core.opening import contents
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -166,11 +168,16 @@ def _read(key: str) -> bytes | None:
     if folder is None:
         return None
     try:
-        content = (folder / f"{key}.o").read_bytes()
+        content = contents(folder / f"{key}.o")
     except OSError:
         return None
     digest, compiled = content[:_DIGEST], content[_DIGEST:]
-    return compiled if hashlib.sha256(compiled).digest() == digest else None
+    return compiled if _digest(key, compiled) == digest else None
+
+
+def _digest(key: str, compiled: bytes) -> bytes:
+    """By what a file is known to be whole, and of the program that its name says."""
+    return hashlib.sha256(key.encode() + compiled).digest()
 
 
 def _write(key: str, compiled: bytes) -> None:
@@ -183,9 +190,12 @@ def _write(key: str, compiled: bytes) -> None:
     with suppress(OSError):
         _make_room(folder)
         handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(compiled).digest() + compiled)
-        Path(name).replace(folder / f"{key}.o")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_digest(key, compiled) + compiled)
+            Path(name).replace(folder / f"{key}.o")
+        finally:
+            Path(name).unlink(missing_ok=True)
 
 
 def _make_room(folder: Path) -> None:
