@@ -258,19 +258,18 @@ def main() -> int:
     for name, found in known.items():
         share = chosen.seconds / len(known)
         run(name, found, share, chosen.seed * 10_000_000, tallies[name], chosen.cases)
-    return report(known, tallies)
-
-
-def report(known: dict[str, list[Seed]], tallies: dict[str, Tally]) -> int:
-    """Print what came of it; 1 if anything was found."""
-    for name, tally in tallies.items():
-        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.cases.items()))
-        bounds = f"slowest {tally.slowest:.1f} s, most {tally.largest >> 20} MB"
-        print(f"{name:10} {len(known[name]):4} seeds: {counts}; {bounds}")
-        for what, cases in tally.findings.items():
-            print(f"    {len(cases)} × {what}   .fuzz/{cases[0]}")
+        report(name, len(found), tallies[name])
     print(f"{sum(tally.cases.total() for tally in tallies.values())} cases")
     return int(any(tally.findings for tally in tallies.values()))
+
+
+def report(name: str, count: int, tally: Tally) -> None:
+    """Print what came of one kind, which has `count` seeds."""
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.cases.items()))
+    bounds = f"slowest {tally.slowest:.1f} s, most {tally.largest >> 20} MB"
+    print(f"{name:10} {count:4} seeds: {counts}; {bounds}", flush=True)
+    for what, cases in tally.findings.items():
+        print(f"    {len(cases)} × {what}   .fuzz/{cases[0]}", flush=True)
 
 
 if __name__ == "__main__":
