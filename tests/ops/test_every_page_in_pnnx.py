@@ -28,7 +28,7 @@ SOMETIMES = settings(
 
 WITHOUT_A_WORD = {
     *("BitCast", "ConstantOfShape", "ConvInteger", "Dropout", "EyeLike", "MatMulInteger", "MaxUnpool"),
-    *("QLinearMatMul", "ReverseSequence", "ScatterND", "Unique"),
+    *("QLinearMatMul", "ReverseSequence", "Unique"),
 }
 """Pages that PNNX says nothing of in these cases: no word of PyTorch that pnnx knows is the operator."""
 

@@ -15,7 +15,7 @@ from graphport.ops.indexing import pnnx_masks as pnnx_masks  # noqa: PLC0414  re
 from graphport.ops.indexing import pnnx_places as pnnx_places  # noqa: PLC0414  registers its rules
 from graphport.ops.indexing import pnnx_slices as pnnx_slices  # noqa: PLC0414  registers its rules
 from graphport.ops.indexing.pnnx_slices import END
-from graphport.ops.pytorch import DIALECT, called, dtype_of, static
+from graphport.ops.pytorch import DIALECT, called, dtype_of, length, static
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -24,20 +24,27 @@ from graphport.ops.pytorch import DIALECT, called, dtype_of, static
 def lift_slice(
     b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value | None:
-    """One axis after another; PyTorch's steps go forward."""
+    """One axis after another; PyTorch's steps go forward, so an axis that is gone through backward is turned before."""
     first, last, by = static(starts), static(ends), static(steps)
     places = static(axes)
     if first is None or last is None or (steps is not None and by is None) or (axes is not None and places is None):
         return None
     places = tuple(range(len(first))) if places is None else places
     by = (1,) * len(first) if by is None else by
-    if any(step < 1 for step in by):
-        return None
-    y = data
-    for axis, p, q, step in zip(places, first, last, by, strict=True):
-        end = min(q, END) if q >= 0 else q
-        y = called(b, "Tensor.slice", TensorFact(dtype_of(data), None), input=y, dim=axis, start=p, end=end, step=step)
+    dims = b.dims(data)
+    turned = {axis: length(dims, axis) for axis, step in zip(places, by, strict=True) if step < 0}
+    y = called(b, "torch.flip", TensorFact(dtype_of(data), dims), input=data, dims=tuple(turned)) if turned else data
+    for axis, start, end, step in zip(places, first, last, by, strict=True):
+        p, q = (start, end) if step > 0 else (_turned(place, turned[axis]) for place in (start, end))
+        q = min(q, END) if q >= 0 else q
+        fact = TensorFact(dtype_of(data), None)
+        y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=p, end=q, step=abs(step))
     return y
+
+
+def _turned(place: int, count: int) -> int:
+    """Where a place of an axis lies, or the end behind it, when the axis is turned."""
+    return count - 1 - max(min(place + count * (place < 0), count - 1), -1)
 
 
 @Gather.lift(DIALECT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.arithmetic.pnnx_lifts import expressed
 from graphport.ops.builder import Builder
-from graphport.ops.indexing import Compress, GatherND, NonZero, OneHot, ScatterElements, Trilu, Unique
+from graphport.ops.indexing import (
+    Compress,
+    GatherND,
+    NonZero,
+    OneHot,
+    ScatterElements,
+    ScatterND,
+    Trilu,
+    Unique,
+)
 from graphport.ops.pytorch import DIALECT, KEYS, called, dtype_of, seen, weight_of
 from graphport.ops.shapes import broadcast
 
@@ -104,10 +114,28 @@ def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int =
     if columns is None:
         return None
     fact = TensorFact(dtype_of(data), (*b.dims(indices)[:-1], *b.dims(data)[len(columns) :]))
-    places = ",".join(f"@{index}" for index in range(len(columns)))
-    listed = b.word("Expression", *columns, expr=f"[{places}]")[0]
+    listed = _listed(b, columns)
     keys: dict[str, Any] = {KEYS: ("input", "expr")}
     return b.word("Tensor.index", data, listed, facts=[fact], **keys)[0]
+
+
+@ScatterND.lift(DIALECT)
+def lift_scatter_nd(
+    b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none"
+) -> Value | None:
+    columns = _columns(b, indices) if reduction in ("none", "add") else None
+    if columns is None:
+        return None
+    keys: dict[str, Any] = {KEYS: ("input", "indices", "values")}
+    operands = (data, _listed(b, columns), updates)
+    facts = [TensorFact(dtype_of(data), b.dims(data))]
+    return b.word("Tensor.index_put", *operands, facts=facts, accumulate=reduction == "add", **keys)[0]
+
+
+def _listed(b: Builder, columns: Sequence[Value]) -> Value:
+    """Values as the list that PyTorch's words for places take."""
+    places = ",".join(f"@{index}" for index in range(len(columns)))
+    return b.word("Expression", *columns, expr=f"[{places}]")[0]
 
 
 @OneHot.lift(DIALECT)

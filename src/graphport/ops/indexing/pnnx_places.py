@@ -127,9 +127,11 @@ def _gathered(b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value]
 
 @says("Tensor.index_put", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", ignores=("unsafe",))
 def index_put(
-    b: Builder, input: Value, indices: Any, values: Value, accumulate: Any = False, unsafe: Any = False
+    b: Builder, input: Value, indices: Any, values: Any, accumulate: Any = False, unsafe: Any = False
 ) -> Value:
     del unsafe
+    if not isinstance(values, Value):
+        values = b.like(input, number(values))
     found = _indices(b, indices, ())
     chosen = [item for item in found if item is not None]
     if len(chosen) < len(found):

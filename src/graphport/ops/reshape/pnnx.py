@@ -21,6 +21,7 @@ from graphport.ops.pytorch import (
     vector,
 )
 from graphport.ops.reshape import (
+    Col2Im,
     Concat,
     DepthToSpace,
     Expand,
@@ -197,3 +198,35 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
     entries = ",".join(f"size(@0,{place})" for place in places)
     fact = TensorFact(DType.INT64, (len(places),))
     return b.word("Expression", data, facts=[fact], expr=f"[{entries}]")[0]
+
+
+@Col2Im.lift(DIALECT)
+def lift_col2im(
+    b: Builder,
+    input: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Value | None:
+    """Over two axes, with as much padding in front as behind."""
+    size, kernel = static(image_shape), static(block_shape)
+    if size is None or kernel is None or len(size) != 2:
+        return None
+    pads = tuple(pads or (0,) * 4)
+    batch, rows, _ = b.dims(input)
+    if pads[:2] != pads[2:] or not isinstance(rows, int):
+        return None
+    return called(
+        b,
+        "F.fold",
+        TensorFact(dtype_of(input), (batch, rows // prod(kernel), *size)),
+        input=input,
+        output_size=size,
+        kernel_size=kernel,
+        dilation=tuple(dilations or (1, 1)),
+        padding=pads[:2],
+        stride=tuple(strides or (1, 1)),
+    )
