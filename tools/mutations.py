@@ -66,12 +66,10 @@ def faulty(text: str, number: int) -> tuple[ast.Module, str, str]:
     site = sites(tree)[number]
     before = _words(site.node)
     site.apply()
-    return ast.fix_missing_locations(tree), before, _words(site.node)
+    return ast.fix_missing_locations(tree), before, "" if site.kind == "removed" else _words(site.node)
 
 
 def _words(node: ast.AST) -> str:
-    if isinstance(node, ast.Pass):
-        return ""
     if isinstance(node, ast.If | ast.While):
         return ast.unparse(node.test)
     return ast.unparse(node).partition("\n")[0]

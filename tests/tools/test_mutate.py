@@ -1,0 +1,102 @@
+"""Faults put into code: each differs from the code, in one place, and the same ones every time."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.every import every
+
+TOOLS = Path(__file__).parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+mutations = pytest.importorskip("mutations")
+mutate = pytest.importorskip("mutate")
+
+TEXT = '''"""A module."""
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+LIMIT = 4
+
+@dataclass(frozen=True)
+class C:
+    def f(self, x: int = 1) -> "1":
+        """A text."""
+        if x < LIMIT and not self.y:
+            self.y = x % 2
+        for n in zip(a, b, strict=True):
+            continue
+        return min(x, 2), g(x, -1), f"{x + 1}"
+'''
+
+
+def faults(text):
+    tree = ast.parse(text)
+    return [mutations.faulty(text, number) for number in range(len(mutations.sites(tree)))]
+
+
+def test_each_fault_is_another_text_than_the_code_and_than_the_others():
+    texts = [ast.unparse(tree) for tree, _, _ in faults(TEXT)]
+    assert ast.unparse(ast.parse(TEXT)) not in texts
+    assert len(set(texts)) == len(texts)
+    for text in texts:
+        compile(text, "text", "exec")
+
+
+@every(
+    "before, after",
+    [
+        ("x < LIMIT", "x <= LIMIT"),
+        ("x < LIMIT and (not self.y)", "x < LIMIT or not self.y"),
+        ("x % 2", "x // 2"),
+        ("not self.y", "not not self.y"),
+        ("self.y = x % 2", ""),
+        ("continue", ""),
+        ("g(x, -1)", "g(-1, x)"),
+        ("-1", "+1"),
+        ("4", "5"),
+        ("4", "3"),
+    ],
+)
+def test_faults_are_of_these_kinds(before, after):
+    assert (before, after) in [(one, two) for _, one, two in faults(TEXT)]
+
+
+def test_what_changes_no_result_is_left_out():
+    texts = [ast.unparse(tree) for tree, before, _ in faults(TEXT) if not before.startswith("return")]
+    for kept in ("frozen=True", "strict=True", "{x + 1}", "A text.", "-> '1'", "min(x,", "import os"):
+        assert all(kept in text for text in texts), kept
+
+
+def test_what_is_done_at_import_is_told_from_what_is_done_in_a_call():
+    sites = mutations.sites(ast.parse(TEXT))
+    lines = {site.node.lineno: site.in_function for site in sites}
+    assert (lines[6], lines[10], lines[12], lines[16]) == (False, False, True, True)
+
+
+def test_statements_are_counted_where_they_run():
+    tree, count = mutate.counted(TEXT.replace("@dataclass(frozen=True)\n", ""), 3)
+    hits = bytearray(3 + count)
+    names: dict[str, Any] = {mutate.HITS: hits}
+    exec(compile(tree, "text", "exec"), names)  # noqa: S102  the text above
+    done = hits.count(1)
+    names.update(a=(), b=(), g=max)
+    names["C"].y = True
+    assert names["C"]().f() == (1, 1, "2")
+    assert done < hits.count(1) < len(hits)
+
+
+def test_tests_are_those_of_the_folder_and_of_the_format_of_a_dialect():
+    assert mutate.tests_of("core/dims/text.py") == ("tests/core",)
+    assert mutate.tests_of("conversion/dialects/ncnn.py") == ("tests/conversion/dialects", "tests/formats/ncnn")
+
+
+def test_the_same_faults_are_drawn_every_time():
+    one, two, other = (mutate.draw("comparison", 9, seed) for seed in (1, 1, 2))
+    assert one == two != other
+    assert len(set(one)) == 9
