@@ -12,8 +12,21 @@ from graphport.quantization.targets import TARGETS
 from tests.quantization import nets
 from tests.quantization.awkward import CASES
 
-FILES = {"onnxruntime": "net.onnx", "tensorrt": "net.onnx", "openvino": "net.xml", "ncnn": "net.param", "nnef": "net"}
-BACKENDS = {"onnxruntime": "onnxruntime", "openvino": "openvino", "ncnn": "ncnn", "nnef": "reference"}
+FILES = {
+    "onnxruntime": "net.onnx",
+    "tensorrt": "net.onnx",
+    "openvino": "net.xml",
+    "ncnn": "net.param",
+    "nnef": "net",
+    "tflite": "net.tflite",
+}
+BACKENDS = {
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "ncnn": "ncnn",
+    "nnef": "reference",
+    "tflite": "litert",
+}
 REFUSED = "LEG0002|NCNN0305|NNEF076[23]|RUN0003|SHAPE0001"
 
 

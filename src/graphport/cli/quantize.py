@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from graphport.quantization.report import LayerReport, QuantizationReport
     from graphport.quantization.samples import Progress
 
-_TARGETS = ("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef")
+_TARGETS = ("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef", "tflite")
 _PRESETS = ("fast", "balanced", "best")
 _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
 _PROCESSORS = ("any", "dot-products", "this")

@@ -132,6 +132,9 @@ def lift_conv(
         pads = (0, pads[0], 0, pads[1]) if pads else None
     steps, gaps = pair_of(strides or (1, 1), count), pair_of(dilations or (1, 1), count)
     maps, own, *kernel = sizes(b.dims(w), "the filters")
+    if not maps:
+        message = "no kernel computes a layer without results"
+        raise UnsupportedError(message)
     (channels,) = sizes(b.dims(x)[1:2], "the channels")
     said = {"auto_pad": auto_pad, "dilations": gaps, "pads": pads, "strides": steps}
     image, border = bordered(b, last(b, x), kernel, said, 0)

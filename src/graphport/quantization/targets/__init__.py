@@ -11,6 +11,7 @@ from graphport.quantization.targets.nnef import NNEF
 from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
 from graphport.quantization.targets.openvino import OPENVINO
 from graphport.quantization.targets.tensorrt import TENSORRT
+from graphport.quantization.targets.tflite import TFLITE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.quantization.targets.target import Target
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
-    {target.name: target for target in (ONNXRUNTIME, OPENVINO, TENSORRT, NCNN, NNEF)}
+    {target.name: target for target in (ONNXRUNTIME, OPENVINO, TENSORRT, NCNN, NNEF, TFLITE)}
 )
 
 
