@@ -12,7 +12,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: demo test fuzz conformance check lint types storeys known-codes format bench docs codes constraints clean
+.PHONY: dist demo test fuzz conformance check lint types storeys known-codes format bench docs codes constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -58,6 +58,12 @@ constraints: .venv/test .venv/check .venv/docs  ## constraints.txt, from the new
 	$(PIP) install --upgrade --upgrade-strategy eager --editable ".[all]" --group test --group check --group docs
 	{ sed '/^[^#]/d' constraints.txt; $(PIP) list --format=freeze --exclude-editable; } > constraints.new
 	mv constraints.new constraints.txt
+
+dist: .venv/pip  ## sdist and wheel, each tried in an environment of its own: the tour, and a sample of the tests
+	rm -rf dist
+	$(PIP) install -c constraints.txt "hatchling>=1.27,<2"
+	$(BIN)/hatchling build -d dist
+	for each in dist/*.whl dist/*.tar.gz; do tools/try_dist.sh "$(PYTHON)" "$$each" || exit 1; done
 
 clean:
 	rm -rf .venv site dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
