@@ -12,7 +12,9 @@ from graphport.ops.builder import Builder
 from graphport.ops.comparison import Equal, Not
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.pytorch import (
+    axis_of,
     dtype_of,
+    integers,
     named_dtype,
     number,
     says,
@@ -26,7 +28,7 @@ from graphport.ops.reduction import (
     ReduceSum,
 )
 from graphport.ops.reduction.pnnx_reduced import reduced
-from graphport.ops.reshape import Unsqueeze
+from graphport.ops.reshape import Squeeze, Unsqueeze
 
 
 def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
@@ -62,12 +64,44 @@ def norm_(b: Builder, input: Value, p: Any = 2.0, dim: Any = None, keepdim: Any 
     return norm(b, input if wanted is None else cast(b, input, wanted), p, dim, keepdim)
 
 
-@says("torch.linalg.vector_norm", "aten::linalg_vector_norm", "aten::linalg_norm", "torch.linalg.norm")
+@says("torch.linalg.vector_norm", "aten::linalg_vector_norm")
 def vector_norm(
     b: Builder, input: Value, ord: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None
 ) -> Value:
     wanted = named_dtype(dtype)
     return norm(b, input if wanted is None else cast(b, input, wanted), ord, dim, keepdim)
+
+
+@says("torch.linalg.norm", "aten::linalg_norm")
+def linalg_norm(
+    b: Builder, input: Value, ord: Any = None, dim: Any = None, keepdim: Any = False, dtype: Any = None
+) -> Value:
+    """Of vectors along one axis, or of all numbers where no order is told; else of matrices."""
+    rank = len(b.dims(input))
+    axes = tuple(range(rank)) if dim is None else integers(dim)
+    if ord is None or len(axes) != 2:
+        return vector_norm(b, input, 2.0 if ord is None else ord, dim, keepdim, dtype)
+    return matrix_norm(b, input, ord, axes, keepdim, dtype)
+
+
+@says("torch.linalg.matrix_norm", "aten::linalg_matrix_norm")
+def matrix_norm(
+    b: Builder, input: Value, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, dtype: Any = None
+) -> Value:
+    """The largest sum of a column or row, or what all numbers have together; singular values are not computed."""
+    power = number(ord)
+    if power == "fro":
+        return vector_norm(b, input, 2.0, dim, keepdim, dtype)
+    if isinstance(power, str) or abs(power) not in (1, math.inf):
+        message = f"the norm {power} of matrices, which is made of singular values"
+        raise UnsupportedError(message)
+    wanted = named_dtype(dtype)
+    x = b(Abs, input if wanted is None else cast(b, input, wanted))
+    rows, columns = (axis_of(axis, len(b.dims(x))) for axis in integers(dim, 2))
+    summed, chosen = (rows, columns) if abs(power) == 1 else (columns, rows)
+    total = reduced(b, ReduceSum, x, (summed,), keepdim=True)
+    found = reduced(b, ReduceMax if power > 0 else ReduceMin, total, (chosen,), keepdim=True)
+    return found if number(keepdim) else b(Squeeze, found, vector(b, sorted((rows, columns))))
 
 
 @says("torch.cdist", "aten::cdist")

@@ -167,6 +167,8 @@ class Odd(nn.Module):
             torch.isin(n, torch.tensor([2, 3])),
             torch.lcm(n, n.flip(0)),
             torch.linalg.vector_norm(x[0, 1]),
+            torch.linalg.norm(x, 1),
+            torch.linalg.norm(x, -torch.inf, (0, 1), keepdim=True),
             torch.cumsum(x[0, 1], 0),
         )
 
