@@ -17,6 +17,7 @@ import argparse
 import ast
 import builtins
 import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -308,6 +309,10 @@ class Worker:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Find out which test reaches what, then try the faults."""
         items = session.items
+        for module in self.first:  # what is imported late has no functions yet that a fault could be put into
+            importlib.import_module(
+                ".".join(("graphport", *Path(module).with_suffix("").parts)).removesuffix(".__init__")
+            )
         reached = self._in_child(lambda: self._traced(items))
         verdicts = [self._prepared(fault, reached) for fault in self.faults]
         functions = self._functions()
