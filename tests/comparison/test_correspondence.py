@@ -14,6 +14,11 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 
 
+def partners(a, b):
+    """For values of `a`, in its order, those of `b` that stand for them."""
+    return {mine: other for other, mine in correspondence(a, b).items()}
+
+
 def fact(*shape):
     return TensorFact(DType.FLOAT32, shape)
 
@@ -58,15 +63,15 @@ def test_a_copy_stands_for_its_original(names):
                 twin.rename(other, value.name)
             elif names == "remembered":
                 other.notes["original_name"] = value.name
-        assert correspondence(graph, twin) == pairs
-        assert list(correspondence(graph, twin)) == list(graph.values())
+        assert partners(graph, twin) == pairs
+        assert list(partners(graph, twin)) == list(graph.values())
 
 
 def test_names_come_before_positions_and_each_stands_for_one():
     a, b = Graph("a"), Graph("b")
     one, two = (a.add_input(name, fact(2)) for name in ("x", "y"))
     other, same = (b.add_input(name, fact(2)) for name in ("y", "w"))
-    assert correspondence(a, b) == {one: same, two: other}
+    assert partners(a, b) == {one: same, two: other}
 
 
 def test_inputs_stand_for_inputs_also_of_other_shapes_and_inner_values_do_not():
@@ -74,11 +79,11 @@ def test_inputs_stand_for_inputs_also_of_other_shapes_and_inner_values_do_not():
     x, y = a.add_input("x", fact(2, 3)), b.add_input("x", fact(1, 2, 3))
     inner, other = add(a, "Relu", [x], "h", (2, 3)), add(b, "Relu", [y], "h", (1, 2, 3))
     add(a, "Neg", [inner], "k", (2, 3))
-    assert correspondence(a, b) == {x: y}
+    assert partners(a, b) == {x: y}
     other.fact = fact(2, 4)
-    assert correspondence(a, b) == {x: y}
+    assert partners(a, b) == {x: y}
     other.fact = TensorFact(DType.FLOAT32, None)
-    assert correspondence(a, b) == {x: y, inner: other}
+    assert partners(a, b) == {x: y, inner: other}
 
 
 def test_what_two_nodes_may_stand_for_has_no_partner():
@@ -86,10 +91,10 @@ def test_what_two_nodes_may_stand_for_has_no_partner():
     x, y = a.add_input("x", fact(2)), b.add_input("x", fact(2))
     value = add(a, "Relu", [x], "h", (2,))
     found = [add(b, "Relu", [y], name, (2,)) for name in ("p", "q")]
-    assert correspondence(a, b) == {x: y}
+    assert partners(a, b) == {x: y}
     add(a, "Neg", [value], "p", (2,))
-    assert correspondence(a, b)[a.first.next.output] is found[0]
-    assert correspondence(a, b)[value] is found[1]
+    assert partners(a, b)[a.first.next.output] is found[0]
+    assert partners(a, b)[value] is found[1]
 
 
 def test_constants_are_left_out_and_do_not_stand_in_the_way():
@@ -98,9 +103,9 @@ def test_constants_are_left_out_and_do_not_stand_in_the_way():
     weights = [g.add_constant(name, fact(2), storage_of([1.0, 2.0])) for g, name in ((a, "w"), (b, "u"))]
     value, other = add(a, "Mul", [x, weights[0]], "h", (2,)), add(b, "Mul", [y, weights[1]], "k", (2,))
     turned = add(b, "Mul", [weights[1], y], "l", (2,))
-    assert correspondence(a, b) == {x: y, value: other}
-    assert turned not in correspondence(a, b).values()
+    assert partners(a, b) == {x: y, value: other}
+    assert turned not in partners(a, b).values()
     unknown = add(a, "Sin", [x], "s", (2,))
     reads_unknown = add(a, "Mul", [value, unknown], "m", (2,))
     add(b, "Mul", [other, other], "n", (2,))
-    assert reads_unknown not in correspondence(a, b)
+    assert reads_unknown not in partners(a, b)
