@@ -1,3 +1,3 @@
 """The version, which the package, its metadata and the files that it writes say."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
