@@ -52,7 +52,7 @@ def pages() -> dict[str, str]:
 
 def _index(families: dict[str, list[Page]]) -> str:
     rows = [
-        [f"[{page.name}]({name}.md#{page.name.lower()})", *_directions(page), escaped(_first_line(page))]
+        [f"[{page.name}]({name}.md#{_anchor(page.name)})", *_directions(page), escaped(_first_line(page))]
         for name, of in families.items()
         for page in of
     ]
@@ -62,6 +62,11 @@ def _index(families: dict[str, list[Page]]) -> str:
         "written from them; `graphport ops` prints this table, `graphport ops Conv` what is known of one."
     )
     return "\n".join(["# Operators", "", intro, "", *_table(["operator", *FORMATS, "meaning"], rows), ""])
+
+
+def _anchor(heading: str) -> str:
+    """What mkdocs calls the place of a heading that is one word."""
+    return re.sub(r"[^\w-]", "", heading).lower()
 
 
 def _family(name: str, of: Sequence[Page]) -> str:
