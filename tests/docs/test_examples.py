@@ -1,4 +1,7 @@
-"""Every command and every program in the README and the manual does what it is shown to do, with the files it names."""
+"""Every command and every program in the README and the manual does what it is shown to do, with the files it names.
+
+Pages that are read from top to bottom are in test_tutorials.py.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ from graphport.cli.main import cli
 from tests.models import model, node
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MANUAL = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *(page for page in MANUAL if page.name != "index.md" and "tutorial" not in page.name)]
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 TEXT = """version 1.0

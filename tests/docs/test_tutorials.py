@@ -1,0 +1,65 @@
+"""The landing page and the tutorials run from top to bottom, and print what they show."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from graphport.cli.main import cli
+
+ROOT = Path(__file__).parents[2]
+TOURS = [ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("tutorial-*.md"))]
+DIGITS = Path(str(files("graphport"))) / "examples" / "digits"
+PROGRAM = ROOT / "tests" / "formats" / "pt2" / "programs" / "network.pt2"
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
+EXIT_CODE = re.compile(r"exit code (\d)")
+
+
+def run(code: str) -> str:
+    """What the commands of a listing print; `# exit code 1` behind one is what it must end with."""
+    printed = ""
+    for line in code.splitlines():
+        command, _, remark = line.partition("  #")
+        said = EXIT_CODE.search(remark)
+        result = CliRunner().invoke(cli, shlex.split(command)[1:], prog_name="graphport")
+        assert result.exit_code == (int(said[1]) if said else 0), f"{line}\n{result.output}"
+        printed += result.output
+    return printed
+
+
+def assert_printed(shown: str, printed: str) -> None:
+    """Lines of `shown` stand in `printed`, in that order; … is anything within a line, or lines that are left out."""
+    lines = iter([" ".join(line.split()) for line in printed.splitlines()])
+    for line in filter(None, (" ".join(line.split()) for line in shown.splitlines())):
+        pattern = re.compile(".*".join(map(re.escape, line.split("…"))))
+        assert line == "…" or any(pattern.fullmatch(found) for found in lines), f"{line!r} is not in\n{printed}"
+
+
+@pytest.mark.parametrize("page", TOURS, ids=lambda page: page.stem)
+def test_a_tour_does_and_prints_what_it_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    if page.name == "index.md":  # which shows how to get it further down
+        shutil.copytree(DIGITS, "digits")
+    shutil.copyfile(PROGRAM, "network.pt2")
+    printed, ran = "", 0
+    for language, title, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "text" and printed and not title:
+            assert_printed(code, printed)
+        printed = ""  # a text shows what the listing right before it prints
+        if title:
+            Path(title).write_text(code, encoding="utf-8")
+        elif language == "sh":
+            printed = run(code)
+            ran += 1
+        elif language == "python":
+            Path("program.py").write_text(code, encoding="utf-8")
+            runpy.run_path("program.py")
+    assert ran, f"{page.name} shows no command"
