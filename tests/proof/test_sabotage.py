@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import graphport as gp
+from graphport.api import convert, first_wrong
 from graphport.api.rewrite import rewrite_file
+from graphport.cli.main import cli
 from graphport.formats import Format
+from graphport.ir import rewrite
 from graphport.passes.prepare import PREPARE
 from graphport.passes.simplify import SIMPLIFY
 from tests import sabotage
@@ -99,3 +104,56 @@ def test_nor_is_one_that_is_rewritten(sources, tmp_path, monkeypatch, verb):
     report = rewrite_file(sources["onnx"], tmp_path / "small.onnx", verb)
     assert not report.passed
     assert not (tmp_path / "small.onnx").exists()
+
+
+def sabotaged(monkeypatch, fault) -> None:
+    """Let `convert` write another network than it has read."""
+    said_in = convert.said_in
+
+    def wrong(model, kind, **options):
+        graph = rewrite.copy(model.graph)
+        fault(graph)
+        return said_in(replace(model, graph=graph), kind, **options)
+
+    monkeypatch.setattr(convert, "said_in", wrong)
+
+
+@pytest.mark.parametrize(
+    ("fault", "node", "values"),
+    [
+        pytest.param(sabotage.scale_weight, ("Conv", "c", 0), {"a": "c", "b": "c"}, id="a weight"),
+        pytest.param(sabotage.change_attribute, ("LeakyRelu", "l", 1), {"a": "l", "b": "l"}, id="an attribute"),
+        pytest.param(sabotage.drop_node, ("Sigmoid", "y", 4), {"a": "y", "b": "h"}, id="a node that is gone"),
+    ],
+)
+def test_a_wrong_conversion_names_its_first_wrong_node(sources, tmp_path, monkeypatch, fault, node, values):
+    operator, name, place = node
+    sabotaged(monkeypatch, fault)
+    for target in ("copy.xml", "copy.ncnn.param", "copy.pnnx.param", "copy.nnef.tgz"):
+        proof = gp.convert(sources["onnx"], tmp_path / target).proof
+        found = proof.as_json()["first"]
+        assert (found["operator"], found["node"], found["values"]) == (operator, name, values), (target, proof.notes)
+        assert found["place"].startswith(f"graph.node[{place}]")
+        assert found["file"] == str(sources["onnx"])
+        assert found["sides"] == {"a": "net.onnx", "b": target}
+        assert found["sentence"].startswith(f"first wrong: {operator} {name} ({sources['onnx']}: graph.node[{place}]")
+
+
+def test_verify_tells_the_first_wrong_node(sources, tmp_path):
+    wrong = gp.load(sources["onnx"])
+    sabotage.scale_weight(wrong.graph)
+    gp.save(wrong, tmp_path / "wrong.xml")
+    result = CliRunner().invoke(cli, ["verify", str(sources["onnx"]), str(tmp_path / "wrong.xml")])
+    assert result.exit_code == 1
+    told = result.output.splitlines()[-1]
+    assert told.startswith(f"first wrong: Conv c ({sources['onnx']}: graph.node[0]")
+    assert "c of wrong.xml differs by" in told
+
+
+def test_a_node_that_is_not_found_in_time_is_not_told(sources, tmp_path, monkeypatch):
+    sabotaged(monkeypatch, sabotage.scale_weight)
+    monkeypatch.setattr(first_wrong, "_SECONDS", 0.0)
+    proof = gp.convert(sources["onnx"], tmp_path / "copy.xml").proof
+    assert proof.failed
+    assert proof.first is None
+    assert proof.notes[-1] == "the first wrong node is not told: it would take longer than 0 s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,7 @@ def find_difference(
     limits: Limits | None = None,
     backend: str = "auto",
     other: str | None = None,
+    seconds: float | None = None,
 ) -> FoundDifference | None:
     """The first node of `b` that computes otherwise than `a` does, and not merely for what it is given.
 
@@ -124,18 +126,38 @@ def find_difference(
         limits: what passes as equal.
         backend: what computes; see `run`.
         other: what computes `b`, if something else does.
+        seconds: how long it may look; as long as it takes if `None`.
 
     Returns:
         What was found; `None` where all that has a partner is equal.
 
     Raises:
         DiagnosticError: `a` does not run.
+        TimeoutError: nothing is found within `seconds`.
     """
+    deadline = None if seconds is None else time.monotonic() + seconds
     given = first_run(a, backend)[0] if inputs is None else dict(inputs)
     first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
-    values = pairs(first[0], second[0])
-    search = Search(first[0], second[0], values, first[1], second[1], limits or Limits(), backend, other or backend)
-    found = search.run()
+    found, random = None, list[str]()
+    choices = [pairs(first[0], second[0]), pairs(first[0], second[0], outputs_first=True)]
+    for values in choices if choices[0] != choices[1] else choices[:1]:
+        search = Search(
+            first[0],
+            second[0],
+            values,
+            first[1],
+            second[1],
+            limits or Limits(),
+            backend,
+            other or backend,
+            random,
+            deadline=deadline,
+        )
+        now = search.run()
+        if now is not None and (found is None or now.is_beyond):
+            found = now
+        if found is not None and found.is_beyond:
+            break
     if found is None:
         return None
     *_, last = found.nodes or (found.value.producer,)
@@ -150,7 +172,7 @@ def find_difference(
         found.difference,
         None if last is None else last.origin,
         found.is_beyond,
-        tuple(f"{name} is another one in every run" for name in search.random),
+        tuple(f"{name} is another one in every run" for name in dict.fromkeys(random)),
     )
 
 

@@ -58,12 +58,12 @@ def verify(
         expect(*kinds)
     first = a if isinstance(a, Model) else load(a, shapes=shapes, edition=edition)
     second = b if isinstance(b, Model) else load(b, shapes=shapes, edition=edition)
-    found = prove(
+    found = _judged(
         side("a", first, is_file=not isinstance(a, Model)),
         side("b", second, is_file=not isinstance(b, Model)),
-        given=inputs,
-        tolerance=tolerance(first),
-        is_full=is_full(effort),
+        inputs,
+        tolerance(first),
+        effort,
     )
     if proof is not None:
         files = {"a": None if isinstance(a, Model) else Path(a), "b": None if isinstance(b, Model) else Path(b)}
@@ -158,10 +158,20 @@ def proven(
     Raises:
         DiagnosticError: RUN0010, it was demanded and nothing is proven; `inputs` do not fit.
     """
-    found = prove(a, b, given=inputs, tolerance=tolerated, is_full=is_full(effort))
+    found = _judged(a, b, inputs, tolerated, effort)
     if found.unproven is not None:
         refused_if(found.unproven, is_demanded=is_demanded)
     return found
+
+
+def _judged(a: Side, b: Side, inputs: Mapping[str, Any] | None, tolerated: Tolerance, effort: str) -> Proof:
+    """A proof, and where it fails the first wrong node."""
+    found = prove(a, b, given=inputs, tolerance=tolerated, is_full=is_full(effort))
+    if not found.failed:
+        return found
+    from graphport.api.first_wrong import explained
+
+    return explained(found, a, b, tolerated)
 
 
 def written_side(path: Path, label: str) -> Side:

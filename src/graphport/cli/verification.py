@@ -94,5 +94,7 @@ def print_verification(proof: Proof | None, skipped: str | None, missing: str | 
     for note in proof.notes:
         click.echo(f"note: {shown(note)}")
     click.echo(shown(proof.sentence))
+    if proof.first is not None:
+        click.echo(shown(proof.first.sentence))
     if missing is not None:
         click.echo(f"{shown(missing)} is not written; --keep-failed keeps it as {shown(Path(missing).name)}.failed")

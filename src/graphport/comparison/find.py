@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,12 +78,19 @@ class Search:
     random: list[str] = field(default_factory=list[str])
     """Names of values that are other ones in every run."""
     depth: int = 0
+    deadline: float | None = None
+    """The reading of `time.monotonic` at which it gives up."""
     _checked: int = 0
     _moved: dict[Value, bool] = field(default_factory=dict["Value", bool])
     """Values with the same numbers in another shape, and whether they have another number of axes."""
 
     def run(self) -> Found | None:
-        """The first value that differs, within the body where it does; see `_outside`."""
+        """The first value that differs, within the body where it does; see `_outside`.
+
+        Raises:
+            DiagnosticError: the first graph does not run.
+            TimeoutError: it is not found before `deadline`.
+        """
         found = self._outside()
         return found if found is None or self.depth >= _DEEPEST else self._inside(found) or found
 
@@ -106,6 +114,7 @@ class Search:
         )
         noisy: list[tuple[float, Value]] = []
         for step in stream:
+            self._hurry()
             if isinstance(step, Unanswered):
                 return self._unanswered(step, stream)
             for pair in step:
@@ -218,6 +227,7 @@ class Search:
 
     def _local(self, pair: Pair, cell: _Cell) -> Difference | None:
         """How a value differs that is computed from the numbers of the first graph; `None` if it is random."""
+        self._hurry()
         x = _run(cell.a, cell.inputs, self.backend_a)
         try:
             y = _run(cell.b, cell.inputs, self.backend_b)
@@ -228,6 +238,10 @@ class Search:
             self.random.append(pair.a.name)
             return None
         return self.difference(pair.a, pair.b, x, y)
+
+    def _hurry(self) -> None:
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise TimeoutError
 
     def _cell(self, value: Value, known: Mapping[Value, Any]) -> _Cell:
         """The parts of both graphs that compute a value, from the nearest values that both have."""

@@ -15,22 +15,28 @@ def originals(graph: Graph) -> dict[str, str]:
     return {v.name: str(v.notes["original_name"]) for v in graph.values() if v.has_notes and "original_name" in v.notes}
 
 
-def pairs(a: Graph, b: Graph) -> dict[Value, Value]:
+def pairs(a: Graph, b: Graph, *, outputs_first: bool = False) -> dict[Value, Value]:
     """For values of `b` those of `a` with their names, or the names that they had; for results those in their place.
 
-    No value of `a` stands for two; constants are left out.
+    No value of `a` stands for two; constants are left out. With `outputs_first` the place of a result counts more than
+    its name: what is an output of `b` may be called like a value within `a`.
     """
     known = originals(b)
     names = {value.name: value for value in a.values() if not value.is_constant}
+    results = {value.name: value for value in a.outputs}
+    others = {value.name: value for value in b.outputs}
+    placed = pair(list(results), list(others), known)[0]
     found: dict[Value, Value] = {}
+    if outputs_first:
+        found = {others[other]: names.pop(name) for name, other in placed if other is not None and name in names}
     for value in b.values():
+        if value in found:
+            continue
         name = known.get(value.name, value.name)
         partner = None if value.is_constant else names.pop(name if name in names else value.name, None)
         if partner is not None:
             found[value] = partner
-    results = {value.name: value for value in a.outputs}
-    others = {value.name: value for value in b.outputs}
-    for name, other in pair(list(results), list(others), known)[0]:
+    for name, other in placed:
         if other is not None and others[other] not in found and results[name] in names.values():
             found[others[other]] = results[name]
     return found

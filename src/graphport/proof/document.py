@@ -116,6 +116,47 @@ class OutputProof:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstWrong:
+    """The first node whose result the second side computes otherwise, and not merely for what came before it.
+
+    `node` and `operator` are those of the first side, as is the place; `difference` names the value on both sides.
+    """
+
+    node: str
+    operator: str
+    difference: Difference
+    sides: tuple[str, str]
+    """What the two sides are called."""
+    origin: Span | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The whole for people."""
+        place = "" if self.origin is None else f" ({self.origin})"
+        found, (a, b) = self.difference, self.sides
+        what = f"has {found.reason}" if found.max_abs is None else f"differs by {found.max_abs:.3g}"
+        return (
+            f"first wrong: {self.operator} {self.node}{place}: "
+            f"{found.other} of {b} {what}, held against {found.name} of {a}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        span, found = self.origin, self.difference
+        return {
+            "node": self.node,
+            "operator": self.operator,
+            "file": None if span is None else span.file,
+            "line": None if span is None else span.line,
+            "place": None if span is None else span.place,
+            "values": {"a": found.name, "b": found.other},
+            "sides": dict(zip("ab", self.sides, strict=True)),
+            "difference": found.as_json(),
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """What witnesses of two sides computed, held against each other.
 
@@ -131,6 +172,8 @@ class Proof:
     faults: tuple[str, ...] = ()
     """What refutes it besides outputs that differ."""
     unproven: str | None = None
+    first: FirstWrong | None = None
+    """Where it goes wrong, if it was refuted by numbers and that was found."""
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -226,6 +269,7 @@ class Proof:
             "outputs": [output.as_json() for output in self.outputs],
             "faults": list(self.faults),
             "notes": list(self.notes),
+            "first": None if self.first is None else self.first.as_json(),
         }
 
 
