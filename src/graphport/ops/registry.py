@@ -69,10 +69,50 @@ def load(dialect: str) -> None:
     pages()
     if dialect in _PARENTS:
         load(_PARENTS[dialect])
-    module = dialect.replace(".", "_")
     for family in families():
-        if find_spec(f"{family}.{module}") is not None:
-            import_module(f"{family}.{module}")
+        _load_family(family, dialect)
+
+
+@cache
+def _load_family(family: str, dialect: str) -> None:
+    module = f"{family}.{dialect.replace('.', '_')}"
+    if find_spec(module) is not None:
+        import_module(module)
+
+
+def _load_own(page: Page, dialect: str) -> None:
+    """Import what the family of `page` says of a dialect."""
+    family = ".".join(page.function.__module__.split(".")[:3])
+    if family in families():
+        _load_family(family, dialect)
+
+
+def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
+    """The functions that say `word` canonically; other families than those that have to are imported only to find any.
+
+    The rules of an ONNX operator with a page are in its family, and the rule of a word with a pattern in that of one of
+    its pages. Every other word has one rule, wherever that is.
+    """
+    if dialect == "onnx" and word in pages():
+        _load_own(pages()[word], dialect)
+    elif said := patterns(dialect).get(word):
+        for page, _ in said:
+            _load_own(page, dialect)
+    elif dialect == "onnx" or (dialect, word) not in LOWERINGS:
+        load(dialect)
+    return LOWERINGS.get((dialect, word), ())
+
+
+def _lifting_rules(dialect: str, page: Page) -> Sequence[Rule]:
+    """The functions that say `page` in `dialect`: all in one family, its own in most cases.
+
+    Others are imported only where that has none: what five operators mean needs five families, not twenty.
+    """
+    pages()
+    _load_own(page, dialect)
+    if (dialect, page.name) not in LIFTINGS and dialect not in page.spellings:
+        load(dialect)
+    return LIFTINGS.get((dialect, page.name), ())
 
 
 def version(node: Node) -> int | None:
@@ -86,8 +126,7 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
     For ONNX, the rule with the least `until` that is not below `opset`; a word that its page says is unchanged since
     `opset` is said verbatim.
     """
-    load(dialect)
-    for rule in LOWERINGS.get((dialect, word), ()):
+    for rule in _lowering_rules(dialect, word):
         if rule.until is None or (opset is not None and opset <= rule.until):
             return rule.function
     if dialect == "onnx":
@@ -140,8 +179,7 @@ def is_verbatim(word: str, opset: int | None) -> bool:
     page = pages().get(word)
     if page is None or opset is None or not page.since <= opset:
         return False
-    load("onnx")
-    return not any(rule.until is not None and opset <= rule.until for rule in LOWERINGS.get(("onnx", word), ()))
+    return not any(rule.until is not None and opset <= rule.until for rule in _lowering_rules("onnx", word))
 
 
 def is_of_later_opset(node: Node) -> bool:
@@ -159,11 +197,11 @@ def is_known(node: Node) -> bool:
 
 def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
     """Ways to say a node of `page` in `dialect`, to be tried in order."""
-    load(dialect)
+    rules = _lifting_rules(dialect, page)
     if dialect in _PARENTS:
-        own = [partial(_by_function, rule) for rule in LIFTINGS.get((dialect, page.name), ())]
+        own = [partial(_by_function, rule) for rule in rules]
         return [*own, *(partial(_in_parent, _PARENTS[dialect], rule) for rule in liftings(_PARENTS[dialect], page))]
-    functions = [partial(_by_function, rule) for rule in LIFTINGS.get((dialect, page.name), ())]
+    functions = [partial(_by_function, rule) for rule in rules]
     said = [_parsed(text) for text in page.spellings.get(dialect, ())]
     own = [*functions, *(partial(pattern.lifted, page, parsed) for parsed in said)]
     return [*own, partial(_written_out, _FORMULAS[dialect], page, bool(own))] if dialect in _FORMULAS else own
@@ -178,9 +216,8 @@ def _written_out(other: str, page: Page, was_told: bool, builder: Builder, node:
 
     Why they refuse it is told unless another reason `was_told`.
     """
-    load(other)
     builder.dialect = ""
-    for rule in LIFTINGS.get((other, page.name), ()):
+    for rule in _lifting_rules(other, page):
         try:
             answer = _by_function(rule, builder, node)
         except pattern.UnsupportedError:

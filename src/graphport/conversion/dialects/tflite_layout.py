@@ -24,6 +24,7 @@ _TRANSPOSE = "TRANSPOSE"
 
 def turn(graph: Graph) -> None:
     """Move Transposes down past operators on single elements, and let those that meet become one or none."""
+    registry.load("tflite")  # fills LAYOUTS
     settle(graph, _Words())
 
 

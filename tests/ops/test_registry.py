@@ -1,0 +1,49 @@
+"""Where rules are looked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HOMES = """
+import sys
+from importlib import import_module
+from pkgutil import walk_packages
+import graphport.ops
+from graphport.ops import declare, registry
+
+register, homes = declare._register, {}
+
+def noting(table, dialect, word, until):
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    key = ("lowers" if table is declare.LOWERINGS else "lifts", dialect, word)
+    homes.setdefault(key, []).append(frame.f_globals["__name__"])
+    return register(table, dialect, word, until)
+
+declare._register = noting
+for found in walk_packages(graphport.ops.__path__, "graphport.ops."):
+    import_module(found.name)
+assert len(homes) > 2000
+family = {name: page.function.__module__.split(".")[2] for name, page in declare.PAGES.items()}
+for (kind, dialect, word), modules in homes.items():
+    said = {module.split(".")[2] for module in modules}
+    if kind == "lifts":
+        # Where a page has a pattern or a rule in its own family, there is none elsewhere.
+        if len(said) > 1 or said != {family[word]} and dialect in declare.PAGES[word].spellings:
+            print("a page's rules are in several families:", dialect, word, modules)
+    elif dialect == "onnx" and word in family:
+        if said != {family[word]}:
+            print("not in the family of its page:", word, modules)
+    elif pages := [family[page.name] for page, _ in registry.patterns(dialect).get(word, ())]:
+        if not said <= set(pages):
+            print("not in the family of a page with a pattern:", dialect, word, modules)
+    elif dialect != "onnx" and len(modules) > 1:
+        print("has two rules:", dialect, word, modules)
+"""
+
+
+def test_rules_are_where_a_family_is_enough_to_find_all_of_them():
+    done = subprocess.run([sys.executable, "-c", HOMES], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
