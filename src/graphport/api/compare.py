@@ -138,26 +138,19 @@ def find_difference(
     deadline = None if seconds is None else time.monotonic() + seconds
     given = first_run(a, backend)[0] if inputs is None else dict(inputs)
     first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
-    found, random = None, list[str]()
-    choices = [pairs(first[0], second[0]), pairs(first[0], second[0], outputs_first=True)]
-    for values in choices if choices[0] != choices[1] else choices[:1]:
-        search = Search(
-            first[0],
-            second[0],
-            values,
-            first[1],
-            second[1],
-            limits or Limits(),
-            backend,
-            other or backend,
-            random,
-            deadline=deadline,
-        )
-        now = search.run()
-        if now is not None and (found is None or now.is_beyond):
-            found = now
-        if found is not None and found.is_beyond:
-            break
+    values = pairs(first[0], second[0], outputs_first=True)
+    search = Search(
+        first[0],
+        second[0],
+        values,
+        first[1],
+        second[1],
+        limits or Limits(),
+        backend,
+        other or backend,
+        deadline=deadline,
+    )
+    found = search.run()
     if found is None:
         return None
     *_, last = found.nodes or (found.value.producer,)
@@ -172,7 +165,7 @@ def find_difference(
         found.difference,
         None if last is None else last.origin,
         found.is_beyond,
-        tuple(f"{name} is another one in every run" for name in dict.fromkeys(random)),
+        tuple(f"{name} is another one in every run" for name in search.random),
     )
 
 

@@ -168,7 +168,7 @@ class Search:
             self,
             a=a,
             b=b,
-            pairs=pairs(a, b),
+            pairs=pairs(a, b, outputs_first=True),
             given_a=given[0],
             given_b=given[1],
             depth=self.depth + 1,
