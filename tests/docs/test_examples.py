@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import runpy
 import shlex
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,9 @@ NETS: dict[str, tuple[str, tuple[int | str, ...]]] = {
 
 ELSEWHERE = re.compile(r"graphport (demo|lsp|VERB)|.* (--preset best|--max-latency|--min-snr|--metric)")
 """What has tests of its own and takes long or hangs on the machine, needs a program of the user's, or is no command."""
+
+IN_TABLE = re.compile(r"^\|.*\| `(graphport [^`]+)` \|$", re.MULTILINE)
+"""A command in the last column."""
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
@@ -145,6 +149,20 @@ def test_commands_work(page, code, files):
         result = CliRunner().invoke(cli, shlex.split(plain)[1:], standard_input, prog_name="graphport")
         if into:
             Path(into).write_bytes(result.stdout_bytes)
+        assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+@pytest.mark.parametrize("page", ["how-to.md", "from-other-tools.md"])
+def test_commands_in_tables_work(page, files):
+    """One behind the other, in one folder."""
+    files(page, "x")
+    gp.save(gp.load("net.onnx"), "net.xml")
+    gp.save(gp.cut(gp.load("model.onnx"), inputs=["r"]), "tail.onnx")
+    shutil.copyfile(ROOT / "tests" / "formats" / "pt2" / "programs" / "network.pt2", "net.pt2")
+    found = IN_TABLE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    assert len(found) > 30
+    for line in found:
+        result = CliRunner().invoke(cli, shlex.split(line)[1:], prog_name="graphport")
         assert result.exit_code == 0, f"{line}\n{result.output}"
 
 

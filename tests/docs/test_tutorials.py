@@ -19,6 +19,8 @@ TOURS = [ROOT / "docs" / "index.md", *sorted((ROOT / "docs").glob("tutorial-*.md
 DIGITS = Path(str(files("graphport"))) / "examples" / "digits"
 PROGRAM = ROOT / "tests" / "formats" / "pt2" / "programs" / "network.pt2"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
+FIGURE = re.compile(r"…|\d+\.\d+e-\d+|\d+\.\d{2,}")
+"""What is otherwise on another processor: anything, for …, or a figure with its digits."""
 EXIT_CODE = re.compile(r"exit code (\d)")
 
 
@@ -38,7 +40,9 @@ def assert_printed(shown: str, printed: str) -> None:
     """Lines of `shown` stand in `printed`, in that order; … is anything within a line, or lines that are left out."""
     lines = iter([" ".join(line.split()) for line in printed.splitlines()])
     for line in filter(None, (" ".join(line.split()) for line in shown.splitlines())):
-        pattern = re.compile(".*".join(map(re.escape, line.split("…"))))
+        between = FIGURE.split(line)
+        varied = [".*" if found == "…" else r"[\d.]+(?:e-?\d+)?" for found in FIGURE.findall(line)]
+        pattern = re.compile("".join(re.escape(part) + any_ for part, any_ in zip(between, [*varied, ""], strict=True)))
         assert line == "…" or any(pattern.fullmatch(found) for found in lines), f"{line!r} is not in\n{printed}"
 
 
