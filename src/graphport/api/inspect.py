@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphport.api.save import resolved
 from graphport.api.work import with_example
 from graphport.conversion.coverage import coverage
 from graphport.conversion.inspection import Inspection
@@ -25,6 +24,8 @@ def inspect(model: Model) -> Inspection:
     found = with_example(inspect_graph(graph, model.format, model.versions), graph)
     if not any(found.unsupported.values()):
         return found
+    from graphport.api.save import resolved
+
     # As `convert` does it: shape arithmetic whose results are known needs no words.
     tried, stands_for = typical(graph)
     return replace(found, unsupported=coverage(resolved(tried), stands_for))

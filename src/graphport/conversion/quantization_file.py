@@ -10,12 +10,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.formats.nnef.declare import standard
-from graphport.formats.nnef.editions import final_word
 from graphport.formats.nnef.original import original_of
-from graphport.formats.nnef.quant import Quantization
-from graphport.formats.nnef.quantized import QUANTIZATION, Affine, Decoded, decoding_of, quantization_of
-from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.quantized import QUANTIZATION, Affine, Decoded, Quantization, decoding_of, quantization_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.folded import folded
@@ -23,6 +19,7 @@ from graphport.ops.folded import folded
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.formats.nnef.operation import Attribute
+    from graphport.formats.nnef.syntax import Edition
     from graphport.ir.graph import Attribute as Said
     from graphport.ir.graph import Graph
 
@@ -59,6 +56,8 @@ def spell_out(graph: Graph) -> None:
 
     What these two cannot say is said by NNEF's own operation. The note is gone then.
     """
+    from graphport.formats.nnef.syntax import Edition
+
     original = original_of(graph)
     edition = Edition.FINAL if original is None else original.checked.document.edition
     for value in list(graph.values()):
@@ -148,6 +147,9 @@ def _steps(graph: Graph, value: Value, grid: _Grid | None, result: Value) -> lis
 
 def _word(graph: Graph, value: Value, quantization: Quantization, edition: Edition, result: Value) -> Node:
     """NNEF's operation, in the final edition's words."""
+    from graphport.formats.nnef.declare import standard
+    from graphport.formats.nnef.editions import final_word
+
     operands: list[Value] = [value]
     attributes: dict[str, Said] = {}
     declaration = standard(edition).get(quantization.operation)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from graphport.core.diagnostics import Source
 from graphport.formats.nnef.limits import DEFAULT
-from graphport.formats.nnef.quant import Quantization, check_quantization, parse_quantization, quantization_text
+from graphport.formats.nnef.quant import check_quantization, parse_quantization, quantization_text
+from graphport.formats.nnef.quantized import Quantization
 from graphport.formats.nnef.syntax import Edition
 from tests.formats.nnef.documents import checked, codes, evaluated, final, line, provisional, remedy
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from graphport.conversion import quantization_file
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.original import original_of
-from graphport.formats.nnef.primitives import restore
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
@@ -24,6 +23,8 @@ def before(graph: Graph) -> None:
     """Restore operators that fragments stand for, expose variables that are updated, and spell quantizations out."""
     original = original_of(graph)
     if original is not None:
+        from graphport.formats.nnef.primitives import restore
+
         restore(graph, original.checked.operations.own)
     _expose_states(graph)
     quantization_file.spell_out(graph)

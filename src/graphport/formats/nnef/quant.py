@@ -15,6 +15,7 @@ from graphport.formats.nnef.inference import Inference
 from graphport.formats.nnef.lexer import string_literal
 from graphport.formats.nnef.limits import DEFAULT, Limits
 from graphport.formats.nnef.parser import first_not_literal
+from graphport.formats.nnef.quantized import Quantization
 from graphport.formats.nnef.scope import Scope
 from graphport.formats.nnef.syntax import Array, Call, Edition, Expression, Logical, Number, String, Unary
 from graphport.formats.nnef.types import SCALAR, UNKNOWN, ArrayOf, TensorOf, Type, castable, spelled
@@ -24,7 +25,7 @@ from graphport.formats.nnef.words import Fault, Words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphport.core.diagnostics import Source, Span
+    from graphport.core.diagnostics import Source
     from graphport.formats.nnef.declare import Declaration, Operations
     from graphport.formats.nnef.operation import Attribute, Tensor
 
@@ -47,15 +48,6 @@ class ParsedQuantization:
     source: Source
     edition: Edition
     diagnostics: list[Diagnostic]
-
-
-@dataclass(frozen=True, slots=True)
-class Quantization:
-    """How one tensor is quantized: an operation and its parameters, per-channel ones as nested tuples."""
-
-    operation: str
-    arguments: Mapping[str, Attribute]
-    span: Span | None = None
 
 
 def parse_quantization(source: Source, edition: Edition, limits: Limits = DEFAULT) -> ParsedQuantization:

@@ -10,11 +10,11 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, Storage
 from graphport.formats.nnef.items import elements_of
-from graphport.formats.nnef.quant import Quantization
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from graphport.core.diagnostics import Span
     from graphport.formats.nnef.operation import Attribute
     from graphport.ir.graph import Graph, Value
 
@@ -22,6 +22,15 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 QUANTIZATION = "quantization"
 """The note of a value under which its `Quantization` stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """How one tensor is quantized: an operation and its parameters, per-channel ones as nested tuples."""
+
+    operation: str
+    arguments: Mapping[str, Attribute]
+    span: Span | None = None
 
 
 def quantization_of(value: Value) -> Quantization | None:

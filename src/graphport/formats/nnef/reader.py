@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container import Container
     from graphport.formats.nnef.expand import Expansion
     from graphport.formats.nnef.operation import Operation
-    from graphport.formats.nnef.quant import Quantization
+    from graphport.formats.nnef.quantized import Quantization
     from graphport.formats.nnef.syntax import Document
 
 _LONGEST_NOTE = 1 << 16

@@ -13,7 +13,7 @@ from graphport.formats.nnef.tensors import Tensor, read_tensor
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.formats.nnef.container import Container
-    from graphport.formats.nnef.quant import Quantization
+    from graphport.formats.nnef.quantized import Quantization
     from graphport.formats.nnef.syntax import Edition
 
 _INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.formats.nnef.declare import Declaration
-    from graphport.formats.nnef.quant import Quantization
+    from graphport.formats.nnef.quantized import Quantization
     from graphport.formats.nnef.tract.parser import Document, Fragment
     from graphport.ir.graph import Attribute
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span, raise_errors
-from graphport.formats.nnef.quant import Quantization, parse_quantization
+from graphport.formats.nnef.quant import parse_quantization
+from graphport.formats.nnef.quantized import Quantization
 from graphport.formats.nnef.syntax import Edition, Logical, Number, Unary
 
 if TYPE_CHECKING:

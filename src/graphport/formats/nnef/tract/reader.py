@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim, Symbolic
     from graphport.core.storage import Storage
     from graphport.formats.nnef.container import Container
-    from graphport.formats.nnef.quant import Quantization
+    from graphport.formats.nnef.quantized import Quantization
     from graphport.formats.nnef.tract.evaluate import Variable
     from graphport.formats.nnef.tract.parser import Document
 

@@ -1,0 +1,88 @@
+"""What each verb imports: what its work needs, so that it starts quickly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.models import perceptron, write_onnx
+
+PROGRAM = """
+import json, sys
+from graphport.cli.main import cli
+try:
+    cli.main(sys.argv[1:], standalone_mode=False)
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(sorted(sys.modules)))
+"""
+RUNTIMES = ("onnxruntime", "ncnn", "tract", "ai_edge_litert", "llvmlite", "torch", "tensorflow")
+NOBODY = (*RUNTIMES, "rich", "openvino", "pygls", "lsprotocol", "graphport.lsp", "graphport.expression.fused")
+"""Modules, with all below them, that no verb here has a use for."""
+OTHERS = [
+    *(f"graphport.formats.{name}" for name in ("pt2.reader", "tflite.reader", "openvino.reader", "caffe.reader")),
+    *(f"graphport.formats.{name}" for name in ("nnef.reader", "nnef.parser", "nnef.syntax", "ncnn.reader")),
+    *(f"graphport.formats.{name}" for name in ("pnnx.reader", "archive.reader", "onnx.writer", "tflite.writer")),
+]
+"""The work of other formats, and of writers."""
+NO_RUN = tuple(f"graphport.{name}" for name in ("proof", "comparison", "quantization", "passes", "reports"))
+"""What changes, runs, compares and reports."""
+WORDS = ("openvino", "tflite", "ncnn", "pnnx", "caffe", "nnef", "pytorch")
+"""Dialects that ONNX does not speak."""
+
+
+def imported(*arguments: object) -> set[str]:
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def of(names, *prefixes: str) -> list[str]:
+    """Those of `names` that are one of `prefixes` or below it."""
+    return sorted(name for name in names if name in prefixes or name.startswith(tuple(f"{p}." for p in prefixes)))
+
+
+def spoken(names) -> list[str]:
+    """The modules of the families of operators that are of other dialects."""
+    return sorted(
+        name for name in of(names, "graphport.ops") if name.count(".") == 3 and name.split(".")[3].startswith(WORDS)
+    )
+
+
+@pytest.fixture
+def net(tmp_path):
+    return write_onnx(tmp_path / "net.onnx", perceptron())
+
+
+def test_help_imports_the_command_line_alone():
+    names = imported("--help")
+    assert of(names, *NOBODY, "numpy", "onnx", "google", "graphport.formats", "graphport.ops", "graphport.ir") == []
+    assert of(names, "graphport.api", "graphport.conversion", "graphport.expression") == []
+
+
+@pytest.mark.parametrize("verb", ["check", "shapes"])
+def test_reading_imports_no_other_dialect(verb, net):
+    names = imported(verb, net)
+    assert "graphport.formats.onnx.reader" in names
+    assert of(names, *NOBODY, *OTHERS, *NO_RUN, "graphport.backends", "graphport.expression") == []
+    assert spoken(names) == []
+
+
+def test_inspect_imports_the_words_of_the_operators_there_are(net):
+    names = imported("inspect", net)
+    assert of(names, *NOBODY, *OTHERS, *NO_RUN) == []
+    # A perceptron is products and activations: it has neither spectra, loops, nor states.
+    families = {name.split(".")[2] for name in spoken(names) if not name.split(".")[3].startswith("tflite")}
+    assert families.isdisjoint({"signal", "control", "recurrent", "loss"})
+    assert families >= {"matmul", "activation"}
+
+
+def test_convert_imports_what_reads_and_writes_onnx(net, tmp_path):
+    names = imported("convert", net, tmp_path / "out.onnx", "--no-verify")
+    assert "graphport.formats.onnx.reader" in names
+    assert of(names, *NOBODY, *[each for each in OTHERS if each != "graphport.formats.onnx.writer"]) == []
+    assert spoken(names) == []
