@@ -103,7 +103,7 @@ def test_unknown_ways_are_told():
 def test_without_ray_the_remedy_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     found = nets.residual()
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0011.*graphport\[distributed\]"):
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0011.*pip install 'ray"):
         gp.quantize(found, nets.samples(found), distributed="ray")
 
 

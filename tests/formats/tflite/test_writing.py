@@ -11,7 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import graphport as gp
+from graphport.api.rewrite import rewrite_file
 from graphport.core.diagnostics import DiagnosticError
+from graphport.passes.simplify import SIMPLIFY
 from tests.formats.tflite.test_cases import CASES, NAMES, assert_right, recorded
 
 if TYPE_CHECKING:
@@ -111,3 +113,9 @@ def test_what_has_no_operator_is_refused_by_name(tmp_path: Path, operator: str) 
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "net.onnx")
     with pytest.raises(DiagnosticError, match=f"tflite cannot say {operator}"):
         gp.save(gp.load(tmp_path / "net.onnx"), tmp_path / "net.tflite")
+
+
+def test_a_simplified_file_is_said_in_canonical_words(tmp_path):
+    report = rewrite_file(CASES / "add_relu6.tflite", tmp_path / "small.onnx", SIMPLIFY)
+    assert report.passed
+    assert {node.op_type for node in onnx.load(tmp_path / "small.onnx").graph.node} == {"Add", "Clip"}

@@ -17,8 +17,8 @@ FUTURE = "onnx.future"
 CANONICAL = ""
 
 _ALIASES = ("", "ai.onnx")
-_FORMATS = ("nnef", "tract", "openvino", "pnnx", "pytorch", "ncnn", "caffe", "tflite", "graphport", "expression")
-"""Dialects that are no domains: those of other formats, and our own."""
+_FORMATS = ("nnef", "tract", "openvino", "pnnx", "pytorch", "ncnn", "caffe", "graphport", "expression")
+"""Dialects that are no domains: those of other formats but TFLite, whose custom operators go along, and our own."""
 _PREFIX = "onnx:"
 
 
