@@ -70,7 +70,8 @@ def _merge(graph: Graph, node: Node, language: Language) -> bool:
     second, source = language.order(node), node.inputs[0]
     before = None if source is None else source.producer
     first = None if before is None else language.order(before)
-    start = None if before is None else before.inputs[0]
+    # What makes a value may have no operand at all, but not what gives an order.
+    start = None if before is None or first is None else before.inputs[0]
     if second is None or first is None or start is None or len(first) != len(second):
         return False
     both = tuple(first[axis] for axis in second)

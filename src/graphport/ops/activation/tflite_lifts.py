@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.ops.activation import Hardmax
 from graphport.ops.activation.dropout import Dropout
@@ -41,7 +42,7 @@ def lift_dropout(
     if is_trained:
         message = "it draws at random"
         raise UnsupportedError(message)
-    mask = b.constant(np.ones(sizes(b.dims(data), "the mask"), np.bool_)) if b.count > 1 else None
+    mask = b.constant(np.ones(bounded(sizes(b.dims(data), "the mask")), np.bool_)) if b.count > 1 else None
     y = b(Identity, data)
     return (y,) if mask is None else (y, b(Identity, mask))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -150,7 +151,7 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     wide = called(
         b, "torch.unsqueeze", TensorFact(dtype_of(indices), (*dims[:place], 1, *dims[place:])), input=indices, dim=place
     )
-    rows = np.arange(size).reshape(-1, *[1] * (len(dims) - place))
+    rows = np.arange(made_up(size)).reshape(-1, *[1] * (len(dims) - place))
     fact = TensorFact(DType.BOOL, broadcast(b.dims(wide), tuple(rows.shape)))
     hits = [
         called(b, "torch.eq", fact, input=wide, other=b.constant(each, dtype_of(indices)))

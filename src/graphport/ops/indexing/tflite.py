@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.ops.arithmetic import Add, Max, Min, Mul
 from graphport.ops.comparison import Equal, GreaterOrEqual, Less, Where
@@ -140,7 +141,7 @@ def dynamic_update_slice(op: Operator) -> Value:
     room = [n - k for n, k in zip(dims, own, strict=True)]
     starts = b(Max, b(Min, starts, vector(b, room)), vector(b, [0] * len(room)))
     strides = [int(np.prod(dims[axis + 1 :], dtype=np.int64)) for axis in range(len(dims))]
-    grid = np.zeros(own, np.int64)
+    grid = np.zeros(bounded(own), np.int64)
     for axis, stride in enumerate(strides):
         grid += (np.arange(own[axis]) * stride).reshape(-1, *[1] * (len(own) - axis - 1))
     at = b(ReduceSum, b(Mul, starts, vector(b, strides)), keepdims=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import bounded, made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.indexing import gathering, places, regions, scattering
@@ -82,7 +82,7 @@ def _scattered(b: Builder, data: Value, at: Value, updates: Value, reduction: st
     extents = ints(b, list(sizes(b.dims(data), "the shape")))
     if reduction == "add":
         return computed_in(b, _NUMBERS, "ADD", data, say(b, "SCATTER_ND", at, updates, extents))
-    ones = b.like(at, np.ones(sizes(b.dims(updates), "the updates")))
+    ones = b.like(at, np.ones(bounded(sizes(b.dims(updates), "the updates"))))
     is_set = say(b, "GREATER", say(b, "SCATTER_ND", at, ones, extents), 0)
     new = say(b, "SCATTER_ND", at, updates, extents)
     if reduction != "none":

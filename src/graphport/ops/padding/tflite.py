@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.indexing.gathering import Gather
@@ -78,6 +79,6 @@ def mirror_pad(op: Operator) -> Value:
         if min(begin, end) < 0 or max(begin, end) > most:
             message = f"padding {begin}, {end} of an axis of {n}"
             raise ShapeError(message)
-        places = np.pad(np.arange(n), (begin, end), "symmetric" if is_symmetric else "reflect")
+        places = np.pad(np.arange(made_up(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
         x = b(Gather, x, vector(b, places.tolist()), axis=axis)
     return x

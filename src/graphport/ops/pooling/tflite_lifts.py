@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
+from graphport.core.budget import bounded, made_up
 from graphport.core.dtypes import DType
 from graphport.ops import arithmetic
 from graphport.ops.convolution.tflite_lifts import as_before, as_image, bordered, first, last, pair_of
@@ -61,7 +61,7 @@ def _places(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     """Where the cell stands along each spatial axis, at all places of the window."""
     begins = sizes([first for first, _ in slid.pads], "the padding")
     told = zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True)
-    return [np.arange(out) * s + at * d - p for at, out, s, d, p in told]
+    return [np.arange(made_up(out)) * s + at * d - p for at, out, s, d, p in told]
 
 
 def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
@@ -200,7 +200,7 @@ def lift_average_pool(
     before = y.producer.operands[0].producer if is_padded and y.producer is not None else None
     if border == 1 and before is not None and before.word == "PAD" and not count_include_pad:
         extents = sizes(b.dims(x)[2:], "the image")
-        ones = b.constant(np.ones((1, 1, *extents), np.float32))
+        ones = b.constant(np.ones((1, 1, *bounded(extents)), np.float32))
         share, _ = _pool(b, "AVERAGE_POOL_2D", ones, kernel, said, 0)
         y = say(b, "DIV", y, share)
     return (as_before(b, first(b, y), count),)

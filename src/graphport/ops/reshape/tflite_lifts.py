@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops import reshape
@@ -296,6 +297,7 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
         if not first and not last:
             continue
         (n,) = sizes(b.dims(data)[axis : axis + 1], "what is padded")
+        made_up(first + n + last, what="places that are padded")
         places = np.arange(-first, n + last)
         places = places.clip(0, n - 1) if mode == "edge" else places % n
         data = say(b, "GATHER", data, ints(b, places.tolist()), axis=axis)

@@ -207,7 +207,7 @@ def _nearest(b: Builder, at: Value, n: int, mode: str) -> Value:
 def _weights(b: Builder, at: Value, n: int, said: _Said) -> Value:
     """What each entry of x weighs in each new one: [n, out]."""
     row = say(b, "EXPAND_DIMS", at, ints(b, 0))
-    column = b.constant(np.arange(n, dtype=np.float32).reshape(n, 1))
+    column = b.constant(np.arange(made_up(n), dtype=np.float32).reshape(n, 1))
     if said.mode == "linear":
         inside = say(b, "MINIMUM", say(b, "MAXIMUM", row, 0.0), float(n - 1))
         return say(b, "RELU", say(b, "SUB", b.constant(np.float32(1)), say(b, "ABS", say(b, "SUB", inside, column))))
