@@ -132,3 +132,16 @@ def test_what_a_part_cannot_be_said_for_is_told_of_the_whole(say):
     message = "madeup cannot say Softsign (2): it is made of Abs, and there is no word for it"
     assert [finding.message for finding in findings] == [message]
     assert unsupported(graph, "madeup") == {"Softsign": 2}
+
+
+@pytest.mark.parametrize("ending", ["caffe", "ncnn", "nnef", "openvino", "pnnx", "tflite"])
+def test_an_extent_too_long_to_write_is_refused_and_no_fault_of_ours(ending, monkeypatch):
+    monkeypatch.setenv("GRAPHPORT_DEBUG", "1")
+    wide = "+".join(f"a{number}" for number in range(200))
+    proto = model(
+        [node("Concat", ["x", "x"], ["k"], axis=0), node("Flatten", ["k"], ["y"])],
+        [("x", [wide, "n", 3])],
+        [("y", None)],
+    )
+    _, findings = lift(legalize(from_proto(proto))[0], ending)
+    assert {finding.code for finding in findings} <= {"LEG0002"}

@@ -122,3 +122,26 @@ def test_no_symbol_comes_to_stand_for_itself(drawn):
     for dim in made:
         extents.settled(dim)
         extents.free(dim)
+
+
+def test_a_name_costs_the_same_however_many_there_are():
+    extents = Extents()
+    first = list(range(3000))
+    for number in first:
+        extents.declare(f"s{number}")
+
+    class Counting(dict):
+        looks = 0
+
+        def __contains__(self, name):
+            Counting.looks += 1
+            return super().__contains__(name)
+
+        def keys(self):
+            Counting.looks += len(self)
+            return super().keys()
+
+    extents.declared = Counting(extents.declared)
+    for number in range(100):
+        extents.fresh(f"new{number % 2}")
+    assert Counting.looks < 1000

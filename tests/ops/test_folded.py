@@ -50,3 +50,19 @@ def test_what_is_too_deep_is_given_up_at_once(monkeypatch):
     scale = next(each for each in _doubled(60).graph if each.op == "Mul").operands[1]
     assert folded(scale) is None
     assert len(asked) < 40
+
+
+def test_asking_for_all_values_of_a_chain_that_is_no_constant_looks_at_each_once(monkeypatch):
+    looks = []
+    made = module._made  # pyright: ignore[reportPrivateUsage]
+
+    def counted(value, depth, known):
+        looks.append(value.name)
+        return made(value, depth, known)
+
+    monkeypatch.setattr(module, "_made", counted)
+    chain = [node("Add", [a, a], [b]) for a, b in itertools.pairwise(["x", *(f"k{i}" for i in range(40)), "y"])]
+    graph = gp.from_onnx(model(chain, [typed("x", [4])], [typed("y", [4])])).graph
+    known = {}
+    assert not any(folded(each.output, known) for each in graph)
+    assert len(looks) <= 2 * len(graph)

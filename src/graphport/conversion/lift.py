@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphport.conversion.dialects import after_lifting, before_lifting, older
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
-from graphport.core.dims import Symbolic, examples
+from graphport.core.dims import Symbolic, Undecided, examples
 from graphport.core.facts import TensorFact, Unknown
 from graphport.core.faults import FOUND, stumbled, told
 from graphport.ir import opaque, rewrite
@@ -193,7 +193,7 @@ def _age(graph: Graph, dialect: str, newest: int) -> None:
             )
             try:
                 answer = rule(builder, node)
-            except (UnsupportedError, Unknown, *FOUND):
+            except (UnsupportedError, Unknown, Undecided, *FOUND):
                 answer = None
             made = _made(node, before)
             if answer is not None:
@@ -234,7 +234,7 @@ def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> Exception | No
             answer = rule(builder, node)
         except ShapeError as error:
             answer, refusal = None, UnsupportedError(str(error))
-        except (UnsupportedError, Unknown, *FOUND) as error:
+        except (UnsupportedError, Unknown, Undecided, *FOUND) as error:
             answer, refusal = None, error
         if answer is not None:
             _take_over(graph, node, answer)

@@ -73,21 +73,25 @@ def _deepest(sources: Iterable[Storage]) -> int:
     return max((source.depth for source in sources if isinstance(source, Computed)), default=0)
 
 
-def folded(value: Value) -> Storage | None:
-    """The numbers of a constant, or of what is computed from constants alone; `None` of anything else."""
-    return _folded(value, 0, {})
+def folded(value: Value, known: dict[Value, Storage | None] | None = None) -> Storage | None:
+    """The numbers of a constant, or of what is computed from constants alone; `None` of anything else.
+
+    Who asks for many values of a graph keeps what is `known` of them between calls: then the work is linear in nodes.
+    """
+    return _folded(value, 0, {} if known is None else known)
 
 
-def _folded(value: Value, depth: int, known: dict[Value, Storage]) -> Storage | None:
+def _folded(value: Value, depth: int, known: dict[Value, Storage | None]) -> Storage | None:
     if value in known:
         return known[value]
     found = _made(value, depth, known)
-    if found is not None:
+    # What is not to be had from here is not to be had from farther away; the other way round it may.
+    if found is not None or depth == 0:
         known[value] = found
     return found
 
 
-def _made(value: Value, depth: int, known: dict[Value, Storage]) -> Storage | None:
+def _made(value: Value, depth: int, known: dict[Value, Storage | None]) -> Storage | None:
     if value.storage is not None and (value.is_constant or value.graph is None):
         return value.storage
     node, fact = value.producer, value.fact

@@ -13,6 +13,7 @@ from graphport.ops import registry
 from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph
 
 _MOST_FOLDED = 1 << 20
@@ -44,15 +45,16 @@ def after_lifting(graph: Graph) -> None:
 
 def _fold_integers(graph: Graph) -> None:
     """Make constants of integers and truths that are computed of constants alone: NNEF computes real numbers."""
+    known: dict[Value, Storage | None] = {}
     for node in graph:
         page = None if node.dialect else registry.pages().get(node.word)
         if page is None or any(value.is_output for value in node.results) or all(map(_is_real, node.results)):
             continue
-        storages = [folded(value) for value in node.results]
-        known = [storage for storage in storages if storage is not None and storage.count <= _MOST_FOLDED]
-        if len(known) < len(storages):
+        storages = [folded(value, known) for value in node.results]
+        made = [storage for storage in storages if storage is not None and storage.count <= _MOST_FOLDED]
+        if len(made) < len(storages):
             continue
-        for value, storage in zip(node.results, known, strict=True):
+        for value, storage in zip(node.results, made, strict=True):
             constant = graph.add_constant(graph.fresh(value.name), TensorFact.of(storage), storage, origin=value.origin)
             rewrite.swap_names(value, constant)
             value.replace_uses(constant)

@@ -39,7 +39,8 @@ def symbols(dim: Dim) -> dict[str, Symbolic]:
     """The symbols that occur in the dim, by name, in the order of names."""
     if isinstance(dim, int):
         return {}
-    found = {variable.name: Symbolic((((variable,), 1),)) for variable in variables(dim.terms)}
+    # A power has its variable many times.
+    found = {atom.name: Symbolic((((atom,), 1),)) for atom in set(variables(dim.terms))}
     return dict(sorted(found.items())) if len(found) > 1 else found
 
 

@@ -287,11 +287,10 @@ class Extents:
         return next(words, "d")
 
     def _free(self, name: str) -> str:
-        taken = self.declared.keys() | self.reserved
-        if name not in taken:
+        if name not in self.declared and name not in self.reserved:
             return name
-        count = self._counts.get(name, 1)
-        while (found := f"{name}{count + 1}" if len(name) == 1 else f"{name}_{count + 1}") in taken:
+        count, between = self._counts.get(name, 1), "" if len(name) == 1 else "_"
+        while (found := f"{name}{between}{count + 1}") in self.declared or found in self.reserved:
             count += 1
         self._counts[name] = count + 1
         return found

@@ -91,7 +91,8 @@ def extent(terms: Terms) -> tuple[int, int]:
     for monomial, _ in terms:
         for atom in monomial:
             size += atom.size
-            depth = max(depth, atom.depth)
+            if atom.depth > depth:  # noqa: PLR1730  a call takes longer, and this runs for every atom of every dim
+                depth = atom.depth
     return size, depth
 
 
