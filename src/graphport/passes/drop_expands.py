@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from graphport.core.storage import Storage
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.shapes import Broadcasting, broadcast
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import producer, same_dims, shape_of
+from graphport.passes.parts import filling, producer, same_dims, shape_of
 from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
@@ -71,6 +68,4 @@ def _is_enough(node: Node, index: int, dims: Sequence[Dim]) -> bool:
 
 def _uniform(node: Node, made: Node, rank: int) -> Value:
     """The entry that a ConstantOfShape has everywhere."""
-    value = made.attributes.get("value")
-    array = value.numpy() if isinstance(value, Storage) else np.zeros(1, np.float32)
-    return add_constant(graph_of(node), array.reshape([1] * rank), made.output.name)
+    return add_constant(graph_of(node), filling(made).reshape([1] * rank), made.output.name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage
 from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -14,6 +17,8 @@ from graphport.passes.substitution import graph_of, numbers, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Node, Value
@@ -45,6 +50,12 @@ def entry(value: Value | None) -> float | None:
     if array is None or array.size != 1 or array.ndim > 1 or array.dtype.kind not in "fiuV":
         return None
     return float(array.reshape(-1)[0])
+
+
+def filling(made: Node) -> NDArray[Any]:
+    """What a ConstantOfShape has everywhere, as its only entry."""
+    value = made.attributes.get("value")
+    return value.numpy() if isinstance(value, Storage) else np.zeros(1, np.float32)
 
 
 def speaks(node: Node, word: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphport.passes.driver import Pass, PassList, select
 from graphport.passes.drop_expands import drop_expands
+from graphport.passes.drop_zero_states import drop_zero_states
 from graphport.passes.fold_constants import fold_constants
 from graphport.passes.form_gemm import form_gemm
 from graphport.passes.fuse_batchnorm import fuse_batchnorm
@@ -55,6 +56,7 @@ SIMPLIFY = PassList(
         Pass("merge-concats", merge_concats, "exact"),
         Pass("merge-clips", merge_clips, "exact"),
         Pass("drop-expands", drop_expands, "accumulation"),
+        Pass("drop-zero-states", drop_zero_states, "exact"),
         Pass("unflatten-products", unflatten_products, "accumulation"),
         Pass("recompose-layernorm", recompose_layernorm, "accumulation"),
         Pass("recompose-rmsnorm", recompose_rmsnorm, "accumulation"),
