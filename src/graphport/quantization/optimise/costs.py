@@ -27,7 +27,7 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
     """What makes a session of the target's runtime on one thread; `None` where it is not here."""
     match target:
         case "onnxruntime" if is_installed("onnxruntime"):
-            return lambda graph: onnxruntime.prepare(graph, threads=1)
+            return lambda graph: onnxruntime.prepare(graph, threads=1, quick=True)
         case "openvino" if is_installed("openvino"):
             return lambda graph: openvino.prepare(graph, threads=1)
         case _:
