@@ -26,6 +26,10 @@ MOST_AT_ONCE = 1 << 22
 """Entries of one array that a rule makes up: 32 MiB of 64-bit numbers."""
 
 
+_FARTHEST = 1 << 59
+"""Entries past all addresses."""
+
+
 class OverBudgetError(MemoryError):
     """A file asks for more than it may; the message names how much and the setting."""
 
@@ -63,6 +67,8 @@ def made_up(*extents: int, what: str = "entries of a table") -> int:
     """
     count = prod(max(extent, 0) for extent in extents)
     most = max(MOST_AT_ONCE, _most() // 8)
+    # Of none, too, no array can be made whose other extents are past all addresses.
+    count = count or int(prod(max(extent, 1) for extent in extents) > _FARTHEST) * _FARTHEST
     if count > most:
         message = f"{_number(count)} {what}, at most {_number(most)} are made up; {SETTING} allows more"
         raise OverBudgetError(message)
@@ -72,6 +78,18 @@ def made_up(*extents: int, what: str = "entries of a table") -> int:
         if budget.entries < 0:
             message = f"{_number(_most())} entries of tables were made up already; {SETTING} allows more"
             raise OverBudgetError(message)
+    return count
+
+
+def spelt_out(count: int, what: str) -> int:
+    """`count`, of numbers that a file says in one and that are to be written one by one.
+
+    Raises:
+        OverBudgetError: they are more than may be made up for one model.
+    """
+    if count > _most():
+        message = f"{_number(count)} {what}, at most {_number(_most())} are spelt out; {SETTING} allows more"
+        raise OverBudgetError(message)
     return count
 
 

@@ -31,7 +31,8 @@ def drop_expands(graph: Graph, journal: Journal) -> None:
 
 
 def _drop(node: Node) -> str | None:
-    if node.dialect or not (node.op == "MatMul" or isinstance(registry.pages()[node.op].shape, Broadcasting)):
+    page = None if node.dialect else registry.pages().get(node.op)
+    if page is None or not (node.op == "MatMul" or isinstance(page.shape, Broadcasting)):
         return None
     dropped: list[str] = []
     for index, value in enumerate(node.inputs):

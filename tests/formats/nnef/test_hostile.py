@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import graphport as gp
+from graphport.core import budget
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.formats.nnef.check import check
 from graphport.formats.nnef.expand import expand
@@ -200,3 +202,21 @@ def test_time_grows_with_the_length_not_faster():
 
     seconds(1000)
     assert seconds(40_000) < 40 * max(seconds(4_000), 0.05)
+
+
+@pytest.mark.parametrize("ending", ["onnx", "xml", "tflite", "pnnx.param"])
+def test_one_number_in_terabytes_is_not_spelt_out(tmp_path, ending):
+    path = tmp_path / "m.nnef"
+    body = "x = external(shape = [2, 3]); z = constant(shape = [4398046511104], value = [1.0]); y = copy(z);"
+    path.write_text(f"version 1.0;\ngraph g(x) -> (y)\n{{\n {body}\n}}\n", encoding="utf-8")
+    with pytest.raises(gp.DiagnosticError) as caught:
+        gp.save(gp.load(path), tmp_path / f"o.{ending}")
+    assert caught.value.diagnostics[0].code in ("LIMIT0001", "LEG0002")
+    assert [each.name for each in tmp_path.iterdir()] == ["m.nnef"]
+
+
+def test_no_entries_beside_extents_past_all_addresses_are_too_many():
+    for extents in ((0, 2**40, 2**40), (2**62,), (2**40, 0, -1, 2**40)):
+        with pytest.raises(budget.OverBudgetError):
+            budget.made_up(*extents)
+    assert budget.made_up(0, 2**20) == 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import spelt_out
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.storage import CHUNK, FileStorage, Packing, Storage, unpack
@@ -181,6 +182,10 @@ class Converted(Storage):
             return array.astype(self.dtype.numpy)
 
 
+_FARTHEST = 1 << 62
+"""Bytes past all addresses, of which there is not even a view."""
+
+
 class Filled(Storage):
     """One number in every element, however many there are."""
 
@@ -191,9 +196,12 @@ class Filled(Storage):
         self.number = np.asarray(number, dtype.numpy)
 
     def numpy(self) -> Array:
+        if self.nbytes > _FARTHEST:
+            spelt_out(self.count, "times the same number")
         return np.broadcast_to(self.number, self.shape)
 
     def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        spelt_out(self.count, "times the same number")
         size = self.number.itemsize
         most = max(limit // size, 1)
         piece = np.full(min(most, self.count), self.number).view(np.uint8).data

@@ -46,7 +46,8 @@ class Encoded:
 
     def add_field(self, field: int, content: bytes | Encoded) -> None:
         """Append a field with a length: a text, or a message."""
-        self.add(head(field, len(content)))
+        # `len` of what is longer than memory could be is an OverflowError.
+        self.add(head(field, len(content) if isinstance(content, bytes) else content.length))
         if isinstance(content, bytes):
             self.add(content)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -426,7 +427,8 @@ def _zeros(tensor: Tensor) -> ArrayStorage | None:
     if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype is DType.STRING:
         return None
     shape = tuple(n for n in fact.dims if isinstance(n, int))
-    if len(shape) != len(fact.dims) or int(np.prod(shape, dtype=object)) > _MOST_STATE:
+    # Of none, too, no array can be made whose other extents are past all addresses.
+    if len(shape) != len(fact.dims) or prod(max(n, 1) for n in shape) > _MOST_STATE:
         return None
     zero = tensor.quantization[3][0] if tensor.quantization is not None else 0
     return ArrayStorage(np.broadcast_to(np.asarray(zero).astype(fact.dtype.numpy), shape), fact.dtype)

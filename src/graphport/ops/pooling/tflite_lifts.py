@@ -37,12 +37,18 @@ def _has_word(b: Builder, x: Value, said: dict[str, Any]) -> bool:
     return len(b.dims(x)) <= _IMAGE and all(d == 1 for d in said["dilations"] or ())
 
 
-def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[tuple[int, ...], Value]]:
-    """Each cell of a window, and what it covers at all places of the window: [N, C, *lengths]."""
-    kernel, lengths = sizes(slid.kernel, "the window"), sizes(slid.lengths, "the result")
+def _kernel(slid: Window) -> tuple[int, ...]:
+    """The extents of a window that is put together of its cells."""
+    kernel = tuple(sizes(slid.kernel, "the window"))
     if prod(kernel) > _MOST_CELLS:
         message = f"a window of {prod(kernel)} cells for which there is no word"
         raise UnsupportedError(message)
+    return kernel
+
+
+def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[tuple[int, ...], Value]]:
+    """Each cell of a window, and what it covers at all places of the window: [N, C, *lengths]."""
+    kernel, lengths = _kernel(slid), sizes(slid.lengths, "the result")
     dims = sizes(b.dims(x), "what is pooled")
     begins = sizes([before for before, _ in slid.pads], "the padding")
     told = list(zip(dims[2:], begins, kernel, slid.strides, slid.dilations, lengths, strict=True))
@@ -107,7 +113,7 @@ def _sum(b: Builder, x: Value, slid: Window) -> Value:
 
 
 def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
-    space, kernel = sizes(b.dims(x)[2:], "what is pooled"), sizes(slid.kernel, "the window")
+    space, kernel = sizes(b.dims(x)[2:], "what is pooled"), _kernel(slid)
     share = np.ones([1] * len(space))
     for axis, n in enumerate(space):
         before, behind = sizes(slid.pads[axis], "the padding") if counts_padding else (0, 0)

@@ -119,7 +119,10 @@ class Evaluator(Maker):
         """
         frame = Frame(is_graph=True)
         for statement in self.document.body:
-            self._assign(statement, frame)
+            try:
+                self._assign(statement, frame)
+            except RecursionError:  # each alone is within its limit
+                raise self.fault("NNEF0510", "fragments and expressions are nested too deep", statement.value) from None
         outputs: list[Value] = []
         for name in self.document.outputs:
             if name not in frame.names:
@@ -210,7 +213,16 @@ class Evaluator(Maker):
         return self.node(word, [self.tensor(value)], 1)[0]
 
     def _binary(self, node: Binary, frame: Frame) -> Any:
-        left, right = self._of(node.left, frame), self._of(node.right, frame)
+        # A long sum leans to the left: it is a loop and no recursion.
+        pending = [node]
+        while isinstance(pending[-1].left, Binary):
+            pending.append(pending[-1].left)
+        found = self._of(pending[-1].left, frame)
+        for each in reversed(pending):
+            found = self._joined(each, found, self._of(each.right, frame))
+        return found
+
+    def _joined(self, node: Binary, left: Any, right: Any) -> Any:
         if isinstance(left, int | float | Symbolic) and isinstance(right, int | float | Symbolic):
             found = self.checked(lambda: computed(node.operator, left, right), node)
             if found is not None:

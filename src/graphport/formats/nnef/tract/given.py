@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from graphport.core.budget import bounded
-from graphport.core.dims import Symbolic
+from graphport.core.dims import Symbolic, TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,8 @@ def computed(operator: str, left: Any, right: Any) -> Any:
     """
     try:
         return fitting(_computed(operator, left, right))
+    except TooLong as error:
+        raise GivenError(str(error)) from error
     except (ArithmeticError, GivenError) as error:
         message = f"{left!r} {operator} {right!r} is no finite number, or no integer of 64 bits"
         raise GivenError(message) from error

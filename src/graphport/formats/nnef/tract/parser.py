@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_DEEPEST = 200
+_DEEPEST = 80
+"""Levels of an expression or a type: reading and computing take some calls for each."""
 _TIGHTEST = 7
 _MOST_PARTS = 3
 
@@ -166,7 +167,9 @@ class _Parser:
     def _type(self) -> None:
         words = self._words
         if words.word == "(":
+            self._descend()
             self._listed(self._type)
+            self._depth -= 1
         else:
             words.name("a type")
             if words.take("<"):
@@ -227,11 +230,7 @@ class _Parser:
 
     def _expression(self, strength: int = 1) -> Expression:
         words = self._words
-        if self._depth > _DEEPEST:
-            span = Span(words.source, words.start, words.start + 1)
-            message = f"the expression is nested deeper than {_DEEPEST} levels"
-            raise DiagnosticError(Diagnostic("NNEF0207", message, span, "name the parts of it"))
-        self._depth += 1
+        self._descend()
         left = self._operand()
         while (binds := PRECEDENCE.get(words.word, 0)) >= strength:
             operator = words.advance()
@@ -240,21 +239,32 @@ class _Parser:
         self._depth -= 1
         return left
 
+    def _descend(self) -> None:
+        """Go one level deeper, to which nobody comes back after a fault."""
+        words = self._words
+        if self._depth > _DEEPEST:
+            span = Span(words.source, words.start, words.start + 1)
+            message = f"the expression is nested deeper than {_DEEPEST} levels"
+            raise DiagnosticError(Diagnostic("NNEF0207", message, span, "name the parts of it"))
+        self._depth += 1
+
     def _operand(self) -> Expression:
         words = self._words
         start, word = words.start, words.word
         if word in ("-", "!", "+"):
             words.advance()
-            self._depth += 1
+            self._descend()
             operand = self._expression(_TIGHTEST)
             self._depth -= 1
             return Unary(word, operand, start, words.last)
-        found = self._primary(start, word)
+        found, before = self._primary(start, word), self._depth
         while words.word == "[":
             words.advance()
+            self._descend()
             index = self._expression()
             words.expect("]")
             found = Subscript(found, index, start, words.last)
+        self._depth = before
         return found
 
     def _primary(self, start: int, word: str) -> Expression:
