@@ -30,6 +30,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE = 4
 _MOST_CELLS = 512
 """Cells of a window that is put together of as many slices."""
+_FARTHEST = 1 << 62
 _NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 
 
@@ -66,7 +67,10 @@ def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[
 def _places(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     """Where the cell stands along each spatial axis, at all places of the window."""
     begins = sizes([first for first, _ in slid.pads], "the padding")
-    told = zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True)
+    told = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
+    if any(out * s + at * d + abs(p) > _FARTHEST for at, out, s, d, p in told):
+        message = "places of a window that 64 bits do not hold"
+        raise UnsupportedError(message)
     return [np.arange(made_up(out)) * s + at * d - p for at, out, s, d, p in told]
 
 

@@ -444,6 +444,9 @@ class _Layer:
             return given
         batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
         if isinstance(batch, int) and isinstance(steps, int):
+            if steps > np.iinfo(np.int32).max:
+                message = f"a sequence of {steps} steps, its length is an int32"
+                raise UnsupportedError(message)
             return self._b.constant(np.full(made_up(batch), steps, np.int32))
         count, length = (self._b.constant(np.array([n], np.int64)) if isinstance(n, int) else n for n in (batch, steps))
         whole = say(self._b, "opset3.Broadcast", length, count)
