@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.arithmetic import Pow
 from graphport.ops.declare import lift
-from graphport.ops.leading import led
+from graphport.ops.leading import led, trailed
 from graphport.ops.shapes import broadcast
 from graphport.ops.spoken import Speaker
 from graphport.ops.tract import DIALECT, axis_of, dtype_of, elementwise, unified, word
@@ -26,9 +26,23 @@ for _page, _word in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Div", "di
 elementwise("Pow", "pow")
 for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish")):
     elementwise(_page, f"tract_core_{_word}")
-for _page, _word in (("BitwiseAnd", "bitand"), ("BitwiseOr", "bitor"), ("BitwiseXor", "bitxor")):
-    elementwise(_page, f"tract_core_{_word}")
 elementwise("Reciprocal", "recip")
+
+
+def _bits(page: str, word_: str) -> None:
+    """A connective of bits; of truths, the one of the same name."""
+
+    @word(f"tract_core_bit{word_}")
+    def lowered(b: Builder, x: Value, y: Value) -> Value:
+        left, right = unified(b, x, y)
+        name = page if dtype_of(left) is DType.BOOL else f"Bitwise{page}"
+        return Speaker(b)(name, *trailed(b, left, right))
+
+    del lowered
+
+
+for _page in ("And", "Or", "Xor"):
+    _bits(_page, _page.lower())
 
 
 @word("square")
@@ -41,6 +55,9 @@ def square(b: Builder, x: Value) -> Value:
 def round_away(b: Builder, x: Value) -> Value:
     """The nearest integer, halves away from zero."""
     say = Speaker(b)
+    own = dtype_of(x)
+    if own is not None and own.is_integer:
+        return say("Identity", x)
     size = say("Abs", x)
     below = say("Floor", size)
     dtype = dtype_of(x) or DType.FLOAT32
@@ -74,13 +91,36 @@ def pow_const(b: Builder, input: Value, *, exponent: float) -> Value:
 
 @word("tract_shl", "tract_shr")
 def shift(b: Builder, x: Value, y: Value) -> Value:
-    """Bits moved to the left or right."""
+    """Bits moved to the left or right; to the right the sign stays."""
     say = Speaker(b)
     left, right = unified(b, x, y)
     to = DType.UINT64
-    direction = "LEFT" if b.before is None or b.before.word == "tract_shl" else "RIGHT"
-    moved = say("BitShift", say("Cast", left, to=to), say("Cast", right, to=to), direction=direction)
-    return say("CastLike", moved, left)
+    if b.before is None or b.before.word == "tract_shl":
+        moved = say("BitShift", say("Cast", left, to=to), say("Cast", right, to=to), direction="LEFT")
+        return say("CastLike", moved, left)
+    # The sign stays: the bits of what is negative are turned before and after.
+    dtype = dtype_of(left)
+    is_signed = dtype is not None and dtype.kind == "i"
+    sign = say("Where", say("Less", left, b.like(left, 0)), b.like(left, -1), b.like(left, 0)) if is_signed else None
+    bits = left if sign is None else say("BitwiseXor", left, sign)
+    moved = say("BitShift", say("Cast", bits, to=to), say("Cast", right, to=to), direction="RIGHT")
+    moved = say("CastLike", moved, left)
+    return moved if sign is None else say("BitwiseXor", moved, sign)
+
+
+def _whole(page: str, word_: str) -> None:
+    """Rounding, which leaves integers as they are."""
+
+    @word(word_)
+    def lowered(b: Builder, x: Value) -> Value:
+        dtype = dtype_of(x)
+        return Speaker(b)("Identity" if dtype is not None and dtype.is_integer else page, x)
+
+    del lowered
+
+
+_whole("Floor", "floor")
+_whole("Ceil", "ceil")
 
 
 @word("tract_core_bitnot")

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import lift
+from graphport.ops import registry
+from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.reduction.nnef import reduced
 from graphport.ops.spoken import Speaker
-from graphport.ops.tract import DIALECT, axis_of, word
+from graphport.ops.tract import DIALECT, axis_of, dtype_of, word
 from graphport.ops.tract_lifts import numbers_of
 
 if TYPE_CHECKING:
@@ -42,6 +45,24 @@ def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 def _last(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
     axis = axis_of(axes[0], len(b.dims(input)))
     return Speaker(b)(page, input, axis=axis, keepdims=1, select_last_index=1)
+
+
+def _logical(page: str, word_: str) -> None:
+    """A reduction of truths: tract 0.23 takes the bytes of other types for them."""
+
+    @word(word_)
+    def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+        dtype = dtype_of(input)
+        if dtype is not None and dtype is not DType.BOOL:
+            message = f"tract reduces truths alone as it says, and {input.name} is {dtype}"
+            raise UnsupportedError(message)
+        return reduced(b, registry.pages()[page], input, axes)
+
+    del lowered
+
+
+_logical("ReduceMax", "any_reduce")
+_logical("ReduceMin", "all_reduce")
 
 
 # Lifting

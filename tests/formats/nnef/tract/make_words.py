@@ -23,6 +23,12 @@ DOCUMENTS = {
     "recip": ("x: 2,3", "y = recip(x);"),
     "square": ("x: 2,3", "y = square(x);"),
     "shl": ("x: 4 i64", "y = tract_shl(x, [1, 2, 3, 0]);"),
+    "shr": ("x: 4 i64", "y = tract_shr(x, [1, 2, 3, 0]);"),
+    "whole_integers": ("x: 4 i64", "y = floor(x); y1 = ceil(x); y2 = round(x);"),
+    "bits_of_truths": (
+        "x: 6; z: 6",
+        "p = x > 0.0; q = z > 0.0; y = tract_core_bitand(p, q); y1 = tract_core_bitor(p, q); y2 = tract_core_bitxor(p, q);",
+    ),
     "round": ("x: 9 halves", "y = round(x);"),
     "round_even": ("x: 9 halves", "y = tract_core_round_even(x);"),
     "erf": ("x: 3,4", "y = tract_core_erf(x);"),

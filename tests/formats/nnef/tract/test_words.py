@@ -29,3 +29,11 @@ def test_a_word_means_what_tract_computes(tmp_path, name):
         assert one.shape == expected.shape
         assert one.dtype.kind == expected.dtype.kind or {one.dtype.kind, expected.dtype.kind} <= {"i", "u"}
         np.testing.assert_allclose(one.astype(np.float64), expected.astype(np.float64), 1e-4, 1e-4)
+
+
+def test_truths_are_not_made_of_the_bytes_of_numbers(tmp_path):
+    text = CASES["product"]["text"].replace("tract_core_product_reduce", "any_reduce")
+    (tmp_path / "graph.nnef").write_text(text)
+    model = gp.load(tmp_path / "graph.nnef")
+    with pytest.raises(gp.DiagnosticError, match="x is float32"):
+        gp.run(model, {"x": np.ones((3, 4), np.float32)})
