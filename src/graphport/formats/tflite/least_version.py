@@ -1,77 +1,165 @@
-"""The least version of an operator that can say what a node says, after LiteRT's `op_version.cc`."""
+"""The least version of an operator that can say what a node says, after LiteRT's `op_version.cc` of August 2026."""
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.ir.graph import Node, Value
 
-_ALWAYS_1 = frozenset(
-    {"HARD_SWISH", "NEG", "ELU", "RELU_N1_TO_1", "RELU_0_TO_1", "FLOOR", "ROUND", "CEIL", "PRELU", "SQUARE", "CUMSUM"}
-    | {"IF", "WHILE", "SCATTER_ND", "RESHAPE", "EXPAND_DIMS", "SHAPE", "RANK", "RANGE"}
-)
-"""Operators of which there is one version, whatever the element type."""
-_WORDS_16 = MappingProxyType(
-    {"CONV_2D": 4, "DEPTHWISE_CONV_2D": 5, "FULLY_CONNECTED": 7, "ADD": 4, "MUL": 4, "PAD": 4, "SLICE": 4}
-    | {"TRANSPOSE": 5, "GATHER": 4, "QUANTIZE": 2, "DEQUANTIZE": 3}
-)
-"""Versions for words of 16 bits; 3 for the others."""
-_WORDS_8 = MappingProxyType({"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "QUANTIZE": 1})
-"""Versions for signed bytes; 2 for the others."""
-_LARGE = 4
-_RANKS = MappingProxyType({"SLICE": 5, "TRANSPOSE": 4, "STRIDED_SLICE": 4, "SUB": 3, "DIV": 2, "MAXIMUM": 3})
-"""Versions for more than four axes."""
-_RESIZED = frozenset(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"))
+_ROWS = """
+CONV_2D: 8 int16 quantized_bias_type; 6 grouped; 4 int16; 7 1:int4; 3 int8; 5 1:int8 axis; 2 1:int8
+DEPTHWISE_CONV_2D: 5 int16; 6 1:int8 float32 axis; 4 1:int8 float32; 3 1:int8; 7 1:int4; 2 dilation_w_factor>1;
+    2 dilation_h_factor>1
+FULLY_CONNECTED: 14 1:int2; 13 int16 1:int4; 12 float32 1:int8 axis; 11 int16 quantized_bias_type; 7 int16;
+    5 keep_num_dims; 10 1:int4; 4 int8; 9 1:int8 asymmetric_quantize_inputs; 3 1:int8; 2 weights_format
+TRANSPOSE_CONV: 5 quantized_bias_type; 4 fused_activation_function; 3 operands>3; 2 1:int8
+EMBEDDING_LOOKUP: 4 1:int4; 4 axis; 5 1:int2
+FAKE_QUANT: 2 narrow_range
+GATHER: 7 int4; 6 1:int16; 5 batch_dims; 4 int16; 3 bool; 2 int8
+GATHER_ND: 5 bool; 4 1:int16; 3 int16; 2 string
+SVDF: 3 int8; 4 1:int8 asymmetric_quantize_inputs; 2 1:int8
+SIGN: 2 int32
+SIN COS: 2 float16
+ADD: 6 float16; 5 int16 plain; 4 int64; 3 int16 free_scales; 2 int8
+SUB: 5 int16 free_scales; 4 int64; 3 broadcast rank>4; 2 int8
+MUL: 8 float16; 7 int16 plain; 7 uint32; 6 complex64; 5 int64; 4 int16; 3 amplified; 2 int8
+DIV: 2 broadcast rank>4
+MAXIMUM MINIMUM: 4 int16; 3 broadcast rank>4; 2 int8
+MAX_POOL_2D AVERAGE_POOL_2D TANH LOGISTIC MEAN MIRROR_PAD REDUCE_MAX REDUCE_MIN RELU6 RSQRT: 3 int16; 2 int8
+RELU: 3 int16; 2 int8; 2 uint8
+ABS: 5 int32; 4 int16 plain; 3 int16; 2 int8; 2 uint8
+SOFTMAX: 4 float16; 3 int16; 2 int8
+TRANSPOSE: 9 float16; 8 rank0>6; 8 bfloat16; 7 int4; 6 rank0>5; 5 int16; 4 rank0>4; 3 bool; 2 int8
+SPLIT: 4 1:int16; 3 1:int32; 2 1:int8
+SPLIT_V SPACE_TO_DEPTH SUM LOG_SOFTMAX GREATER LESS_EQUAL SQUARED_DIFFERENCE DEPTH_TO_SPACE: 2 int8
+LESS GREATER_EQUAL: 3 int16; 2 int8
+EQUAL: 5 int16; 3 string; 2 int8
+NOT_EQUAL: 4 int16; 3 string; 2 int8
+SPARSE_TO_DENSE: 3 2:int8; 3 2:uint8; 2 2:int64
+SLICE: 8 float16; 7 int4; 6 uint32; 5 rank0>4; 4 int16; 3 string; 2 int8
+STRIDED_SLICE: 8 offset; 7 uint32; 6 ellipsis_mask; 6 new_axis_mask; 5 string; 4 rank0>4; 3 bool; 2 int8
+PACK: 4 uint32; 3 int16; 2 int8
+UNPACK: 5 float16; 5 bfloat16; 4 int16; 3 bool; 2 int8; 2 uint8
+DEQUANTIZE: 8 uint4; 7 int2; 6 int4; 3 int16; 3 float16; 5 int8 axis; 2 int8
+QUANTIZE: 5 uint4; 5 out:uint4; 4 int4; 4 out:int4; 3 axis; 2 out:int16
+FLOOR_DIV: 3 int16; 3 int8; 2 float32
+FLOOR_MOD EXP LOG REDUCE_PROD SQRT: 2 int16; 2 int8
+L2_NORMALIZATION: 2 int8
+RESIZE_BILINEAR: 4 int16; 3 half_pixel_centers; 2 int8
+RESIZE_NEAREST_NEIGHBOR: 4 int16; 3 half_pixel_centers; 3 align_corners; 2 int8
+REVERSE_V2: 3 int8; 2 bool
+TILE: 3 int8; 2 string
+SQUEEZE: 2 string
+SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND: 4 int16; 3 rank0<4; 3 rank0>4; 2 int8
+FILL: 4 1:float16; 3 1:int8; 3 1:int16; 2 1:bool; 2 1:string
+LEAKY_RELU: 2 int16
+RANGE: 2 int64
+BATCH_MATMUL: 3 int16; 2 int8; 4 1:int8 asymmetric_quantize_inputs
+PAD PADV2: 5 bool; 4 rank0>4; 3 int16; 2 int8
+CONCATENATION: 6 float16; 5 int4; 4 uint32; 3 int16; 2 int8
+RNN UNIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_LSTM:
+    3 1:int8 asymmetric_quantize_inputs; 2 1:int8
+UNIDIRECTIONAL_SEQUENCE_LSTM: 4 diagonal_recurrent_tensors; 3 2:int8 float32 asymmetric_quantize_inputs;
+    2 2:int8 float32
+LSTM: 4 2:int8 float32 asymmetric_quantize_inputs; 3 2:int8 float32; 2 kernel_type
+ARG_MAX ARG_MIN: 3 bool; 2 int8
+SELECT: 4 uint32; 3 rank>4; 2 int8
+SELECT_V2: 2 uint32
+TOPK_V2: 3 int16; 2 int8
+DYNAMIC_UPDATE_SLICE: 6 bfloat16; 5 int4; 4 int16; 3 float16; 2 2:int64
+BROADCAST_TO: 3 int8; 3 int16; 2
+CAST: 8 int2; 8 out:int2; 8 uint4; 8 out:uint4; 7 bfloat16; 7 out:bfloat16; 6 int4; 5 float64; 5 out:float64; 5 float16;
+    5 out:float16; 4 uint16; 4 out:uint16; 3 int8; 3 out:int8; 2 uint32; 2 out:uint32
+WHERE: 1 bool; 2
+GELU: 3 float16; 2 int8; 2 uint8
+"""
+"""Operators, and their versions: the first of which all claims hold, and 1 if there is none.
+
+Claims: an element type, of operand 0 or of the one before the colon; `rank` of any operand, `rank0` of the first;
+an option that is not 0. `axis` are scales for each entry of an axis, `plain` integers that stand for nothing but
+themselves.
+"""
+
+_TYPES = frozenset(map(str, DType))
+
+
+@cache
+def _rows() -> dict[str, tuple[tuple[int, tuple[str, ...]], ...]]:
+    found: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {}
+    for line in _ROWS.replace("\n    ", " ").strip().split("\n"):
+        words, _, told = line.partition(": ")
+        rows = [row.split() for row in told.split(";")]
+        found |= dict.fromkeys(words.split(), tuple((int(row[0]), tuple(row[1:])) for row in rows))
+    return found
 
 
 def version_of(node: Node) -> int:
     """The version of a node's operator."""
-    word = node.word
-    if word in _ALWAYS_1 or word.startswith("custom."):
-        return 1
-    found = 2 if word == "BROADCAST_TO" else 1
-    dtype, rank = _dtype(node.operand(0)), max((_rank(value) for value in node.operands), default=0)
-    if dtype is DType.INT8:
-        found = max(found, _WORDS_8.get(word, 2))
-    if dtype is DType.INT16 or (word == "QUANTIZE" and node.results and _dtype(node.output) is DType.INT16):
-        found = max(found, _WORDS_16.get(word, 3))
-    if rank > _LARGE and word in _RANKS:
-        found = max(found, _RANKS[word])
-    return max(found, _special(node, dtype, rank))
+    rows = _rows().get(node.word, ())
+    return next((version for version, claims in rows if all(_holds(node, claim) for claim in claims)), 1)
 
 
-def _special(node: Node, dtype: DType | None, rank: int) -> int:
-    match node.word:
-        case "TRANSPOSE" if rank > _LARGE + 1:
-            return 6
-        case "FULLY_CONNECTED" if node.attributes.get("keep_num_dims"):
-            return 5
-        case "FULLY_CONNECTED" if len(node.inputs) < 3:
-            return 6
-        case "TRANSPOSE_CONV" if len(node.inputs) > 3:
-            return 3
-        case "DEQUANTIZE" if dtype is DType.FLOAT16:
-            return 3
-        case "DEQUANTIZE" if dtype in (DType.INT4, DType.INT2):
-            return 6 if dtype is DType.INT4 else 7
-        case "DEQUANTIZE" if _is_by_axis(node, "quantized"):
-            return 5
-        case "CONV_2D" if _groups(node):
-            return 6
-        case word if word in _RESIZED and (node.attributes.get("half_pixel_centers")):
-            return 3
-        case _:
-            return 1
+def _holds(node: Node, claim: str) -> bool:
+    place, colon, told = claim.rpartition(":")
+    if colon or told in _TYPES:
+        dtype = _dtype(node.output if place == "out" else node.operand(int(place or 0)))
+        return dtype is not None and str(dtype) == told
+    name, sign, limit = claim.partition(">") if ">" in claim else claim.partition("<")
+    if not sign:
+        return _CLAIMS[claim](node) if claim in _CLAIMS else bool(node.attributes.get(claim))
+    count = _COUNTS[name](node) if name in _COUNTS else cast("int", node.attributes.get(name, 0))
+    return count > int(limit) if sign == ">" else count < int(limit)
 
 
-def _groups(node: Node) -> bool:
+def _is_grouped(node: Node) -> bool:
     shapes = [_shape(value) for value in node.inputs[:2]]
     return all(shapes) and shapes[0][-1] != shapes[1][-1]
+
+
+def _is_spread(node: Node) -> bool:
+    return _shape(node.operand(0)) != _shape(node.operand(1))
+
+
+def _has_axis(node: Node) -> bool:
+    told = [*_told(node, "quantized"), *_told(node, "quantized_results")]
+    return any(each is not None and each[1] != -1 for each in told)
+
+
+def _is_amplified(node: Node) -> bool:
+    """Whether a step of the product is larger than one of the result."""
+    told = [*_told(node, "quantized"), *_told(node, "quantized_results")]
+    if len(told) != 3 or None in told:
+        return False
+    x, y, z = (each[2][0] for each in told)
+    return x * y / z >= 1
+
+
+_COUNTS: dict[str, Callable[[Node], int]] = {
+    "operands": lambda node: len(node.inputs),
+    "rank": lambda node: max((len(_shape(value)) for value in node.inputs), default=0),
+    "rank0": lambda node: len(_shape(node.operand(0))),
+}
+_CLAIMS: dict[str, Callable[[Node], bool]] = {
+    "grouped": _is_grouped,
+    "broadcast": _is_spread,
+    "axis": _has_axis,
+    "amplified": _is_amplified,
+    "plain": lambda node: not any(_told(node, "quantized")),
+    # The default is steps that are powers of two.
+    "free_scales": lambda node: not node.attributes.get("pot_scale_int16", True),
+}
+
+
+def _told(node: Node, name: str) -> tuple[Any, ...]:
+    told = node.attributes.get(name)
+    return cast("tuple[Any, ...]", told) if isinstance(told, tuple) else ()
 
 
 def _shape(value: Value | None) -> tuple[object, ...]:
@@ -79,14 +167,5 @@ def _shape(value: Value | None) -> tuple[object, ...]:
     return fact.shape or () if isinstance(fact, TensorFact) else ()
 
 
-def _is_by_axis(node: Node, name: str) -> bool:
-    told = node.attributes.get(name)
-    return isinstance(told, tuple) and any(isinstance(each, tuple) and each[1] != -1 for each in told)
-
-
 def _dtype(value: Value | None) -> DType | None:
     return value.fact.dtype if value is not None and isinstance(value.fact, TensorFact) else None
-
-
-def _rank(value: Value) -> int:
-    return len(_shape(value))

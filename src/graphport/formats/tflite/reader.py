@@ -15,7 +15,7 @@ from graphport.core.storage import ArrayStorage, MappedFile
 from graphport.formats.tflite import schema
 from graphport.formats.tflite.findings import Findings
 from graphport.formats.tflite.flatbuffer import DamagedError, Extent, FlatBuffer, Record
-from graphport.formats.tflite.notes import METADATA, SIGNATURE, TENSOR, VERSION, WRITTEN_BY
+from graphport.formats.tflite.notes import LEAST_RELEASE, METADATA, SIGNATURE, TENSOR, VERSION, WRITTEN_BY
 from graphport.formats.tflite.tensors import Quantization, Tensor, Tensors
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import State, mark
@@ -37,7 +37,7 @@ def versions(graph: Graph) -> dict[str, str]:
     """The least runtime that a file says it needs."""
     metadata = graph.notes.get(METADATA) if graph.has_notes else None
     told = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
-    text = told.get("min_runtime_version", b"").rstrip(b"\0").decode("ascii", "replace")
+    text = told.get(LEAST_RELEASE, b"").rstrip(b"\0").decode("ascii", "replace")
     return {"min_runtime": text} if text else {}
 
 

@@ -15,7 +15,8 @@ from graphport.formats.tflite import schema
 from graphport.formats.tflite.elements import NUMBERS, RESOURCE
 from graphport.formats.tflite.encode import Data, Encoder, Table, number_of
 from graphport.formats.tflite.least_version import version_of
-from graphport.formats.tflite.notes import METADATA, TENSOR, WRITTEN_BY
+from graphport.formats.tflite.notes import LEAST_RELEASE, METADATA, TENSOR, WRITTEN_BY
+from graphport.formats.tflite.releases import least_release
 from graphport.formats.tflite.tensors import Tensor
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import state_of
@@ -30,6 +31,9 @@ _DIALECT = "tflite"
 _CUSTOM = "custom."
 _OURS = frozenset(("quantized", "quantized_results", "quantized_intermediates", "types", "states", "custom_options"))
 """Attributes that are no options of the operator."""
+_RELEASE_BYTES = 16
+_FILLED = {"FULLY_CONNECTED": 3}
+"""Operators that need a later version where an operand is left out than where it is said to be absent."""
 _OPTIONS_2 = frozenset(schema.UNIONS["options_2"])
 
 
@@ -68,8 +72,7 @@ class _Writer:
     def model(self, graph: Graph) -> Table:
         """The root of the file."""
         self.subgraph(graph)
-        metadata = graph.notes.get(METADATA) if graph.has_notes else None
-        told = cast("tuple[tuple[str, bytes], ...]", metadata) if isinstance(metadata, tuple) else ()
+        told = _with_release(graph.notes.get(METADATA) if graph.has_notes else None, list(self.codes))
         description = graph.notes.get(WRITTEN_BY) if graph.has_notes else None
         return "Model", {
             "version": schema.VERSION,
@@ -77,7 +80,7 @@ class _Writer:
             "subgraphs": self.subgraphs,
             "description": description if isinstance(description, str) else "graphport",
             "buffers": self.buffers,
-            "metadata": [self._metadata(*each) for each in told] or None,
+            "metadata": [self._metadata(*each) for each in told.items()] or None,
             "signature_defs": [self._signature(graph)],
         }
 
@@ -121,6 +124,13 @@ class _Writer:
     def code(self, word: str, version: int) -> int:
         """The number of a kind of operators."""
         return self.codes.setdefault((word, version), len(self.codes))
+
+
+def _with_release(metadata: Any, codes: list[tuple[str, int]]) -> dict[str, bytes]:
+    """What a file says of itself, with the first release that runs these operators."""
+    told = dict(cast("tuple[tuple[str, bytes], ...]", metadata)) if isinstance(metadata, tuple) else {}
+    release = least_release(codes)
+    return told | ({LEAST_RELEASE: release.encode().ljust(_RELEASE_BYTES, b"\0")} if release else {})
 
 
 def _code(word: str, version: int) -> Table:
@@ -227,9 +237,10 @@ class _Subgraph:
                 if operand is not None and value is not None:
                     # The same tensor holds what comes next.
                     self.places[value] = self._place(operand)
+        operands = [-1 if value is None else self._place(value) for value in node.inputs]
         told: dict[str, Any] = {
             "opcode_index": self.writer.code(node.word, version_of(node)),
-            "inputs": [-1 if value is None else self._place(value) for value in node.inputs],
+            "inputs": operands + [-1] * (_FILLED.get(node.word, 0) - len(operands)),
             "outputs": [-1 if value is None else self._place(value) for value in results],
         }
         if builtin is not None and builtin.options:
