@@ -26,7 +26,39 @@ for _page, _word in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Div", "di
 elementwise("Pow", "pow")
 for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish")):
     elementwise(_page, f"tract_core_{_word}")
-elementwise("Reciprocal", "recip")
+
+_LOOKED_AT = 1 << 16
+"""Entries of a constant that are looked at."""
+_THROUGH_REALS = (DType.INT8, DType.UINT8, DType.INT32)
+"""Integers that tract takes functions of: by way of single floats, of other integers it takes none."""
+
+
+def _real(page: str, *names: str) -> None:
+    """A function of reals; of some integers, its value without what is behind the point, within the type."""
+
+    def of_reals(say: Speaker, x: Value) -> Value:
+        if page == "Rsqrt":
+            return say("Reciprocal", say("Sqrt", x))
+        return say(page, *(x, x) if page == "Mul" else (x,))
+
+    @word(*names)
+    def lowered(b: Builder, x: Value) -> Value:
+        say, dtype = Speaker(b), dtype_of(x)
+        if dtype not in _THROUGH_REALS:
+            return of_reals(say, x)
+        y = of_reals(say, say("Cast", x, to=DType.FLOAT32))
+        return cast(b, say("Where", say("IsNaN", y), b.like(y, 0.0), y), to=datum_name(dtype) or "")
+
+    del lowered
+
+
+for _page, _word in (("Reciprocal", "recip"), ("Log", "log"), ("Mul", "square"), ("Mul", "sqr")):
+    _real(_page, _word)
+for _word in (
+    *("exp", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+):
+    _real(_word.capitalize(), _word)
 
 
 def _bits(page: str, word_: str) -> None:
@@ -43,12 +75,6 @@ def _bits(page: str, word_: str) -> None:
 
 for _page in ("And", "Or", "Xor"):
     _bits(_page, _page.lower())
-
-
-@word("square")
-def square(b: Builder, x: Value) -> Value:
-    """The square."""
-    return Speaker(b)("Mul", x, x)
 
 
 @word("round")
@@ -75,12 +101,22 @@ def cast(b: Builder, input: Value, *, to: str = "") -> Value:
     own = dtype_of(input)
     if dtype is None or dtype is own:
         return say("Identity", input)
-    if dtype.is_integer and own is not None and own.is_floating and dtype.bits < 64:
+    if dtype.is_integer and own is not None and own.is_floating and dtype is not DType.INT64:
         limits = np.iinfo(dtype.numpy)
+        if dtype is DType.UINT64:
+            return say("Cast", say("Max", input, b.like(input, 0.0)), to=dtype)
         low, high = (b.like(input, float(x)) for x in (limits.min, limits.max))
         wide = say("Cast", say("Clip", input, low, high), to=DType.INT64)
-        return say("Cast", say("Clip", wide, int(limits.min), int(limits.max)), to=dtype)
+        if not _is_exact(limits.max, own):
+            # The limit is the next real up. Reals are compared, for ONNX Runtime 1.31 is wrong in Min of long integers.
+            wide = say("Where", say("GreaterOrEqual", input, high), int(limits.max), wide)
+        return say("Cast", wide, to=dtype)
     return say("Cast", input, to=dtype)
+
+
+def _is_exact(number: int, dtype: DType) -> bool:
+    with np.errstate(over="ignore"):
+        return float(dtype.numpy.type(number)) == number
 
 
 @word("tract_core_pow_const")
@@ -93,8 +129,9 @@ def pow_const(b: Builder, input: Value, *, exponent: float) -> Value:
 def shift(b: Builder, x: Value, y: Value) -> Value:
     """Bits moved to the left or right; to the right the sign stays."""
     say = Speaker(b)
-    left, right = unified(b, x, y)
+    left, right = trailed(b, *unified(b, x, y))
     to = DType.UINT64
+    right = _within_width(b, left, right)
     if b.before is None or b.before.word == "tract_shl":
         moved = say("BitShift", say("Cast", left, to=to), say("Cast", right, to=to), direction="LEFT")
         return say("CastLike", moved, left)
@@ -106,6 +143,22 @@ def shift(b: Builder, x: Value, y: Value) -> Value:
     moved = say("BitShift", say("Cast", bits, to=to), say("Cast", right, to=to), direction="RIGHT")
     moved = say("CastLike", moved, left)
     return moved if sign is None else say("BitwiseXor", moved, sign)
+
+
+def _within_width(b: Builder, x: Value, y: Value) -> Value:
+    """How far to shift: of a number as long as that of bits or longer, the low bits count."""
+    dtype = dtype_of(x)
+    if dtype is None or _is_below(y, dtype.bits):
+        return y
+    return Speaker(b)("BitwiseAnd", y, b.like(y, dtype.bits - 1))
+
+
+def _is_below(y: Value, limit: int) -> bool:
+    """Whether all that is shifted by is known to be less."""
+    if y.storage is None or not y.is_constant or y.storage.count > _LOOKED_AT:
+        return False
+    numbers = y.storage.numpy()
+    return bool(((numbers >= 0) & (numbers < limit)).all())
 
 
 def _whole(page: str, word_: str) -> None:
@@ -215,3 +268,20 @@ def _binary(page: str, word: str) -> None:
 
 for _page, _word in (("BitwiseAnd", "bitand"), ("BitwiseOr", "bitor"), ("BitwiseXor", "bitxor")):
     _binary(_page, f"tract_core_{_word}")
+
+
+@lift(DIALECT, "BitShift")
+def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
+    """Of shifts by more than there are bits tract looks at the low bits; nothing is left then."""
+    dtype = dtype_of(x)
+    if dtype is None:
+        return None
+    name = "tract_shl" if direction == "LEFT" else "tract_shr"
+    fact = TensorFact(dtype, broadcast(b.dims(x), b.dims(y)))
+    left, right = led(b, x, y)
+    moved = b.word(name, left, right, facts=[fact])
+    if _is_below(y, dtype.bits):
+        return moved
+    width, zero = (b.constant(np.full([1] * len(fact.dims), n, dtype.numpy)) for n in (dtype.bits, 0))
+    inside = b.word("lt", right, width, facts=[TensorFact(DType.BOOL, b.dims(right))])[0]
+    return b.word("select", inside, moved[0], zero, facts=[fact])

@@ -11,11 +11,13 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 REGISTRIES = ("core", "onnx", "pulse", "extra", "transformers")
 WORDS = Path(__file__).with_name("words.json")
+DATA = {"f4": "f32", "i8": "i64", "i4": "i32", "u1": "u8"}
 QUERY = "q: 1,2,3,4; k: 1,2,5,4; v: 1,2,5,4"
 
 DOCUMENTS = {
@@ -24,6 +26,10 @@ DOCUMENTS = {
     "square": ("x: 2,3", "y = square(x);"),
     "shl": ("x: 4 i64", "y = tract_shl(x, [1, 2, 3, 0]);"),
     "shr": ("x: 4 i64", "y = tract_shr(x, [1, 2, 3, 0]);"),
+    "shifts_of_bytes": ("x: 4 u8; z: 4 u8", "y = tract_shl(x, z); y1 = tract_shr(x, z);"),
+    "shifts_of_words": ("x: 4 i32; z: 4 u8", "y = tract_shl(x, tract_core_cast(z, to = 'i32')); y1 = tract_shr(x, [1, 2, 3, 0]);"),
+    "reals_of_integers": ("x: 8 i32", "y = sqrt(x); y1 = exp(x); y2 = log(x); y3 = recip(x); y4 = square(x); y5 = rsqrt(x); y6 = sinh(x); y7 = atan(x);"),
+    "reals_of_bytes": ("x: 8 u8", "y = sqrt(x); y1 = exp(x); y2 = log(x); y3 = recip(x); y4 = sqr(x); y5 = sinh(x); y6 = cosh(x); y7 = asinh(x);"),
     "whole_integers": ("x: 4 i64", "y = floor(x); y1 = ceil(x); y2 = round(x);"),
     "bits_of_truths": (
         "x: 6; z: 6",
@@ -46,6 +52,7 @@ DOCUMENTS = {
     "clamped_swiglu": ("x: 3,4; z: 3,4", "y = tract_core_clamped_swiglu(x * 3.0, z * 3.0, alpha = 1.7, limit = 2.0);"),
     "cast_i32": ("x: 9 halves", "y = tract_core_cast(x, to = 'i32');"),
     "cast_u8": ("x: 9 halves", "y = tract_core_cast(x * 100.0, to = 'u8');"),
+    "cast_far": ("x: 9 halves", "y = tract_core_cast(x * 1e10, to = 'i32'); y1 = tract_core_cast(x * 1e10, to = 'u32'); y2 = tract_core_cast(x * 1e10, to = 'i16'); y3 = tract_core_cast(x * 1e10, to = 'u64');"),
     "cast_bool": ("x: 3 i64", "y = tract_core_cast(x, to = 'bool');"),
     "cast_f64": ("x: 3", "y = tract_core_cast(x, to = 'f64');"),
     "broadcast": ("x: 1,3,1", "y = tract_core_broadcast(x, shape = [2, 3, 4]);"),
@@ -142,6 +149,10 @@ def arrays(inputs: str) -> dict[str, np.ndarray]:
         match kind:
             case "i64":
                 found[name] = random.integers(-6, 7, extents)
+            case "i32":
+                found[name] = np.resize(np.array([-3, 0, 1, 4, 9, -1, 2, 100], np.int32), extents)
+            case "u8":
+                found[name] = np.resize(np.array([200, 0, 1, 4, 9, 17, 2, 100], np.uint8), extents)
             case "halves":
                 found[name] = np.resize(
                     np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.4, -0.6, 1.2], np.float32), extents
@@ -157,7 +168,7 @@ def document(inputs: str, statements: str) -> str:
     """The whole text."""
     given = arrays(inputs)
     lines = [
-        f"    {name} = tract_core_external(shape = {list(array.shape)}, datum_type = '{'f32' if array.dtype.kind == 'f' else 'i64'}');"
+        f"    {name} = tract_core_external(shape = {list(array.shape)}, datum_type = '{DATA[array.dtype.str[1:]]}');"
         for name, array in given.items()
     ]
     outputs = [
@@ -170,7 +181,7 @@ def document(inputs: str, statements: str) -> str:
     return f"version 1.0;\n{head}graph g({', '.join(given)}) -> ({', '.join(outputs)})\n{{\n{body}}}\n"
 
 
-def _computed(text: str, given: list[np.ndarray], queue) -> None:
+def _computed(text: str, given: list[Any], queue) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     import tract
 
