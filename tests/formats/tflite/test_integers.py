@@ -30,13 +30,41 @@ CASES: dict[str, dict[str, Any]] = {
     "MAX_POOL_2D": {"op": "MaxPool", "shapes": [(1, 3, 6, 6)], "out": SAME, "kernel_shape": [2, 2], "strides": [2, 2]},
     "AVERAGE_POOL_2D": {"op": "AveragePool", "shapes": [(1, 3, 6, 6)], "out": SAME, "kernel_shape": [3, 3]},
     "CONCATENATION": {"op": "Concat", "shapes": [(2, 3), (2, 4)], "out": SAME, "axis": 1},
+    "CONV_2D clip to the range": {"op": "Conv", "shapes": [(1, 3, 8, 6)], "w": (4, 3, 1, 1), "b": 4, "behind": "Relu6"}
+    | {"out": (6 / 255, -128)},
+    "RELU": {"op": "Relu", "shapes": [(2, 3, 4)]},
+    "SUB": {"op": "Sub", "shapes": [(2, 3, 4), (1, 3, 4)]},
+    "LOGISTIC": {"op": "Sigmoid", "shapes": [(2, 30)], "out": (1 / 256, -128)},
+    "SOFTMAX": {"op": "Softmax", "shapes": [(3, 6)], "out": (1 / 256, -128)},
+    "TANH": {"op": "Tanh", "shapes": [(2, 30)], "out": (1 / 128, 0)},
+    "LEAKY_RELU": {"op": "LeakyRelu", "shapes": [(2, 30)], "alpha": 0.3},
+    "HARD_SWISH": {"op": "HardSwish", "shapes": [(2, 30)], "out": (0.06, -100)},
+    "ELU": {"op": "Elu", "shapes": [(2, 30)], "alpha": 1.0},
+    "MEAN": {"op": "GlobalAveragePool", "shapes": [(1, 40, 3, 3)], "out": (0.03, 0)},
+    "BATCH_MATMUL": {"op": "MatMul", "shapes": [(2, 3, 4), (2, 4, 5)], "out": (0.6, 0)},
+    "RESIZE_BILINEAR": {"op": "Resize", "shapes": [(1, 3, 4, 4)], "out": SAME, "mode": "linear", "scales": 2},
+    "PADV2": {"op": "MaxPool", "shapes": [(1, 3, 6, 6)], "out": SAME, "kernel_shape": [3, 3], "strides": [2, 2]}
+    | {"pads": [1, 1, 1, 1]},
+    "CONV_2D int16": {"op": "Conv", "shapes": [(1, 3, 7, 6)], "w": (4, 3, 3, 3), "b": 4, "pads": [1, 1, 1, 1]},
+    "DEPTHWISE_CONV_2D int16": {"op": "Conv", "shapes": [(1, 4, 7, 6)], "w": (4, 1, 3, 3), "b": 4, "group": 4},
+    "FULLY_CONNECTED int16": {"op": "Gemm", "shapes": [(3, 8)], "w": (5, 8), "b": 5, "transB": 1, "behind": "Relu"},
+    "ADD int16": {"op": "Add", "shapes": [(2, 3, 4), (1, 3, 4)]},
+    "SUB int16": {"op": "Sub", "shapes": [(2, 3, 4), (1, 3, 4)]},
+    "MUL int16": {"op": "Mul", "shapes": [(2, 3, 4), (4,)]},
+    "MEAN int16": {"op": "GlobalAveragePool", "shapes": [(1, 40, 3, 3)], "out": (0.03, 0)},
+    "MAX_POOL_2D int16": {"op": "MaxPool", "shapes": [(1, 3, 6, 6)], "out": SAME, "kernel_shape": [2, 2]},
+    "CONCATENATION int16": {"op": "Concat", "shapes": [(2, 3), (2, 4)], "out": SAME, "axis": 1},
 }
+for name, case in CASES.items():
+    case["dtype"] = np.int16 if name.endswith("int16") else case.get("dtype", np.int8)
 FLOAT = {
     "AVERAGE_POOL_2D": CASES["AVERAGE_POOL_2D"] | {"out": OTHER},
     "CONCATENATION": CASES["CONCATENATION"] | {"out": OTHER},
     "CONV_2D": CASES["CONV_2D"] | {"is_shown": True},
+    "LOGISTIC": CASES["LOGISTIC"] | {"out": (1 / 128, -128)},
+    "ADD": CASES["ADD"] | {"behind": "Relu", "dtype": np.int16, "zero": 5},
 }
-OWN = ("op", "shapes", "w", "b", "behind", "dtype", "out", "is_shown")
+OWN = ("op", "shapes", "w", "b", "behind", "dtype", "out", "is_shown", "scales", "zero")
 
 
 def stored(name: str, shape: tuple[int, ...], told: dict[str, Any], random: np.random.Generator) -> list[Any]:
@@ -53,15 +81,21 @@ def stored(name: str, shape: tuple[int, ...], told: dict[str, Any], random: np.r
     ]
 
 
+def grid(told: tuple[float, int], dtype: Any) -> tuple[Any, Any]:
+    """Scale and zero point: a step of int16 is as much smaller as there are more of them, and 0 stands for 0."""
+    scale, zero = told
+    if dtype is np.int16:
+        return np.asarray(scale / 256, np.float32), np.asarray(0, dtype)
+    return np.asarray(scale, np.float32), np.asarray(zero + 128 * (dtype is np.uint8)).astype(dtype)
+
+
 def model(path: Path, case: dict[str, Any]) -> dict[str, np.ndarray]:
     """A file with one operator between integers, and what to run it with."""
     random, dtype = np.random.default_rng(7), case.get("dtype", np.int8)
-    shift = 128 if dtype is np.uint8 else 0
     nodes, inits, told, reals, feeds = [], [], dict(case), [], {}
     for index, shape in enumerate(case["shapes"]):
-        pair = (
-            numpy_helper.from_array(np.float32(X[0]), f"s{index}"),
-            numpy_helper.from_array(dtype(X[1] + shift), f"z{index}"),
+        pair = tuple(
+            numpy_helper.from_array(each, f"{name}{index}") for name, each in zip("sz", grid(X, dtype), strict=True)
         )
         inits += pair
         nodes.append(helper.make_node("QuantizeLinear", [f"x{index}", pair[0].name, pair[1].name], [f"q{index}"]))
@@ -76,16 +110,20 @@ def model(path: Path, case: dict[str, Any]) -> dict[str, np.ndarray]:
             names = [name, f"{name}_s", f"{name}_z"]
             nodes.append(helper.make_node("DequantizeLinear", names, [f"d{name}"], axis=0 if axis is None else axis))
             reals.append(f"d{name}")
+    if "scales" in case:
+        inits.append(numpy_helper.from_array(np.array([1, 1, case["scales"], case["scales"]], np.float32), "scales"))
+        reals += ["", "scales"]
     own = {key: value for key, value in case.items() if key not in OWN and not (key == "axis" and "w" in case)}
     nodes.append(helper.make_node(case["op"], reals, ["y"], **own))
     value = "y"
     if "behind" in case:
         limits = ["zero", "six"] if case["behind"] == "Relu6" else []
-        inits += [numpy_helper.from_array(np.float32(n), k) for n, k in ((0, "zero"), (6, "six"))]
+        inits += [numpy_helper.from_array(np.asarray(n, np.float32), k) for n, k in ((0, "zero"), (6, "six"))]
         nodes.append(helper.make_node("Clip" if limits else case["behind"], [value, *limits], ["r"]))
         value = "r"
-    scale, zero = case.get("out", OTHER)
-    inits += [numpy_helper.from_array(np.float32(scale), "s"), numpy_helper.from_array(dtype(zero + shift), "z")]
+    scale, zero = grid(case.get("out", OTHER), dtype)
+    zero += dtype(case.get("zero", 0))
+    inits += [numpy_helper.from_array(scale, "s"), numpy_helper.from_array(np.asarray(zero), "z")]
     nodes.append(helper.make_node("QuantizeLinear", [value, "s", "z"], ["q"]))
     nodes.append(helper.make_node("DequantizeLinear", ["q", "s", "z"], ["out"]))
     outputs = ["out", value] if case.get("is_shown") else ["out"]
@@ -111,12 +149,15 @@ def test_an_operator_between_integers_is_an_integer_operator(name: str, tmp_path
     feeds = model(tmp_path / "m.onnx", CASES[name])
     source = gp.load(tmp_path / "m.onnx")
     gp.save(source, tmp_path / "m.tflite")
-    assert set(types(tmp_path / "m.tflite", name.split(" ", maxsplit=1)[0])) == {"int8"}
+    dtype = CASES[name]["dtype"]
+    word = name.split(" ", maxsplit=1)[0]
+    assert set(types(tmp_path / "m.tflite", word)) == {"int16" if dtype is np.int16 else "int8"}
     expected = gp.run(source, feeds, backend="reference")["out"]
-    found = gp.run(gp.load(tmp_path / "m.tflite"), feeds)["out"]
-    scale = CASES[name].get("out", OTHER)[0]
+    scale, _ = grid(CASES[name].get("out", OTHER), dtype)
     assert np.ptp(expected) > 10 * scale
-    assert np.abs(found - expected).max() <= 1.01 * scale
+    for backend in ("auto", "litert"):
+        found = gp.run(gp.load(tmp_path / "m.tflite"), feeds, backend=backend)["out"]
+        assert np.abs(found - expected).max() <= 1.01 * scale, backend
 
 
 @pytest.mark.parametrize("name", FLOAT)

@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphport.conversion.dialects.tflite_kernels import KERNELS
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
+    from graphport.conversion.dialects.tflite_kernels import Kernel
     from graphport.ops.tflite import Quantization
 
 _DIALECT = "tflite"
 _BYTES = 128
 """How far uint8 and int8 are apart."""
-_ADD_SHIFT = 20
-"""Bits by which ADD moves its operands up before it divides."""
-_WEIGHTED = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
-"""Operators with filters and a bias, and the axis of filters along which scales may differ."""
-_SUMS = frozenset(("ADD", "MUL"))
-_MOVES = frozenset(("RESHAPE", "TRANSPOSE", "PAD", "MAX_POOL_2D"))
-"""Operators of which the result has the scale of the first operand."""
-_POOLS = frozenset(("AVERAGE_POOL_2D",))
-_FUSED = frozenset((*_WEIGHTED, *_SUMS, *_MOVES, *_POOLS, "CONCATENATION"))
-_CLAMPS = {"RELU": 1, "RELU6": 3}
-_MOST = (1 << 31) - 1
+_CLAMPS = {"RELU": (1, 0.0, np.inf), "RELU6": (3, 0.0, 6.0)}
+"""Operators that may be fused as activations: their number, and the bounds between which they leave numbers."""
+_FILLS = "PADV2"
+_BOUNDS = {"MAXIMUM": (0, -np.inf), "MINIMUM": (1, np.inf)}
+_MOST_CLAMPS = 3
+_SHORT_SHIFT = 15
+"""Bits by which kernels of int16 move operands up at most."""
+_MOST = {DType.INT32: (1 << 31) - 1, DType.INT64: (1 << 39) - 1}
+"""The largest bias: kernels of int16 shift sums of 48 bits."""
 
 
 def integers(graph: Graph) -> None:
-    """Let operators that read what DEQUANTIZE gives, and give it to one QUANTIZE, compute in int8.
+    """Let operators that read what DEQUANTIZE gives, and give it to one QUANTIZE, compute on integers.
 
     Before  y = QUANTIZE(RELU(CONV_2D(DEQUANTIZE(x), DEQUANTIZE(w), b)))
     After   y = CONV_2D(x, w, b as integers), with the activation fused
@@ -39,15 +39,40 @@ def integers(graph: Graph) -> None:
     for node in list(graph):
         if node.word == "QUANTIZE":
             _make_signed(node)
-    fused = [node for node in list(graph) if node.word in _FUSED and _fuse(graph, node)]
+    _tell_moved(graph)
+    fused = [node for node in list(graph) if node.dialect == _DIALECT and node.word in KERNELS and _fuse(graph, node)]
     if not fused:
         return
     for node in reversed(list(graph)):
-        is_ours = node.dialect == _DIALECT and (
-            node.word in _FUSED or node.word in _CLAMPS or node.word == "DEQUANTIZE"
-        )
-        if is_ours and not any(value.uses for value in node.results):
+        is_ours = node.dialect == _DIALECT and (node.word in KERNELS or node.word == "DEQUANTIZE")
+        if is_ours and not any(value.uses or value.is_output for value in node.results):
             graph.remove(node)
+
+
+def _tell_moved(graph: Graph) -> None:
+    """Say what integers stand for that are only moved: kernels compare it before and behind."""
+    known = {value: told for node in graph for value, told in _told(node) if value is not None and told is not None}
+    moving = [node for node in graph if node.word in KERNELS and KERNELS[node.word].moves and len(node.results) == 1]
+    for nodes in (moving, moving[::-1]):
+        for node in nodes:
+            first = node.operands[0]
+            told = known.get(first) or known.get(node.output)
+            if told is not None and told[1] < 0 and _dtype(first) is told[0] and "quantized" not in node.attributes:
+                known[first] = known[node.output] = told
+                is_filled = node.word == _FILLS
+                entries = (told, None, told if is_filled else None)[: len(node.inputs)]
+                node.set_attribute("quantized", cast("Any", entries))
+                node.set_attribute("quantized_results", cast("Any", (told,)))
+
+
+def _told(node: Node) -> list[tuple[Value | None, Quantization | None]]:
+    sides = ((node.inputs, node.attributes.get("quantized")), (node.outputs, node.attributes.get("quantized_results")))
+    told = [(values, cast("Any", entries)) for values, entries in sides if isinstance(entries, tuple)]
+    return [pair for values, entries in told for pair in zip(values, entries, strict=False)]
+
+
+def _dtype(value: Value) -> DType | None:
+    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
 
 
 def _make_signed(node: Node) -> None:
@@ -75,26 +100,25 @@ def _signed(told: Quantization) -> Quantization:
 
 def _fuse(graph: Graph, node: Node) -> bool:
     """Whether an integer operator has taken the place of a node."""
-    end = _end(node)
+    kernel = KERNELS[node.word]
+    end = _end(node, kernel)
     if end is None or node.attributes.get("quantized") is not None:
         return False
     activation, last = end
     told = _entry(last, "quantized_results")
-    if told is None or told[0] is not DType.INT8 or told[1] >= 0 or activation is None:
+    if told is None or not _is_taken(told, kernel):
         return False
-    if activation and (node.word == "CONCATENATION" or (node.word in _MOVES and node.word != "MAX_POOL_2D")):
-        # Kernels clamp nothing there.
-        return False
-    operands = _operands(graph, node, told)
+    operands = _operands(graph, node, kernel, told)
     if operands is None:
         return False
     values, entries = operands
     attributes: dict[str, Any] = {**node.attributes, "quantized": tuple(entries), "quantized_results": (told,)}
-    attributes["types"] = (DType.INT8,)
+    attributes["types"] = (told[0],)
     if activation:
         attributes["fused_activation_function"] = activation
-    fact = last.output.fact
-    result = Value(graph.fresh(f"{last.output.name}_int8"), fact)
+    if kernel.shift and told[0] is DType.INT16:
+        attributes["pot_scale_int16"] = False
+    result = Value(graph.fresh(f"{last.output.name}_{told[0]}"), last.output.fact)
     graph.insert_after(node, made := Node(node.word, [], [result], attributes, dialect=_DIALECT, origin=node.origin))
     made.inputs = values
     if last.output.is_output:
@@ -106,50 +130,115 @@ def _fuse(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _end(node: Node) -> tuple[int | None, Node] | None:
-    """The activation behind a node, and the QUANTIZE behind that; `None` if anything else reads the result."""
-    activation = node.attributes.get("fused_activation_function", 0)
-    found = cast("int", activation)
-    value = node.output
-    for _ in range(2):
-        if len(value.uses) != 1 or value.is_output or not isinstance(user := next(iter(value.uses)).user, Node):
+def _is_taken(told: Quantization, kernel: Kernel) -> bool:
+    """Whether a kernel gives such integers."""
+    dtype, axis, scales, zeros = told
+    if dtype not in kernel.types or axis >= 0 or (dtype is DType.INT16 and zeros[0]):
+        return False
+    if kernel.fixed is None:
+        return True
+    scale, zero = kernel.fixed[dtype]
+    return zeros[0] == zero and bool(np.isclose(scales[0], scale, rtol=1e-6))
+
+
+def _end(node: Node, kernel: Kernel) -> tuple[int, Node] | None:
+    """The activation to fuse into a node, and the QUANTIZE behind it; `None` if anything else reads the result.
+
+    What clamps to the range of the integers, or beyond, is left out: they do so by themselves.
+    """
+    fused = cast("int", node.attributes.get("fused_activation_function", 0))
+    low, high = -np.inf, np.inf
+    value = node.results[0] if len(node.results) == 1 else None
+    for _ in range(_MOST_CLAMPS + 1):
+        if value is None or len(value.uses) != 1 or value.is_output:
+            return None
+        user = next(iter(value.uses)).user
+        if not isinstance(user, Node) or user.dialect != _DIALECT:
             return None
         if user.word == "QUANTIZE":
-            return found, user
-        if user.word not in _CLAMPS or found:
-            return None
-        found, value = _CLAMPS[user.word], user.output
+            return (fused, user) if _saturates(user, low, high) else None
+        if user.word in _CLAMPS and kernel.clamps and not fused and low == -np.inf and high == np.inf:
+            fused = _CLAMPS[user.word][0]
+        else:
+            bounds = _clamp(user, value)
+            if bounds is None:
+                return None
+            low, high = max(low, bounds[0]), min(high, bounds[1])
+        value = user.output
     return None
 
 
-def _entry(node: Node, name: str) -> Quantization | None:
+def _clamp(node: Node, value: Value) -> tuple[float, float] | None:
+    """The bounds between which a node leaves a value, if it does nothing else."""
+    if node.word in _CLAMPS:
+        return _CLAMPS[node.word][1:]
+    if node.word not in _BOUNDS or len(node.operands) != 2:
+        return None
+    other = node.operands[1 if node.operands[0] is value else 0]
+    if not other.is_constant or other.storage is None or other.storage.count != 1:
+        return None
+    found = [-np.inf, np.inf]
+    found[_BOUNDS[node.word][0]] = float(other.storage.numpy().reshape(-1)[0])
+    return found[0], found[1]
+
+
+def _saturates(node: Node, low: float, high: float) -> bool:
+    """Whether numbers below `low` and above `high` become what these become."""
+    told = _entry(node, "quantized_results")
+    if told is None:
+        return False
+    limits = np.iinfo(told[0].numpy)
+    scale, zero = told[2][0], told[3][0]
+    return low <= (limits.min - zero + 0.5) * scale and high >= (limits.max - zero - 0.5) * scale
+
+
+def _entry(node: Node, name: str, place: int = 0) -> Quantization | None:
     told = node.attributes.get(name)
-    return cast("Any", told)[0] if isinstance(told, tuple) and told else None
+    return cast("Any", told)[place] if isinstance(told, tuple) and len(told) > place else None
 
 
 def _operands(
-    graph: Graph, node: Node, result: Quantization
+    graph: Graph, node: Node, kernel: Kernel, result: Quantization
 ) -> tuple[list[Value | None], list[Quantization | None]] | None:
-    word = node.word
-    count = 1 if word in _WEIGHTED or word in _MOVES or word in _POOLS else len(node.inputs)
-    told = [_stands(value) for value in node.inputs[:count]]
-    if any(each is None for each in told):
+    places = kernel.numbers or range(len(node.inputs))
+    told = {place: _stands(node.inputs[place]) for place in places}
+    known = [each for each in told.values() if each is not None and each[0] is result[0]]
+    if len(known) < len(told) or (kernel.is_same and any(each != result for each in known)):
         return None
-    entries = told
-    if word not in _WEIGHTED and word not in _SUMS and any(each != result for each in entries):
-        return None
-    if word == "ADD" and 2 * max(cast("Quantization", each)[2][0] for each in entries) >= result[2][0] * 2**_ADD_SHIFT:
+    shift = min(kernel.shift, _SHORT_SHIFT if result[0] is DType.INT16 else kernel.shift)
+    if shift and 2 * max(each[2][0] for each in known) >= result[2][0] * 2**shift:
         # Its kernel ends the process.
         return None
-    rest: list[Value | None] = list(node.inputs[count:])
-    if word in _WEIGHTED:
-        found = _weights(graph, node, cast("Quantization", entries[0]))
+    values: list[Value | None] = list(node.inputs)
+    entries: list[Quantization | None] = [told.get(place) for place in range(len(values))]
+    if kernel.weights is not None:
+        found = _weights(graph, node, kernel.weights[2], known[0])
         if found is None:
             return None
-        rest, more = found
-        entries = [*entries, *more]
-    values: list[Value | None] = [_stored(graph, node, cast("Value", value)) for value in node.inputs[:count]]
-    return [*values, *rest], [*entries, *[None] * (len(values) + len(rest) - len(entries))]
+        values[1:3], entries[1:3] = found
+    if node.word == _FILLS:
+        if _filler(values[2], result) is None:
+            return None
+        values[2], entries[2] = _filled(graph, values[2], result), result
+    for place in places:
+        values[place] = _stored(graph, node, cast("Value", node.inputs[place]))
+    return values, entries
+
+
+def _filler(value: Value | None, told: Quantization) -> np.ndarray[Any, Any] | None:
+    """The integer that stands for a number, or the least one that there is if it is below all."""
+    real = _reals(value)
+    if real is None or real.size != 1:
+        return None
+    dtype, _, scales, zeros = told
+    limits = np.iinfo(dtype.numpy)
+    place = np.clip(float(real.reshape(-1)[0]) / scales[0] + zeros[0], limits.min, limits.max)
+    return np.array(place).astype(dtype.numpy) if place == np.round(place) else None
+
+
+def _filled(graph: Graph, value: Value | None, told: Quantization) -> Value:
+    storage = storage_of(cast("np.ndarray[Any, Any]", _filler(value, told)))
+    return graph.add_constant("filler", TensorFact.of(storage), storage)
 
 
 def _stands(value: Value | None) -> Quantization | None:
@@ -159,10 +248,14 @@ def _stands(value: Value | None) -> Quantization | None:
         return None
     if node.word == "DEQUANTIZE":
         told = _entry(node, "quantized")
-        return told if told is not None and told[0] is DType.INT8 and told[1] < 0 else None
-    if node.word in _MOVES and not node.attributes.get("fused_activation_function"):
-        return _stands(node.inputs[0])
-    return None
+        return told if told is not None and told[1] < 0 else None
+    kernel = KERNELS.get(node.word)
+    if kernel is None or not kernel.moves or len(node.results) > 1 or node.attributes.get("fused_activation_function"):
+        return None
+    told = _stands(node.inputs[0])
+    if told is None or told[0] not in kernel.types:
+        return None
+    return told if node.word != _FILLS or _filler(node.inputs[2], told) is not None else None
 
 
 def _stored(graph: Graph, before: Node, value: Value) -> Value:
@@ -171,27 +264,32 @@ def _stored(graph: Graph, before: Node, value: Value) -> Value:
     first = cast("Value", node.inputs[0])
     if node.word == "DEQUANTIZE":
         return first
-    told = _stands(value)
+    told = cast("Quantization", _stands(value))
     fact = cast("TensorFact", value.fact)
-    result = Value(graph.fresh(f"{value.name}_int8"), TensorFact(DType.INT8, fact.shape))
+    result = Value(graph.fresh(f"{value.name}_{told[0]}"), TensorFact(told[0], fact.shape))
     entries = (told, *[None] * (len(node.inputs) - 1))
     attributes: dict[str, Any] = {**node.attributes, "quantized": entries, "quantized_results": (told,)}
-    attributes["types"] = (DType.INT8,)
+    attributes["types"] = (told[0],)
     source = _stored(graph, before, first)
+    rest = list(node.inputs[1:])
+    if node.word == _FILLS:
+        rest[1] = _filled(graph, rest[1], told)
+        attributes["quantized"] = (told, None, told)
     made = Node(node.word, [], [result], attributes, dialect=_DIALECT, origin=node.unasked_origin)
     graph.insert_before(before, made)
-    made.inputs = [source, *node.inputs[1:]]
+    made.inputs = [source, *rest]
     return result
 
 
-def _weights(graph: Graph, node: Node, x: Quantization) -> tuple[list[Value | None], list[Quantization | None]] | None:
+def _weights(
+    graph: Graph, node: Node, along: int, x: Quantization
+) -> tuple[list[Value | None], list[Quantization | None]] | None:
     """Filters in int8, and the bias in steps of the products."""
     found = _filters(node.inputs[1])
     bias = _reals(node.inputs[2]) if len(node.inputs) > 2 else None
     if found is None or bias is None:
         return None
     array, told = found
-    along = _WEIGHTED[node.word]
     if told[0] is not DType.INT8 or any(told[3]) or told[1] not in (-1, along):
         return None
     if array.min(initial=0) == -_BYTES:
@@ -199,15 +297,16 @@ def _weights(graph: Graph, node: Node, x: Quantization) -> tuple[list[Value | No
         return None
     steps = np.array(told[2], np.float64) * np.float32(x[2][0])
     numbers = np.round(bias.reshape(-1).astype(np.float64) / steps)
-    if np.abs(numbers).max(initial=0) > _MOST:
+    dtype = DType.INT32 if x[0] is DType.INT8 else DType.INT64
+    if np.abs(numbers).max(initial=0) > _MOST[dtype]:
         return None
-    weights, counts = storage_of(array), storage_of(numbers.astype(np.int32))
+    weights, counts = storage_of(array), storage_of(numbers.astype(dtype.numpy))
     values = [
         graph.add_constant(f"{node.output.name}_w", TensorFact.of(weights), weights),
         graph.add_constant(f"{node.output.name}_b", TensorFact.of(counts), counts),
     ]
     by_axis = 0 if told[1] >= 0 else -1
-    products: Quantization = (DType.INT32, by_axis, tuple(map(float, steps)), (0,) * len(told[2]))
+    products: Quantization = (dtype, by_axis, tuple(map(float, steps)), (0,) * len(told[2]))
     return list(values), [told, products]
 
 

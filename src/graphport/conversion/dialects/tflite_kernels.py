@@ -1,0 +1,75 @@
+"""Which operators of TFLite have kernels for integers, and what these demand of steps and zero points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BYTES = frozenset((DType.INT8,))
+_BOTH = frozenset((DType.INT8, DType.INT16))
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What a kernel for integers takes.
+
+    Attributes:
+        types: element types of numbers and results.
+        numbers: places of the operands that stand for real numbers; none for all.
+        weights: places of filters and bias, and the axis along which scales of filters may differ.
+        is_same: results have the scale and the zero point of the operands.
+        moves: it computes nothing: what it is given may be moved before it is turned into real numbers.
+        clamps: it has activations fused.
+        fixed: scale and zero point that results must have, by their type.
+        shift: bits by which operands are moved up before they are added; 0 where they are not.
+    """
+
+    types: frozenset[DType] = _BOTH
+    numbers: tuple[int, ...] = (0,)
+    weights: tuple[int, int, int] | None = None
+    is_same: bool = False
+    moves: bool = False
+    clamps: bool = False
+    fixed: Mapping[DType, tuple[float, int]] | None = None
+    shift: int = 0
+
+
+def _at(byte: tuple[float, int], short: tuple[float, int]) -> Mapping[DType, tuple[float, int]]:
+    return MappingProxyType({DType.INT8: byte, DType.INT16: short})
+
+
+_MOVE = Kernel(is_same=True, moves=True)
+_MOVE_BYTES = Kernel(_BYTES, is_same=True, moves=True)
+_SAME = Kernel(is_same=True)
+_ALL_SAME = Kernel(numbers=(), is_same=True)
+_ANY = Kernel()
+_ANY_BYTES = Kernel(_BYTES)
+_POSITIVE = _at((1 / 256, -128), (1 / 32768, 0))
+_ROWS: tuple[tuple[str, Kernel], ...] = (
+    ("CONV_2D", Kernel(weights=(1, 2, 0), clamps=True)),
+    ("DEPTHWISE_CONV_2D", Kernel(weights=(1, 2, 3), clamps=True)),
+    ("FULLY_CONNECTED", Kernel(weights=(1, 2, 0), clamps=True)),
+    ("ADD SUB", Kernel(numbers=(), clamps=True, shift=20)),
+    ("MUL", Kernel(numbers=(), clamps=True)),
+    ("BATCH_MATMUL", Kernel(numbers=())),
+    ("MAX_POOL_2D", Kernel(is_same=True, moves=True, clamps=True)),
+    ("AVERAGE_POOL_2D", Kernel(is_same=True, clamps=True)),
+    ("CONCATENATION PACK", _ALL_SAME),
+    ("MAXIMUM MINIMUM", _ALL_SAME),
+    ("RESHAPE TRANSPOSE PAD SLICE STRIDED_SLICE SQUEEZE EXPAND_DIMS GATHER TILE", _MOVE),
+    ("PADV2 REDUCE_MAX RESIZE_NEAREST_NEIGHBOR", _MOVE),
+    ("DEPTH_TO_SPACE SPACE_TO_DEPTH REVERSE_V2 MIRROR_PAD", _MOVE_BYTES),
+    ("RESIZE_BILINEAR", _SAME),
+    ("MEAN LEAKY_RELU RELU RELU6", _ANY),
+    ("HARD_SWISH ELU GELU", _ANY_BYTES),
+    ("LOGISTIC SOFTMAX", Kernel(fixed=_POSITIVE)),
+    ("TANH", Kernel(fixed=_at((1 / 128, 0), (1 / 32768, 0)))),
+    ("LOG_SOFTMAX", Kernel(_BYTES, fixed=_at((16 / 256, 127), (0, 0)))),
+)
+KERNELS: Mapping[str, Kernel] = MappingProxyType({word: kernel for words, kernel in _ROWS for word in words.split()})
