@@ -86,7 +86,7 @@ def _operator(page: Page) -> Iterator[str]:
     yield from (manual.versions(page), "")
     words = [
         [name, said.direction or "no", ", ".join(f"`{word}`" for word in said.patterns or said.reads)]
-        for name, said in ((name, manual.spellings(found.spoken)[page.name]) for name, found in FORMATS.items())
+        for name, said in ((name, manual.spellings(found.read_dialect)[page.name]) for name, found in FORMATS.items())
     ]
     yield from (*_table(["format", "direction", "its words"], words), "")
 
@@ -104,7 +104,7 @@ def _paragraph(text: str) -> Iterator[str]:
 
 
 def _directions(page: Page) -> list[str]:
-    return [manual.spellings(found.spoken)[page.name].direction for found in FORMATS.values()]
+    return [manual.spellings(found.read_dialect)[page.name].direction for found in FORMATS.values()]
 
 
 def _first_line(page: Page) -> str:

@@ -87,9 +87,9 @@ def expected(path: Path) -> tuple[list[Any], list[list[Any]]]:
         return stored
     import openvino
 
-    from graphport.backends.inputs import made_up
+    from graphport.backends.inputs import random_inputs
 
-    found = made_up(gp.load(path).graph)
+    found = random_inputs(gp.load(path).graph)
     runtime: Any = openvino
     compiled = runtime.Core().compile_model(str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     answers = compiled(list(found.values()))

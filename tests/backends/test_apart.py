@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphport.backends.apart import Worker
+from graphport.backends.subprocess import Worker
 from graphport.core.diagnostics import DiagnosticError
 
 

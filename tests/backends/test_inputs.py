@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 import graphport as gp
 from graphport.backends import inputs
-from graphport.backends.inputs import checked, free_sizes, made_up, made_up_otherwise
+from graphport.backends.inputs import checked, free_sizes, other_random_inputs, random_inputs
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbol, parse_dim
@@ -21,7 +21,7 @@ from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.bind import bind, bind_inputs
 from graphport.proof.draws import bytes_of_inputs, drawn
-from graphport.quantization.made_up import made_up_at
+from graphport.quantization.random_inputs import random_inputs_at
 from tests.models import model, node, perceptron, typed
 
 
@@ -109,7 +109,7 @@ def test_what_a_symbol_stands_for_is_made_up():
     assert free_sizes(graph) == {"T": 2}
     shapes = [
         {name: array.shape for name, array in found.items()}
-        for found in (made_up(graph), drawn(graph, "normal", {"T": 5}, 0).arrays, made_up_at(graph, 7))
+        for found in (random_inputs(graph), drawn(graph, "normal", {"T": 5}, 0).arrays, random_inputs_at(graph, 7))
     ]
     assert shapes == [{"x": (1, n), "y": (1, 3 * n)} for n in (2, 5, 7)]
     assert bytes_of_inputs(graph, {"T": 5}) == 80
@@ -210,7 +210,7 @@ def test_numbers_are_those_of_the_contract():
         s=(DType.STRING, [2]),
         c=(DType.COMPLEX64, [500]),
     )
-    found = made_up(graph)
+    found = random_inputs(graph)
     assert {name: DType.of(array.dtype) for name, array in found.items()} == {
         "f": DType.FLOAT32,
         "i": DType.INT32,
@@ -229,8 +229,8 @@ def test_numbers_are_those_of_the_contract():
 
 def test_they_are_the_same_every_time():
     graph = graph_with(x=(DType.FLOAT32, [10]))
-    np.testing.assert_array_equal(made_up(graph)["x"], made_up(graph)["x"])
-    assert (made_up(graph, seed=1)["x"] != made_up(graph)["x"]).any()
+    np.testing.assert_array_equal(random_inputs(graph)["x"], random_inputs(graph)["x"])
+    assert (random_inputs(graph, seed=1)["x"] != random_inputs(graph)["x"]).any()
 
 
 def sizes_of(proto):
@@ -283,7 +283,7 @@ def test_an_axis_that_admits_no_length_is_told(monkeypatch):
     nodes = [node("MatMul", ["x", "v"], ["y"]), node("MatMul", ["x", "w"], ["z"])]
     graph, _ = legalize(from_proto(model(nodes, [("x", [1, "H"])], [("y", None), ("z", None)], constants)))
     with pytest.raises(DiagnosticError) as caught:
-        made_up(graph)
+        random_inputs(graph)
     (finding,) = caught.value.diagnostics
     assert (finding.code, finding.help) == ("RUN0009", "bind them with --input NAME=SHAPE")
 
@@ -301,7 +301,7 @@ def test_what_cannot_be_made_up_is_told(fact):
     graph = Graph()
     graph.add_input("x", fact)
     with pytest.raises(DiagnosticError) as caught:
-        made_up(graph)
+        random_inputs(graph)
     assert caught.value.diagnostics[0].code == "RUN0009"
 
 
@@ -325,7 +325,7 @@ def windowed() -> onnx.ModelProto:
 def test_sizes_that_bodies_take_come_next():
     graph, _ = legalize(from_proto(windowed()))
     assert free_sizes(graph)["L"] < 100
-    first = next(made_up_otherwise(graph))
+    first = next(other_random_inputs(graph))
     assert {name: array.shape for name, array in first.items()} == {"x": (1, 1, 128), "s": (1, 1, 1)}
 
 
@@ -348,7 +348,7 @@ def test_what_no_array_can_hold_is_refused(shape, words):
     x = graph.add_input("x", TensorFact(DType.FLOAT32, shape))
     graph.add_output(graph.append(Node("Abs", [x], [Value("y", x.fact)])).output)
     with pytest.raises(DiagnosticError, match=words) as refused:
-        made_up(graph)
+        random_inputs(graph)
     assert [finding.code for finding in refused.value.diagnostics] == ["RUN0009"]
     document = gp.verify(gp.Model(graph), gp.Model(graph))
     assert words in document.unproven
@@ -358,7 +358,7 @@ def test_of_an_open_element_type_is_told_who_can_say_it():
     graph = Graph()
     graph.add_input("x", TensorFact(None, (1, 8)))
     with pytest.raises(DiagnosticError) as caught:
-        made_up(graph)
+        random_inputs(graph)
     assert "give an array" in (caught.value.diagnostics[0].help or "")
     with pytest.raises(DiagnosticError) as caught:
         bind_inputs(graph, {"x": ["int64:1", 8]})

@@ -49,7 +49,7 @@ def of(names, *prefixes: str) -> list[str]:
 def spoken(names) -> list[str]:
     """The modules of the families of operators that are of other dialects."""
     return sorted(
-        name for name in of(names, "graphport.ops") if name.count(".") == 3 and name.split(".")[3].startswith(WORDS)
+        name for name in of(names, "graphport.ops.dialects") if name.count(".") == 4 and name.split(".")[3] in WORDS
     )
 
 
@@ -76,7 +76,7 @@ def test_inspect_imports_the_words_of_the_operators_there_are(net):
     names = imported("inspect", net)
     assert of(names, *NOBODY, *OTHERS, *NO_RUN) == []
     # A perceptron is products and activations: it has neither spectra, loops, nor states.
-    families = {name.split(".")[2] for name in spoken(names) if not name.split(".")[3].startswith("tflite")}
+    families = {name.split(".")[4] for name in spoken(names) if name.split(".")[3] != "tflite"}
     assert families.isdisjoint({"signal", "control", "recurrent", "loss"})
     assert families >= {"matmul", "activation"}
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from graphport.cli import progress
 from graphport.cli.main import cli
-from graphport.cli.progress import Teller, said
+from graphport.cli.progress import Teller, emitted
 from graphport.core.progress import Stage, heard, stage
 from graphport.formats import Format
 from tests.models import model, node
@@ -24,13 +24,14 @@ class Terminal(io.StringIO):
 
 
 def test_a_line_says_how_much_is_done_and_what_is_left():
-    assert said(Stage("reading a.onnx"), 3.2) == "reading a.onnx … 3 s"
+    assert emitted(Stage("reading a.onnx"), 3.2) == "reading a.onnx … 3 s"
     assert (
-        said(Stage("legalizing", 4000, "nodes", 1000), 2.0) == "legalizing: 1,000 of 4,000 nodes (25 %), 2 s, 6 s left"
+        emitted(Stage("legalizing", 4000, "nodes", 1000), 2.0)
+        == "legalizing: 1,000 of 4,000 nodes (25 %), 2 s, 6 s left"
     )
     written = Stage("writing b.xml", 480 << 20, "bytes", measure=lambda: 120 << 20)
-    assert said(written, 1.0) == "writing b.xml: 120 of 480 MiB (25 %), 1 s, 3 s left"
-    assert "\x1b" not in said(Stage("reading \x1b[31m"), 1.0)
+    assert emitted(written, 1.0) == "writing b.xml: 120 of 480 MiB (25 %), 1 s, 3 s left"
+    assert "\x1b" not in emitted(Stage("reading \x1b[31m"), 1.0)
 
 
 def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():

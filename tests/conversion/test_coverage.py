@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import helper
 
-from graphport.conversion.coverage import coverage, unsaid
+from graphport.conversion.coverage import coverage, missing_operators
 from graphport.conversion.legalize import legalize
 from graphport.formats import FORMATS
 from graphport.formats.onnx import from_proto
@@ -22,8 +22,8 @@ def test_operators_of_another_domain_are_said_by_onnx_alone():
         [node("Foo", ["x"], ["y"], domain="com.example")], [("x", [2])], [("y", [2])], domains={"com.example": 1}
     )
     graph, _ = legalize(from_proto(proto))
-    assert unsaid(graph, FORMATS["onnx"]) == {}
-    assert unsaid(graph, FORMATS["nnef"]) == {"com.example.Foo": 1}
+    assert missing_operators(graph, FORMATS["onnx"]) == {}
+    assert missing_operators(graph, FORMATS["nnef"]) == {"com.example.Foo": 1}
 
 
 def test_words_of_another_format_are_not_said_by_onnx_in_bodies_either():
@@ -33,7 +33,7 @@ def test_words_of_another_format_are_not_said_by_onnx_in_bodies_either():
     condition = graph.add_input("c")
     graph.append(Node("If", [condition], [Value("y")], {"then_branch": body, "else_branch": body}))
     graph.append(Node("strange", [], [Value("z")], dialect="nnef"))
-    assert unsaid(graph, FORMATS["onnx"])["nnef.strange"] >= 2
+    assert missing_operators(graph, FORMATS["onnx"])["nnef.strange"] >= 2
 
 
 def test_a_branch_cannot_be_said_in_nnef():
@@ -44,4 +44,4 @@ def test_a_branch_cannot_be_said_in_nnef():
         [("y", [2])],
     )
     graph, _ = legalize(from_proto(proto))
-    assert unsaid(graph, FORMATS["nnef"]) == {"If": 1}
+    assert missing_operators(graph, FORMATS["nnef"]) == {"If": 1}

@@ -16,8 +16,8 @@ from graphport.formats.onnx import from_proto, to_proto
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
-from graphport.ops.activation import Relu
 from graphport.ops.declare import LOWERINGS, OPSET, Rule, ShapeError, UnsupportedError
+from graphport.ops.pages.activation import Relu
 from tests.models import model, node, perceptron, typed, write_nnef
 
 FACT = TensorFact(DType.FLOAT32, (2, 3))

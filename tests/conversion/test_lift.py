@@ -11,8 +11,8 @@ from graphport.conversion.lift import lift, unsupported
 from graphport.formats.onnx import from_proto
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
-from graphport.ops.arithmetic import Abs, Add, Div
 from graphport.ops.declare import LIFTINGS, Rule
+from graphport.ops.pages.arithmetic import Abs, Add, Div
 from tests.models import model, node, perceptron
 
 

@@ -166,6 +166,12 @@ def test_a_batch_is_computed_item_by_item(tree, batch_size):
     count = operand_count(tree)
     assume(count)
     inputs = [np.full((2,), number + 1.5, np.float32) for number in range(count * batch_size)]
-    outputs = expression.forward(inputs, batch_size)
-    for item, output in enumerate(outputs):
-        assert_same(np.asarray(output), np.asarray(expression(*inputs[item::batch_size])), rtol=0)
+    items = [values_of(expression, *inputs[item::batch_size]) for item in range(batch_size)]
+    fault = next((item for item in items if isinstance(item, str)), None)
+    if fault is not None:
+        with pytest.raises(DiagnosticError) as raised:
+            expression.forward(inputs, batch_size)
+        assert raised.value.diagnostics[0].code == fault
+        return
+    for output, item in zip(expression.forward(inputs, batch_size), items, strict=True):
+        assert_same(np.asarray(output), item, rtol=0)

@@ -152,10 +152,10 @@ def test_pages_and_kernels_mean_the_same(name):
         np.testing.assert_allclose(page(*operands), KERNELS[name](*operands), rtol=1e-6, atol=1e-7, equal_nan=True)
 
 
-SAID = sorted(name for name, page in registry.pages().items() if registry.liftings("expression", page))
+STATED = sorted(name for name, page in registry.pages().items() if registry.liftings("expression", page))
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", STATED)
 def test_operators_as_expressions_mean_the_same(name):
     page = registry.pages()[name]
     graph = Graph()

@@ -11,7 +11,7 @@ from graphport.conversion.legalize import legalize
 from graphport.core.dtypes import DType
 from graphport.formats.onnx import read, to_proto
 from graphport.ops import manual
-from graphport.ops.microsoft import DIALECT
+from graphport.ops.dialects.com_microsoft.binding import DIALECT
 from tests.ops.oracle import evaluate_graph, one_node
 
 RNG = np.random.default_rng(7)
@@ -443,6 +443,6 @@ def test_normalizations_that_stood_in_the_default_domain_too_early_are_read():
 
 
 def test_every_rule_names_its_pages():
-    spoken = manual.spoken(DIALECT)
+    spoken = manual.registered(DIALECT)
     assert len(spoken) >= 35
     assert all(spoken.values()), [word for word, pages in spoken.items() if not pages]

@@ -26,9 +26,13 @@ declare._register = noting
 for found in walk_packages(graphport.ops.__path__, "graphport.ops."):
     import_module(found.name)
 assert len(homes) > 2000
-family = {name: page.function.__module__.split(".")[2] for name, page in declare.PAGES.items()}
+family = {name: page.function.__module__.split(".")[3] for name, page in declare.PAGES.items()}
+
+def of(module):
+    return max((name for name in registry.families() if module.split(".")[4].startswith(name)), key=len)
+
 for (kind, dialect, word), modules in homes.items():
-    said = {module.split(".")[2] for module in modules}
+    said = {of(module) for module in modules}
     if kind == "lifts":
         # Where a page has a pattern or a rule in its own family, there is none elsewhere.
         if len(said) > 1 or said != {family[word]} and dialect in declare.PAGES[word].spellings:

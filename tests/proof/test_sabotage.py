@@ -108,14 +108,14 @@ def test_nor_is_one_that_is_rewritten(sources, tmp_path, monkeypatch, verb):
 
 def sabotaged(monkeypatch, fault) -> None:
     """Let `convert` write another network than it has read."""
-    said_in = convert.said_in
+    lifted_for = convert.lifted_for
 
     def wrong(model, kind, **options):
         graph = rewrite.copy(model.graph)
         fault(graph)
-        return said_in(replace(model, graph=graph), kind, **options)
+        return lifted_for(replace(model, graph=graph), kind, **options)
 
-    monkeypatch.setattr(convert, "said_in", wrong)
+    monkeypatch.setattr(convert, "lifted_for", wrong)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from graphport.core.dtypes import DType
 from graphport.quantization.analyse import reasons
-from graphport.quantization.grid import asymmetric, symmetric
 from graphport.quantization.observe import Statistics
+from graphport.quantization.parameters import asymmetric, symmetric
 
 
 @pytest.fixture

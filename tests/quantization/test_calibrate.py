@@ -7,8 +7,8 @@ import pytest
 
 from graphport.core.dtypes import DType
 from graphport.quantization.calibrate import METHODS, calibrate, divergences, ends, least_divergence, squared_error
-from graphport.quantization.grid import between
 from graphport.quantization.observe import Statistics
+from graphport.quantization.parameters import between
 
 
 def _state(x):

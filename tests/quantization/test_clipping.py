@@ -11,8 +11,8 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
 from graphport.quantization.calibrate import squared_error
 from graphport.quantization.clipping import clipping
-from graphport.quantization.grid import symmetric
 from graphport.quantization.observe import Statistics
+from graphport.quantization.parameters import symmetric
 from tests.quantization import nets
 
 

@@ -135,7 +135,7 @@ def test_an_interruption_leaves_nothing_written(place, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("graphport.quantization.follow.Follower.run", interrupted)
+    monkeypatch.setattr("graphport.quantization.layerwise.Follower.run", interrupted)
     before = sorted(place.iterdir())
     assert _run(place, "--no-latency").exit_code != 0
     assert sorted(place.iterdir()) == before
@@ -190,7 +190,7 @@ def test_an_interruption_says_what_is_kept(place, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("graphport.quantization.follow.Follower.run", interrupted)
+    monkeypatch.setattr("graphport.quantization.layerwise.Follower.run", interrupted)
     result = _run(place, "--no-latency", "--resume", place / "seen.npz")
     assert result.exit_code != 0
     assert "seen.npz: the same command goes on from there" in result.stderr
@@ -284,8 +284,8 @@ def test_what_is_written_is_judged_by_the_runtime_of_the_target(place, target, n
 def test_a_file_that_computes_something_else_is_not_left(place, verb, monkeypatch):
     from graphport.api import written
 
-    right = written.said_in
-    monkeypatch.setattr(written, "said_in", lambda *args, **options: sabotaged(right(*args, **options)))
+    right = written.lifted_for
+    monkeypatch.setattr(written, "lifted_for", lambda *args, **options: sabotaged(right(*args, **options)))
     said = ["--preset", "fast", "--no-latency"] if verb == "quantize" else ["--to", "float16"]
     arguments = [verb, place / "net.onnx", place / "o.onnx", "--calibration", place / "samples.npz", "--json", *said]
     result = CliRunner().invoke(cli, list(map(str, arguments)))

@@ -45,7 +45,7 @@ def test_two_machines_see_what_one_sees_to_the_last_bit(cluster, tmp_path):
         preset="fast",
         statistics=tmp_path / "together.npz",
         distributed="ray",
-        told=lambda *said: heard.append(said),
+        on_progress=lambda *said: heard.append(said),
     )
     with np.load(tmp_path / "alone.npz") as one, np.load(tmp_path / "together.npz") as other:
         assert one.files == other.files

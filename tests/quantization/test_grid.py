@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
 from graphport.ops.registry import pages
-from graphport.quantization.grid import Grid, asymmetric, between, limits, symmetric
+from graphport.quantization.parameters import Grid, asymmetric, between, limits, symmetric
 
 reals = st.floats(-1e6, 1e6, width=32)
 

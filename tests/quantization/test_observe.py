@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphport.quantization.extremes import KEPT, Extremes
 from graphport.quantization.observe import BINS, Histogram, Statistics
-from graphport.quantization.tails import KEPT, Tails
 
 arrays = st.lists(
     st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20).map(lambda x: np.asarray(x, np.float32)),
@@ -75,9 +75,9 @@ def test_statistics_know_ends_of_channels_and_squares():
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
     x = np.round(np.random.default_rng(count).normal(size=count), 3).astype(np.float32)
-    tails = Tails()
+    tails = Extremes()
     for part in np.array_split(x, pieces):
-        one = Tails()
+        one = Extremes()
         one.add(part)
         tails = tails.merge(one)
     assert np.array_equal(tails.least, np.sort(x)[:KEPT])
@@ -85,7 +85,7 @@ def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
 
 
 def test_what_tails_did_not_keep_they_do_not_tell():
-    tails = Tails()
+    tails = Extremes()
     tails.add(np.arange(4 * KEPT, dtype=np.float32))
     assert tails.at(2.0 * KEPT, 4 * KEPT) is None
     assert tails.at(1.25, 4 * KEPT) == 1.25
@@ -95,7 +95,7 @@ def test_what_tails_did_not_keep_they_do_not_tell():
 @pytest.mark.parametrize("count", [1, 2, KEPT, KEPT + 1, 2 * KEPT - 1, 2 * KEPT, 2 * KEPT + 1, 3 * KEPT])
 def test_tails_tell_all_places_up_to_the_last_one_kept_and_none_beyond(count):
     """The number n is at place n, so that places and numbers are the same; between two places both must be kept."""
-    tails = Tails()
+    tails = Extremes()
     tails.add(np.arange(count, dtype=np.float32))
     last, first = min(KEPT, count) - 1, max(count - KEPT, 0)
     for end in (0, last, first, count - 1):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.quantization.place import place
+from graphport.quantization.placement import place
 from graphport.quantization.targets import target
 from tests.models import model, node
 from tests.quantization import nets

@@ -8,7 +8,7 @@ import pytest
 import graphport as gp
 from graphport.backends import onnxruntime, reference
 from graphport.ir.verify import verify
-from graphport.quantization.plain import plain
+from graphport.quantization.canonicalize import plain
 from tests.models import model, node
 from tests.quantization import nets
 

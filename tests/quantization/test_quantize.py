@@ -303,7 +303,7 @@ def test_a_model_is_written_at_the_opset_of_its_source(opset, tmp_path):
 def test_progress_is_told():
     found = nets.residual()
     heard = []
-    gp.quantize(found, nets.samples(found), told=lambda *said: heard.append(said))
+    gp.quantize(found, nets.samples(found), on_progress=lambda *said: heard.append(said))
     assert {stage for stage, _, _ in heard} >= {"observe", "adjust"}
     assert all(0 < done <= total for _, done, total in heard)
 
@@ -450,7 +450,7 @@ def test_an_interruption_leaves_nothing(tmp_path, stage):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        gp.quantize(found, nets.samples(found), told=told, statistics=tmp_path / "s.npz")
+        gp.quantize(found, nets.samples(found), on_progress=told, statistics=tmp_path / "s.npz")
     left = [path.name for path in tmp_path.iterdir()]
     # What was observed whole is kept for the next time.
     assert left == ([] if stage == "observe" else ["s.npz"])

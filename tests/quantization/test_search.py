@@ -7,10 +7,10 @@ import pytest
 
 import graphport as gp
 from graphport.core.dtypes import DType
-from graphport.quantization.express import Quantization
-from graphport.quantization.grid import asymmetric, between, symmetric
+from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.layer import layer_of
-from graphport.quantization.place import place
+from graphport.quantization.parameters import asymmetric, between, symmetric
+from graphport.quantization.placement import place
 from graphport.quantization.search import channel_gains, range_search
 from graphport.quantization.targets import target
 from graphport.quantization.weights import weight_grid

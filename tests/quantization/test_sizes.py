@@ -6,7 +6,7 @@ import numpy as np
 
 import graphport as gp
 from graphport.quantization import quantize as whole
-from graphport.quantization.follow import bytes_per_sample
+from graphport.quantization.layerwise import bytes_per_sample
 from graphport.quantization.samples import gather
 from graphport.quantization.sizes import bound, bytes_by_name
 from tests.models import model, node

@@ -9,13 +9,13 @@ import pytest
 
 import graphport as gp
 from graphport.core.storage import ArrayStorage
-from graphport.quantization import spare, work
-from graphport.quantization.express import Quantization
-from graphport.quantization.grid import between
+from graphport.quantization import float_fallback, session
+from graphport.quantization.float_fallback import REASON, cheap_layers, spared_part
+from graphport.quantization.insert_qdq import Quantization
 from graphport.quantization.observe import Statistics
-from graphport.quantization.place import place, products
+from graphport.quantization.parameters import between
+from graphport.quantization.placement import place, products
 from graphport.quantization.settings import Settings
-from graphport.quantization.spare import REASON, cheap_layers, spared_part
 from graphport.quantization.targets import target
 from tests.models import model, node
 from tests.quantization import nets
@@ -208,21 +208,21 @@ def test_no_more_layers_are_placed_anew_than_stated(monkeypatch):
     cheap_layers(quantization, states, 1.0, placed)
     assert len(tried) == len(quantization.placement.layers) == 3
     tried.clear()
-    monkeypatch.setattr(spare, "_MOST_TRIED", 1)
+    monkeypatch.setattr(float_fallback, "_MOST_TRIED", 1)
     cheap_layers(quantization, states, 1.0, placed)
     assert [item.name for item in tried] == ["first"]
 
 
 def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch):
     def worse(self, best):
-        found = spare.floated(self, best, ["a"], REASON)
+        found = float_fallback.floated(self, best, ["a"], REASON)
         grids = {
             value: between(-300.0, 300.0, ORT.activation, is_symmetric=False) for value in found.quantization.grids
         }
         found.quantization.grids = grids
         return found
 
-    monkeypatch.setattr(work.Work, "_cheaper", worse)
+    monkeypatch.setattr(session.Work, "_cheaper", worse)
     report = gp.quantize(_narrow_first(), _samples(), equalize=False).report
     assert report.snr_db >= next(step.snr_db for step in report.steps if step.name == "calibrate")
     assert "first" not in {layer.name for layer in report.floating}
@@ -231,7 +231,7 @@ def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch)
 @pytest.mark.parametrize(("factor", "runs_of_all"), [(50.0, 1), (1.0, 2)])
 def test_a_balance_that_is_clearly_worse_is_not_calibrated_on_all_samples(factor, runs_of_all, monkeypatch):
     observed = []
-    observe = work.Work.observe
+    observe = session.Work.observe
 
     def heard(self, graph, statistics=None, runs=None):
         observed.append(runs is None)
@@ -242,8 +242,8 @@ def test_a_balance_that_is_clearly_worse_is_not_calibrated_on_all_samples(factor
         first.inputs[1].storage = ArrayStorage(first.inputs[1].storage.numpy() * np.float32(factor))
         return True
 
-    monkeypatch.setattr(work.Work, "observe", heard)
-    monkeypatch.setattr(work, "equalize", scaled)
+    monkeypatch.setattr(session.Work, "observe", heard)
+    monkeypatch.setattr(session, "equalize", scaled)
     gp.quantize(_narrow_first(), _samples(256), cheap_layers=False)
     assert observed.count(True) == runs_of_all
     assert observed.count(False) == 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.quantization.place import Placement, place
+from graphport.quantization.placement import Placement, place
 from graphport.quantization.targets import target
 from tests.models import model, node
 from tests.quantization import nets

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.core.dtypes import DType
-from graphport.quantization.made_up import made_up_samples
+from graphport.quantization.random_inputs import random_samples
 from graphport.quantization.unscale import unscale
 from graphport.quantization.weights import least_squares
 from tests.models import model, node
@@ -159,13 +159,13 @@ def test_the_nearest_preset_is_not_rounded_while_it_runs(block):
 
 
 def test_indices_that_are_made_up_lie_in_their_table():
-    drawn, is_likely = made_up_samples(decoder().graph)
+    drawn, is_likely = random_samples(decoder().graph)
     ids = np.stack([each["ids"] for each in drawn])
     assert is_likely
     assert ids.shape[-1] == 16
     assert ids.min() >= 0
     assert TOKENS // 2 < ids.max() < TOKENS
-    assert not made_up_samples(nets.products().graph)[1]
+    assert not random_samples(nets.products().graph)[1]
 
 
 @pytest.mark.parametrize("name", ["decoder", "products", "residual"])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
-from graphport.api.save import resolved, said_in
+from graphport.api.save import lifted_for, resolved
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
-from graphport.conversion.coverage import unsaid
+from graphport.conversion.coverage import missing_operators
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic
 from graphport.quantization.record import note_documents
@@ -102,23 +102,23 @@ def convert(  # noqa: PLR0913  keywords, each documented
     reason_to_skip(model, verify_limit, verify=verify)  # refuses before any work
     is_faithful = kind.name == model.format and not shapes and options.keys() <= set(kind.faithful_choices)
     raw = load(source, raw=True, edition=edition) if is_faithful else None
-    said: Graph = model.graph
+    stated: Graph = model.graph
     if raw is None or not kind.can_stay(raw.graph, **options):
         raw = None
         is_whole = not options.get("allow_fragments")
-        dialect = kind.spoken_with(**options)
-        missing = unsaid(model.graph, kind, dialect=dialect) if is_whole else {}
+        dialect = kind.dialect_with(**options)
+        missing = missing_operators(model.graph, kind, dialect=dialect) if is_whole else {}
         if missing:
             known = resolved(model.graph)
-            missing = unsaid(known, kind, dialect=dialect)
+            missing = missing_operators(known, kind, dialect=dialect)
             if missing:
                 _, findings = lift(known, dialect)
                 return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
-        said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
+        stated = lifted_for(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
         if kind.has_documents:
-            note_documents(said, origin(model), made_by="convert")
+            note_documents(stated, origin(model), made_by="convert")
     became = write_proven(
-        raw.graph if raw is not None else said,
+        raw.graph if raw is not None else stated,
         target,
         kind,
         options,

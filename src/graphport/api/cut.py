@@ -10,7 +10,7 @@ from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
 from graphport.api.run import Runner, first_run, runnable
-from graphport.api.save import said_in
+from graphport.api.save import lifted_for
 from graphport.api.verify import expect, side
 from graphport.api.written import Checking, write_proven
 from graphport.backends.inputs import open_axes
@@ -125,7 +125,7 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
     if kind.name == whole.format and not shapes and options.keys() <= set(kind.faithful_choices):
         graph = _in_own_words(load(source, raw=True, edition=edition, program=program), model, kind, options)
     if graph is None:
-        graph = said_in(model, kind, newest=options.get("ir_opset"), dialect=kind.spoken_with(**options))
+        graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=kind.dialect_with(**options))
     given = None
     if checking.verify is not False:
         given, finding = _numbers(whole, model)

@@ -12,10 +12,10 @@ from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
 from graphport.api.run import Runner, runnable
-from graphport.api.save import said_in
+from graphport.api.save import lifted_for
 from graphport.api.verify import side
 from graphport.api.written import Checking, write_proven
-from graphport.backends.inputs import made_up
+from graphport.backends.inputs import random_inputs
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -135,7 +135,7 @@ def edit_file(
     kind.check_choices(options)
     model = load(source, edition=edition)
     result = edit(model, changes)
-    graph = said_in(result, kind, newest=options.get("ir_opset"), dialect=kind.spoken_with(**options))
+    graph = lifted_for(result, kind, newest=options.get("ir_opset"), dialect=kind.dialect_with(**options))
     name = Path(source).name
     is_same = changes.keeps_meaning and _takes_same(model, result)
     against = side("a", model) if is_same else side("a", result, label=f"{name} with the changes")
@@ -396,7 +396,7 @@ def _rows(model: Model, result: Model, changes: Edit) -> list[Diagnostic]:
                 sizes[value.name] = [count, *(d if isinstance(d, int) else str(d) for d in value.fact.dims[1:])]
         bind_inputs(twin, sizes)
         Inference().graph(twin)
-        given = made_up(twin)
+        given = random_inputs(twin)
         together = Runner(runnable(Model(twin, result.format)), "auto").run(given)
         runner = Runner(runnable(model), "auto")
         alone = [

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def foreign(graph: Graph) -> set[str]:
     """Domains of ONNX besides the default one: who uses their operators knows why, so they stay as they are."""
     kind = formats.FORMATS["onnx"]
-    others = {kind.spoken} | {each.dialect for each in formats.FORMATS.values()}
-    spoken = {node.dialect for inner in walk(graph) for node in inner}
-    return {dialect for dialect in spoken - others if kind.keeps(dialect)}
+    others = {kind.read_dialect} | {each.dialect for each in formats.FORMATS.values()}
+    used = {node.dialect for inner in walk(graph) for node in inner}
+    return {dialect for dialect in used - others if kind.keeps(dialect)}
 
 
 def kept(read: Graph, canonical: Graph) -> Kept:

@@ -10,7 +10,7 @@ from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
 from graphport.api.run import Runner, first_run, runnable
-from graphport.api.save import said_in
+from graphport.api.save import lifted_for
 from graphport.api.verify import side
 from graphport.api.written import Checking, write_proven
 from graphport.comparison.limits import Limits
@@ -86,7 +86,7 @@ def merge_files(
     if checking.verify is not False:
         model.findings.extend(_chained(first, second, model, connected))
         raise_errors(model.findings)
-    graph = said_in(model, kind, newest=options.get("ir_opset"), dialect=kind.spoken_with(**options))
+    graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=kind.dialect_with(**options))
     became = write_proven(
         graph,
         target,

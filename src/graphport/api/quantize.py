@@ -26,7 +26,7 @@ def quantize(
     target: str | None = None,
     *,
     settings: Settings | Mapping[str, Any] | str | None = None,
-    told: Progress | None = None,
+    on_progress: Progress | None = None,
     statistics: str | Path | None = None,
     distributed: str | None = None,
     metric: Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float] | None = None,
@@ -43,7 +43,7 @@ def quantize(
             made up to measure with, and indices into tables, such as tokens, also to round with.
         target: `onnxruntime`, `openvino`, `tensorrt`, `ncnn` or `nnef`; that of `settings` if `None`.
         settings: see `graphport.quantization.settings.Settings`; also as JSON.
-        told: hears a stage, how much of it is done, and how much there is.
+        on_progress: hears a stage, how much of it is done, and how much there is.
         statistics: a file where what was seen of the samples is kept, also if the work is interrupted, and read from
             if it is there and is of the same model, samples and settings.
         metric: a measure of your own, for the setting `min_metric`: it takes a function from inputs to outputs, which
@@ -70,7 +70,7 @@ def quantize(
         graph,
         calibration,
         chosen,
-        told=told,
+        on_progress=on_progress,
         statistics=None if statistics is None else Path(statistics),
         distributed=distributed,
         metric=metric,

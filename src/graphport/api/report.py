@@ -9,7 +9,7 @@ from graphport.api.compare import compared_values
 from graphport.api.model import QuantizedModel
 from graphport.api.run import first_run, run
 from graphport.api.work import with_example
-from graphport.backends.inputs import checked, made_up
+from graphport.backends.inputs import checked, random_inputs
 from graphport.comparison.correspondence import correspondence
 from graphport.comparison.limits import Limits
 from graphport.conversion.inspection import inspect
@@ -147,7 +147,7 @@ def _observe(model: Model, inputs: Mapping[str, Any], backend: str, side: Descri
 def _times(side: Described, inputs: Mapping[str, Any] | None) -> dict[str, float]:
     """Microseconds of nodes by their numbers, those that ONNX Runtime's profile has under their names."""
     names = {node.name: number for node, number in side.nodes.items() if node.name and node.graph is side.graph}
-    found = times_of(side.graph, made_up(side.graph) if inputs is None else checked(side.graph, inputs), names)
+    found = times_of(side.graph, random_inputs(side.graph) if inputs is None else checked(side.graph, inputs), names)
     return {} if found is None else {str(names[name]): spent for name, spent in found.nodes.items()}
 
 

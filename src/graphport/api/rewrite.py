@@ -11,7 +11,7 @@ from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.foreign import as_read, foreign
 from graphport.api.model import Model
-from graphport.api.save import said_in
+from graphport.api.save import lifted_for
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.idle import without_idle
@@ -167,14 +167,14 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         bind_inputs(raw, shapes)
     model, result, report = _rewritten(
         Model(raw, origin.name, Path(source), findings, versions),
-        driver.sayable(passes, kind.dialect) if kind.dialect else passes,
+        driver.expressible(passes, kind.dialect) if kind.dialect else passes,
         is_bound=bool(shapes),
         opset=options.get("opset"),
     )
     newest = options.get("ir_opset")
-    said = said_in(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
+    stated = lifted_for(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
     checking = Checking(verify, verify_limit, keep_failed, effort)
-    became = write_proven(said, target, kind, options, source=model, against=side("a", model), checking=checking)
+    became = write_proven(stated, target, kind, options, source=model, against=side("a", model), checking=checking)
     report.findings.extend(became.findings)
     return report.verified(became.proof, became.skipped, became.written)
 
@@ -211,7 +211,7 @@ def _rewritten(
     if not is_bound:
         _keep_symbols(model.graph, graph)
     if not passes.keeps_old_forms:
-        _say_today(graph)
+        _write_at_own_opset(graph)
     source = replace(model, graph=legal, findings=findings)
     report = RewriteReport(outcomes, before, driver.count_nodes(graph), graph, [*findings])
     decisions = None if passes.keeps_old_forms else report.decisions
@@ -219,7 +219,7 @@ def _rewritten(
     return source, replace(source, graph=graph), report
 
 
-def _say_today(graph: Graph) -> None:
+def _write_at_own_opset(graph: Graph) -> None:
     """Let ONNX be written at an opset that has all nodes of `graph` as they are, not in forms of its source."""
     from graphport.formats.onnx import older, opsets
     from graphport.formats.onnx.findings import Findings

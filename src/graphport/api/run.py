@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from graphport.backends import prepare as prepare_session
-from graphport.backends.inputs import checked, made_up, made_up_otherwise
+from graphport.backends.inputs import checked, other_random_inputs, random_inputs
 from graphport.conversion.legalize import is_canonical, legalize
 from graphport.core.diagnostics import DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
@@ -115,11 +115,11 @@ def first_run(
         DiagnosticError: no inputs can be made up, or it runs with none of those that were tried.
     """
     graph = runnable(model)
-    given, runner = made_up(graph), Runner(graph, backend)
+    given, runner = random_inputs(graph), Runner(graph, backend)
     try:
         return given, runner.run(given, every_value=every_value)
     except DiagnosticError as error:
-        for other in islice(made_up_otherwise(graph), MOST_TRIED):
+        for other in islice(other_random_inputs(graph), MOST_TRIED):
             with suppress(DiagnosticError):
                 return other, runner.run(other, every_value=every_value)
         raise error from None

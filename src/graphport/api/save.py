@@ -36,10 +36,10 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     graph = model.graph
     if model.is_raw and model.format == kind.name:
         return kind.write(graph, path, **options)
-    dialect = kind.spoken_with(**options)
+    dialect = kind.dialect_with(**options)
     is_whole = not options.get("allow_fragments")
-    said = said_in(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
-    findings = kind.write(said, path, **options)
+    stated = lifted_for(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
+    findings = kind.write(stated, path, **options)
     if isinstance(model, QuantizedModel):
         write_scales(model, kind, path)
     return findings
@@ -58,24 +58,24 @@ def to_onnx(model: Model) -> Any:
         DiagnosticError: LEG0001 for nodes that have no canonical form and belong to no ONNX domain.
     """
     kind = formats.FORMATS["onnx"]
-    return kind.module.to_proto(said_in(model, kind))
+    return kind.module.to_proto(lifted_for(model, kind))
 
 
 @budget.fresh()
-def said_in(
+def lifted_for(
     model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None, dialect: str | None = None
 ) -> Graph:
     """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
     graph, findings = legalize(model.graph, keep=foreign(model.graph) if kind.name == "onnx" else ())
     raise_errors(findings)
     graph = without_expressions(graph)
-    if spoken := kind.dialect if dialect is None else dialect:
-        said, findings = lift(graph, spoken, newest=newest)
+    if target := kind.dialect if dialect is None else dialect:
+        stated, findings = lift(graph, target, newest=newest)
         if findings:
-            said, findings = lift(resolved(graph), spoken, newest=newest)
+            stated, findings = lift(resolved(graph), target, newest=newest)
         if is_whole:
             raise_errors(findings)
-        graph = said
+        graph = stated
     elif kind.name == "onnx" and isinstance(model, QuantizedModel) and model.is_exact:
         from graphport.quantization.nbits import exact_products
 

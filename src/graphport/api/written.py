@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.documents import write_checks
 from graphport.api.model import QuantizedModel
-from graphport.api.save import said_in, write_scales
+from graphport.api.save import lifted_for, write_scales
 from graphport.api.staging import staged
 from graphport.api.verify import proven, reason_to_skip, side, tolerance, written_side
 from graphport.core.diagnostics import Diagnostic, Severity
@@ -133,13 +133,13 @@ def save_proven(
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
-    dialect = kind.spoken_with(**options)
-    said = said_in(model, kind, newest=options.get("ir_opset"), dialect=dialect)
+    dialect = kind.dialect_with(**options)
+    stated = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect)
     given = None
     if calibration is not None and checking.verify is not False:
         given = first_run(model.graph, calibration)
     became = write_proven(
-        said,
+        stated,
         target,
         kind,
         options,

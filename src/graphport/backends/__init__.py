@@ -40,7 +40,7 @@ class Backend(NamedTuple):
     """Whether `auto` may choose it."""
     is_expressive: bool = False
     """Whether it computes `graphport.Expression` as it is; the others are given canonical operators instead."""
-    speaks: str | None = None
+    dialect: str | None = None
     """The dialect that it is handed: words of it that have no canonical form it computes, and nobody else does."""
     keeps_memory: bool = False
     """Whether a session keeps the memory of a run for the next one, unless it is told that there is only one."""
@@ -52,12 +52,12 @@ BACKENDS: dict[str, Backend] = {
     "onnxruntime": Backend("onnxruntime", "graphport.backends.onnxruntime", "1.20", keeps_memory=True),
     "reference": Backend("numpy", "graphport.backends.reference", is_expressive=True, most_threads=0),
     "fused": Backend("numpy", "graphport.backends.fused", is_automatic=False, is_expressive=True),
-    "openvino": Backend("openvino", "graphport.backends.openvino", is_automatic=False, speaks="openvino"),
-    "ncnn": Backend("ncnn", "graphport.backends.ncnn", is_automatic=False, speaks="ncnn"),
+    "openvino": Backend("openvino", "graphport.backends.openvino", is_automatic=False, dialect="openvino"),
+    "ncnn": Backend("ncnn", "graphport.backends.ncnn", is_automatic=False, dialect="ncnn"),
     "litert": Backend(
-        "ai_edge_litert", "graphport.backends.litert", is_automatic=False, speaks="tflite", most_threads=1
+        "ai_edge_litert", "graphport.backends.litert", is_automatic=False, dialect="tflite", most_threads=1
     ),
-    "tract": Backend("tract", "graphport.backends.tract", is_automatic=False, speaks="nnef", most_threads=1),
+    "tract": Backend("tract", "graphport.backends.tract", is_automatic=False, dialect="nnef", most_threads=1),
 }
 """By name, in the order in which `auto` prefers them."""
 
@@ -72,9 +72,9 @@ def _is_too_old(backend: Backend) -> bool:
     return found is not None and is_older(found[1], backend.least or "")
 
 
-def is_spoken(dialect: str) -> bool:
+def runs_dialect(dialect: str) -> bool:
     """Whether a backend that is there computes words of `dialect` that have no canonical form."""
-    return any(backend.speaks == dialect and is_installed(name) for name, backend in BACKENDS.items())
+    return any(backend.dialect == dialect and is_installed(name) for name, backend in BACKENDS.items())
 
 
 def check_name(name: str) -> None:
@@ -153,8 +153,8 @@ def preferred(graph: Graph) -> list[str]:
     computes whatever has a page, slowly. The other runtimes compute some operators in ways of their own: they run
     where they are named.
     """
-    spoken = {node.dialect for inner in walk(graph) for node in inner}
-    own = [name for name, backend in BACKENDS.items() if backend.speaks in spoken]
+    dialects = {node.dialect for inner in walk(graph) for node in inner}
+    own = [name for name, backend in BACKENDS.items() if backend.dialect in dialects]
     others = [name for name, backend in BACKENDS.items() if backend.is_automatic]
     return [name for name in dict.fromkeys((*own, *others)) if is_installed(name)]
 

@@ -164,7 +164,7 @@ def _fits(dims: tuple[Dim, ...], shape: tuple[int, ...], known: _Lengths) -> boo
     return True
 
 
-def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
+def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Any]:
     """Inputs to verify with: floats normal(0, 1), integers 0 or 1, fair bools; what has numbers of its own begins so.
 
     A symbol is 1 where it is a batch (the first axis), else twice the least length that shape inference accepts, or
@@ -177,8 +177,8 @@ def made_up(graph: Graph, seed: int = 0) -> dict[str, Any]:
     return _drawn(graph, free_sizes(graph), seed)
 
 
-def made_up_otherwise(graph: Graph, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Inputs of the sizes of `other_sizes`, for a model that does not run with those of `made_up`."""
+def other_random_inputs(graph: Graph, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Inputs of the sizes of `other_sizes`, for a model that does not run with those of `random_inputs`."""
     return (_drawn(graph, sizes, seed) for sizes in other_sizes(graph))
 
 
@@ -237,7 +237,7 @@ def no_array(shape: Sequence[int]) -> str | None:
 
 
 def free_sizes(graph: Graph) -> dict[str, int]:
-    """A length for each symbol of the inputs, as `made_up` chooses them."""
+    """A length for each symbol of the inputs, as `random_inputs` chooses them."""
     ones, free = open_axes(graph)
     if not free:
         return ones

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.apart import RefusedError, Worker, returned, serve
+from graphport.backends.subprocess import RefusedError, Worker, returned, serve
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.formats.tflite import write
@@ -58,19 +58,19 @@ def _loaded(graph: Graph, *, every_value: bool) -> Worker:
         # What a model keeps from run to run is given and returned here.
         if value.has_notes:
             value.notes.pop(TENSOR, None)
-    said, findings = lift(twin, "tflite")
+    stated, findings = lift(twin, "tflite")
     if findings:
-        raise _unsaid(findings)
+        raise _unsupported(findings)
     with TemporaryDirectory(prefix="graphport-") as folder:
         path = Path(folder) / "model.tflite"
         try:
-            write(said, path)
+            write(stated, path)
         except DiagnosticError as error:
-            raise _unsaid(error.diagnostics) from error
+            raise _unsupported(error.diagnostics) from error
         return Worker("LiteRT", __name__, [str(path)])
 
 
-def _unsaid(findings: Sequence[Diagnostic]) -> DiagnosticError:
+def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
     reasons = "; ".join(finding.message for finding in findings)
     return DiagnosticError(Diagnostic("RUN0003", f"LiteRT is handed TFLite: {reasons}", None, "choose another backend"))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.apart import RefusedError, Worker, bound, fixed, returned, serve
+from graphport.backends.subprocess import RefusedError, Worker, bound, fixed, returned, serve
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
@@ -25,7 +25,7 @@ from graphport.ir import rewrite
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphport.backends.apart import Shapes
+    from graphport.backends.subprocess import Shapes
     from graphport.ir.graph import Graph, Value
 
 _NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage")
@@ -138,17 +138,17 @@ class _Loaded:
 
     def __init__(self, graph: Graph, threads: int, *, every_value: bool) -> None:
         self.values = returned(graph, every_value=every_value)
-        said, findings = lift(graph, "ncnn")
+        stated, findings = lift(graph, "ncnn")
         if findings:
-            raise _unsaid(findings)
-        known = {value.name for value in said.values()}
+            raise _unsupported(findings)
+        known = {value.name for value in stated.values()}
         self.values = [value for value in self.values if value.name in known]
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.param"
             try:
-                write(said, path)
+                write(stated, path)
             except DiagnosticError as error:
-                raise _unsaid(error.diagnostics) from error
+                raise _unsupported(error.diagnostics) from error
             names = [*(value.name for value in graph.inputs), "--", *(value.name for value in self.values)]
             self._worker = Worker("ncnn", __name__, [str(path), str(threads or 1), *names])
 
@@ -158,15 +158,15 @@ class _Loaded:
         Raises:
             DiagnosticError: RUN0005 with what ncnn says.
         """
-        return self._worker.run([_spoken(array) for array in arrays])
+        return self._worker.run([_supported(array) for array in arrays])
 
 
-def _unsaid(findings: Sequence[Diagnostic]) -> DiagnosticError:
+def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
     reasons = "; ".join(finding.message for finding in findings)
     return DiagnosticError(Diagnostic("RUN0003", reasons, None, "choose another backend"))
 
 
-def _spoken(array: Any) -> Any:
+def _supported(array: Any) -> Any:
     """An array of one of the element types that blobs have: real numbers, or integers that are places in a table."""
     return np.ascontiguousarray(array, np.int32 if array.dtype.kind in "iu" else np.float32)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from graphport.backends.blame import blamed, fault
+from graphport.backends.error_attribution import blamed, fault
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType, is_numpy_own
 from graphport.core.storage import pack, unpack
@@ -184,10 +184,10 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None) 
     try:
         return _loaded(runtime, graph, options, known)
     except DiagnosticError as error:
-        said = error.diagnostics[0]
+        stated = error.diagnostics[0]
         message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "
         remedy = "install a newer ONNX Runtime, or choose another backend"
-        raise DiagnosticError(Diagnostic("RUN0003", message + said.message, said.span, remedy)) from error
+        raise DiagnosticError(Diagnostic("RUN0003", message + stated.message, stated.span, remedy)) from error
 
 
 def _newest_opset(complaint: str) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.blame import blamed, fault
+from graphport.backends.error_attribution import blamed, fault
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
@@ -93,14 +93,14 @@ def _check_types(values: Sequence[Value]) -> None:
 def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
     import openvino
 
-    said = rewrite.copy(graph)
-    for value in said.inputs:
+    stated = rewrite.copy(graph)
+    for value in stated.inputs:
         # A variable that became an input is given and returned here like any other.
         states.forget(value)
     if extra:
-        made = dict.fromkeys(value for node in said for value in node.results)
-        said.set_outputs([*made, *(value for value in said.outputs if value not in made)])
-    lifted, findings = lift(said, "openvino")
+        made = dict.fromkeys(value for node in stated for value in node.results)
+        stated.set_outputs([*made, *(value for value in stated.outputs if value not in made)])
+    lifted, findings = lift(stated, "openvino")
     if findings:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
     settings = _AS_IT_STANDS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
@@ -160,5 +160,5 @@ def _fault(code: str, what: str, error: Exception, graph: Graph, remedy: str | N
 def _words(error: Exception) -> str:
     """The last line of what OpenVINO says, without the places in its own source."""
     lines = [_PLACE.sub("", line).strip() for line in str(error).strip().splitlines()]
-    said = [line for line in lines if line]
-    return said[-1][:500] if said else type(error).__name__
+    stated = [line for line in lines if line]
+    return stated[-1][:500] if stated else type(error).__name__

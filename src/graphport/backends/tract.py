@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.apart import RefusedError, Worker, bound, fixed, returned, serve
+from graphport.backends.subprocess import RefusedError, Worker, bound, fixed, returned, serve
 from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
@@ -25,10 +25,10 @@ from graphport.formats.nnef.original import NOTE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphport.backends.apart import Shapes
+    from graphport.backends.subprocess import Shapes
     from graphport.ir.graph import Graph, Value
 
-_SPOKEN = {"f": DType.FLOAT32, "i": DType.INT64, "u": DType.INT64, "b": DType.BOOL}
+_SUPPORTED = {"f": DType.FLOAT32, "i": DType.INT64, "u": DType.INT64, "b": DType.BOOL}
 _NARROWED = (DType.FLOAT64, DType.UINT64)
 _NUMBERED = re.compile(r"^\d+: ")
 
@@ -59,7 +59,7 @@ class TractSession:
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         arrays = {value.name: np.asarray(inputs[value.name]) for value in self._graph.inputs}
         worker = self._worker({name: array.shape for name, array in arrays.items()}, every_value=every_value)
-        answers = worker.run([_spoken(array) for array in arrays.values()])
+        answers = worker.run([_supported(array) for array in arrays.values()])
         values = returned(self._graph, every_value=every_value)
         return {value.name: _as_declared(array, value) for value, array in zip(values, answers, strict=True)}
 
@@ -83,29 +83,29 @@ def _bound(graph: Graph, shapes: Shapes, *, every_value: bool) -> Graph:
 
 def _loaded(graph: Graph) -> Worker:
     """tract with `graph` in it."""
-    said, findings = lift(graph, "nnef")
+    stated, findings = lift(graph, "nnef")
     if findings:
-        raise _unsaid(findings)
+        raise _unsupported(findings)
     # The text that the model was read from may say what tract does not know.
-    said.notes.pop(NOTE, None)
+    stated.notes.pop(NOTE, None)
     with TemporaryDirectory(prefix="graphport-") as folder:
         path = Path(folder) / "model"
         try:
-            write(said, path, flavour="both")
+            write(stated, path, flavour="both")
         except DiagnosticError as error:
-            raise _unsaid(error.diagnostics) from error
+            raise _unsupported(error.diagnostics) from error
         return Worker("tract", __name__, [str(path)])
 
 
-def _unsaid(findings: Sequence[Diagnostic]) -> DiagnosticError:
+def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
     reasons = "; ".join(finding.message for finding in findings)
     return DiagnosticError(Diagnostic("RUN0003", f"tract is handed NNEF: {reasons}", None, "choose another backend"))
 
 
-def _spoken(array: Any) -> Any:
+def _supported(array: Any) -> Any:
     """An array of one of the three element types that NNEF's tensors have."""
     kind = DType.of(array.dtype).kind
-    return array.astype(_SPOKEN[kind].numpy, copy=False) if kind in _SPOKEN else array
+    return array.astype(_SUPPORTED[kind].numpy, copy=False) if kind in _SUPPORTED else array
 
 
 def _as_declared(array: Any, value: Value) -> Any:

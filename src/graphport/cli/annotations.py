@@ -34,9 +34,9 @@ def _command(finding: Diagnostic) -> str:
         "col": None if span is None else span.column,
         "title": finding.code,
     }
-    said = ",".join(f"{k}={_escaped(str(v), _PROPERTY)}" for k, v in properties.items() if v is not None)
+    stated = ",".join(f"{k}={_escaped(str(v), _PROPERTY)}" for k, v in properties.items() if v is not None)
     text = finding.message if finding.help is None else f"{finding.message}\n{finding.help}"
-    return f"::{_COMMANDS[finding.severity]} {said}::{_escaped(text, _DATA)}"
+    return f"::{_COMMANDS[finding.severity]} {stated}::{_escaped(text, _DATA)}"
 
 
 def _escaped(text: str, signs: dict[str, str]) -> str:

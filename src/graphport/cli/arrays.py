@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.damaged import DAMAGED
+from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import is_numpy_own
 from graphport.core.opening import opened
@@ -48,7 +48,7 @@ def read(path: Path) -> dict[str, Any]:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
                 return {entry.filename.removesuffix(".npy"): _entry(archive, entry, size) for entry in entries}
-        except DAMAGED as error:
+        except CORRUPT as error:
             remedy = "write it by np.savez(path, name=array), without objects"
             message = f"{path} is no .npz of plain arrays: {error}"
             raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(str(path))), remedy)) from error

@@ -106,17 +106,17 @@ def _runtimes(backends: Sequence[str]) -> list[str]:
 
 def _inputs(models: Sequence[Model], given: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Inputs for each model: those of the first by position, where they fit, else made up."""
-    from graphport.backends.inputs import checked, made_up
+    from graphport.backends.inputs import checked, random_inputs
     from graphport.core.diagnostics import DiagnosticError
 
-    first = made_up(models[0].graph) if given is None else given
+    first = random_inputs(models[0].graph) if given is None else given
     found = [first]
     for model in models[1:]:
         same = dict(zip(model.inputs, (first[name] for name in models[0].inputs), strict=False))
         try:
             found.append(dict(checked(model.graph, same)))
         except DiagnosticError:
-            found.append(made_up(model.graph))
+            found.append(random_inputs(model.graph))
     return found
 
 

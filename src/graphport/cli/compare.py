@@ -197,7 +197,7 @@ def _command(files: dict[str, Path], limits: dict[str, Any], backend: str) -> st
         return None
     words = ["graphport", "compare", str(files["a"]), str(files["b"]), "--inputs", str(files["inputs"])]
     for option, given in limits.items():
-        texts = [given] if isinstance(given, str) else [_said(*limit) for limit in given or ()]
+        texts = [given] if isinstance(given, str) else [_stated(*limit) for limit in given or ()]
         for text in texts:
             words += [f"--{option.replace('_', '-')}", text]
     if backend != "auto":
@@ -205,7 +205,7 @@ def _command(files: dict[str, Path], limits: dict[str, Any], backend: str) -> st
     return shlex.join(words)
 
 
-def _said(name: str, number: float) -> str:
+def _stated(name: str, number: float) -> str:
     return f"{name}={number:g}" if name else f"{number:g}"
 
 

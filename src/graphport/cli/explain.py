@@ -86,9 +86,9 @@ def _data(name: str) -> dict[str, Any]:
     return json.loads((files("graphport.cli") / "explanations" / f"{name}.json").read_text("utf-8"))
 
 
-def _code(code: str, said: dict[str, Any]) -> dict[str, Any]:
+def _code(code: str, stated: dict[str, Any]) -> dict[str, Any]:
     example = _data("examples").get(code, {})
-    return {"kind": "diagnostic", "name": code, **said, **example, "docs": f"diagnostics.md#{code.lower()}"}
+    return {"kind": "diagnostic", "name": code, **stated, **example, "docs": f"diagnostics.md#{code.lower()}"}
 
 
 def _pass(each: Pass, verbs: list[str]) -> dict[str, Any]:
@@ -120,17 +120,17 @@ def _module_text(target: Target) -> str:
 
 def _meanings(text: str) -> Iterator[tuple[str, str]]:
     """The attributes of a docstring with what it says of each."""
-    name, said = "", list[str]()
+    name, stated = "", list[str]()
     for line in text.partition("Attributes:")[2].splitlines():
         head, colon, rest = line.strip().partition(": ")
         if colon and head.isidentifier() and line.startswith("    ") and not line.startswith("        "):
             if name:
-                yield name, " ".join(said)
-            name, said = head, [rest]
+                yield name, " ".join(stated)
+            name, stated = head, [rest]
         elif line.strip():
-            said.append(line.strip())
+            stated.append(line.strip())
     if name:
-        yield name, " ".join(said)
+        yield name, " ".join(stated)
 
 
 def _listed(value: Any) -> str:
@@ -145,9 +145,9 @@ def _operator(page: Page) -> dict[str, Any]:
 
     spelled: dict[str, str] = {}
     for name, kind in FORMATS.items():
-        said = manual.spellings(kind.spoken)[page.name]
-        words = ", ".join(said.patterns or said.reads)
-        spelled[name] = f"{said.direction or 'no'}{f': {words}' if words else ''}"
+        stated = manual.spellings(kind.read_dialect)[page.name]
+        words = ", ".join(stated.patterns or stated.reads)
+        spelled[name] = f"{stated.direction or 'no'}{f': {words}' if words else ''}"
     return {
         "kind": "operator",
         "name": page.name,
@@ -174,10 +174,10 @@ def _told(found: dict[str, Any]) -> Iterator[str]:
     for name in ("wrong", "right"):
         if name in found:
             yield from ("", f"{name}:", "", *(f"    {line}" for line in found[name].splitlines()))
-    for name, said in found.get("types", {}).items():
-        yield f"{name}: {', '.join(said)}"
-    for name, said in found.get("settings", {}).items():
-        yield f"  {name} = {said['is']}" + (f"  ({said['means']})" if said["means"] else "")
+    for name, stated in found.get("types", {}).items():
+        yield f"{name}: {', '.join(stated)}"
+    for name, stated in found.get("settings", {}).items():
+        yield f"  {name} = {stated['is']}" + (f"  ({stated['means']})" if stated["means"] else "")
     if "formats" in found:
         yield ""
-        yield from (f"  {name}: {said}" for name, said in found["formats"].items())
+        yield from (f"  {name}: {stated}" for name, stated in found["formats"].items())

@@ -137,13 +137,13 @@ def _number(dim: Dim, found: Inspection) -> str:
 
 
 def _at(sizes: Mapping[str, int]) -> str:
-    said: list[str] = []
+    stated: list[str] = []
     for name, size in sizes.items():
-        if sum(map(len, said)) + len(name) > _MOST_TEXT:
+        if sum(map(len, stated)) + len(name) > _MOST_TEXT:
             break
-        said.append(f"{name if name.isidentifier() else repr(name)} {size}")
-    more = f" and {len(sizes) - len(said)} more (--json tells)" if len(said) < len(sizes) else ""
-    return f"at {', '.join(said)}{more}" if said else "at sizes that --json tells"
+        stated.append(f"{name if name.isidentifier() else repr(name)} {size}")
+    more = f" and {len(sizes) - len(stated)} more (--json tells)" if len(stated) < len(sizes) else ""
+    return f"at {', '.join(stated)}{more}" if stated else "at sizes that --json tells"
 
 
 def _size(count: int) -> str:

@@ -42,7 +42,7 @@ def verb(operator: str | None, color: str, as_json_: bool) -> None:
     from graphport.ops import registry
     from graphport.ops.declare import OPSET
 
-    dialects = {name: found.spoken for name, found in FORMATS.items()}
+    dialects = {name: found.read_dialect for name, found in FORMATS.items()}
     if operator is not None:
         _show(operator, dialects, as_json_=as_json_)
         return
@@ -66,7 +66,7 @@ def _spelling(page: Page, dialect: str) -> Spelling:
 def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
     from graphport.ops import manual
 
-    said = {name: _spelling(page, dialect) for name, dialect in dialects.items()}
+    stated = {name: _spelling(page, dialect) for name, dialect in dialects.items()}
     return {
         "name": page.name,
         "domain": page.domain or "ai.onnx",
@@ -74,7 +74,7 @@ def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
         "since": page.since,
         "older": list(manual.older_forms(page)),
         "exactness": page.exactness,
-        "formats": {name: {"read": list(of.reads), "write": of.writes} for name, of in said.items()},
+        "formats": {name: {"read": list(of.reads), "write": of.writes} for name, of in stated.items()},
     }
 
 
@@ -86,14 +86,14 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     if page is not None:
         _show_page(page, dialects, as_json_=as_json_)
         return
-    meant = {name: manual.spoken(dialect).get(wanted) for name, dialect in dialects.items()}
-    said = {name: list(operators) for name, operators in meant.items() if operators is not None}
-    if not said:
+    meant = {name: manual.registered(dialect).get(wanted) for name, dialect in dialects.items()}
+    stated = {name: list(operators) for name, operators in meant.items() if operators is not None}
+    if not stated:
         raise DiagnosticError(Diagnostic("LEG0003", f"there is no operator {wanted!r}", None, _nearest(wanted)))
     if as_json_:
-        print_json({"word": wanted, "formats": said})
+        print_json({"word": wanted, "formats": stated})
         return
-    for name, operators in said.items():
+    for name, operators in stated.items():
         click.echo(f"{wanted} of {name} is read as {', '.join(operators) or 'what it is given'}")
 
 
@@ -119,6 +119,6 @@ def _show_page(page: Page, dialects: dict[str, str], *, as_json_: bool) -> None:
     click.echo(f"\n{manual.versions(page)}\n")
     rows: list[tuple[str, str, str]] = []
     for name, dialect in dialects.items():
-        said = _spelling(page, dialect)
-        rows.append((name, said.direction or "no", ", ".join(said.patterns or said.reads)))
+        stated = _spelling(page, dialect)
+        rows.append((name, stated.direction or "no", ", ".join(stated.patterns or stated.reads)))
     print_table(("format", "direction", "its words"), rows)

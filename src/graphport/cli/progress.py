@@ -107,13 +107,13 @@ class Teller:
                 return
             is_terminal = self._stream.isatty()
             self._next[stage, stage.began] = spent + _TICK if is_terminal else max(spent * _MORE, PATIENCE)
-            line = said(stage, spent)
+            line = emitted(stage, spent)
         self._stream.write(f"{_CLEAR}{line}" if is_terminal else f"{line}\n")
         self._stream.flush()
         self._is_shown = is_terminal
 
 
-def said(stage: Stage, spent: float) -> str:
+def emitted(stage: Stage, spent: float) -> str:
     """A stage in one line: what is done, how much of how much, and what is left at this rate."""
     from graphport.cli.render import shown
 

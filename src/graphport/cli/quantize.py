@@ -143,7 +143,7 @@ def verb(
             model,
             calibration,
             settings=settings,
-            told=told,
+            on_progress=told,
             statistics=resume,
             metric=None if metric is None else function_named(metric),
             **_given(options),
@@ -268,11 +268,11 @@ def _times(model: Model, result: QuantizedModel) -> dict[str, Any] | None:
     The first of them stands at the top, all of them in `runtimes`.
     """
     from graphport.backends import BACKENDS, is_installed
-    from graphport.backends.inputs import made_up
+    from graphport.backends.inputs import random_inputs
     from graphport.core.diagnostics import DiagnosticError
 
     try:
-        inputs = made_up(model.graph)
+        inputs = random_inputs(model.graph)
     except DiagnosticError:
         return None
     names = [name for name, backend in BACKENDS.items() if backend.package != "numpy" and is_installed(name)]

@@ -68,13 +68,13 @@ def verb(
       graphport run model.nnef.tgz --inputs in.npz --outputs out.npz --backend reference
     """
     import graphport
-    from graphport.backends.inputs import made_up
+    from graphport.backends.inputs import random_inputs
     from graphport.cli import arrays
 
     loaded = graphport.load(model, edition=edition, shapes=bound(shapes), program=program, states=states)
     if not as_json_:
         print_findings(loaded.findings, color)
-    given = made_up(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)
+    given = random_inputs(loaded.graph) if inputs is None else arrays.inputs_of(loaded, inputs)
     found = graphport.run(loaded, given, backend=backend, threads=threads)
     if outputs is not None:
         arrays.write(outputs, found)

@@ -94,7 +94,7 @@ def _extents(model: Model) -> dict[str, Any]:
         "definitions": {name: str(dim) for name, dim in extents.used(dims).items()},
         "constraints": [str(constraint) for constraint in extents.constraints],
     }
-    return {name: said for name, said in found.items() if said}
+    return {name: stated for name, stated in found.items() if stated}
 
 
 def _bounds(facts: Any) -> dict[str, Any]:

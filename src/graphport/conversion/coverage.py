@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def unsaid(
+def missing_operators(
     graph: Graph, format: Format, stands_for: Mapping[str, int] = ONE_EACH, *, dialect: str | None = None
 ) -> dict[str, int]:
     """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be.
 
     Some nodes may stand for several, by their first result: see `typical`.
     """
-    if spoken := format.dialect if dialect is None else dialect:
+    if target := format.dialect if dialect is None else dialect:
         try:
-            return unsupported(graph, spoken, stands_for)
+            return unsupported(graph, target, stands_for)
         except DiagnosticError:
             # What goes through the whole graph stumbles: nothing of it can be written.
             return dict(Counter(node.op for inner in walk(graph) for node in inner))
@@ -35,5 +35,5 @@ def unsaid(
 
 
 def coverage(graph: Graph, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, dict[str, int]]:
-    """`unsaid` of every format that is written, by its name; empty where it can say all of the graph."""
-    return {name: unsaid(graph, format, stands_for) for name, format in FORMATS.items() if format.writes}
+    """`missing_operators` of every format that is written, by its name; empty where it can say all of the graph."""
+    return {name: missing_operators(graph, format, stands_for) for name, format in FORMATS.items() if format.writes}

@@ -17,7 +17,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OPSET, ShapeError, UnsupportedError
 from graphport.ops.infer import Inference, absent_results, is_foreign
-from graphport.ops.reshape import Identity
+from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -55,8 +55,8 @@ def legalize(
         with stage("reading nodes in canonical words", len(result), "nodes") as step:
             worker.graph(result, step)
         worker.inference.conclude(result)
-    spoken = {node.dialect for inner in walk(result) for node in inner}
-    result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in spoken)}
+    dialects = {node.dialect for inner in walk(result) for node in inner}
+    result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in dialects)}
     return result, list(dict.fromkeys(worker.inference.findings))
 
 

@@ -50,7 +50,7 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
         if each.error is not None
     ]
     failed = [each for each in failed if each.error is None]
-    unsaid = Counter((each.op, each.reason) for each in _wholes(failed))
+    reasons_by_op = Counter((each.op, each.reason) for each in _wholes(failed))
     binding = _binding(graph)
     waiting = {(each.op, each.reason) for each in failed if binding and _may_wait_for_extents(each.whole, dialect)}
     first = {(each.op, each.reason): each.node.origin for each in reversed(failed)}
@@ -61,7 +61,7 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
             first[op, reason],
             f"bind the extents that are open, for instance {binding}" if (op, reason) in waiting else _ELSEWHERE,
         )
-        for (op, reason), count in unsaid.items()
+        for (op, reason), count in reasons_by_op.items()
     ]
     return result, [*findings, *stumbles]
 
@@ -102,7 +102,7 @@ def _binding(graph: Graph) -> str:
     return " ".join(options[:_MOST_SHOWN]) + (f", and so on for {more} more" if more > 0 else "")
 
 
-class _Unsaid(NamedTuple):
+class _Unsupported(NamedTuple):
     """A node that a dialect cannot say, the node of the graph that it is, or is made in place of, and why."""
 
     node: Node
@@ -117,12 +117,12 @@ class _Unsaid(NamedTuple):
         return self.whole.op
 
 
-def _wholes(failed: Sequence[_Unsaid]) -> Iterable[_Unsaid]:
+def _wholes(failed: Sequence[_Unsupported]) -> Iterable[_Unsupported]:
     """One for each node of the graph and each reason."""
     return {(each.whole, each.reason): each for each in failed}.values()
 
 
-def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsaid]]:
+def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]:
     """A copy in words of `dialect`, without what no output depends on; the nodes that have none, and why."""
     with paused_collection(), told(f"writing as {dialect or 'onnx'}"):
         result = rewrite.copy(graph)
@@ -135,23 +135,23 @@ def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsaid]]:
     return result, [each for each in tried if each.node.graph is not None]
 
 
-def _try(graph: Graph, dialect: str) -> list[_Unsaid]:
+def _try(graph: Graph, dialect: str) -> list[_Unsupported]:
     """Say every node in `dialect`, and then those in the bodies of what could be said; what could not be said."""
-    failed: list[_Unsaid] = []
+    failed: list[_Unsupported] = []
     pending = [graph]
     ways: _Ways = {}
     while pending:
         current = pending.pop()
         for node in current:
             if node.dialect != dialect:
-                failed += _say(current, node, dialect, ways)
+                failed += _emit(current, node, dialect, ways)
         pending += [body for node in current if node.has_bodies and node.dialect == dialect for body in node.bodies()]
     return failed
 
 
-def _say(graph: Graph, node: Node, dialect: str, ways: _Ways) -> list[_Unsaid]:
+def _emit(graph: Graph, node: Node, dialect: str, ways: _Ways) -> list[_Unsupported]:
     """Say `node` in `dialect`; where a rule makes canonical operators of it, those in turn."""
-    failed: list[_Unsaid] = []
+    failed: list[_Unsupported] = []
     pending = [node]
     while pending:
         current = pending.pop()
@@ -161,7 +161,7 @@ def _say(graph: Graph, node: Node, dialect: str, ways: _Ways) -> list[_Unsaid]:
         if refusal is not None:
             reason = str(refusal) or "the shape of an operand is not known"
             part = reason if current is node else f"it is made of {current.op}, and {reason}"
-            failed.append(_Unsaid(current, node, part, refusal if isinstance(refusal, FOUND) else None))
+            failed.append(_Unsupported(current, node, part, refusal if isinstance(refusal, FOUND) else None))
             continue
         last = graph.last if following is None else following.previous
         while last is not None and last is not before:

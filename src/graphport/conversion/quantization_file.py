@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.formats.nnef.operation import Attribute
     from graphport.formats.nnef.syntax import Edition
-    from graphport.ir.graph import Attribute as Said
+    from graphport.ir.graph import Attribute as Stated
     from graphport.ir.graph import Graph
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -48,7 +48,7 @@ class _Grid:
     most: int
 
 
-def spell_out(graph: Graph) -> None:
+def expand_quantization(graph: Graph) -> None:
     """Put nodes that quantize behind every tensor that is noted to be quantized.
 
     Before  w (codes);  a = conv(x, w);  return relu(a)
@@ -151,12 +151,12 @@ def _word(graph: Graph, value: Value, quantization: Quantization, edition: Editi
     from graphport.formats.nnef.editions import final_word
 
     operands: list[Value] = [value]
-    attributes: dict[str, Said] = {}
+    attributes: dict[str, Stated] = {}
     declaration = standard(edition).get(quantization.operation)
     for name, given in quantization.arguments.items():
         index = None if declaration is None else declaration.index(name)
         if declaration is None or index is None or not declaration.formals[index].takes_tensors:
-            attributes[name] = cast("Said", given)
+            attributes[name] = cast("Stated", given)
     if declaration is not None:
         for formal in declaration.formals[1:]:
             if formal.takes_tensors:
@@ -179,7 +179,7 @@ def _rank(grid: _Grid) -> tuple[int, ...]:
     return () if grid.axis is None else (-1,)
 
 
-def _axis(grid: _Grid) -> dict[str, Said]:
+def _axis(grid: _Grid) -> dict[str, Stated]:
     return {} if grid.axis is None else {"axis": grid.axis}
 
 
@@ -242,15 +242,15 @@ def note(graph: Graph) -> None:
 
 def _note(graph: Graph, node: Node) -> None:
     codes, result = node.inputs[0], node.output
-    quantization = _said(node)
+    quantization = _stated(node)
     if codes is None or quantization is None:
         return
     producer = codes.producer
     if codes.is_constant and codes.storage is not None:
-        sayable = _with_positive_scales(codes.storage, quantization)
-        if sayable is None:
+        expressible = _with_positive_scales(codes.storage, quantization)
+        if expressible is None:
             return
-        kept, quantization = sayable
+        kept, quantization = expressible
         decoding = decoding_of(quantization)
         if decoding is None:
             return
@@ -334,11 +334,11 @@ def _unquantized(graph: Graph, node: Node) -> Value:
 
 
 def _is_pair(first: Node, second: Node) -> bool:
-    one, other = _said(first), _said(second)
+    one, other = _stated(first), _stated(second)
     return one is not None and other is not None and one.arguments == other.arguments and len(first.output.uses) == 1
 
 
-def _said(node: Node) -> Quantization | None:
+def _stated(node: Node) -> Quantization | None:
     """What a node that quantizes or dequantizes says, in NNEF's words."""
     scale, shift = node.operand(1), node.operand(2)
     codes = node.output if node.op == "QuantizeLinear" else node.operand(0)

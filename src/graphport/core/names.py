@@ -42,10 +42,10 @@ def identifier(
     Runs of other characters become one underscore; a leading digit or a reserved word gets one in front. `counters`
     is that of `unique`.
     """
-    spelled = name if _IDENTIFIER.fullmatch(name) else _NOT_IDENTIFIER.sub("_", name)
-    if not spelled or spelled[0].isdigit() or spelled in reserved:
-        spelled = f"_{spelled}"
-    return unique(spelled, taken, counters, reserved)
+    identifier = name if _IDENTIFIER.fullmatch(name) else _NOT_IDENTIFIER.sub("_", name)
+    if not identifier or identifier[0].isdigit() or identifier in reserved:
+        identifier = f"_{identifier}"
+    return unique(identifier, taken, counters, reserved)
 
 
 def near(wanted: str, known: Iterable[str], most: int = 3) -> list[str]:

@@ -197,8 +197,8 @@ def _read_note(note: Path) -> list[tuple[Path, Path]] | None:
     try:
         if not stat.S_ISREG(note.lstat().st_mode) or note.lstat().st_size > _MOST_NOTE:
             return None
-        said = json.loads(note.read_text("utf-8", "surrogatepass"))
-        moves = [(note.parent / source, note.parent / target) for source, target in said]
+        stated = json.loads(note.read_text("utf-8", "surrogatepass"))
+        moves = [(note.parent / source, note.parent / target) for source, target in stated]
     except (OSError, ValueError, TypeError):
         return None
     folder = note.parent

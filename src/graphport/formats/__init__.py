@@ -141,13 +141,13 @@ class Format(NamedTuple):
         """Whether it is written."""
         return "write" in self.module.__all__
 
-    def spoken_with(self, **options: Any) -> str:
+    def dialect_with(self, **options: Any) -> str:
         """The dialect that its writer takes with these options."""
-        spoken_with = getattr(self.module, "spoken_with", None)
-        return self.dialect if spoken_with is None else str(spoken_with(**options))
+        dialect_with = getattr(self.module, "dialect_with", None)
+        return self.dialect if dialect_with is None else str(dialect_with(**options))
 
     @property
-    def spoken(self) -> str:
+    def read_dialect(self) -> str:
         """The dialect that its reader gives; what is canonical is ONNX at one version of many."""
         return self.dialect or "onnx"
 

@@ -83,8 +83,8 @@ def hover(lines: Sequence[str], format: str, line: int, word: str) -> str | None
     found = layers(lines, format)
     here = next((layer for layer in found if layer.first <= line <= layer.last), None)
     if here is not None and word == here.type:
-        said = manuals(FORMATS[format], word)
-        return "\n\n".join([f"**{word}**", *said])
+        stated = manuals(FORMATS[format], word)
+        return "\n\n".join([f"**{word}**", *stated])
     makers = [layer for layer in found if word in layer.outputs]
     readers = [layer for layer in found if word in layer.inputs]
     if not makers and not readers:

@@ -49,12 +49,12 @@ def hover(place: Place, words: Words, facts: Mapping[str, str]) -> str | None:
         case Kind.PARAMETER:
             return _parameter(word.within, word.text, words)
         case Kind.VALUE:
-            said = facts.get(word.text)
+            stated = facts.get(word.text)
             declared = words.declaration(place)
-            if said is None and declared is None:
+            if stated is None and declared is None:
                 return None
             line = "" if declared is None else words.lines[declared.line].strip()
-            heading = f"**{word.text}**: `{said}`" if said else f"**{word.text}**"
+            heading = f"**{word.text}**: `{stated}`" if stated else f"**{word.text}**"
             return f"{heading}\n\n```nnef\n{line}\n```" if line else heading
         case _:
             return None
@@ -72,7 +72,7 @@ def manuals(dialect: str, word: str) -> list[str]:
     """The manuals of the operators that a word of a dialect is read as."""
     from graphport.ops import manual, registry
 
-    names = manual.spoken(dialect).get(word, ())
+    names = manual.registered(dialect).get(word, ())
     return [f"`{name}`: {registry.pages()[name].manual}" for name in names if name in registry.pages()]
 
 

@@ -103,8 +103,8 @@ class Server(LanguageServer):
             return
         # A text that cannot be read keeps the shapes that it had.
         text.analysis = found if found.facts else Analysis(version, found.findings, text.analysis.facts)
-        said = [as_lsp(finding, text.lines) for finding in found.findings]
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(text.uri, said, version))
+        stated = [as_lsp(finding, text.lines) for finding in found.findings]
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(text.uri, stated, version))
         capabilities = self.client_capabilities.workspace
         if capabilities is not None and capabilities.inlay_hint and capabilities.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
@@ -154,12 +154,12 @@ def _hover(server: Server, params: types.HoverParams) -> types.Hover | None:
     text = server.texts[params.text_document.uri]
     place = text.place(params.position)
     if place is not None:
-        said = nnef.hover(place, text.words, text.analysis.facts)
+        stated = nnef.hover(place, text.words, text.analysis.facts)
     elif text.format in layers.FORMATS:
-        said = layers.hover(text.lines, text.format, params.position.line, _run(text, params.position))
+        stated = layers.hover(text.lines, text.format, params.position.line, _run(text, params.position))
     else:
-        said = None
-    return None if said is None else types.Hover(types.MarkupContent(types.MarkupKind.Markdown, said))
+        stated = None
+    return None if stated is None else types.Hover(types.MarkupContent(types.MarkupKind.Markdown, stated))
 
 
 def _run(text: Text, position: types.Position) -> str:
@@ -236,19 +236,19 @@ def _complete(server: Server, params: types.CompletionParams) -> types.Completio
         types.CompletionItem(
             name,
             kind=_COMPLETIONS[kind],
-            detail=said or text.analysis.facts.get(name) if kind is Kind.VALUE else said or None,
+            detail=stated or text.analysis.facts.get(name) if kind is Kind.VALUE else stated or None,
             insert_text=f"{name} = " if kind is Kind.PARAMETER else None,
             sort_text=f"{order:05d}",
         )
-        for order, (name, kind, said) in enumerate(fitting[:_MOST_COMPLETIONS])
+        for order, (name, kind, stated) in enumerate(fitting[:_MOST_COMPLETIONS])
     ]
     return types.CompletionList(is_incomplete=len(fitting) > len(items), items=items)
 
 
 def _resolve(server: Server, item: types.CompletionItem) -> types.CompletionItem:
     if item.kind == types.CompletionItemKind.Function:
-        said = nnef.operation(item.label, Words())
-        item.documentation = None if said is None else types.MarkupContent(types.MarkupKind.Markdown, said)
+        stated = nnef.operation(item.label, Words())
+        item.documentation = None if stated is None else types.MarkupContent(types.MarkupKind.Markdown, stated)
     del server
     return item
 

@@ -241,7 +241,9 @@ def op(
             macs=macs,
             is_random=is_random,
             turns=turns,
-            spellings={dialect: (said,) if isinstance(said, str) else said for dialect, said in spellings.items()},
+            spellings={
+                dialect: (stated,) if isinstance(stated, str) else stated for dialect, stated in spellings.items()
+            },
         )
         if page.name in PAGES:
             message = f"{page.name} has a page already"

@@ -119,7 +119,7 @@ class Phrase:
     calls: int = 0
 
 
-class _Speaker(Builder):
+class _OpBuilder(Builder):
     """Collects the words of a lifting as one text instead of making nodes."""
 
     def __init__(self) -> None:
@@ -162,12 +162,12 @@ def phrase_of(node: Node) -> Phrase | None:
     page = registry.pages().get(node.op)
     if page is None or len(node.outputs) != 1:
         return None
-    speaker = _Speaker()
-    for say in registry.liftings(DIALECT, page):
+    op_builder = _OpBuilder()
+    for emit in registry.liftings(DIALECT, page):
         try:
-            said = say(speaker, node)
+            stated = emit(op_builder, node)
         except UnsupportedError:
             continue
-        if said is not None:
-            return speaker.phrases.get(said[0])
+        if stated is not None:
+            return op_builder.phrases.get(stated[0])
     return None

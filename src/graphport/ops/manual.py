@@ -41,7 +41,7 @@ class Spelling:
 
 def family(page: Page) -> str:
     """The family that a page belongs to, as its folder is called."""
-    return page.function.__module__.removeprefix("graphport.ops.").partition(".")[0]
+    return page.function.__module__.removeprefix(registry.PAGES_ROOT).partition(".")[0]
 
 
 def by_family() -> dict[str, list[Page]]:
@@ -54,7 +54,7 @@ def by_family() -> dict[str, list[Page]]:
 
 def family_title(name: str) -> str:
     """What a family is about, in a line."""
-    return (import_module(f"graphport.ops.{name}").__doc__ or name).strip().splitlines()[0]
+    return (import_module(registry.PAGES_ROOT + name).__doc__ or name).strip().splitlines()[0]
 
 
 def signature(page: Page, width: int | None = None) -> str:
@@ -66,9 +66,9 @@ def signature(page: Page, width: int | None = None) -> str:
     results = [
         name if type_ is None else f"{name}: {type_.name}" for name, type_ in zip(page.outputs, types, strict=False)
     ]
-    said = f"{page.name}({', '.join(arguments)}) → {', '.join(results)}"
-    if width is None or len(said) <= width:
-        return said
+    stated = f"{page.name}({', '.join(arguments)}) → {', '.join(results)}"
+    if width is None or len(stated) <= width:
+        return stated
     lines = "".join(f"    {argument},\n" for argument in arguments)
     return f"{page.name}(\n{lines}) → {', '.join(results)}"
 
@@ -83,10 +83,10 @@ def _operand(operand: Operand) -> str:
 def _keyword(keyword: Keyword) -> str:
     annotation = keyword.annotation
     plain = annotation.__name__ if isinstance(annotation, type) else _QUALIFIED.sub("", str(annotation))
-    said = f"{keyword.name}: {plain}"
+    stated = f"{keyword.name}: {plain}"
     if keyword.is_required:
-        return said
-    return f"{said} = {keyword.default!r}"
+        return stated
+    return f"{stated} = {keyword.default!r}"
 
 
 def element_types(page: Page) -> dict[str, list[str]]:
@@ -113,9 +113,9 @@ def versions(page: Page) -> str:
 
 
 @cache
-def spoken(dialect: str) -> Mapping[str, tuple[str, ...]]:
+def registered(dialect: str) -> Mapping[str, tuple[str, ...]]:
     """Every word of a dialect that is read, with the operators that it is said with."""
-    found = {word: [page.name for page, _ in said] for word, said in registry.patterns(dialect).items()}
+    found = {word: [page.name for page, _ in stated] for word, stated in registry.patterns(dialect).items()}
     registry.load(dialect)
     for (language, word), rules in LOWERINGS.items():
         if language == dialect:
@@ -131,7 +131,7 @@ def spoken(dialect: str) -> Mapping[str, tuple[str, ...]]:
 def spellings(dialect: str) -> Mapping[str, Spelling]:
     """How every operator and the words of a dialect go together, by the operator's name."""
     words: dict[str, list[str]] = {}
-    for word, names in spoken(dialect).items():
+    for word, names in registered(dialect).items():
         for name in names:
             words.setdefault(name, []).append(word)
     return MappingProxyType(

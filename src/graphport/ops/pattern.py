@@ -207,7 +207,7 @@ def lifted(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     for key, term in pattern.arguments:
-        value = _said(builder, page, term, operands, left, node)
+        value = _emitted(builder, page, term, operands, left, node)
         if value is _CANNOT:
             return None
         if term.kind == "rest":
@@ -225,7 +225,9 @@ def lifted(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[
 _CANNOT: Any = object()
 
 
-def _said(builder: Builder, page: Page, term: Term, operands: dict[str, Any], left: dict[str, Any], node: Node) -> Any:
+def _emitted(
+    builder: Builder, page: Page, term: Term, operands: dict[str, Any], left: dict[str, Any], node: Node
+) -> Any:
     """What stands for `term` in the dialect; takes it out of what is left to say."""
     if term.kind == "literal":
         return term.value

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import graphport.ops
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page, Rule
 
 Lower = Callable[..., Any]
+PAGES_ROOT = "graphport.ops.pages."
+"""What the modules of pages are called, before the family."""
+
 _parsed = cache(pattern.parse)
 
 _UNSIGNED = frozenset({"openvino", "tflite"})
@@ -40,14 +42,26 @@ _CHOICE = 3
 @cache
 def families() -> tuple[str, ...]:
     """Names of the packages that hold pages."""
-    return tuple(f"graphport.ops.{found.name}" for found in iter_modules(graphport.ops.__path__) if found.ispkg)
+    return _packages("pages")
+
+
+@cache
+def dialects() -> tuple[str, ...]:
+    """Names of the packages that hold what dialects say; a dot of a dialect's name is `_` there."""
+    return _packages("dialects")
+
+
+def _packages(folder: str) -> tuple[str, ...]:
+    """The folders in one that nothing here imports: it is above."""
+    above = import_module(f"graphport.ops.{folder}")
+    return tuple(found.name for found in iter_modules(above.__path__) if found.ispkg)
 
 
 @cache
 def pages() -> Mapping[str, Page]:
     """Every page by operator name."""
     for family in families():
-        import_module(family)
+        import_module(f"graphport.ops.pages.{family}")
     return MappingProxyType(PAGES)
 
 
@@ -75,16 +89,17 @@ def load(dialect: str) -> None:
 
 @cache
 def _load_family(family: str, dialect: str) -> None:
-    module = f"{family}.{dialect.replace('.', '_')}"
-    if find_spec(module) is not None:
+    package = dialect.replace(".", "_")
+    module = f"graphport.ops.dialects.{package}.{family}"
+    if package in dialects() and find_spec(module) is not None:
         import_module(module)
 
 
 def _load_own(page: Page, dialect: str) -> None:
     """Import what the family of `page` says of a dialect."""
-    family = ".".join(page.function.__module__.split(".")[:3])
-    if family in families():
-        _load_family(family, dialect)
+    module = page.function.__module__
+    if module.startswith(PAGES_ROOT):
+        _load_family(module.removeprefix(PAGES_ROOT).partition(".")[0], dialect)
 
 
 def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
@@ -95,8 +110,8 @@ def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
     """
     if dialect == "onnx" and word in pages():
         _load_own(pages()[word], dialect)
-    elif said := patterns(dialect).get(word):
-        for page, _ in said:
+    elif stated := patterns(dialect).get(word):
+        for page, _ in stated:
             _load_own(page, dialect)
     elif dialect == "onnx" or (dialect, word) not in LOWERINGS:
         load(dialect)
@@ -131,9 +146,9 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
             return rule.function
     if dialect == "onnx":
         return partial(_verbatim, pages()[word]) if is_verbatim(word, opset) else None
-    said = patterns(dialect).get(word)
-    if said is not None:
-        return partial(_by_pattern, said)
+    stated = patterns(dialect).get(word)
+    if stated is not None:
+        return partial(_by_pattern, stated)
     if dialect in _PARENTS:
         return _of_parent(dialect, word)
     return FALLBACKS[dialect](word) if dialect in FALLBACKS else None
@@ -146,10 +161,10 @@ _PARENTS = {"tract": "nnef"}
 @cache
 def reads_facts_alone(dialect: str, word: str) -> bool:
     """Whether a word is read with patterns in which no number of an operand matters."""
-    said = patterns(dialect).get(word)
-    return bool(said) and all(
+    stated = patterns(dialect).get(word)
+    return bool(stated) and all(
         term.kind in ("name", "rest") and term.value not in page.signature.keywords
-        for page, parsed in said
+        for page, parsed in stated
         for key, term in parsed.arguments
         if key is None
     )
@@ -157,7 +172,7 @@ def reads_facts_alone(dialect: str, word: str) -> bool:
 
 def _of_parent(dialect: str, word: str) -> Lower | None:
     rule = lowering(_PARENTS[dialect], word)
-    return None if rule is None else partial(import_module(f"graphport.ops.{dialect}").inherited, rule)
+    return None if rule is None else partial(import_module(f"graphport.ops.dialects.{dialect}.binding").inherited, rule)
 
 
 def meaning(node: Node) -> Callable[..., Any] | None:
@@ -202,8 +217,8 @@ def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[V
         own = [partial(_by_function, rule) for rule in rules]
         return [*own, *(partial(_in_parent, _PARENTS[dialect], rule) for rule in liftings(_PARENTS[dialect], page))]
     functions = [partial(_by_function, rule) for rule in rules]
-    said = [_parsed(text) for text in page.spellings.get(dialect, ())]
-    own = [*functions, *(partial(pattern.lifted, page, parsed) for parsed in said)]
+    stated = [_parsed(text) for text in page.spellings.get(dialect, ())]
+    own = [*functions, *(partial(pattern.lifted, page, parsed) for parsed in stated)]
     return [*own, partial(_written_out, _FORMULAS[dialect], page, bool(own))] if dialect in _FORMULAS else own
 
 
@@ -350,10 +365,10 @@ def _verbatim(page: Page, builder: Builder, *operands: Any, **attributes: Any) -
 
 
 def _by_pattern(
-    said: Sequence[tuple[Page, pattern.Pattern]], builder: Builder, *operands: Any, **attributes: Any
+    stated: Sequence[tuple[Page, pattern.Pattern]], builder: Builder, *operands: Any, **attributes: Any
 ) -> Any:
     reason: Exception | None = None
-    for page, parsed in said:
+    for page, parsed in stated:
         try:
             return pattern.lowered(page, parsed, builder, operands, attributes)
         except pattern.UnsupportedError as error:

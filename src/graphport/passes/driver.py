@@ -98,13 +98,13 @@ def select(passes: PassList, only: Collection[str] = (), skip: Collection[str] =
     known = [each.name for each in passes]
     unknown = [name for name in [*only, *skip] if name not in known]
     if unknown:
-        said = (f"there is no pass {name!r}{did_you_mean(name, known, 'passes')}" for name in unknown)
-        raise ValueError("; ".join(said))
+        stated = (f"there is no pass {name!r}{did_you_mean(name, known, 'passes')}" for name in unknown)
+        raise ValueError("; ".join(stated))
     wanted = tuple(each for each in passes if (not only or each.name in only) and each.name not in skip)
     return replace(passes, passes=wanted)
 
 
-def sayable(passes: PassList, dialect: str) -> PassList:
+def expressible(passes: PassList, dialect: str) -> PassList:
     """The passes of a list that make no operator which `dialect` cannot say."""
     pages = registry.pages()
     wanted = tuple(each for each in passes if not each.makes or registry.liftings(dialect, pages[each.makes]))

@@ -51,9 +51,9 @@ def without_expressions(graph: Graph) -> Graph:
     """`graph`, or where there are expressions in it a copy with canonical operators instead."""
     if not any(node.op == WORD for inner in walk(graph) for node in inner):
         return graph
-    spoken = rewrite.copy(graph)
-    run(spoken, EXPAND_EXPRESSIONS)
-    return spoken
+    expanded = rewrite.copy(graph)
+    run(expanded, EXPAND_EXPRESSIONS)
+    return expanded
 
 
 FUSE_EXPRESSIONS = PassList((Pass("fuse-expressions", fuse, "rounding"),))

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import shape_of
-from graphport.passes.resolve_shapes import spelled
+from graphport.passes.resolve_shapes import target_shape
 from graphport.passes.substitution import add_constant, graph_of, numbers, sole_reader
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _merge_reshape(node: Node) -> str | None:
     if source is None:
         return None
     shape = shape_of(node.output)
-    target = None if shape is None or 0 in shape else spelled(shape, shape_of(source) or ())
+    target = None if shape is None or 0 in shape else target_shape(shape, shape_of(source) or ())
     if target is None:
         return None
     constant = add_constant(graph_of(node), np.array(target, np.int64), f"{node.output.name}.shape")

@@ -58,7 +58,7 @@ def filling(made: Node) -> NDArray[Any]:
     return value.numpy() if isinstance(value, Storage) else np.zeros(1, np.float32)
 
 
-def speaks(node: Node, word: str) -> bool:
+def is_available(node: Node, word: str) -> bool:
     """Whether the operator is old enough for the model: of an opset that most runtimes read, or that it speaks."""
     return registry.pages()[word].since <= max(NEWEST, opset_of(node))
 

@@ -12,7 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import CLOSE, entry, opset_of, pairs, producer, put, speaks
+from graphport.passes.parts import CLOSE, entry, is_available, opset_of, pairs, producer, put
 from graphport.passes.recompose_activations import shifted_by_three
 from graphport.passes.substitution import add_constant, graph_of, numbers, reals, sole_reader
 
@@ -164,7 +164,7 @@ def _layernorm(node: Node) -> str | None:
 
 def _rmsnorm(node: Node) -> str | None:
     quotient = _quotient(node)
-    if quotient is None or not speaks(node, "RMSNormalization"):
+    if quotient is None or not is_available(node, "RMSNormalization"):
         return None
     scaled = _scaled(node, quotient, set(quotient.parts))
     if scaled is None:
@@ -302,8 +302,8 @@ def _swish(node: Node) -> str | None:
         if gate is None or sole_reader(other) is None or x.fact != node.output.fact:
             continue
         # ONNX Runtime 1.31 runs a Swish in models of the opset that it came with, and refuses it in later ones.
-        is_spoken = opset_of(node) == registry.pages()["Swish"].since
-        if gate.op == "Sigmoid" and gate.operand(0) is x and product.constant == 1 and is_spoken:
+        is_known = opset_of(node) == registry.pages()["Swish"].since
+        if gate.op == "Sigmoid" and gate.operand(0) is x and product.constant == 1 and is_known:
             return put(node, "Swish", [x], {})
         if _is_hard_sigmoid(gate, x, product.constant):
             return put(node, "HardSwish", [x], {})

@@ -14,7 +14,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import dims_of, entry, pairs, producer, put, speaks
+from graphport.passes.parts import dims_of, entry, is_available, pairs, producer, put
 from graphport.passes.substitution import graph_of, numbers, sole_reader
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Scores:
 def _attention(node: Node) -> str | None:
     last = _weighted_sum(node)
     scores = None if last is None else _scores(node)
-    if last is None or scores is None or not speaks(node, "Attention") or not _is_by_head(node, scores, last):
+    if last is None or scores is None or not is_available(node, "Attention") or not _is_by_head(node, scores, last):
         return None
     builder = Builder(Inference(), graph_of(node), last, origin=last.origin, stem=last.output.name)
     mask = _row_for_each_query(builder, scores, node)

@@ -10,9 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.builder import Builder
-from graphport.ops.generate import ConstantOfShape
 from graphport.ops.infer import Inference
-from graphport.ops.reshape import Shape
+from graphport.ops.pages.generate import ConstantOfShape
+from graphport.ops.pages.reshape import Shape
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.parts import shape_of
 from graphport.passes.substitution import bypass, graph_of, numbers, take_over

@@ -74,21 +74,21 @@ def _target(node: Node) -> str | None:
     if not isinstance(fact, TensorFact) or fact.elements is None:
         return None
     shape = data.fact.shape if isinstance(data.fact, TensorFact) else None
-    elements = spelled(fact.elements, shape or ())
+    elements = target_shape(fact.elements, shape or ())
     if elements is None:
         return None
     node.set_input(1, add_constant(graph_of(node), np.array(elements, np.int64), f"{target.name}.known"))
     return f"its target is {list(elements)}"
 
 
-def spelled(elements: Sequence[Dim], shape: Sequence[Dim]) -> tuple[int, ...] | None:
+def target_shape(elements: Sequence[Dim], shape: Sequence[Dim]) -> tuple[int, ...] | None:
     """`elements` as a target of Reshape: numbers, 0 for an axis that stays, one -1; `None` where there is none."""
-    spelled: list[int] = []
+    target_shape: list[int] = []
     for axis, element in enumerate(elements):
         if isinstance(element, int):
-            spelled.append(element)
+            target_shape.append(element)
         elif axis < len(shape) and shape[axis] == element:
-            spelled.append(0)
+            target_shape.append(0)
         else:
-            spelled.append(-1)
-    return tuple(spelled) if spelled.count(-1) <= 1 else None
+            target_shape.append(-1)
+    return tuple(target_shape) if target_shape.count(-1) <= 1 else None

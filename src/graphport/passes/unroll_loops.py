@@ -7,7 +7,7 @@ import numpy as np
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
-from graphport.ops.reshape import Concat, Unsqueeze
+from graphport.ops.pages.reshape import Concat, Unsqueeze
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.substitution import add_constant, graph_of, numbers
 from graphport.passes.transplant import hand_over, transplant

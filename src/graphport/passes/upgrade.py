@@ -19,12 +19,12 @@ def upgraded(graph: Graph) -> Outcome:
     It is done before any pass, for passes know canonical words only; a canonical graph has none.
     """
     notes = [
-        Note(label(node), _text(node), node.origin) for inner in walk(graph) for node in inner if _is_said_anew(node)
+        Note(label(node), _text(node), node.origin) for inner in walk(graph) for node in inner if _is_upgraded(node)
     ]
     return Outcome("upgrade", tuple(notes), ())
 
 
-def _is_said_anew(node: Node) -> bool:
+def _is_upgraded(node: Node) -> bool:
     if not node.dialect:
         return False
     version = registry.version(node)

@@ -31,7 +31,7 @@ def contradiction(witness: Witness, answers: Sequence[Any]) -> str | None:
             continue
         array = np.asarray(answer)
         if index < len(ports) and not _fits(array, ports[index].shape):
-            declared = f"declares {ports[index].name} as {_said(ports[index].shape)}"
+            declared = f"declares {ports[index].name} as {_stated(ports[index].shape)}"
             return f"{witness.sentence} {declared}, and gives {list(array.shape)}"
         values = witness.side.graph.outputs
         if index < len(values) and has_batches:
@@ -47,7 +47,7 @@ def _against(array: Any, value: Value, *, is_exact: bool) -> str | None:
         return None
     dims = None if fact.shape is None else tuple(dim if isinstance(dim, int) else None for dim in fact.shape)
     if not _fits(array, dims):
-        return f"and {_said(dims)} is declared"
+        return f"and {_stated(dims)} is declared"
     dtype = fact.dtype
     if is_exact and dtype is not None and dtype.kind != "s" and array.dtype.name != dtype.numpy.name:
         return f"and {dtype} is declared"
@@ -60,5 +60,5 @@ def _fits(array: Any, dims: Sequence[int | None] | None) -> bool:
     return len(dims) == array.ndim and all(d is None or d == n for d, n in zip(dims, array.shape, strict=True))
 
 
-def _said(dims: Sequence[int | None] | None) -> str:
+def _stated(dims: Sequence[int | None] | None) -> str:
     return "anything" if dims is None else f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"

@@ -225,8 +225,8 @@ class Proof:
             return f"verification failed: {self._why()}"
         if self.unproven is not None:
             return f"not verified: {self.unproven}"
-        said = f"verified: {_listed(self.agreeing)} agree: {self._extent()}"
-        return said if self.is_independent else f"{said}; {self._lacking()}"
+        stated = f"verified: {_listed(self.agreeing)} agree: {self._extent()}"
+        return stated if self.is_independent else f"{stated}; {self._lacking()}"
 
     def _extent(self) -> str:
         largest = self.max_abs

@@ -49,8 +49,8 @@ class Draw:
     @property
     def label(self) -> str:
         """As a person would call it."""
-        said = ", ".join(f"{name}={length}" for name, length in self.sizes.items())
-        return f"{self.kind} ({said})" if said else self.kind
+        stated = ", ".join(f"{name}={length}" for name, length in self.sizes.items())
+        return f"{self.kind} ({stated})" if stated else self.kind
 
     def as_json(self) -> dict[str, Any]:
         """Plain data from which it can be made again."""

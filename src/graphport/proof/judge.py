@@ -487,8 +487,8 @@ def _without_evidence(case: _Case, outputs: list[OutputProof]) -> str | None:
 def _names(agreeing: list[Witness]) -> tuple[str, ...]:
     """Those who agree: the reference once, behind the others."""
     third = [w for w in agreeing if w.runtime == "reference" and not _is_main(w, agreeing)]
-    said = [w.sentence for w in agreeing if w not in third]
-    return (*said, "the reference") if third else tuple(said)
+    stated = [w.sentence for w in agreeing if w not in third]
+    return (*stated, "the reference") if third else tuple(stated)
 
 
 def _is_main(witness: Witness, agreeing: list[Witness]) -> bool:

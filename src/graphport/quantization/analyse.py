@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphport.ir.graph import Node, Value
-    from graphport.quantization.express import Quantization
-    from graphport.quantization.follow import LayerNoise
-    from graphport.quantization.grid import Grid
+    from graphport.quantization.insert_qdq import Quantization
+    from graphport.quantization.layerwise import LayerNoise
     from graphport.quantization.observe import Statistics
+    from graphport.quantization.parameters import Grid
 
 _OUTLYING = 16.0
 """Times the root of the mean square, from which on the ends of a range are outliers."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from graphport.quantization.grid import TINY, between, limits
+from graphport.quantization.parameters import TINY, between, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphport.core.dtypes import DType
-    from graphport.quantization.grid import Grid
     from graphport.quantization.observe import Histogram, Statistics
+    from graphport.quantization.parameters import Grid
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

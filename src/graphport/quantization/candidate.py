@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphport.quantization.place import moves
+from graphport.quantization.placement import moves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphport.ir.graph import Graph, Value
     from graphport.quantization.engine import Noise
-    from graphport.quantization.express import Quantization
-    from graphport.quantization.follow import Follower
+    from graphport.quantization.insert_qdq import Quantization
+    from graphport.quantization.layerwise import Follower
     from graphport.quantization.observe import Statistics
 
 

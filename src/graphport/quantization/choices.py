@@ -78,19 +78,19 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
     sides = [("weights", weight, target.weights)]
     if not settings.weights_only:
         sides.append(("activations", activation, target.activations))
-    said = [
+    stated = [
         (f"{target.name} has no {name} of {dtype}", f"it has {', '.join(sorted(map(str, known)))}")
         for name, dtype, known in sides
         if known and dtype not in known
     ]
     if settings.weight_block and not target.has_blocks:
-        said.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
+        stated.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
     elif settings.weight_block and _is_byte(activation) and not settings.weights_only and _misread(target, weight):
         message = f"{target.name} has no scales for blocks of {weight} beside activations of {activation}"
         remedy = "take weights of 4 bits, activations of 16, or leave activations floating (weights_only)"
-        said.append((message, remedy))
-    if said:
-        raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in said))
+        stated.append((message, remedy))
+    if stated:
+        raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in stated))
 
 
 def _misread(target: Target, weight: DType) -> bool:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from graphport.ir.graph import Value
-    from graphport.quantization.grid import Grid
     from graphport.quantization.observe import Statistics
+    from graphport.quantization.parameters import Grid
 
 _TIMES = 4.0
 """How many times the noise of the whole range is told: 6 dB."""

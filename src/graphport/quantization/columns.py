@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from graphport.core.damaged import DAMAGED
+from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import opened
 
@@ -112,14 +112,14 @@ class FileColumn:
         try:
             with _opened(path, entry) as file:
                 shape, is_fortran, dtype = _header(file)
-        except DAMAGED as error:
+        except CORRUPT as error:
             raise damaged(path, error) from error
         return cls(path, entry, shape, dtype, is_fortran)
 
     def rows(self) -> Iterator[Array]:
         try:
             yield from self._rows()
-        except DAMAGED as error:
+        except CORRUPT as error:
             raise damaged(self.path, error) from error
 
     def _rows(self) -> Iterator[Array]:
@@ -213,7 +213,7 @@ def entries_of(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return [entry.filename for entry in archive.infolist() if entry.filename.endswith(".npy")]
-    except DAMAGED as error:
+    except CORRUPT as error:
         raise damaged(path, error) from error
 
 

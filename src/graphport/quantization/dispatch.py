@@ -230,8 +230,8 @@ def _where(node: Node) -> str:
     if holder is None:
         return "it stands in no graph"
     name = next((name for name, attribute in holder.attributes.items() if attribute is body), "body")
-    said = f"{holder.op} {holder.name or _result_name(holder)}".rstrip()
-    return f"it stands in the {name} of {said}, whose values are not observed"
+    stated = f"{holder.op} {holder.name or _result_name(holder)}".rstrip()
+    return f"it stands in the {name} of {stated}, whose values are not observed"
 
 
 def _override(decisions: Decisions, floating: Collection[str], quantized: Collection[str]) -> None:
@@ -266,8 +266,10 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
 def _like(name: str, known: Collection[str]) -> str:
     """What may have been meant; preparing lets nodes disappear in those before them."""
     near = get_close_matches(name, known, n=3) or [*known][:3]
-    said = f"its nodes are called {', '.join(map(repr, near))}{', …' if len(known) > len(near) else ''}" if near else ""
-    return f"{said or 'it has no nodes'}; what was fused is called as what it was fused into"
+    stated = (
+        f"its nodes are called {', '.join(map(repr, near))}{', …' if len(known) > len(near) else ''}" if near else ""
+    )
+    return f"{stated or 'it has no nodes'}; what was fused is called as what it was fused into"
 
 
 def _is_inside(node: Node) -> bool:

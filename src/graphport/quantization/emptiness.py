@@ -11,7 +11,7 @@ from graphport.ops.registry import pages
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
-    from graphport.quantization.place import Placement
+    from graphport.quantization.placement import Placement
     from graphport.quantization.targets.target import Target
 
 _MOST = 5
@@ -29,8 +29,8 @@ def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
     inside = inner_layers(graph)
     if inside:
         reasons.append(f"{inside} layers stand in the bodies of If, Loop or Scan, which stay floating")
-    said = "; ".join(reasons[:_MOST]) or "there is no node with weights"
-    message = f"there is nothing that {target.name} could compute on integers: {said}"
+    stated = "; ".join(reasons[:_MOST]) or "there is no node with weights"
+    message = f"there is nothing that {target.name} could compute on integers: {stated}"
     raise DiagnosticError(Diagnostic("QUANT0007", message, None, _remedy(placement, inside)))
 
 

@@ -62,10 +62,10 @@ class Fingerprint:
         elif own["weights"] != other["weights"]:
             found.append("the weights of the model")
         if own["samples"] != other["samples"]:
-            found += [f"the samples: {said}" for said in _changes(other["samples"], own["samples"])]
+            found += [f"the samples: {stated}" for stated in _changes(other["samples"], own["samples"])]
         if own["graph"] == other["graph"] and (own["values"], own["way"]) != (other["values"], other["way"]):
-            said = _changes(other["settings"], own["settings"]) + _changes(other["way"], own["way"])
-            found.append(f"the settings: {', '.join(said)}" if said else "the values that are observed")
+            stated = _changes(other["settings"], own["settings"]) + _changes(other["way"], own["way"])
+            found.append(f"the settings: {', '.join(stated)}" if stated else "the values that are observed")
         return found
 
 

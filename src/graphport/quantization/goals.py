@@ -139,17 +139,17 @@ def front(points: Sequence[FrontPoint], most: int = 9) -> list[FrontPoint]:
     return kept
 
 
-def latency_goal(said: float | str | None) -> tuple[float | None, bool]:
+def latency_goal(stated: float | str | None) -> tuple[float | None, bool]:
     """A latency that was asked for, and whether it is milliseconds rather than a part of the source's.
 
     Raises:
         DiagnosticError: QUANT0004 it is neither.
     """
-    if said is None:
+    if stated is None:
         return None, False
-    found = _LATENCY.fullmatch(said.strip()) if isinstance(said, str) else None
-    number = float(found[1]) if found else said
+    found = _LATENCY.fullmatch(stated.strip()) if isinstance(stated, str) else None
+    number = float(found[1]) if found else stated
     if isinstance(number, str | bool) or number <= 0:
-        message = f"the setting 'max_latency' is {said!r}"
+        message = f"the setting 'max_latency' is {stated!r}"
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, "0.5x for half of the source's, or 3ms"))
     return float(number), bool(found and found[2] == "ms")

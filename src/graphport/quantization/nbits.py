@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import pack
 from graphport.ir import rewrite
 from graphport.ir.graph import Node
-from graphport.ops.microsoft import DIALECT
+from graphport.ops.dialects.com_microsoft.binding import DIALECT
 from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def exact_products(graph: Graph, level: int = EXACT) -> Graph:
         if node.dialect or node.word != "MatMul" or made is None or made.word != "DequantizeLinear" or made.dialect:
             continue
         if source is not None and len(source.uses) == 1 and not source.is_output:
-            _say(twin, node, made, level)
+            _emit(twin, node, made, level)
     rewrite.remove_dead(twin)
     for value in [value for value in twin.constants if not value.uses]:
         twin.remove_constant(value)
     return twin
 
 
-def _say(graph: Graph, node: Node, made: Node, level: int) -> None:
+def _emit(graph: Graph, node: Node, made: Node, level: int) -> None:
     codes, scales, zeros = (_numbers(made.operand(index)) for index in range(3))
     size, axis = made.attributes.get("block_size", 0), made.attributes.get("axis", 1)
     stored = made.operands[0].storage

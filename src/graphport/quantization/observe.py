@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graphport.quantization.extremes import Extremes
 from graphport.quantization.power import power
-from graphport.quantization.tails import Tails
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -114,7 +114,7 @@ class Statistics:
     squares: float = 0.0
     average: tuple[float, float, float] = (0.0, 0.0, 1.0)
     histogram: Histogram = field(default_factory=Histogram)
-    tails: Tails = field(default_factory=Tails)
+    tails: Extremes = field(default_factory=Extremes)
 
     @property
     def low(self) -> float:

@@ -6,13 +6,13 @@ from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING
 
+from graphport.quantization.float_fallback import floated
 from graphport.quantization.report import Step
-from graphport.quantization.spare import floated
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node
     from graphport.quantization.candidate import Candidate
-    from graphport.quantization.work import Work
+    from graphport.quantization.session import Work
 
 _REASON = "it makes so much noise that the goal asks for it"
 _MOST_ALONE = 96
@@ -96,8 +96,8 @@ def sensitivities(work: Work, best: Candidate) -> dict[Node, float]:
     for done, node in enumerate(layers):
         trial = _with_floating(work, best, [other for other in layers if other is not node])
         found[node] = trial.noise.ratio if trial.noise is not None else 0.0
-        if work.told is not None:
-            work.told("sensitivity", done + 1, len(layers))
+        if work.on_progress is not None:
+            work.on_progress("sensitivity", done + 1, len(layers))
     return found
 
 

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
+from graphport.quantization.canonicalize import plain
 from graphport.quantization.choices import Choices
 from graphport.quantization.distributed import observer as find_observer
 from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
-from graphport.quantization.express import express
-from graphport.quantization.follow import bytes_per_sample
 from graphport.quantization.goals import Goals, latency_goal
-from graphport.quantization.made_up import made_up_at, made_up_samples
+from graphport.quantization.insert_qdq import insert_qdq
+from graphport.quantization.layerwise import bytes_per_sample
 from graphport.quantization.nbits import EXACT
 from graphport.quantization.optimise.costs import is_exact_better
 from graphport.quantization.optimise.optimise import optimised, refuse_goals
-from graphport.quantization.plain import plain
 from graphport.quantization.precision import enough_floating
+from graphport.quantization.random_inputs import random_inputs_at, random_samples
 from graphport.quantization.report import QuantizationReport, worst_of
 from graphport.quantization.samples import gather, spread
+from graphport.quantization.session import Work, fitting_batch
 from graphport.quantization.shards import here
 from graphport.quantization.sizes import bound, bytes_by_name
 from graphport.quantization.statistics_file import refuse_place
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
 from graphport.quantization.verdict import verdict
-from graphport.quantization.work import Work, fitting_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def quantize(
     data: object,
     settings: Settings,
     *,
-    told: Progress | None = None,
+    on_progress: Progress | None = None,
     statistics: Path | None = None,
     distributed: str | None = None,
     metric: Any = None,
@@ -80,7 +80,7 @@ def quantize(
         graph: canonical, prepared; not changed.
         data: see `samples.gather`.
         settings: what is decided already.
-        told: hears how far the work is.
+        on_progress: hears how far the work is.
         statistics: a file that keeps what was seen of the samples; if it is there and is of the same model, samples
             and settings, they are not run again.
         metric: what a user measures: takes a function that runs a model, and gives a number that should be large.
@@ -100,13 +100,13 @@ def quantize(
         refuse_place(statistics)
     observer = here if distributed is None else find_observer(distributed)
     _refuse_quantized(graph)
-    is_made_up = data is None
-    if is_made_up:
-        data, is_likely = _made_up(graph, settings)
+    is_random = data is None
+    if is_random:
+        data, is_likely = _random_inputs(graph, settings)
         choices = replace(choices, corrects=False) if is_likely else _unseen(choices)
     samples = gather(graph, data)
     graph = plain(graph)
-    work = _begun(graph, choices, samples, told, statistics)
+    work = _begun(graph, choices, samples, on_progress, statistics)
     work.observer = observer
     best = work.run(graph)
     optimum = work.timed("points", optimised, work, best, goals, metric) if is_planned else None
@@ -117,12 +117,14 @@ def quantize(
             work.timed("precision", enough_floating, work, best, settings.min_snr, settings.max_float_layers), best
         )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
-    made = express(best.graph, best.quantization)
-    report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_made_up=is_made_up)
-    return made, replace(report, accuracy_level=_level(made, settings, is_made_up=is_made_up)), beside
+    made = insert_qdq(best.graph, best.quantization)
+    report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_random=is_random)
+    return made, replace(report, accuracy_level=_level(made, settings, is_random=is_random)), beside
 
 
-def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | None, statistics: Path | None) -> Work:
+def _begun(
+    graph: Graph, choices: Choices, samples: Samples, on_progress: Progress | None, statistics: Path | None
+) -> Work:
     """Samples are looked through, and shared out: some are held back, some of the others followed through the graph."""
     settings = choices.settings
     held_back = _held_back(samples.count, settings.preset)
@@ -132,7 +134,7 @@ def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | No
     wanted = _followed(choices, len(kept), each)
     followed = frozenset(kept[place] for place in spread(len(kept), wanted)) if wanted else frozenset[int]()
     judging = held_back or spread(samples.count, _MOST_HELD_BACK[settings.preset])
-    seen = survey(samples, judging | followed, told)
+    seen = survey(samples, judging | followed, on_progress)
     batch = fitting_batch(settings, each)
     judge = Judge.of(
         graph,
@@ -144,7 +146,9 @@ def _begun(graph: Graph, choices: Choices, samples: Samples, told: Progress | No
     chosen = samples.made_of([seen.taken[number] for number in sorted(followed)])
     runs = list(chosen.runs(batch)) if followed else []
     sizes = {} if sized is graph else bytes_by_name(sized)
-    return Work(choices, samples, judge, held_back, runs, told, statistics, findings=list(seen.findings), sizes=sizes)
+    return Work(
+        choices, samples, judge, held_back, runs, on_progress, statistics, findings=list(seen.findings), sizes=sizes
+    )
 
 
 def _report(
@@ -154,7 +158,7 @@ def _report(
     settings: Settings,
     optimum: Optimum | None,
     *,
-    is_made_up: bool,
+    is_random: bool,
 ) -> QuantizationReport:
     follower = best.follower
     noise = best.noise or work.measure(best)
@@ -166,31 +170,31 @@ def _report(
     )
     noisiest = [layer.name for layer in worst_of(layers)][:_NAMED]
     if optimum is None:
-        told = verdict(settings, best.quantization, noise, noisiest)
+        on_progress = verdict(settings, best.quantization, noise, noisiest)
         met = None if settings.min_snr is None else noise.snr >= settings.min_snr
     else:
-        told = [*verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest), *optimum.findings]
+        on_progress = [*verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest), *optimum.findings]
         met = optimum.goal_met
     return QuantizationReport(
         settings,
-        0 if is_made_up else work.samples.count,
-        0 if is_made_up else len(work.held_back),
+        0 if is_random else work.samples.count,
+        0 if is_random else len(work.held_back),
         noise.snr,
         noise.agreement,
         layers,
         tuple(work.steps),
-        (*findings, *told),
+        (*findings, *on_progress),
         met,
         processor.description(),
         work.seconds,
-        None if is_made_up else noise.snr_range,
-        None if is_made_up else noise.agreement_range,
+        None if is_random else noise.snr_range,
+        None if is_random else noise.agreement_range,
         () if optimum is None else optimum.front,
         None if optimum is None else optimum.chosen,
     )
 
 
-def _made_up(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any]], bool]:
+def _random_inputs(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any]], bool]:
     """Inputs to measure with where there are no samples, and whether they are like real ones.
 
     Raises:
@@ -200,10 +204,10 @@ def _made_up(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any]], bo
         message = "without samples nothing is known of activations, and only weights can be rounded"
         remedy = "give samples (--calibration), or leave activations real (--weights-only)"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, remedy))
-    return made_up_samples(graph)
+    return random_samples(graph)
 
 
-def _level(graph: Graph, settings: Settings, *, is_made_up: bool) -> int | None:
+def _level(graph: Graph, settings: Settings, *, is_random: bool) -> int | None:
     """The accuracy level to write: the exact one for the nearest preset, and where nobody says how long runs are.
 
     For the latter only where it is the lesser evil for runs of one entry and of many.
@@ -213,7 +217,7 @@ def _level(graph: Graph, settings: Settings, *, is_made_up: bool) -> int | None:
         return None
     if settings.preset == "best":
         return EXACT
-    if not is_made_up or not is_exact_better(graph, [made_up_at(graph, length) for length in _LENGTHS]):
+    if not is_random or not is_exact_better(graph, [random_inputs_at(graph, length) for length in _LENGTHS]):
         return None
     return EXACT
 

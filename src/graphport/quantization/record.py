@@ -41,7 +41,7 @@ def note_documents(
     *,
     decisions: Mapping[Node, Decision] | None = None,
     report: QuantizationReport | None = None,
-    **said: object,
+    **stated: object,
 ) -> None:
     """Note on `graph` what it was made from and what was found out; what was known of the source goes on as `earlier`.
 
@@ -50,7 +50,7 @@ def note_documents(
         origin: what it was made from.
         decisions: where each node is, or would be, computed.
         report: on the quantization that made it.
-        **said: what else its provenance tells.
+        **stated: what else its provenance tells.
     """
     before = noted(graph)
     quantization = quantization_record(graph, report)
@@ -59,7 +59,7 @@ def note_documents(
     graph.notes[NOTE] = Documents(
         quantization,
         None if decisions is None else dispatch_record(decisions),
-        provenance(origin.source, origin.format, origin.versions, before.provenance, **said),
+        provenance(origin.source, origin.format, origin.versions, before.provenance, **stated),
     )
 
 
@@ -85,17 +85,17 @@ def _checks(proof: Proof) -> dict[str, Any]:
     return finite({"passed": proof.passed, "sentence": proof.sentence, "outputs": outputs})
 
 
-def finite(said: Any) -> Any:
+def finite(stated: Any) -> Any:
     """Plain data without infinities and what is no number, which JSON has no words for."""
-    match said:
+    match stated:
         case float():
-            return said if isfinite(said) else None
+            return stated if isfinite(stated) else None
         case dict():
-            return {name: finite(entry) for name, entry in cast("dict[str, Any]", said).items()}
+            return {name: finite(entry) for name, entry in cast("dict[str, Any]", stated).items()}
         case list() | tuple():
-            return [finite(entry) for entry in cast("list[Any]", said)]
+            return [finite(entry) for entry in cast("list[Any]", stated)]
         case _:
-            return said
+            return stated
 
 
 def dispatch_record(decisions: Mapping[Node, Decision]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def quantization_record(graph: Graph, report: QuantizationReport | None = None) 
         return None
     if report is None:
         return {"grids": found}
-    told = {name: said for name, said in report.as_json().items() if name not in _UNSTEADY}
+    told = {name: stated for name, stated in report.as_json().items() if name not in _UNSTEADY}
     return {"settings": report.settings.as_json(), "report": finite(told), "grids": found}
 
 

@@ -16,8 +16,8 @@ from graphport.quantization.power import power
 from graphport.quantization.weights import PAIR
 
 if TYPE_CHECKING:
-    from graphport.quantization.grid import Grid
     from graphport.quantization.layer import Layer
+    from graphport.quantization.parameters import Grid
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.quantization.grid import between
 from graphport.quantization.layer import layer_of
+from graphport.quantization.parameters import between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.ir.graph import Value
-    from graphport.quantization.express import Quantization
-    from graphport.quantization.grid import Grid
+    from graphport.quantization.insert_qdq import Quantization
+    from graphport.quantization.parameters import Grid
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

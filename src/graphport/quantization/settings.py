@@ -185,8 +185,8 @@ def _parsed(text: str | dict[str, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
-def _wrong(name: str, said: str, remedy: str) -> Diagnostic:
-    return Diagnostic("QUANT0004", f"the setting {name!r} {said}", None, remedy)
+def _wrong(name: str, stated: str, remedy: str) -> Diagnostic:
+    return Diagnostic("QUANT0004", f"the setting {name!r} {stated}", None, remedy)
 
 
 def _broken(settings: Settings) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
-from graphport.quantization.follow import bytes_of
+from graphport.quantization.layerwise import bytes_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph

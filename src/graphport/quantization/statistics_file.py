@@ -11,13 +11,13 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from graphport.core.damaged import DAMAGED
+from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import contents
 from graphport.core.replacing import obstacle, replacing
+from graphport.quantization.extremes import KEPT, Extremes
 from graphport.quantization.fingerprint import Trail
 from graphport.quantization.observe import BINS, Histogram, Statistics
-from graphport.quantization.tails import KEPT, Tails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -166,7 +166,7 @@ def remembered(path: Path, fingerprint: Fingerprint) -> Seen:
             if differences:
                 raise _others(path, differences)
             return _seen(archive, about)
-    except DAMAGED as error:
+    except CORRUPT as error:
         message = f"the statistics in {path} are damaged: {error or type(error).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW)) from error
 
@@ -248,7 +248,7 @@ def _state(one: Mapping[str, Any], counts: Array, ends: list[Array]) -> Statisti
         _number(one["squares"]),
         (low, high, left),
         Histogram(exponent, counts),
-        Tails(least, largest),
+        Extremes(least, largest),
     )
 
 

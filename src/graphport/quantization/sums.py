@@ -14,7 +14,7 @@ from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
-    from graphport.quantization.grid import Grid
+    from graphport.quantization.parameters import Grid
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -22,7 +22,7 @@ _MIDDLE = 128
 """What is added to codes of signed bytes to make unsigned ones."""
 
 
-def say_sums(graph: Graph, node: Node, grid: Grid, codes: Array, offsets: Array | None) -> None:
+def emit_sums(graph: Graph, node: Node, grid: Grid, codes: Array, offsets: Array | None) -> None:
     """Let a convolution of rounded operands add up integers, and give what they stand for.
 
     Before  y = Conv(DQ(x, s, z), DQ(w, t), b)

@@ -77,11 +77,11 @@ class _Surveyor:
         try:
             return self.samples.run([sample])
         except DiagnosticError as error:
-            said = (
+            stated = (
                 Diagnostic("QUANT0002", f"sample {number} (counted from 0): {finding.message}", None, finding.help)
                 for finding in error.diagnostics
             )
-            raise DiagnosticError(*said) from error
+            raise DiagnosticError(*stated) from error
 
     def refuse(self) -> None:
         """Tell every input that holds what is no number."""
@@ -136,8 +136,8 @@ def _warning(message: str) -> Diagnostic:
     return Diagnostic("QUANT0017", message, None, remedy, Severity.WARNING)
 
 
-def survey(samples: Samples, wanted: Collection[int] = (), told: Progress | None = None) -> Survey:
-    """Look through all samples, and keep those whose numbers are `wanted`; `told` hears how far it is.
+def survey(samples: Samples, wanted: Collection[int] = (), on_progress: Progress | None = None) -> Survey:
+    """Look through all samples, and keep those whose numbers are `wanted`; `on_progress` hears how far it is.
 
     Raises:
         DiagnosticError: QUANT0001 they cannot be read, QUANT0002 one does not fit, QUANT0003 there is NaN or infinity.
@@ -148,7 +148,7 @@ def survey(samples: Samples, wanted: Collection[int] = (), told: Progress | None
         surveyor.see(number, sample)
         if number in wanted:
             taken[number] = sample
-        if told is not None:
-            told("look through", number + 1, max(samples.count, 1))
+        if on_progress is not None:
+            on_progress("look through", number + 1, max(samples.count, 1))
     surveyor.refuse()
     return Survey(taken, tuple(surveyor.findings()))

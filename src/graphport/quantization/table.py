@@ -9,7 +9,7 @@ import numpy as np
 from graphport.formats.ncnn import Scales
 
 if TYPE_CHECKING:
-    from graphport.quantization.express import Quantization
+    from graphport.quantization.insert_qdq import Quantization
 
 
 def ncnn_table(quantization: Quantization) -> tuple[Scales, ...]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from graphport.quantization.engine import Noise
-    from graphport.quantization.express import Quantization
+    from graphport.quantization.insert_qdq import Quantization
     from graphport.quantization.settings import Settings
 
 RUINED = 10.0

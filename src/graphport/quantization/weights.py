@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
-from graphport.quantization.grid import TINY, Grid, limits, symmetric
+from graphport.quantization.parameters import TINY, Grid, limits, symmetric
 
 if TYPE_CHECKING:
     from graphport.quantization.layer import Layer

@@ -84,12 +84,12 @@ def layout(widths: Sequence[float], pairs: Iterable[tuple[int, int]]) -> Layout:
 
 def tops(found: Layout, heights: Sequence[float]) -> list[float]:
     """Where each layer begins, and behind the last one where it ends."""
-    top, said = 0.0, [0.0]
+    top, stated = 0.0, [0.0]
     for layer in found.layers:
         top += max((heights[entry] for entry in layer if entry < len(heights)), default=0.0) + LAYER_GAP
-        said.append(top)
-    said[-1] -= LAYER_GAP if found.layers else 0.0
-    return said
+        stated.append(top)
+    stated[-1] -= LAYER_GAP if found.layers else 0.0
+    return stated
 
 
 def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
@@ -151,14 +151,14 @@ def _places(
     x = [0.0] * len(wide)
     offsets: list[list[float]] = []
     for layer in layers:
-        reach, said = 0.0, list[float]()
+        reach, stated = 0.0, list[float]()
         for index, entry in enumerate(layer):
             before = wide[layer[index - 1]] if index else -wide[entry]
             reach += (before + wide[entry]) / 2 + (GAP if index else 0.0)
-            said.append(reach)
-        for entry, offset in zip(layer, said, strict=True):
+            stated.append(reach)
+        for entry, offset in zip(layer, stated, strict=True):
             x[entry] = offset - reach / 2
-        offsets.append(said)
+        offsets.append(stated)
     # Bends are straightened rather than boxes moved.
     weights = [1.0 if entry < count else 4.0 for entry in range(len(wide))]
     for sweep in range(2 * _SWEEPS + 1):

@@ -167,19 +167,19 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
 
 
-def plain(said: Any) -> Any:
+def plain(stated: Any) -> Any:
     """What JSON has words for: other numbers become texts, and long texts are cut."""
-    match said:
+    match stated:
         case None | bool() | int():
-            return said
+            return stated
         case float():
-            return said if isfinite(said) else str(said)
+            return stated if isfinite(stated) else str(stated)
         case str():
-            return shortened(said)
+            return shortened(stated)
         case bytes():
-            return shortened(said.decode("utf-8", "backslashreplace"))
+            return shortened(stated.decode("utf-8", "backslashreplace"))
         case _:
-            return shortened(str(said))
+            return shortened(str(stated))
 
 
 def _dim(dim: Dim) -> int | str:

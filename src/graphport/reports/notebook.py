@@ -23,9 +23,9 @@ def summary_of(graph: Graph, file: str, format: str, versions: Mapping[str, str]
     from graphport.conversion.legalize import legalize
     from graphport.reports.model import Described
 
-    said, _ = legalize(graph)
-    found = inspect(said, format, versions, has_coverage=False)
-    model = Described(said, has_statistics=False).told(file, found)
+    stated, _ = legalize(graph)
+    found = inspect(stated, format, versions, has_coverage=False)
+    model = Described(stated, has_statistics=False).told(file, found)
     return summary({"title": file or graph.name, "models": [model]})
 
 
@@ -41,11 +41,11 @@ def summary(document: Mapping[str, Any]) -> str:
     counts = [
         [op, number(count), number(found["macs_by_operator"].get(op))] for op, count in found["operators"].items()
     ]
-    said = (
+    stated = (
         f"{sum(found['operators'].values()):,} nodes, {found['parameters']:,} parameters, {number(found['macs'])} MACs"
     )
     return (
-        f"<div><strong>{escape(document['title'])}</strong> ({escape(model['format'])}): {escape(said)}"
+        f"<div><strong>{escape(document['title'])}</strong> ({escape(model['format'])}): {escape(stated)}"
         f"{as_html(['', 'name', 'type', 'shape'], ends)}"
         f"<details><summary>operators</summary>{as_html(['operator', 'nodes', 'MACs'], counts)}</details>"
         f"<details><summary>drawing</summary>{drawing(document, most=_MOST_BOXES)}</details></div>"

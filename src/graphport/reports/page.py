@@ -39,11 +39,11 @@ def page(document: Mapping[str, Any]) -> str:
     }
     head, *pieces = (assets / "page.html").read_text("utf-8").split("{")
     # Each part once, from the left: what is put in is not looked through again.
-    said = [head]
+    stated = [head]
     for piece in pieces:
         name, brace, rest = piece.partition("}")
-        said.append(f"{parts[name]}{rest}" if brace and name in parts else "{" + piece)
-    return "".join(said)
+        stated.append(f"{parts[name]}{rest}" if brace and name in parts else "{" + piece)
+    return "".join(stated)
 
 
 def layouts(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Report:
                 "verb": verb,
                 "title": title,
                 "models": list(models),
-                **{name: finite(said) for name, said in found.items() if said},
+                **{name: finite(stated) for name, stated in found.items() if stated},
                 "diagnostics": [finding.as_json() for finding in diagnostics],
             }
         )

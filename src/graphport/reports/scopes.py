@@ -193,8 +193,8 @@ def _fold(root: _Scope, tokens: Sequence[str]) -> None:
 
 def _folded(entries: list[_Scope | int], tokens: Sequence[str]) -> list[_Scope | int]:
     """At most `MOST` entries: blocks that repeat where most of them do, then pieces of these."""
-    said = [tokens[e] if isinstance(e, int) else "scope " + _NUMBER.sub("#", e.name) for e in entries]
-    start, period, count = _repetition(said)
+    stated = [tokens[e] if isinstance(e, int) else "scope " + _NUMBER.sub("#", e.name) for e in entries]
+    start, period, count = _repetition(stated)
     if count:
         blocks = [
             _Scope(f"block {i + 1}", "block", entries[start + i * period : start + (i + 1) * period])
@@ -225,12 +225,12 @@ def _end(entry: _Scope | int, index: int) -> int:
     return entry
 
 
-def _repetition(said: Sequence[str]) -> tuple[int, int, int]:
+def _repetition(stated: Sequence[str]) -> tuple[int, int, int]:
     """Where blocks of the same words begin that follow each other, how long they are, and how many there are."""
-    words = {word: number for number, word in enumerate(dict.fromkeys(said))}
-    text = np.array([words[word] for word in said])
-    best, covered = (0, 0, 0), len(said) // 2
-    for period in range(_LEAST_BLOCK, min(_LONGEST_BLOCK, len(said) // 2) + 1):
+    words = {word: number for number, word in enumerate(dict.fromkeys(stated))}
+    text = np.array([words[word] for word in stated])
+    best, covered = (0, 0, 0), len(stated) // 2
+    for period in range(_LEAST_BLOCK, min(_LONGEST_BLOCK, len(stated) // 2) + 1):
         begin, length = _longest_run(text[:-period] == text[period:])
         count = (length + period) // period if length >= period else 0
         # A longer block has to be worth it: two blocks in a row repeat as well as one does.

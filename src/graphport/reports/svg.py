@@ -169,9 +169,9 @@ def _text(text: str, x: float, y: float, fill: str, size: int, weight: str, anch
 def curve(points: list[tuple[float, float]]) -> str:
     """A path through points that leaves and reaches each of them straight down."""
     (x, y), *rest = points
-    said = [f"M{x:.1f} {y:.1f}"]
+    stated = [f"M{x:.1f} {y:.1f}"]
     for next_x, next_y in rest:
         middle = (y + next_y) / 2
-        said.append(f"C{x:.1f} {middle:.1f} {next_x:.1f} {middle:.1f} {next_x:.1f} {next_y:.1f}")
+        stated.append(f"C{x:.1f} {middle:.1f} {next_x:.1f} {middle:.1f} {next_x:.1f} {next_y:.1f}")
         x, y = next_x, next_y
-    return "".join(said)
+    return "".join(stated)

@@ -11,19 +11,19 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
-from graphport.ops.activation import Gelu, HardSwish, LogSoftmax, Mish, Softmax, Softplus, Softsign, Swish
-from graphport.ops.arithmetic import Acosh, Asinh, Atanh, Round
-from graphport.ops.attention import Attention
 from graphport.ops.builder import Builder
-from graphport.ops.comparison import IsInf, IsNaN
-from graphport.ops.indexing import Gather, GatherND, ScatterElements, ScatterND, Slice
 from graphport.ops.infer import Inference
-from graphport.ops.normalization import BatchNormalization, GroupNormalization, MeanVarianceNormalization
-from graphport.ops.padding import Pad
-from graphport.ops.pooling import AveragePool, MaxPool
-from graphport.ops.reduction import TopK
-from graphport.ops.reshape import Expand, Identity, Shape, Squeeze
-from graphport.ops.resize import Resize
+from graphport.ops.pages.activation import Gelu, HardSwish, LogSoftmax, Mish, Softmax, Softplus, Softsign, Swish
+from graphport.ops.pages.arithmetic import Acosh, Asinh, Atanh, Round
+from graphport.ops.pages.attention import Attention
+from graphport.ops.pages.comparison import IsInf, IsNaN
+from graphport.ops.pages.indexing import Gather, GatherND, ScatterElements, ScatterND, Slice
+from graphport.ops.pages.normalization import BatchNormalization, GroupNormalization, MeanVarianceNormalization
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.pooling import AveragePool, MaxPool
+from graphport.ops.pages.reduction import TopK
+from graphport.ops.pages.reshape import Expand, Identity, Shape, Squeeze
+from graphport.ops.pages.resize import Resize
 from tests.ops.openvino_oracle import completed, run_ir
 
 RANDOM = np.random.default_rng(12)

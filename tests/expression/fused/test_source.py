@@ -10,7 +10,7 @@ from graphport.expression.fused.entry import object_layout
 from graphport.expression.fused.operators import ELEMENTS, convert, divides_integers, is_compiled
 from graphport.expression.fused.segments import SEGMENT, slot_count
 from graphport.expression.fused.source import KERNEL, Access, module
-from graphport.expression.fused.vector import Block, Vector, spelled
+from graphport.expression.fused.vector import Block, Vector, literal
 from graphport.expression.program import Argument, Builder, Program
 
 
@@ -109,4 +109,4 @@ def test_a_conversion_to_the_same_type_is_none():
     ],
 )
 def test_numbers_are_spelled_by_their_bits(value, element, expected):
-    assert spelled(value, element) == expected
+    assert literal(value, element) == expected

@@ -20,9 +20,9 @@ from graphport.formats.nnef.types import (
     common,
     declared,
     generic_choices,
-    spelled,
     tensor_of,
     tuple_of,
+    type_name,
     with_generic,
 )
 from tests.formats.nnef.trees import types as type_trees
@@ -87,10 +87,10 @@ def test_values_are_cast_where_tensors_or_scalars_are_declared():
 
 
 def test_types_are_spelled_in_their_edition():
-    assert spelled(array_of(tuple_of(INTEGER, REAL))) == "(integer, tensor<scalar>)[]"
-    assert spelled(array_of(INTEGER), Edition.PROVISIONAL) == "extent[]"
-    assert spelled(INDEX, Edition.PROVISIONAL) == "tensor of coordinate data"
-    assert spelled(declared(TypeName("tensor")), Edition.PROVISIONAL) == "tensor"
+    assert type_name(array_of(tuple_of(INTEGER, REAL))) == "(integer, tensor<scalar>)[]"
+    assert type_name(array_of(INTEGER), Edition.PROVISIONAL) == "extent[]"
+    assert type_name(INDEX, Edition.PROVISIONAL) == "tensor of coordinate data"
+    assert type_name(declared(TypeName("tensor")), Edition.PROVISIONAL) == "tensor"
 
 
 @given(st.sampled_from([*Edition]).flatmap(type_trees))

@@ -6,7 +6,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import read, wire
-from graphport.formats.onnx.damage import find_damage
+from graphport.formats.onnx.corrupt import find_corruption
 from tests.formats.onnx.models import DATA, model, tensor, weights
 
 SQUEEZENET = (DATA / "light_squeezenet.onnx").read_bytes()
@@ -20,7 +20,7 @@ def refusal(data: bytes) -> str:
 
 
 def test_a_whole_model_has_no_damage() -> None:
-    assert find_damage(memoryview(SQUEEZENET)) is None
+    assert find_corruption(memoryview(SQUEEZENET)) is None
 
 
 def test_a_file_that_ends_too_early_names_the_innermost_field() -> None:

@@ -358,7 +358,7 @@ def test_a_graph_is_not_changed_by_writing():
 
 def test_at_the_canonical_opset_nothing_is_said_anew():
     graph, _ = one_node("Gelu", [real(2, 3)], {})
-    assert older._Sayer(OPSET).say(graph) is graph
+    assert older._Emitter(OPSET).emit(graph) is graph
 
 
 def test_an_opset_that_nobody_knows_is_told_as_such():

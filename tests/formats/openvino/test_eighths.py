@@ -6,9 +6,9 @@ import pytest
 import graphport as gp
 from graphport.core.dtypes import DType
 from graphport.core.storage import ArrayStorage, storage_of
-from graphport.formats.openvino import eighths as module
+from graphport.formats.openvino import int8_weights as module
 from graphport.formats.openvino import read
-from graphport.formats.openvino.eighths import Eighths
+from graphport.formats.openvino.int8_weights import Int8Weights
 from tests.formats.openvino.documents import Constant, Layer, constant, parameter, write_ir
 
 RANDOM = np.random.default_rng(0)
@@ -170,7 +170,7 @@ def test_large_weights_are_rounded_piece_by_piece(bytes_at_once, monkeypatch):
     grid = module._grid(storage_of(w), (0,))
     whole = np.rint(w / grid.scale) + grid.zero
     monkeypatch.setattr(module, "CHUNK", bytes_at_once)
-    storage = Eighths(ArrayStorage(w), grid)
+    storage = Int8Weights(ArrayStorage(w), grid)
     assert storage.dtype is DType.UINT8
     np.testing.assert_array_equal(storage.numpy(), whole)
     assert b"".join(map(bytes, storage.chunks(7))) == whole.astype(np.uint8).tobytes()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
-from graphport.formats.pnnx.values import parse_tensor, parse_value, spell_float, spell_tensor, spell_value
+from graphport.formats.pnnx.values import format_float, format_tensor, format_value, parse_tensor, parse_value
 
 VALUES = [
     ("None", None),
@@ -72,23 +72,23 @@ FLOATS = [
 
 @pytest.mark.parametrize(("number", "text"), FLOATS, ids=[text for _, text in FLOATS])
 def test_float_is_spelled_as_pnnx_does(number, text):
-    assert spell_float(number) == text
+    assert format_float(number) == text
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_spelled_float_is_the_same_float32(number):
-    assert np.float32(float(spell_float(number))) == np.float32(number)
+    assert np.float32(float(format_float(number))) == np.float32(number)
 
 
 @given(st.one_of(st.none(), st.booleans(), st.integers(-(2**31), 2**31), st.lists(st.integers(-9, 9), min_size=1)))
 def test_spelled_value_is_read_again(value):
     value = tuple(value) if isinstance(value, list) else value
-    assert parse_value("key", spell_value(value)) == value
+    assert parse_value("key", format_value(value)) == value
 
 
 def test_a_text_with_blanks_has_no_spelling():
     with pytest.raises(ValueError, match="no text"):
-        spell_value("two words")
+        format_value("two words")
 
 
 def test_open_lengths_are_called_after_the_operand():
@@ -104,6 +104,6 @@ def test_what_is_no_shape_is_refused(text):
 
 
 def test_shape_is_spelled_with_what_is_known():
-    assert spell_tensor(DType.BFLOAT16, (1, Symbol("n"), 3)) == "(1,?,3)bf16"
+    assert format_tensor(DType.BFLOAT16, (1, Symbol("n"), 3)) == "(1,?,3)bf16"
     with pytest.raises(ValueError, match="no tensors of uint16"):
-        spell_tensor(DType.UINT16, (1,))
+        format_tensor(DType.UINT16, (1,))

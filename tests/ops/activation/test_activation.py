@@ -13,7 +13,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.activation import Clip, Dropout, Gelu, Hardmax, LogSoftmax, PRelu, Relu, Softmax, Swish
+from graphport.ops.pages.activation import Clip, Dropout, Gelu, Hardmax, LogSoftmax, PRelu, Relu, Softmax, Swish
 from graphport.ops.special import erf
 from tests.ops.facts import f32, facts_of, refuse, single
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_ort, run_page, run_word

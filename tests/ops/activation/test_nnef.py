@@ -5,8 +5,8 @@ import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops import registry
-from graphport.ops.activation import Celu, Clip, Dropout, Gelu, PRelu, Softmax, Swish
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.pages.activation import Celu, Clip, Dropout, Gelu, PRelu, Softmax, Swish
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 

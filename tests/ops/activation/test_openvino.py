@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.ops import registry
-from graphport.ops.activation import Celu, Clip, Dropout, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax
+from graphport.ops.pages.activation import Celu, Clip, Dropout, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(3)
@@ -69,7 +69,7 @@ def test_prelu_of_rank_2_has_its_channels_last():
     check_word("opset1.PReLU", [X[0], RANDOM.normal(size=4).astype(np.float32)])
 
 
-SAID = [
+STATED = [
     ("Relu", {}),
     ("Sigmoid", {}),
     ("Tanh", {}),
@@ -95,7 +95,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes"), SAID, ids=[f"{i}-{c[0]}" for i, c in enumerate(SAID)])
+@pytest.mark.parametrize(("name", "attributes"), STATED, ids=[f"{i}-{c[0]}" for i, c in enumerate(STATED)])
 def test_saying_a_page_keeps_its_meaning(name, attributes):
     assert check_page(registry.pages()[name], [X], tolerance=2e-5, **attributes) is not None
 

@@ -13,8 +13,8 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.arithmetic import BitShift, Div, Max, Min, Mod, Mul, Pow, Sub
 from graphport.ops.declare import ShapeError
+from graphport.ops.pages.arithmetic import BitShift, Div, Max, Min, Mod, Mul, Pow, Sub
 from tests.ops.facts import facts_of, refuse, single
 from tests.ops.oracle import check_page, check_shapes, old_opset, run_page, run_word
 from tests.ops.standard import check_by_standard

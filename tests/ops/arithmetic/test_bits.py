@@ -5,9 +5,9 @@ import pytest
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.arithmetic.bits import BitCast
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
+from graphport.ops.pages.arithmetic.bits import BitCast
 from tests.ops.oracle import check_shapes, run_page
 
 

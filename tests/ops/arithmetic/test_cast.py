@@ -10,8 +10,8 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Bytes, FileStorage
-from graphport.ops.arithmetic.cast import Cast, CastLike
 from graphport.ops.declare import ShapeError
+from graphport.ops.pages.arithmetic.cast import Cast, CastLike
 from tests.every import every
 from tests.ops.facts import facts_of, single
 from tests.ops.oracle import check_page, check_shapes, old_opset, run_word

@@ -8,11 +8,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
 from graphport.ops import registry
-from graphport.ops.arithmetic import Abs, Cast, CastLike, Mean, Mul, Pow, Round, Sum
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.indexing import Gather
 from graphport.ops.infer import Inference
+from graphport.ops.pages.arithmetic import Abs, Cast, CastLike, Mean, Mul, Pow, Round, Sum
+from graphport.ops.pages.indexing import Gather
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.ops.arithmetic import BitShift, CastLike
+from graphport.ops.pages.arithmetic import BitShift, CastLike
 from tests.ops.oracle import check_page
 
 

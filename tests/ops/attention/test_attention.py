@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
-from graphport.ops.attention import Attention, RotaryEmbedding, TensorScatter
+from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
 from tests.ops.facts import f32, facts_of, i64, refuse
 from tests.ops.oracle import check_page
 from tests.ops.standard import check_by_standard

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphport.ops.attention.cache import TensorScatter
+from graphport.ops.pages.attention.cache import TensorScatter
 from tests.ops.oracle import check_page
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.attention import Attention, RotaryEmbedding, TensorScatter
+from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(8)
@@ -54,7 +54,7 @@ def test_attention_of_other_ranks():
 
 
 PAST = [numbers(2, 3, 2, 8), numbers(2, 3, 2, 6)]
-SAID = [
+STATED = [
     ("plain", [Q, K, V], 1, {}),
     ("causal", [Q, K, V], 1, {"is_causal": 1, "scale": 0.3}),
     ("mask", [Q, K, V, numbers(4, 5)], 1, {}),
@@ -77,7 +77,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "attributes"), [case[1:] for case in SAID], ids=[case[0] for case in SAID]
+    ("inputs", "outputs", "attributes"), [case[1:] for case in STATED], ids=[case[0] for case in STATED]
 )
 def test_saying_attention(inputs, outputs, attributes):
     assert check_page(Attention, inputs, outputs=outputs, tolerance=1e-5, **attributes) is not None

@@ -10,8 +10,8 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.comparison import And, Equal, IsInf, IsNaN, Less, Not, Where
 from graphport.ops.declare import ShapeError
+from graphport.ops.pages.comparison import And, Equal, IsInf, IsNaN, Less, Not, Where
 from tests.ops.facts import facts_of, single
 from tests.ops.oracle import check_page, compare, old_opset, run_page, run_word, there_and_back
 from tests.ops.standard import check_by_standard

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.ops import registry
-from graphport.ops.comparison import IsInf, IsNaN, Not, Where
+from graphport.ops.pages.comparison import IsInf, IsNaN, Not, Where
 from tests.ops.openvino_oracle import check_page, check_word
 
 X = np.array([[1, 2, 3], [3, 2, 1]], np.float32)

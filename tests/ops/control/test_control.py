@@ -13,7 +13,8 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, OptionalFact, SequenceFact, TensorFact
-from graphport.ops.control import (
+from graphport.ops.declare import ShapeError
+from graphport.ops.pages.control import (
     ConcatFromSequence,
     If,
     Loop,
@@ -31,7 +32,6 @@ from graphport.ops.control import (
     SplitToSequence,
     joins,
 )
-from graphport.ops.declare import ShapeError
 from tests.ops.facts import f32, fact_of, facts_of, i64, rule, single
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
+from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.ops.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
-from graphport.ops.reshape.columns import Col2Im
+from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
+from graphport.ops.pages.reshape.columns import Col2Im
 from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.ops.openvino_oracle import check_page, check_word
 
@@ -122,7 +122,7 @@ def test_columns_become_an_image(size, begins):
     check_word("opset15.Col2Im", operands, constants=(1, 2), tolerance=1e-5, expected=expected, **flags)
 
 
-SAID = [
+STATED = [
     (Conv, [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2)], {}),
     (Conv, [numbers(2, 3, 7, 8), numbers(4, 3, 3, 2), numbers(4)], {"strides": (2, 1), "pads": (1, 0, 2, 1)}),
     (Conv, [numbers(2, 4, 7, 8), numbers(6, 2, 3, 2), numbers(6)], {"group": 2, "dilations": (2, 1)}),
@@ -142,7 +142,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(
-    ("page", "inputs", "attributes"), SAID, ids=[f"{i}-{case[0].name}" for i, case in enumerate(SAID)]
+    ("page", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 @pytest.mark.parametrize("constants", [(), (1, 2)])
 def test_saying_a_page_keeps_its_meaning(page, inputs, attributes, constants):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol, ceil_div, evaluate
-from graphport.ops.convolution.window import covered, numbers, padded, window
+from graphport.ops.pages.convolution.window import covered, numbers, padded, window
 
 
 def test_automatic_padding_gives_the_length_over_the_stride_rounded_up():

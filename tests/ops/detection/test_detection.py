@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
 from tests.ops.facts import f32, facts_of, i64, refuse, single
 from tests.ops.oracle import check_page, old_opset
 

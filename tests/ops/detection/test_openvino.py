@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(1)

@@ -13,8 +13,8 @@ from tests.ops.openvino_oracle import check_word, completed
 
 N, H, W = 2, 3, 4
 HW = (Symbol("h"), Symbol("w"))
-SAID = {"base_size": 16, "nms_thresh": 0.6, "feat_stride": 8, "min_size": 4, "ratio": (0.5, 1.0, 2.0)}
-SAID |= {"scale": (0.7, 1.3), "pre_nms_topn": 30, "post_nms_topn": 9}
+STATED = {"base_size": 16, "nms_thresh": 0.6, "feat_stride": 8, "min_size": 4, "ratio": (0.5, 1.0, 2.0)}
+STATED |= {"scale": (0.7, 1.3), "pre_nms_topn": 30, "post_nms_topn": 9}
 
 
 def operands(picture, *, seed=5, spread=0.3):
@@ -29,19 +29,19 @@ def operands(picture, *, seed=5, spread=0.3):
 @pytest.mark.parametrize("more", [{}, {"normalize": True, "box_size_scale": 2.0, "box_coordinate_scale": 3.0}])
 def test_regions_with_scores(framework, said, more):
     given = operands([30, 25, 1.5])
-    check_word("opset4.Proposal", given, outputs=2, tolerance=1e-4, framework=framework, **(SAID | said | more))
+    check_word("opset4.Proposal", given, outputs=2, tolerance=1e-4, framework=framework, **(STATED | said | more))
 
 
 @pytest.mark.parametrize("framework", ["", "tensorflow"])
 def test_each_side_has_its_own_scale(framework):
-    said = SAID | {"min_size": 10, "post_nms_topn": 3}
+    said = STATED | {"min_size": 10, "post_nms_topn": 3}
     given = operands([30, 25, 1.0, 1.7], seed=6)
     check_word("opset4.Proposal", given, outputs=2, tolerance=1e-4, framework=framework, **said)
 
 
 @pytest.mark.parametrize("before", [20, 1000])
 def test_rows_that_are_missing_start_with_an_end_mark(before):
-    said = SAID | {"pre_nms_topn": before, "nms_thresh": 0.4, "post_nms_topn": 40, "min_size": 1}
+    said = STATED | {"pre_nms_topn": before, "nms_thresh": 0.4, "post_nms_topn": 40, "min_size": 1}
     (rows,) = check_word("opset1.Proposal", operands([30, 25, 1]), tolerance=1e-4, **said)
     assert (rows[:, 0] == -1).sum() == N
 
@@ -57,7 +57,7 @@ def test_rows_that_are_missing_start_with_an_end_mark(before):
 )
 def test_what_makes_no_boxes_is_refused(wrong, reason):
     with pytest.raises(AssertionError, match=reason):
-        check_word("opset1.Proposal", operands([30, 25, 1]), expected=[], **(SAID | wrong))
+        check_word("opset1.Proposal", operands([30, 25, 1]), expected=[], **(STATED | wrong))
 
 
 def test_sizes_that_only_a_run_can_tell():
@@ -68,12 +68,12 @@ def test_sizes_that_only_a_run_can_tell():
         for number, shape in enumerate([(Symbol("n"), 12, Symbol("h"), Symbol("w")), (Symbol("n"), 24, *HW), (3,)])
     ]
     results = [Value("rows"), Value("scores")]
-    graph.append(Node("opset4.Proposal", values, results, completed("opset4.Proposal", SAID), dialect="openvino"))
+    graph.append(Node("opset4.Proposal", values, results, completed("opset4.Proposal", STATED), dialect="openvino"))
     for result in results:
         graph.add_output(result)
     said, findings = legalize(graph)
     assert not findings
     found = reference.prepare(said).run({f"i{number}": x for number, x in enumerate(given)})
-    expected = check_word("opset4.Proposal", given, outputs=2, tolerance=1e-4, **SAID)
+    expected = check_word("opset4.Proposal", given, outputs=2, tolerance=1e-4, **STATED)
     for result, array in zip(said.outputs, expected, strict=True):
         np.testing.assert_array_equal(found[result.name], array)

@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import ShapeError
-from graphport.ops.generate import Constant, ConstantOfShape, EyeLike, Range
+from graphport.ops.pages.generate import Constant, ConstantOfShape, EyeLike, Range
 from tests.ops.facts import fact_of, ints, refuse, single
 from tests.ops.oracle import check_page, old_opset, run_ort, run_page
 from tests.ops.standard import check_by_standard

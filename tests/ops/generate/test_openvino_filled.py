@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.ops.generate import ConstantOfShape, EyeLike
+from graphport.ops.pages.generate import ConstantOfShape, EyeLike
 from tests.ops.openvino_oracle import check_page, check_word
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from graphport.core.dims import Symbol, evaluate
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.indexing import (
+from graphport.ops.pages.indexing import (
     Compress,
     Gather,
     GatherElements,

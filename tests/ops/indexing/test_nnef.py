@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.indexing import Gather, Slice
+from graphport.ops.pages.indexing import Gather, Slice
 from tests.ops.oracle import compare, run_word, there_and_back
 
 X = np.arange(120, dtype=np.float32).reshape(2, 6, 10)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.ops.indexing import (
+from graphport.ops.pages.indexing import (
     Compress,
     Gather,
     GatherElements,
@@ -229,7 +229,7 @@ def test_search_sorted():
     check_word("opset15.SearchSorted", [rows, x], right_mode=True)
 
 
-SAID = [
+STATED = [
     (Gather, [X, ints(1, -1)], (), {"axis": 1}),
     (GatherElements, [X, RANDOM.integers(-3, 3, (2, 5, 4))], (), {"axis": 1}),
     (GatherElements, [X, RANDOM.integers(0, 3, (2, 5, 4))], (1,), {"axis": 1}),
@@ -257,7 +257,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(
-    ("page", "inputs", "constants", "attributes"), SAID, ids=[f"{i}-{case[0].name}" for i, case in enumerate(SAID)]
+    ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):
     assert check_page(page, inputs, constants=constants, **attributes) is not None

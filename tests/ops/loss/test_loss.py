@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from tests.ops.oracle import check_page, run_page
 from tests.ops.standard import check_by_standard
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from tests.ops.openvino_oracle import check_page
 
 RANDOM = np.random.default_rng(14)

@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.matmul import Det
+from graphport.ops.pages.matmul import Det
 from tests.ops.oracle import check_page
 
 

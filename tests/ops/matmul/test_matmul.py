@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.matmul import Gemm, MatMul, MatMulInteger, QLinearMatMul
+from graphport.ops.pages.matmul import Gemm, MatMul, MatMulInteger, QLinearMatMul
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_ort, run_page, run_word
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
+from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(11)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphport.ops.normalization import (
+from graphport.ops.pages.normalization import (
     LRN,
     BatchNormalization,
     GroupNormalization,

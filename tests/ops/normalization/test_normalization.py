@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
-from graphport.ops.normalization import (
+from graphport.ops.pages.normalization import (
     LRN,
     BatchNormalization,
     GroupNormalization,

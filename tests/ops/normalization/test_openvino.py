@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.normalization import (
+from graphport.ops.pages.normalization import (
     LRN,
     BatchNormalization,
     GroupNormalization,
@@ -86,7 +86,7 @@ def test_grn():
     check_word("opset1.GRN", [X], tolerance=1e-5, bias=0.3)
 
 
-SAID = [
+STATED = [
     (BatchNormalization, [X, SCALE, SHIFT, MEAN, VARIANCE], 1, {}),
     (BatchNormalization, [X, SCALE, SHIFT, MEAN, VARIANCE], 3, {"training_mode": 1}),
     (LayerNormalization, [X, RANDOM.normal(size=5).astype(np.float32)], 1, {}),
@@ -105,7 +105,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(
-    ("page", "inputs", "outputs", "attributes"), SAID, ids=[f"{i}-{case[0].name}" for i, case in enumerate(SAID)]
+    ("page", "inputs", "outputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, outputs, attributes):
     assert check_page(page, inputs, outputs=outputs, tolerance=1e-4, **attributes) is not None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.padding import CenterCropPad, Pad
+from graphport.ops.pages.padding import CenterCropPad, Pad
 from tests.ops.openvino_oracle import check_page, check_word
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -36,7 +36,7 @@ def test_mirror_of_the_edge_reaches_over_the_whole_axis():
     check_word("opset1.Pad", [X, ints(2, 3, 4), ints(2, 3, 4)], constants=(1, 2), pad_mode="symmetric")
 
 
-SAID = [
+STATED = [
     ([X, ints(0, 1, 2, 0, 2, 1)], (1,), {}),
     ([X, ints(0, 1, 2, 0, 2, 1)], (), {}),
     ([X, ints(0, 1, 2, 0, 2, 1), np.array(7, np.float32)], (1,), {}),
@@ -48,7 +48,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("inputs", "constants", "attributes"), SAID, ids=map(str, range(len(SAID))))
+@pytest.mark.parametrize(("inputs", "constants", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_padding(inputs, constants, attributes):
     assert check_page(Pad, inputs, constants=constants, **attributes) is not None
 

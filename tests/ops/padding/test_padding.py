@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
-from graphport.ops.padding import Pad
+from graphport.ops.pages.padding import Pad
 from tests.ops.oracle import (
     check_page,
     check_shapes,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.ops.pooling import (
+from graphport.ops.pages.pooling import (
     AveragePool,
     GlobalAveragePool,
     GlobalLpPool,
@@ -110,7 +110,7 @@ def test_roi_pooling():
     check_word("opset2.ROIPooling", [X, ROIS], **said)
 
 
-SAID = [
+STATED = [
     (MaxPool, {"kernel_shape": (3, 2)}, 1),
     (MaxPool, {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 0, 1, 1)}, 2),
     (MaxPool, {"kernel_shape": (3, 2), "strides": (2, 2), "ceil_mode": 1, "dilations": (2, 1)}, 2),
@@ -131,7 +131,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(
-    ("page", "attributes", "outputs"), SAID, ids=[f"{i}-{case[0].name}" for i, case in enumerate(SAID)]
+    ("page", "attributes", "outputs"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, attributes, outputs):
     by_reference = outputs > 1

@@ -12,7 +12,7 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.pooling import (
+from graphport.ops.pages.pooling import (
     AveragePool,
     GlobalAveragePool,
     GlobalLpPool,

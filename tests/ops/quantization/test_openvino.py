@@ -9,12 +9,12 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.arithmetic import Cast
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
-from graphport.ops.matmul import MatMul
-from graphport.ops.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
-from graphport.ops.reshape import Transpose
+from graphport.ops.pages.arithmetic import Cast
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
+from graphport.ops.pages.reshape import Transpose
 from tests.ops.openvino_oracle import check_page, check_word, completed
 
 FAKE = "opset1.FakeQuantize"

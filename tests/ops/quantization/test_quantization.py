@@ -12,7 +12,13 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range, spread
+from graphport.ops.pages.quantization import (
+    DequantizeLinear,
+    DynamicQuantizeLinear,
+    QuantizeLinear,
+    integer_range,
+    spread,
+)
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page
 
 WIDE = [DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4]

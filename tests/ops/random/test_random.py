@@ -13,7 +13,7 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.declare import OPSET, ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.random import (
+from graphport.ops.pages.random import (
     Bernoulli,
     Multinomial,
     RandomNormal,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from graphport.ops.recurrent import GRU, LSTM, RNN
-from graphport.ops.recurrent.nnef import MOST_STEPS
+from graphport.ops.dialects.nnef.recurrent import MOST_STEPS
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from tests.ops.oracle import there_and_back
 
 RANDOM = np.random.default_rng(0)

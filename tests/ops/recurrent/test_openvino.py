@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.recurrent import GRU, LSTM, RNN
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from tests.ops.openvino_oracle import check_page, check_word
 
 BATCH, STEPS, WIDTH, HIDDEN = 2, 3, 4, 5

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.recurrent import GRU, LSTM, RNN
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from tests.ops.oracle import check_page, check_shapes, compare, old_opset, run_page, run_word
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

@@ -7,7 +7,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
-from graphport.ops.reduction import Einsum
+from graphport.ops.pages.reduction import Einsum
 from tests.ops.facts import facts_of
 from tests.ops.oracle import check_page, check_shapes
 

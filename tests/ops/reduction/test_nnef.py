@@ -7,7 +7,7 @@ import pytest
 
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.reduction import ArgMax, CumSum, ReduceLogSumExp, ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from graphport.ops.pages.reduction import ArgMax, CumSum, ReduceLogSumExp, ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
@@ -64,14 +64,14 @@ def test_place_over_no_axis_is_refused():
         run_word("nnef", "argmax_reduce", [X], axes=())
 
 
-SAID = {
+STATED = {
     "ReduceSum": "sum_reduce", "ReduceMean": "mean_reduce", "ReduceMax": "max_reduce", "ReduceMin": "min_reduce",
     "ReduceL1": "sum_reduce", "ReduceL2": "sum_reduce", "ReduceLogSum": "sum_reduce", "ReduceLogSumExp": "sum_reduce",
     "ReduceSumSquare": "sum_reduce",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", STATED)
 @pytest.mark.parametrize("axes", [None, (1,), (-1, 0), ()])
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("noop", [0, 1])
@@ -88,7 +88,7 @@ def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
         tolerance=1e-5,
     )
     assert words is not None
-    assert SAID[name] in words
+    assert STATED[name] in words
 
 
 def test_saying_log_sum_exp_does_not_overflow():

@@ -5,7 +5,7 @@ import pytest
 
 from graphport.core.dtypes import DType
 from graphport.ops import registry
-from graphport.ops.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum, TopK
+from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum, TopK
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(9)

@@ -10,7 +10,17 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.reduction import ArgMax, ArgMin, CumProd, CumSum, ReduceMax, ReduceMean, ReduceProd, ReduceSum, TopK
+from graphport.ops.pages.reduction import (
+    ArgMax,
+    ArgMin,
+    CumProd,
+    CumSum,
+    ReduceMax,
+    ReduceMean,
+    ReduceProd,
+    ReduceSum,
+    TopK,
+)
 from tests.ops.facts import f32, facts_of, ints, refuse
 from tests.ops.oracle import check_page, compare, old_opset, run_page, run_word
 from tests.ops.standard import check_by_standard

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.reshape import Col2Im
+from graphport.ops.pages.reshape import Col2Im
 from tests.ops.oracle import check_page, run_page
 
 

@@ -8,7 +8,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops import manual
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
-from graphport.ops.reshape import (
+from graphport.ops.pages.reshape import (
     Concat,
     DepthToSpace,
     Expand,
@@ -142,9 +142,9 @@ def test_saying_reshape_to_a_shape_of_dims():
     from graphport.conversion.lift import lift
     from graphport.core.dtypes import DType
     from graphport.ir.graph import Graph
-    from graphport.ops.arithmetic import Mul
     from graphport.ops.builder import Builder
-    from graphport.ops.reshape import Shape
+    from graphport.ops.pages.arithmetic import Mul
+    from graphport.ops.pages.reshape import Shape
 
     graph = Graph("one")
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N", 1), 4, Symbol("M", 1))))
@@ -229,4 +229,4 @@ def test_saying_blocks_keeps_their_meaning(mode):
 
 
 def test_every_word_has_one_way():
-    assert {"reshape", "squeeze", "concat", "stack", "unstack", "tile"} <= set(manual.spoken("nnef"))
+    assert {"reshape", "squeeze", "concat", "stack", "unstack", "tile"} <= set(manual.registered("nnef"))

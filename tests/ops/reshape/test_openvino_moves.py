@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.ops.reshape import (
+from graphport.ops.pages.reshape import (
     Concat,
     DepthToSpace,
     Expand,
@@ -138,7 +138,7 @@ def test_reorg_yolo():
     check_word("opset2.ReorgYolo", [counted(2, 8, 4, 6)], stride=(2,))
 
 
-SAID = [
+STATED = [
     (Identity, [X], (), {}),
     (Transpose, [X], (), {}),
     (Transpose, [X], (), {"perm": (1, 0, 2)}),
@@ -164,7 +164,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(
-    ("page", "inputs", "constants", "attributes"), SAID, ids=[f"{i}-{case[0].name}" for i, case in enumerate(SAID)]
+    ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
 def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):
     assert check_page(page, inputs, constants=constants, **attributes) is not None

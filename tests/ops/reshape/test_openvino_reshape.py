@@ -9,7 +9,7 @@ import graphport as gp
 from graphport.core.dims import Symbol, bounds
 from graphport.core.facts import OPEN
 from graphport.ops.declare import ShapeError
-from graphport.ops.reshape.openvino_reshape import target
+from graphport.ops.dialects.openvino.reshape_by_pattern import target
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 N = Symbol("N")

@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.reshape import (
+from graphport.ops.pages.reshape import (
     Concat,
     DepthToSpace,
     Expand,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.resize import Resize
+from graphport.ops.pages.resize import Resize
 from tests.ops.oracle import compare, lowered_nodes, run_word, there_and_back
 
 MODES: dict[str, Any] = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.resize import AffineGrid, GridSample, Resize
+from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(12)

@@ -13,8 +13,8 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
-from graphport.ops.resize import AffineGrid, GridSample, Resize
-from graphport.ops.resize.sampling import COORDINATES
+from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
+from graphport.ops.pages.resize.sampling import COORDINATES
 from tests.ops.oracle import check_page, check_shapes, compare, merged, old_opset, run_page, run_word
 
 

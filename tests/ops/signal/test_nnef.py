@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.signal import DFT
+from graphport.ops.pages.signal import DFT
 from tests.ops.oracle import there_and_back
 
 RANDOM = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.ops.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
+from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
 from tests.ops.openvino_oracle import check_page, check_word
 
 RANDOM = np.random.default_rng(13)
@@ -54,7 +54,7 @@ def test_transform_of_frames(transposed, shape):
     check_word("opset15.STFT", operands, constants=(1, 2, 3), tolerance=1e-4, transpose_frames=transposed)
 
 
-SAID = [
+STATED = [
     ([PARTS], {}),
     ([PARTS, None, np.array(0)], {"inverse": 1}),
     ([PARTS, np.array(8), np.array(1)], {}),
@@ -64,7 +64,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("inputs", "attributes"), SAID, ids=map(str, range(len(SAID))))
+@pytest.mark.parametrize(("inputs", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_transform(inputs, attributes):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
     assert check_page(DFT, inputs, constants=constants, tolerance=1e-4, **attributes) is not None

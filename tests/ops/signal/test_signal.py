@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow, MelWeightMatrix
+from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow, MelWeightMatrix
 from tests.ops.oracle import check_page, old_opset, run_page
 from tests.ops.standard import check_by_standard
 

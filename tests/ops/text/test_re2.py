@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphport.ops.text.re2 import PatternError, UnsaidPatternError, compiled
+from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compiled
 from tests.ops.oracle import run_ort
 
 TEXTS = [
@@ -48,11 +48,11 @@ def test_what_re2_refuses_is_refused(pattern):
         by_ort(pattern)
     with pytest.raises(PatternError) as caught:
         compiled(pattern)
-    assert not isinstance(caught.value, UnsaidPatternError)
+    assert not isinstance(caught.value, UnsupportedPatternError)
 
 
 @pytest.mark.parametrize("pattern", UNSAID, ids=ascii)
 def test_what_is_not_known_is_told_from_what_is_wrong(pattern):
     by_ort(pattern)
-    with pytest.raises(UnsaidPatternError):
+    with pytest.raises(UnsupportedPatternError):
         compiled(pattern)

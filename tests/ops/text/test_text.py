@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
-from graphport.ops.text import RegexFullMatch, StringConcat, StringNormalizer, StringSplit, TfIdfVectorizer
+from graphport.ops.pages.text import RegexFullMatch, StringConcat, StringNormalizer, StringSplit, TfIdfVectorizer
 from tests.ops.oracle import check_page, run_page
 
 WORDS = ["", "a", "Tea", "tea", "Über", "a b", "  c  d", "a,b,,c", "x1", "2024-05-06"]

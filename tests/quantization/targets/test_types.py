@@ -98,7 +98,7 @@ def test_what_a_target_has_no_form_for_is_refused_before_work(target, changes, s
     found = nets.residual()
     heard = []
     with pytest.raises(gp.DiagnosticError, match=rf"QUANT0004.*{said}"):
-        gp.quantize(found, nets.samples(found), target, told=lambda *words: heard.append(words), **changes)
+        gp.quantize(found, nets.samples(found), target, on_progress=lambda *words: heard.append(words), **changes)
     assert heard == []
 
 

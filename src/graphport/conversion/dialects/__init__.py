@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def before_legalizing(graph: Graph) -> list[Diagnostic]:
     """Let each dialect that `graph` speaks settle what its words alone cannot say; return what it found."""
     findings: list[Diagnostic] = []
-    spoken = dict.fromkeys([*graph.opsets, *(node.dialect for inner in walk(graph) for node in inner)])
-    for dialect in spoken:
+    dialects = dict.fromkeys([*graph.opsets, *(node.dialect for inner in walk(graph) for node in inner)])
+    for dialect in dialects:
         module = _module(dialect)
         if module is not None and hasattr(module, "before"):
             findings += module.before(graph) or ()

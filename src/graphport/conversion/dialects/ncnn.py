@@ -11,12 +11,12 @@ from graphport.core.storage import Storage
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.bind import bind
-from graphport.ops.blobs import remembered
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.ncnn.binding import remembered
+from graphport.ops.dialects.ncnn.quantization import cuts_to_grid
 from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
-from graphport.ops.quantization.ncnn import cuts_to_grid
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

@@ -28,7 +28,7 @@ def before(graph: Graph) -> None:
 
         restore(graph, original.checked.operations.own)
     _expose_states(graph)
-    quantization_file.spell_out(graph)
+    quantization_file.expand_quantization(graph)
 
 
 def before_lifting(graph: Graph) -> None:

@@ -168,5 +168,5 @@ def _computed(value: Value) -> Storage | None:
         made = alone.append(rewrite.copy_node(node, twins))
         twins |= {old: new for old, new in zip(node.outputs, made.outputs, strict=True) if old and new}
     alone.add_output(twins[value])
-    said, _ = legalize(alone)
-    return folded(said.outputs[0])
+    stated, _ = legalize(alone)
+    return folded(stated.outputs[0])

@@ -14,8 +14,8 @@ from graphport.expression.parse import parse
 from graphport.expression.syntax import Call, List, Literal, Reference, postorder
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
+from graphport.ops.dialects.torch_functions import COMPLEX, ITEM, KEYS, PLACE, literal_of
 from graphport.ops.folded import Computed, folded
-from graphport.ops.pytorch import COMPLEX, ITEM, KEYS, PLACE, literal_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def before(graph: Graph) -> None:
             _unpack(graph, node, lists)
             continue
         _note(node, numbers, lists)
-        _spell_out(node, numbers, lists)
+        _expand(node, numbers, lists)
     _open_outputs(graph, lists)
     for node in reversed(graph):
         if node.dialect == _DIALECT:
@@ -175,7 +175,7 @@ def _is_item(part: Tree, node: Node) -> bool:
     return isinstance(fact, TensorFact) and bool(fact.shape)
 
 
-def _spell_out(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list[Item]]) -> None:
+def _expand(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list[Item]]) -> None:
     """Give a node the items of its lists as operands, and its numbers as attributes, each under its name or place."""
     known = [value for value in node.inputs if value is not None and (value in numbers or value in lists)]
     if not known or node.word in _PACKS or node.word in ("Expression", "SliceIndexes"):
@@ -273,7 +273,7 @@ def after_lifting(graph: Graph) -> None:
     for value in list(graph.constants):
         text = literal_of(value)
         if text is not None and value.uses:
-            _spell_scalar(graph, value, text)
+            _format_scalar(graph, value, text)
     outputs = graph.outputs
     if len(outputs) < 2:
         return
@@ -282,7 +282,7 @@ def after_lifting(graph: Graph) -> None:
     graph.set_outputs([packed])
 
 
-def _spell_scalar(graph: Graph, value: Value, text: str) -> None:
+def _format_scalar(graph: Graph, value: Value, text: str) -> None:
     """Expressions read a number; whoever else reads it needs a tensor, for a number has neither methods nor a type."""
     uses = list(value.uses)
     numeric = [use for use in uses if isinstance(use.user, Node) and use.user.word == "Expression"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from graphport.conversion.dialects import pytorch_bodies, pytorch_complex, pytorch_states, pytorch_writes
 from graphport.ir.graph import walk
 from graphport.ops import registry
-from graphport.ops.aten import DIALECT
+from graphport.ops.dialects.pytorch.overloads import DIALECT
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Diagnostic

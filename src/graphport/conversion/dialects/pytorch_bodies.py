@@ -9,9 +9,9 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.aten import DIALECT
 from graphport.ops.declare import OPSET
-from graphport.ops.pytorch import ITEM, KEYS
+from graphport.ops.dialects.pytorch.overloads import DIALECT
+from graphport.ops.dialects.torch_functions import ITEM, KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

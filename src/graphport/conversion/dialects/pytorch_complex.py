@@ -8,8 +8,8 @@ from graphport.conversion.dialects.pnnx import pair_value
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.aten import DIALECT
-from graphport.ops.pytorch import COMPLEX
+from graphport.ops.dialects.pytorch.overloads import DIALECT
+from graphport.ops.dialects.torch_functions import COMPLEX
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value

@@ -13,8 +13,8 @@ from graphport.conversion.dialects.pytorch_writes import WRITTEN
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.ir.graph import Node, Value
 from graphport.ir.states import State, mark
-from graphport.ops.aten import DIALECT
-from graphport.ops.pytorch import KEYS
+from graphport.ops.dialects.pytorch.overloads import DIALECT
+from graphport.ops.dialects.torch_functions import KEYS
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph

@@ -16,8 +16,8 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
-from graphport.ops.aten import DIALECT, VIEWS, View, base_of, functional, is_in_place
-from graphport.ops.pytorch import ITEM, KEYS
+from graphport.ops.dialects.pytorch.overloads import DIALECT, VIEWS, View, base_of, functional, is_in_place
+from graphport.ops.dialects.torch_functions import ITEM, KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
     from graphport.conversion.dialects.tflite_kernels import Kernel
-    from graphport.ops.tflite import Quantization
+    from graphport.ops.dialects.tflite.binding import Quantization
 
 _DIALECT = "tflite"
 _BYTES = 128

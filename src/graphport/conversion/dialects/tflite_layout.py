@@ -10,9 +10,9 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
+from graphport.ops.dialects.tflite.binding import LAYOUTS
 from graphport.ops.layout import settle
-from graphport.ops.manual import spoken
-from graphport.ops.tflite import LAYOUTS
+from graphport.ops.manual import registered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def _layout(node: Node) -> str:
     if node.word in LAYOUTS:
         kind = LAYOUTS[node.word]
         return "" if kind == "axes" and not node.attributes.get("keep_dims") else kind
-    pages = [registry.pages()[name] for name in spoken("tflite").get(node.word, ())]
+    pages = [registry.pages()[name] for name in registered("tflite").get(node.word, ())]
     is_plain = any(page.role == "pointwise" for page in pages) and all(map(_is_pointwise, pages))
     return "any" if is_plain and "axis" not in node.attributes else ""
 

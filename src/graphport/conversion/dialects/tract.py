@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 def before(graph: Graph) -> None:
     """Spell quantizations out."""
-    quantization_file.spell_out(graph)
+    quantization_file.expand_quantization(graph)

@@ -34,7 +34,7 @@ class Block:
 
     def constant(self, value: float, element: str) -> Vector:
         """A vector of equal numbers."""
-        return Vector(f"splat ({element} {spelled(value, element)})", element)
+        return Vector(f"splat ({element} {literal(value, element)})", element)
 
     def like(self, value: float, other: Vector) -> Vector:
         """A vector of equal numbers of the type of `other`."""
@@ -101,7 +101,7 @@ class Block:
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}
 
 
-def spelled(value: float, element: str) -> str:
+def literal(value: float, element: str) -> str:
     """A number as LLVM wants it: floats by the bits of the double that they are."""
     if element == "i1":
         return "true" if value else "false"

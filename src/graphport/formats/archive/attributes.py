@@ -44,7 +44,7 @@ def _faults(node: Node) -> list[Diagnostic]:
     for name, attribute in node.attributes.items() if page is not None else ():
         keyword = page.signature.keywords.get(name) if page is not None else None
         if keyword is not None and not fits(keyword.annotation, attribute):
-            message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {_said(keyword.annotation)} is needed"
+            message = f"{node.op}: the attribute {name} is {_kind(attribute)}, {_stated(keyword.annotation)} is needed"
             findings.append(Diagnostic("IO0216", message, node.origin, _FOREIGN))
     return findings
 
@@ -107,5 +107,5 @@ def _kind(attribute: Attribute) -> str:
             return f"{attribute!s:.40}"
 
 
-def _said(annotation: Any) -> str:
+def _stated(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

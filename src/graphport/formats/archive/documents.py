@@ -41,7 +41,7 @@ def noted(graph: Graph) -> Documents:
     return found if isinstance(found, Documents) else Documents()
 
 
-def provenance(source: str, format: str, versions: Mapping[str, str], before: Document, **said: object) -> Document:
+def provenance(source: str, format: str, versions: Mapping[str, str], before: Document, **stated: object) -> Document:
     """What a model was made from.
 
     Args:
@@ -49,10 +49,10 @@ def provenance(source: str, format: str, versions: Mapping[str, str], before: Do
         format: of the file.
         versions: what the file says of them.
         before: the provenance of the file itself, told as `earlier`.
-        **said: what else is known, as JSON has it.
+        **stated: what else is known, as JSON has it.
     """
     entry: dict[str, object] = {"source": PurePath(source).name, "format": format, "versions": dict(versions)}
-    entry |= {"graphport": __version__, **said}
+    entry |= {"graphport": __version__, **stated}
     earlier = _steps(before)
     return entry | ({"earlier": earlier} if earlier else {})
 

@@ -118,13 +118,13 @@ def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list
 
 
 def _about_version(version: tuple[int, int], source: Source) -> list[Diagnostic]:
-    said, ours = (".".join(map(str, each)) for each in (version, VERSION))
+    stated, ours = (".".join(map(str, each)) for each in (version, VERSION))
     if version[0] > VERSION[0]:
-        message = f"the archive has version {said}, {ours} is the newest that is known here"
+        message = f"the archive has version {stated}, {ours} is the newest that is known here"
         raise DiagnosticError(Diagnostic("IO0204", message, _span(source), "a newer graphport reads it"))
     if version <= VERSION:
         return []
-    message = f"the archive has version {said}, {ours} is known here; what is new in it is left out"
+    message = f"the archive has version {stated}, {ours} is known here; what is new in it is left out"
     return [Diagnostic("IO0205", message, _span(source), "a newer graphport reads all of it", Severity.WARNING)]
 
 
@@ -141,8 +141,8 @@ def _weights(found: object, source: Source) -> dict[str, Weight]:
         raise _damaged("'weights' is no object", MANIFEST, source)
     weights: dict[str, Weight] = {}
     for name, entry in cast("dict[str, Any]", found).items():
-        said = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-        member, dtype, shape = said.get("member"), said.get("dtype"), said.get("shape")
+        stated = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        member, dtype, shape = stated.get("member"), stated.get("dtype"), stated.get("shape")
         if not isinstance(member, str) or not isinstance(dtype, str) or not isinstance(shape, list):
             raise _damaged(f"the weight {name!r} has no member, dtype and shape", MANIFEST, source)
         weights[name] = _weight(name, member, dtype, cast("list[Any]", shape), source)

@@ -26,7 +26,7 @@ _WIDE_FROM = 0x7FFFFFFF / 1.05
 """Bytes from which on a member's header has room for 64 bits."""
 _WIDE_EXTRA = 20
 
-_DAMAGED = "the file is damaged or was cut short; fetch or write it again"
+_CORRUPT = "the file is damaged or was cut short; fetch or write it again"
 
 
 class Member(NamedTuple):
@@ -53,11 +53,11 @@ def members(file: MappedFile, source: Source) -> dict[str, Member]:
             raise DiagnosticError(Diagnostic("IO0208", message, span, "members are stored as they are"))
         if info.filename in found:
             message = f"two members are called {info.filename!r}"
-            raise DiagnosticError(Diagnostic("IO0209", message, span, _DAMAGED))
+            raise DiagnosticError(Diagnostic("IO0209", message, span, _CORRUPT))
         start = _start(file, info)
         if start is None or start + info.file_size > file.size:
             message = f"the member {info.filename!r} of {info.file_size} bytes reaches beyond the end of the file"
-            raise DiagnosticError(Diagnostic("IO0202", message, span, _DAMAGED))
+            raise DiagnosticError(Diagnostic("IO0202", message, span, _CORRUPT))
         found[info.filename] = Member(info.filename, start, info.file_size, info.CRC)
     return found
 
@@ -72,7 +72,7 @@ def _directory(path: Path, source: Source) -> list[zipfile.ZipInfo]:
             is_zip = file.read(4) == _MARK
         if is_zip:
             message = "the directory at the end of the archive is not there, or is damaged"
-            raise DiagnosticError(Diagnostic("IO0202", message, Span(source), _DAMAGED)) from error
+            raise DiagnosticError(Diagnostic("IO0202", message, Span(source), _CORRUPT)) from error
         message = "this is no graphport archive"
         raise DiagnosticError(Diagnostic("IO0201", message, Span(source, place="byte 0"), "check the file")) from error
 
@@ -96,7 +96,7 @@ def verify(file: MappedFile, found: Iterable[Member], source: Source) -> list[Di
         if checksum != member.checksum:
             message = f"the checksum of {member.name!r} is {checksum:08x}, it was {member.checksum:08x}"
             span = Span(source, place=f"member {member.name!r}")
-            findings.append(Diagnostic("IO0203", message, span, _DAMAGED))
+            findings.append(Diagnostic("IO0203", message, span, _CORRUPT))
     return findings
 
 

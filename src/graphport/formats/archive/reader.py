@@ -71,21 +71,21 @@ def _check_signature(head: bytes, source: Source) -> None:
 
 def _read(file: MappedFile, source: Source) -> tuple[Graph, list[Diagnostic]]:
     found = members(file, source)
-    said, warnings = manifest.understood(
+    stated, warnings = manifest.understood(
         manifest.parsed(_content(file, found, MANIFEST, source), MANIFEST, source), source
     )
     raise_errors(verify(file, found.values(), source))
-    table = _table(file, found, said, source)
-    name = said.sections["graph"]
+    table = _table(file, found, stated, source)
+    name = stated.sections["graph"]
     graph = from_text(_text(_content(file, found, name, source), name, source), table=table)
     _take_opset(graph, source)
-    if "notes" in said.sections:
-        notes.spread(graph, _document(file, found, said.sections["notes"], source))
-    documents = {s: _document(file, found, said.sections[s], source) for s in SECTIONS if s in said.sections}
+    if "notes" in stated.sections:
+        notes.spread(graph, _document(file, found, stated.sections["notes"], source))
+    documents = {s: _document(file, found, stated.sections[s], source) for s in SECTIONS if s in stated.sections}
     if documents:
         graph.notes[NOTE] = Documents(**documents)
         warnings += dangling(graph, Documents(**documents), source)
-    graph.notes[VERSION_NOTE] = ".".join(map(str, said.version))
+    graph.notes[VERSION_NOTE] = ".".join(map(str, stated.version))
     # What is canonical is believed from here on, whoever wrote the file.
     raise_errors(attributes.faults(graph))
     return graph, [*warnings, *attributes.inferred(graph)]
@@ -111,7 +111,7 @@ def _text(data: bytes, name: str, source: Source) -> Source:
         raise DiagnosticError(Diagnostic("IO0210", message, Span(source), "the archive is damaged")) from error
 
 
-def _table(file: MappedFile, found: dict[str, Member], said: Manifest, source: Source) -> dict[str, Storage]:
+def _table(file: MappedFile, found: dict[str, Member], stated: Manifest, source: Source) -> dict[str, Storage]:
     """The numbers by the name that the text has for them.
 
     Raises:
@@ -119,7 +119,7 @@ def _table(file: MappedFile, found: dict[str, Member], said: Manifest, source: S
     """
     table: dict[str, Storage] = {}
     findings: list[Diagnostic] = []
-    for name, weight in said.weights.items():
+    for name, weight in stated.weights.items():
         member = found.get(weight.member)
         span = Span(source, place=f"weight {name!r}")
         if member is None:

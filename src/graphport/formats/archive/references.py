@@ -21,11 +21,11 @@ def dangling(graph: Graph, documents: Documents, source: Source) -> list[Diagnos
     found: list[Diagnostic] = []
     names: set[str] | None = None
     for section, rows, entry in _ROWS:
-        said = _names(getattr(documents, section), rows, entry)
-        if not said:
+        stated = _names(getattr(documents, section), rows, entry)
+        if not stated:
             continue
         names = _known(graph) if names is None else names
-        missing = [name for name in said if name not in names]
+        missing = [name for name in stated if name not in names]
         if missing:
             message = f"the section {section!r} speaks of {missing[0]!r}, which the graph has not"
             more = f", and of {len(missing) - 1} others" if len(missing) > 1 else ""

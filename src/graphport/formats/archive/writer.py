@@ -38,10 +38,10 @@ def write(graph: Graph, path: str | os.PathLike[str], *, documents: Documents | 
     """
     table: dict[Storage, str] = {}
     text = to_text(graph, refer=lambda storage: table.setdefault(storage, f"w{len(table)}")).encode()
-    said = documents or noted(graph)
+    stated = documents or noted(graph)
     try:
         with replacing(Path(path)) as file:
-            _write(file, graph, text, table, said)
+            _write(file, graph, text, table, stated)
     except OSError as error:
         message = f"{os.fspath(path)} cannot be written: {error.strerror or error}"
         remedy = "check the folder and the room on it"

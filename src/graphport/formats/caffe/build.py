@@ -13,7 +13,7 @@ from graphport.formats.caffe.message import Entry, Message
 from graphport.formats.caffe.sources import SOURCES, fact_of_shape, facts_of_source
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
-from graphport.ops.layers import BOTTOMS, DIALECT, LAYERS
+from graphport.ops.dialects.caffe.binding import BOTTOMS, DIALECT, LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

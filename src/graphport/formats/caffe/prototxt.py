@@ -208,8 +208,8 @@ class _Parser:
                 remedy = f"known: {', '.join(schema.ENUMS[field.type])}"
                 self.findings.warn("CAFFE0105", f"{name} has no value {scalar.text}", scalar.span, remedy)
                 return Word(scalar.text)
-            said = "a text" if scalar.kind == "string" else scalar.text[:40]
-            self.findings.error("CAFFE0104", f"{name} is {said}, {_a(field.type)} is needed", scalar.span)
+            stated = "a text" if scalar.kind == "string" else scalar.text[:40]
+            self.findings.error("CAFFE0104", f"{name} is {stated}, {_a(field.type)} is needed", scalar.span)
         return found
 
     # Words

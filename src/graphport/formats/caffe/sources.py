@@ -36,7 +36,7 @@ def facts_of_source(layer: Message, names: list[str]) -> list[TensorFact]:
     """What is known of the tops, called `names`, of a layer that brings data."""
     type = layer.text("type")
     parameters = layer.message(SOURCES.get(type, ""))
-    shapes = [] if parameters is None else _said_shapes(parameters)
+    shapes = [] if parameters is None else _stated_shapes(parameters)
     if len(shapes) == 1:
         shapes *= len(names)
     facts: list[TensorFact] = []
@@ -56,7 +56,7 @@ def fact_of_shape(shape: list[int], name: str) -> TensorFact:
     return TensorFact(DType.FLOAT32, tuple(dims))
 
 
-def _said_shapes(parameters: Message) -> list[list[int]]:
+def _stated_shapes(parameters: Message) -> list[list[int]]:
     shapes = [shape.integers("dim") for shape in parameters.messages("shape")]
     columns = [parameters.integers(name) for name in _EXTENTS]
     if shapes or parameters.kind != "DummyDataParameter" or not all(columns):

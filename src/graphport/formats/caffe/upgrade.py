@@ -12,7 +12,7 @@ from graphport.formats.caffe import schema
 from graphport.formats.caffe.message import Message
 from graphport.formats.caffe.sources import SOURCES
 from graphport.ops import registry
-from graphport.ops.layers import DIALECT, LAYERS
+from graphport.ops.dialects.caffe.binding import DIALECT, LAYERS
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Span

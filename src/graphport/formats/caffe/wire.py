@@ -52,7 +52,7 @@ def decode(file: MappedFile | Bytes, source: Source, kind: str = schema.NET) -> 
     return _Decoder(file, source).whole(kind)
 
 
-class _Damage(Exception):  # noqa: N818  becomes a finding at once
+class _Corruption(Exception):  # noqa: N818  becomes a finding at once
     """A field that begins at `offset` cannot be read."""
 
     def __init__(self, offset: int) -> None:
@@ -75,11 +75,11 @@ class _Decoder:
         root = Message(kind, Span(self.source))
         try:
             self._read(root)
-        except _Damage as damage:
-            span = Span(self.source, place=f"byte {damage.offset}")
+        except _Corruption as corruption:
+            span = Span(self.source, place=f"byte {corruption.offset}")
             remedy = "the file is damaged, cut short, or no network of Caffe; fetch it again"
-            message = f"the field at byte {damage.offset} cannot be read"
-            raise DiagnosticError(Diagnostic("CAFFE0301", message, span, remedy)) from damage
+            message = f"the field at byte {corruption.offset} cannot be read"
+            raise DiagnosticError(Diagnostic("CAFFE0301", message, span, remedy)) from corruption
         return root, self.unknown
 
     def _read(self, root: Message) -> None:
@@ -94,7 +94,7 @@ class _Decoder:
             field = schema.by_number(message.kind).get(tag >> 3)
             if field is not None and tag & 7 == LENGTH and schema.is_message(field.type):
                 if len(stack) == MOST_NESTED:
-                    raise _Damage(start)
+                    raise _Corruption(start)
                 inner = Message(field.type, message.span)
                 end = self._length(start, stop)
                 message.add(field.name, inner, message.span)
@@ -115,13 +115,13 @@ class _Decoder:
             number |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return number & _MASK
-        raise _Damage(start)
+        raise _Corruption(start)
 
     def _length(self, start: int, stop: int) -> int:
         """Where the content ends whose length stands here."""
         length = self._varint(start, stop)
         if length > stop - self.at:
-            raise _Damage(start)
+            raise _Corruption(start)
         return self.at + length
 
     def _skip(self, tag: int, start: int, stop: int) -> None:
@@ -133,7 +133,7 @@ class _Decoder:
         elif wire in _WIDTHS and self.at + _WIDTHS[wire] <= stop:
             self.at += _WIDTHS[wire]
         else:
-            raise _Damage(start)
+            raise _Corruption(start)
 
     def _scalars(self, message: Message, field: Field, tag: int, start: int, stop: int) -> None:
         wire = tag & 7
@@ -160,7 +160,7 @@ class _Decoder:
 
     def _demand(self, holds: bool, start: int) -> None:  # noqa: FBT001  the condition is what it is about
         if not holds:
-            raise _Damage(start)
+            raise _Corruption(start)
 
     def _scalar(self, field: Field, start: int, stop: int) -> Content:
         if field.type in _REALS:

@@ -21,7 +21,7 @@ from graphport.formats.caffe.reader import TEXT
 from graphport.formats.caffe.recognition import WEIGHTS
 from graphport.formats.caffe.wire import encode, size
 from graphport.ops import registry
-from graphport.ops.layers import BOTTOMS, DIALECT, LAYERS
+from graphport.ops.dialects.caffe.binding import BOTTOMS, DIALECT, LAYERS
 
 if TYPE_CHECKING:
     import os

@@ -132,11 +132,11 @@ class _Writer:
             case bool():
                 return f"{key}={int(value)}"
             case int() | float():
-                return f"{key}={_spelled(value)}"
+                return f"{key}={_number_text(value)}"
             case str():
                 return f"{key}={value}"
             case tuple() if all(isinstance(item, int | float) for item in value):
-                items = [_spelled(item) for item in value if isinstance(item, int | float)]
+                items = [_number_text(item) for item in value if isinstance(item, int | float)]
                 return f"{_ARRAY - int(key)}={','.join([str(len(items)), *items])}"
             case _:
                 self._error("NCNN0303", f"{node.op}: parameter {key} is {value!r}", node)
@@ -179,7 +179,7 @@ def _place(owner: Node | Value) -> int:
     return layer.start if isinstance(layer, Layer) and layer.start is not None else -1
 
 
-def _spelled(number: float) -> str:
+def _number_text(number: float) -> str:
     """At most nine digits: ncnn's own reader overflows beyond."""
     if isinstance(number, int):
         return str(number)

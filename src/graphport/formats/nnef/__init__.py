@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.writer import write
     from graphport.ir.graph import Graph
 
-__all__ = ["can_stay", "home", "read", "recognizes", "refuse_place", "spoken_with", "versions", "write"]
+__all__ = ["can_stay", "dialect_with", "home", "read", "recognizes", "refuse_place", "versions", "write"]
 
 __getattr__ = first_used(
     __name__,
@@ -32,7 +32,7 @@ def can_stay(graph: Graph, **options: object) -> bool:
     return options.get("flavour") != "tract" and all(node.dialect != "tract" for node in graph)
 
 
-def spoken_with(flavour: str | None = None, **options: object) -> str:
+def dialect_with(flavour: str | None = None, **options: object) -> str:
     """The dialect that the writer takes: with the flavour `tract` that of its words."""
     del options
     return "tract" if flavour == "tract" else "nnef"

@@ -23,7 +23,7 @@ from graphport.formats.nnef.types import (
     Type,
     castable,
     generic_choices,
-    spelled,
+    type_name,
     with_generic,
 )
 
@@ -150,7 +150,7 @@ class Calls:
         if len(choices) == 1:
             return next(iter(choices))
         if choices:
-            named = " and ".join(sorted(f"'{self._spelled(each)}'" for each in choices))
+            named = " and ".join(sorted(f"'{self._type_name(each)}'" for each in choices))
             message = f"the arguments of '{node.name}' ask for {named} at once"
             self._findings.error("NNEF0333", message, node, "tensors of different data-types do not mix")
         elif not any(each is UNKNOWN for each in types):
@@ -184,5 +184,5 @@ class Calls:
         else:
             scope.updated[target.text] = node
 
-    def _spelled(self, of: Type) -> str:
-        return spelled(of, self._edition)
+    def _type_name(self, of: Type) -> str:
+        return type_name(of, self._edition)

@@ -40,7 +40,7 @@ from graphport.formats.nnef.types import (
     holds_tensors,
     is_generic,
     parts,
-    spelled,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class _Checker:
             uses_generic |= is_generic(kind)
             self._not_mixed(kind, result)
             if not holds_tensors(kind) or holds_attributes(kind):
-                message = f"result '{name}' is {spelled(kind)}, not a tensor"
+                message = f"result '{name}' is {type_name(kind)}, not a tensor"
                 self._error("NNEF0317", message, result, "results are tensors, or arrays or tuples of tensors")
             elif any(isinstance(part, TensorOf) and part.item is None for part in parts(kind)):
                 message = f"result '{name}' is a tensor of unbound data-type"
@@ -239,7 +239,7 @@ class _Checker:
         while isinstance(inner, ArrayOf) and inner.item is not None:
             inner = inner.item
         if isinstance(inner, TupleOf) and holds_tensors(inner) and holds_attributes(inner):
-            message = f"{spelled(kind)} mixes tensors and attributes"
+            message = f"{type_name(kind)} mixes tensors and attributes"
             self._error("NNEF0321", message, node, "make two parameters of it")
 
     # ── bodies ──
@@ -295,7 +295,7 @@ class _Checker:
             found = _items_for(node, part)
             if found is None:
                 shape = "an array" if isinstance(node, Array) else f"a tuple of {len(node.items)}"
-                message = f"the left side is {shape}, the right side is {spelled(part, self._document.edition)}"
+                message = f"the left side is {shape}, the right side is {type_name(part, self._document.edition)}"
                 self._error("NNEF0346", message, node, _remedy_of_target(part, value))
                 found = [UNKNOWN] * len(node.items)
             waiting += reversed([*zip(node.items, found, strict=True)])
@@ -338,7 +338,7 @@ class _Checker:
 
     def _graph_name(self, name: Name, kind: Type, called: str, scope: Scope, parameters: dict[str, Name]) -> None:
         if not isinstance(kind, TensorOf) and kind is not UNKNOWN:
-            message = f"'{name.text}' is {spelled(kind, self._document.edition)}, and the graph names tensors only"
+            message = f"'{name.text}' is {type_name(kind, self._document.edition)}, and the graph names tensors only"
             remedy = "unpack it into one name for each: [a, b] = …" if isinstance(kind, ArrayOf) else None
             remedy = "unpack it into one name for each: a, b = …" if isinstance(kind, TupleOf) else remedy
             remedy = "write the value where it is used" if isinstance(kind, Primitive) else remedy

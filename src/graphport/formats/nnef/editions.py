@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.formats.nnef.operation import Attribute
-    from graphport.ir.graph import Attribute as Said
+    from graphport.ir.graph import Attribute as Stated
 
 Pair: TypeAlias = "tuple[Dim, Dim]"
 
@@ -32,7 +32,7 @@ _WORDS = {
     "logarithmic_quantize": "provisional.logarithmic_quantize",
 }
 _PLANEWISE = {"conv": "planewise_conv", "deconv": "planewise_deconv"}
-_SAID_OTHERWISE = frozenset(_PLANEWISE.values())
+_STATED_OTHERWISE = frozenset(_PLANEWISE.values())
 _PARAMETERS = {"transpose": {"perm": "axes"}, "matmul": {"trA": "transposeA", "trB": "transposeB"}}
 _WINDOWS = ("size", "stride", "dilation")
 
@@ -47,7 +47,7 @@ def final_words(operation: Operation) -> tuple[str, dict[str, Attribute]]:
     """
     names = _PARAMETERS.get(operation.name, {})
     attributes = {names.get(name, name): value for name, value in operation.attributes.items()}
-    if operation.name in _SAID_OTHERWISE:
+    if operation.name in _STATED_OTHERWISE:
         attributes["groups"] = 0
     first = next(iter(operation.operands.values()), None)
     shape = first.fact.shape if isinstance(first, Tensor) and first.fact is not None else None
@@ -67,25 +67,25 @@ def final_word(name: str, edition: Edition) -> str:
     return _WORDS.get(name, name) if edition is Edition.PROVISIONAL else name
 
 
-def provisional_words(word: str, attributes: Mapping[str, Said]) -> tuple[str, dict[str, Said]]:
+def provisional_words(word: str, attributes: Mapping[str, Stated]) -> tuple[str, dict[str, Stated]]:
     """The word and attributes of the provisional edition for those of a node.
 
     What later editions added is left out where it says what the provisional one means anyway.
     """
     names = {final: provisional for provisional, final in _PARAMETERS.get(word, {}).items()}
-    said = {names.get(name, name): value for name, value in attributes.items()}
-    if word in _PLANEWISE and said.get("groups") == 0:
-        del said["groups"]
+    stated = {names.get(name, name): value for name, value in attributes.items()}
+    if word in _PLANEWISE and stated.get("groups") == 0:
+        del stated["groups"]
         word = _PLANEWISE[word]
     else:
-        word = next((ours for ours, final in _WORDS.items() if final == word and ours not in _SAID_OTHERWISE), word)
+        word = next((ours for ours, final in _WORDS.items() if final == word and ours not in _STATED_OTHERWISE), word)
     ours, final = standard(Edition.PROVISIONAL).get(word), standard(Edition.FINAL).get(word)
     if ours is not None and final is not None:
         for formal in final.formals:
-            has_default = formal.default is not None and is_default(said.get(formal.name), default_of(formal.default))
+            has_default = formal.default is not None and is_default(stated.get(formal.name), default_of(formal.default))
             if has_default and ours.index(formal.name) is None:
-                del said[formal.name]
-    return word, said
+                del stated[formal.name]
+    return word, stated
 
 
 def _axes(word: str, axes: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:

@@ -290,14 +290,14 @@ class Emitter:
         if known is not None:
             _set_facts(operation, known)
             return True
-        said = self._reporter.findings.count
+        stated = self._reporter.findings.count
         facts = self._facts(operation)
         if facts is None:
             return False
         _set_facts(operation, facts)
         if (
             form is not None
-            and said == self._reporter.findings.count
+            and stated == self._reporter.findings.count
             and all(fact is not None and fact.is_static for fact in facts)
         ):
             self._right[form] = facts

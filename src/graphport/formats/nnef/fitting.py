@@ -24,7 +24,7 @@ from graphport.formats.nnef.types import (
     TupleOf,
     Type,
     castable,
-    spelled,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class Fitting:
         if castable(given, wanted):
             return True
         if _is_integers_for_scalars(node, given, wanted):
-            message = f"{what} is {self._spelled(wanted)}, and {_shown(node)} is {self._spelled(given)}"
+            message = f"{what} is {self._type_name(wanted)}, and {_shown(node)} is {self._type_name(given)}"
             remedy = f"write '{_as_scalar(node)}'" if isinstance(node, Number | Unary) else "write 2.0 instead of 2"
             if self._is_final:
                 self._findings.error("NNEF0402", message, node, remedy)
             else:
                 self._findings.warn("NNEF0402", message, node, remedy)
             return not self._is_final
-        message = f"{what} is {self._spelled(wanted)}, not {self._spelled(given)}"
+        message = f"{what} is {self._type_name(wanted)}, not {self._type_name(given)}"
         self._findings.error(code, message, node, _remedy(node, given, wanted))
         return False
 
@@ -64,11 +64,11 @@ class Fitting:
             self.fit(node, given, wanted, what, "NNEF0401")
             return
         self.has_misfits = True
-        message = f"{what} is {self._spelled(wanted)}, not {self._spelled(given)}"
+        message = f"{what} is {self._type_name(wanted)}, not {self._type_name(given)}"
         self._findings.warn("NNEF0401", message, node, _remedy(node, given, wanted))
 
-    def _spelled(self, of: Type) -> str:
-        return spelled(of, self._edition)
+    def _type_name(self, of: Type) -> str:
+        return type_name(of, self._edition)
 
 
 def _is_integers_for_scalars(node: Expression, given: Type, wanted: Type) -> bool:

@@ -48,8 +48,8 @@ from graphport.formats.nnef.types import (
     castable,
     common,
     holds_tensors,
-    spelled,
     tuple_of,
+    type_name,
     with_generic,
 )
 from graphport.formats.nnef.walk import Steps, run
@@ -216,8 +216,8 @@ class Inference:
         if item_type is not None:
             return self._bounded(array_of(item_type), node)
         first = next(i for i in range(1, len(kinds)) if _common_of(kinds[: i + 1]) is None)
-        others = self._spelled(_common_of(kinds[:first]) or UNKNOWN)
-        message = f"an item of type {self._spelled(kinds[first])} stands in an array of {others}"
+        others = self._type_name(_common_of(kinds[:first]) or UNKNOWN)
+        message = f"an item of type {self._type_name(kinds[first])} stands in an array of {others}"
         self._findings.error("NNEF0403", message, node.items[first], "items of an array have one type")
         return UNKNOWN
 
@@ -262,7 +262,7 @@ class Inference:
         else:
             is_right, wanted, result = isinstance(operand, Primitive), "a value of primitive type", PRIMITIVES[name]
         if operand is not UNKNOWN and not is_right:
-            message = f"'{node.name}' takes {wanted}, not {self._spelled(operand)}"
+            message = f"'{node.name}' takes {wanted}, not {self._type_name(operand)}"
             remedy = f"write cast<{name}>(…) for tensors" if isinstance(operand, TensorOf) and self._is_final else None
             self._findings.error("NNEF0409", message, node.operand, remedy)
         return result
@@ -277,7 +277,7 @@ class Inference:
         is_right = operand in (LOGICAL, GENERIC) if node.operator == "!" else operand in _NUMBERS
         if not is_right:
             wanted = "a logical value" if node.operator == "!" else "a number"
-            message = f"'{node.operator}' takes {wanted}, not {self._spelled(operand)}"
+            message = f"'{node.operator}' takes {wanted}, not {self._type_name(operand)}"
             self._findings.error("NNEF0405", message, node.operand)
             return UNKNOWN
         return operand
@@ -299,12 +299,12 @@ class Inference:
 
     def _contained(self, node: Binary, left: Type, right: Type) -> Type:
         if not isinstance(right, ArrayOf):
-            message = f"'in' looks for an item in an array, not in {self._spelled(right)}"
+            message = f"'in' looks for an item in an array, not in {self._type_name(right)}"
             self._findings.error("NNEF0414", message, node.right)
         elif holds_tensors(left) or holds_tensors(right):
             self._findings.error("NNEF0414", "'in' compares values known at compile time, not tensors", node)
         elif right.item is not None and common(left, right.item) is None:
-            message = f"an array of {self._spelled(right.item)} cannot contain {self._spelled(left)}"
+            message = f"an array of {self._type_name(right.item)} cannot contain {self._type_name(left)}"
             self._findings.error("NNEF0414", message, node)
         return LOGICAL
 
@@ -328,8 +328,8 @@ class Inference:
         return self._bad_operands(node, left, right)
 
     def _bad_operands(self, node: Binary, left: Type, right: Type) -> Type:
-        message = f"'{node.operator}' does not go with {self._spelled(left)} and {self._spelled(right)}"
-        integer = self._spelled(INTEGER)
+        message = f"'{node.operator}' does not go with {self._type_name(left)} and {self._type_name(right)}"
+        integer = self._type_name(INTEGER)
         remedy = None
         if {left, right} == {INTEGER, SCALAR}:
             remedy = f"{integer} and scalar do not mix: write 2.0, or scalar(…)"
@@ -357,12 +357,12 @@ class Inference:
         yes = yield self._of(node.yes, scope, is_operand=is_operand)
         no = yield self._of(node.no, scope, is_operand=is_operand)
         if not castable(condition, LOGICAL):
-            message = f"the condition after 'if' is logical, not {self._spelled(condition)}"
+            message = f"the condition after 'if' is logical, not {self._type_name(condition)}"
             remedy = "a tensor chooses with select(condition, a, b)" if isinstance(condition, TensorOf) else None
             self._findings.error("NNEF0408", message, node.condition, remedy)
         found = common(yes, no)
         if found is None:
-            message = f"the branches are {self._spelled(yes)} and {self._spelled(no)}"
+            message = f"the branches are {self._type_name(yes)} and {self._type_name(no)}"
             self._findings.error("NNEF0404", message, node, "one of the two must cast to the other")
             return UNKNOWN
         return found
@@ -373,7 +373,7 @@ class Inference:
         if isinstance(target, TupleOf):
             return self._tuple_item(node, target)
         if not castable(index, INTEGER):
-            message = f"a subscript is {self._spelled(INTEGER)}, not {self._spelled(index)}"
+            message = f"a subscript is {self._type_name(INTEGER)}, not {self._type_name(index)}"
             self._findings.error("NNEF0406", message, node.index)
         if isinstance(target, ArrayOf):
             return target.item or UNKNOWN
@@ -396,7 +396,7 @@ class Inference:
     def _string_part(self, node: Subscript | Range, target: Type) -> Type:
         if target in (STRING, UNKNOWN):
             return target
-        message = f"a subscript goes with arrays, tuples and strings, not with {self._spelled(target)}"
+        message = f"a subscript goes with arrays, tuples and strings, not with {self._type_name(target)}"
         remedy = "a part of a tensor is slice(…)" if isinstance(target, TensorOf) else None
         self._findings.error("NNEF0406", message, node.target, remedy)
         return UNKNOWN
@@ -406,7 +406,7 @@ class Inference:
         for end in (node.begin, node.end):
             kind = INTEGER if end is None else (yield self._of(end, scope))
             if end is not None and not castable(kind, INTEGER):
-                message = f"an end of a range is {self._spelled(INTEGER)}, not {self._spelled(kind)}"
+                message = f"an end of a range is {self._type_name(INTEGER)}, not {self._type_name(kind)}"
                 self._findings.error("NNEF0406", message, end)
         if isinstance(target, TupleOf):
             self._findings.error("NNEF0407", "a tuple has no ranges", node, "take its items one by one: t[0], t[1]")
@@ -419,7 +419,7 @@ class Inference:
         for loop in node.loops:
             source = yield self._of(loop.source, scope)
             if not isinstance(source, ArrayOf) and source is not UNKNOWN:
-                message = f"a comprehension goes through an array, not through {self._spelled(source)}"
+                message = f"a comprehension goes through an array, not through {self._type_name(source)}"
                 remedy = "range_of(s) counts its characters" if source is STRING else None
                 self._findings.error("NNEF0412", message, loop.source, remedy)
             kinds.append((source.item or UNKNOWN) if isinstance(source, ArrayOf) else UNKNOWN)
@@ -434,7 +434,7 @@ class Inference:
         if node.condition is not None:
             condition = yield self._of(node.condition, scope)
             if not castable(condition, LOGICAL):
-                message = f"the condition of a comprehension is logical, not {self._spelled(condition)}"
+                message = f"the condition of a comprehension is logical, not {self._type_name(condition)}"
                 self._findings.error("NNEF0408", message, node.condition)
         body = yield self._of(node.body, scope)
         for name, kind in reversed(hidden):
@@ -444,8 +444,8 @@ class Inference:
                 scope.types[name] = kind
         return UNKNOWN if body is UNKNOWN else self._bounded(array_of(body), node)
 
-    def _spelled(self, of: Type) -> str:
-        return spelled(of, self._edition)
+    def _type_name(self, of: Type) -> str:
+        return type_name(of, self._edition)
 
 
 def _known(kind: Type) -> Steps[Type]:

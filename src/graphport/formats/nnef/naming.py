@@ -74,7 +74,7 @@ class Names:
         noted = value.notes.get(ORIGINAL_NAME) if value.has_notes else None
         return noted if isinstance(noted, str) else self.bent.get(self._names[value])
 
-    def spelled(self, name: str) -> str:
+    def identifier(self, name: str) -> str:
         """`name` as an identifier, taken or not."""
         return identifier(name, (), self._reserved)
 
@@ -87,7 +87,7 @@ class Names:
         return self._free("unused")
 
     def _bend(self, name: str) -> str:
-        found = self._free(self.spelled(name))
+        found = self._free(self.identifier(name))
         self.bent[found] = name
         return found
 

@@ -50,9 +50,9 @@ def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph
     result = rewrite.copy(graph)
     for node in result:
         rule = _rule(node, known)
-        said = None if rule is None else rule(_Maker(result, node))
-        if said is not None:
-            _take_over(result, node, said)
+        stated = None if rule is None else rule(_Maker(result, node))
+        if stated is not None:
+            _take_over(result, node, stated)
     rewrite.remove_dead(result)
     return result
 
@@ -61,8 +61,8 @@ def _rule(node: Node, known: Container[str]) -> Rule | None:
     return _RULES.get(node.word) if node.dialect == DIALECT and node.word not in known else None
 
 
-def _take_over(graph: Graph, node: Node, said: Sequence[Value]) -> None:
-    for old, new in zip(node.outputs, said, strict=True):
+def _take_over(graph: Graph, node: Node, stated: Sequence[Value]) -> None:
+    for old, new in zip(node.outputs, stated, strict=True):
         if old is not None:
             rewrite.swap_names(old, new)
             new.fact = old.fact
@@ -112,7 +112,7 @@ class _Maker:
         storage = storage_of(np.ascontiguousarray(array))
         return self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
 
-    def say(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
+    def emit(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
         """The result of one operation; its fact is that of the node's result unless another is given."""
         values = [self.literal(each) if isinstance(each, int | float) else each for each in operands]
         own = fact or self.node.results[0].fact
@@ -123,27 +123,27 @@ class _Maker:
 
 
 def _rcp(m: _Maker) -> Sequence[Value]:
-    return [m.say("div", 1.0, m.x)]
+    return [m.emit("div", 1.0, m.x)]
 
 
 def _rsqr(m: _Maker) -> Sequence[Value]:
-    return [m.say("div", 1.0, m.say("sqr", m.x))]
+    return [m.emit("div", 1.0, m.emit("sqr", m.x))]
 
 
 def _rsqrt(m: _Maker) -> Sequence[Value]:
-    return [m.say("div", 1.0, m.say("sqrt", m.x))]
+    return [m.emit("div", 1.0, m.emit("sqrt", m.x))]
 
 
 def _silu(m: _Maker) -> Sequence[Value]:
-    return [m.say("mul", m.x, m.say("sigmoid", m.x))]
+    return [m.emit("mul", m.x, m.emit("sigmoid", m.x))]
 
 
 def _gelu(m: _Maker) -> Sequence[Value]:
-    return [m.say("mul", m.x, m.say("sigmoid", m.say("mul", m.x, _GELU)))]
+    return [m.emit("mul", m.x, m.emit("sigmoid", m.emit("mul", m.x, _GELU)))]
 
 
 def _selu(m: _Maker) -> Sequence[Value]:
-    return [m.say("mul", _elu_of(m), m.number("lambda"))]
+    return [m.emit("mul", _elu_of(m), m.number("lambda"))]
 
 
 def _elu(m: _Maker) -> Sequence[Value] | None:
@@ -152,10 +152,10 @@ def _elu(m: _Maker) -> Sequence[Value] | None:
 
 
 def _elu_of(m: _Maker) -> Value:
-    below = m.say("mul", m.say("sub", m.say("exp", m.x), 1.0), m.number("alpha"))
+    below = m.emit("mul", m.emit("sub", m.emit("exp", m.x), 1.0), m.number("alpha"))
     fact = m.node.results[0].fact
-    is_below = m.say("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
-    return m.say("select", is_below, below, m.x)
+    is_below = m.emit("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
+    return m.emit("select", is_below, below, m.x)
 
 
 def _cast(m: _Maker) -> Sequence[Value] | None:
@@ -164,12 +164,12 @@ def _cast(m: _Maker) -> Sequence[Value] | None:
     if not isinstance(target, DType):
         return None
     if source is DType.BOOL and target.is_floating:
-        return [m.say("select", m.x, 1.0, 0.0)]
+        return [m.emit("select", m.x, 1.0, 0.0)]
     if source is DType.BOOL and target.is_integer and (shape := m.shape()) is not None:
         one, zero = (m.tensor(np.full([1] * len(shape), number)) for number in (1, 0))
-        return [m.say("select", m.x, one, zero)]
+        return [m.emit("select", m.x, one, zero)]
     if source is not None and source.is_floating and target is DType.BOOL:
-        return [m.say("ne", m.x, 0.0)]
+        return [m.emit("ne", m.x, 0.0)]
     return None
 
 
@@ -181,7 +181,7 @@ def _split(m: _Maker) -> Sequence[Value] | None:
     unit = extent // sum(ratios)
     ends = [int(end) * unit for end in np.cumsum(ratios)]
     return [
-        m.say("slice", m.x, fact=value.fact, axes=(axis,), begin=(end - ratio * unit,), end=(end,), stride=())
+        m.emit("slice", m.x, fact=value.fact, axes=(axis,), begin=(end - ratio * unit,), end=(end,), stride=())
         for value, end, ratio in zip(m.node.results, ends, ratios, strict=True)
     ]
 
@@ -206,10 +206,10 @@ def _slice(m: _Maker) -> Sequence[Value] | None:
     for axis, taken in places:
         ends = [(at, at + 1, 1) for at in taken] if taken.step < 0 else [(taken.start, taken.stop, taken.step)]
         parts = [
-            m.say("slice", x, fact=free, axes=(axis,), begin=(begin,), end=(end,), stride=(step,))
+            m.emit("slice", x, fact=free, axes=(axis,), begin=(begin,), end=(end,), stride=(step,))
             for begin, end, step in ends
         ]
-        x = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+        x = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
     return [x]
 
 
@@ -245,15 +245,15 @@ def _pad(m: _Maker) -> Sequence[Value] | None:
         parts = [
             x
             if bounds == (0, extent)
-            else m.say("slice", x, fact=free, axes=(axis,), begin=bounds[:1], end=bounds[1:], stride=())
+            else m.emit("slice", x, fact=free, axes=(axis,), begin=bounds[:1], end=bounds[1:], stride=())
             for bounds in inner
         ]
-        x = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+        x = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
     rest = tuple((max(front, 0), max(behind, 0)) for front, behind in pairs)
     if is_put_together or not any(map(any, rest)):
-        return [m.say("copy", x)]
+        return [m.emit("copy", x)]
     value = m.node.attributes.get("value", 0.0)
-    return [m.say("pad", x, padding=rest, border=border, value=value)]
+    return [m.emit("pad", x, padding=rest, border=border, value=value)]
 
 
 def _gather(m: _Maker) -> Sequence[Value] | None:
@@ -270,14 +270,14 @@ def _gather(m: _Maker) -> Sequence[Value] | None:
     free = TensorFact(m.dtype(), None)
     bounds = [(int(places[0]), int(places[-1]) + 1) for places in ranges]
     parts = [
-        m.say("slice", m.x, fact=free, axes=(axis,), begin=(first,), end=(last,), stride=()) for first, last in bounds
+        m.emit("slice", m.x, fact=free, axes=(axis,), begin=(first,), end=(last,), stride=()) for first, last in bounds
     ]
-    y = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+    y = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
     if len(storage.shape) == 1:
         return [y]
     if not storage.shape:
-        return [m.say("squeeze", y, axes=(axis,))]
-    return [m.say("reshape", y, shape=storage.shape, axis_start=axis, axis_count=1)]
+        return [m.emit("squeeze", y, axes=(axis,))]
+    return [m.emit("reshape", y, shape=storage.shape, axis_start=axis, axis_count=1)]
 
 
 def _unstack(m: _Maker) -> Sequence[Value] | None:
@@ -286,26 +286,26 @@ def _unstack(m: _Maker) -> Sequence[Value] | None:
         return None
     fact = TensorFact(None, None)
     parts = [
-        m.say("slice", m.x, fact=fact, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
+        m.emit("slice", m.x, fact=fact, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
         for place in range(len(m.node.results))
     ]
-    return [m.say("squeeze", part, axes=(axis,)) for part in parts]
+    return [m.emit("squeeze", part, axes=(axis,)) for part in parts]
 
 
 def _copy_n(m: _Maker) -> Sequence[Value]:
-    return [m.say("copy", m.x) for _ in m.node.results]
+    return [m.emit("copy", m.x) for _ in m.node.results]
 
 
 def _add_n(m: _Maker) -> Sequence[Value]:
-    total = m.say("copy", m.x) if len(m.node.operands) == 1 else m.x
+    total = m.emit("copy", m.x) if len(m.node.operands) == 1 else m.x
     for value in m.node.operands[1:]:
-        total = m.say("add", total, value)
+        total = m.emit("add", total, value)
     return [total]
 
 
 def _box(m: _Maker, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
     still = ((0, 0),) * len(size)
-    return m.say(word, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
+    return m.emit(word, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
 
 
 def _nearest_upsample(m: _Maker) -> Sequence[Value]:
@@ -335,10 +335,10 @@ def _multilinear_upsample(m: _Maker) -> Sequence[Value] | None:
             return None
         last = [other for other in range(rank) if other != axis] + [axis]
         weights = m.tensor(_interpolation(extent, factor, str(method)).T.reshape(*[1] * (rank - 2), extent, -1))
-        moved = x if axis == rank - 1 else m.say("transpose", x, fact=free, axes=tuple(last))
-        x = m.say("matmul", moved, weights, fact=free, transposeA=False, transposeB=False)
+        moved = x if axis == rank - 1 else m.emit("transpose", x, fact=free, axes=tuple(last))
+        x = m.emit("matmul", moved, weights, fact=free, transposeA=False, transposeB=False)
         if axis < rank - 1:
-            x = m.say("transpose", x, fact=free, axes=tuple(int(place) for place in np.argsort(last)))
+            x = m.emit("transpose", x, fact=free, axes=tuple(int(place) for place in np.argsort(last)))
     return [x]
 
 
@@ -376,7 +376,7 @@ def _deconv(m: _Maker) -> Sequence[Value] | None:
     x, free = m.x, TensorFact(m.dtype(), None)
     if max(stride) > 1:
         still: dict[str, Any] = {"border": "constant", "padding": ((0, 0),) * (rank + 2), "dilation": ()}
-        x = m.say(
+        x = m.emit(
             "debox",
             x,
             fact=free,
@@ -393,12 +393,12 @@ def _deconv(m: _Maker) -> Sequence[Value] | None:
         if end <= begin:
             return None
         if (begin, end) != (0, extent):
-            x = m.say("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
+            x = m.emit("slice", x, fact=free, axes=(axis + 2,), begin=(begin,), end=(end,), stride=())
     groups = int(m.number("groups")) or weights[0]
     turned = _turned(m, given, weights, groups)
     padding = tuple((max(front, 0), max(behind, 0)) for front, behind in grown)
-    said: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
-    return [m.say("conv", x, turned, *m.node.operands[2:], dilation=tuple(dilation), **said)]
+    stated: dict[str, Any] = {"border": "constant", "padding": padding, "stride": (), "groups": groups}
+    return [m.emit("conv", x, turned, *m.node.operands[2:], dilation=tuple(dilation), **stated)]
 
 
 def _turned(m: _Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
@@ -410,15 +410,15 @@ def _turned(m: _Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> V
         array = filter_.storage.numpy().reshape(apart).transpose(order).reshape(whole)
         return m.tensor(np.flip(array, axis=tuple(range(2, len(shape)))))
     free = TensorFact(m.dtype(), None)
-    y = m.say("reshape", filter_, fact=free, shape=apart, axis_start=0, axis_count=-1)
-    y = m.say("transpose", y, fact=free, axes=order)
-    y = m.say("reshape", y, fact=free, shape=whole, axis_start=0, axis_count=-1)
+    y = m.emit("reshape", filter_, fact=free, shape=apart, axis_start=0, axis_count=-1)
+    y = m.emit("transpose", y, fact=free, axes=order)
+    y = m.emit("reshape", y, fact=free, shape=whole, axis_start=0, axis_count=-1)
     for axis, extent in enumerate(shape[2:], 2):
         parts = [
-            m.say("slice", y, fact=free, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
+            m.emit("slice", y, fact=free, axes=(axis,), begin=(place,), end=(place + 1,), stride=())
             for place in reversed(range(extent))
         ]
-        y = parts[0] if len(parts) == 1 else m.say("concat", *parts, fact=free, axis=axis)
+        y = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
     return y
 
 
@@ -429,14 +429,14 @@ def _local_response(m: _Maker) -> Sequence[Value] | None:
     if rank < 3 or any(extent != 1 for axis, extent in enumerate(size) if axis != 1):
         return None
     free = TensorFact(m.dtype(), None)
-    last = m.say("transpose", m.say("sqr", m.x), fact=free, axes=(0, *range(2, rank), 1))
+    last = m.emit("transpose", m.emit("sqr", m.x), fact=free, axes=(0, *range(2, rank), 1))
     window = (*[1] * (rank - 1), size[1])
     still: dict[str, Any] = {"border": "constant", "padding": (), "stride": (), "dilation": (), "normalize": True}
-    mean = m.say(
-        "transpose", m.say("box", last, fact=free, size=window, **still), axes=(0, rank - 1, *range(1, rank - 1))
+    mean = m.emit(
+        "transpose", m.emit("box", last, fact=free, size=window, **still), axes=(0, rank - 1, *range(1, rank - 1))
     )
-    sigma = m.say("add", m.say("mul", mean, m.number("alpha")), m.number("bias"))
-    return [m.say("div", m.x, m.say("pow", sigma, m.number("beta")))]
+    sigma = m.emit("add", m.emit("mul", mean, m.number("alpha")), m.number("bias"))
+    return [m.emit("div", m.x, m.emit("pow", sigma, m.number("beta")))]
 
 
 _RULES: dict[str, Rule] = {

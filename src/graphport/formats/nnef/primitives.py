@@ -152,7 +152,7 @@ def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
         page = None if match is None else registry.pages().get(match[1])
         if declaration is None or declaration.is_expanded or page is None:
             continue
-        operands, attributes = _said(node, declaration, page)
+        operands, attributes = _stated(node, declaration, page)
         if operands is None:
             continue
         canonical = graph.insert_before(node, Node(page.name, operands, attributes=attributes, origin=node.origin))
@@ -160,7 +160,7 @@ def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
         graph.remove(node)
 
 
-def _said(node: Node, declaration: Declaration, page: Page) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
+def _stated(node: Node, declaration: Declaration, page: Page) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
     """The operands and attributes of the operator; no operands where the fragment is not of our making."""
     signature = page.signature
     places = {_name(operand.name): place for place, operand in enumerate(signature.operands)}

@@ -18,7 +18,7 @@ from graphport.formats.nnef.parser import first_not_literal
 from graphport.formats.nnef.quantized import Quantization
 from graphport.formats.nnef.scope import Scope
 from graphport.formats.nnef.syntax import Array, Call, Edition, Expression, Logical, Number, String, Unary
-from graphport.formats.nnef.types import SCALAR, UNKNOWN, ArrayOf, TensorOf, Type, castable, spelled
+from graphport.formats.nnef.types import SCALAR, UNKNOWN, ArrayOf, TensorOf, Type, castable, type_name
 from graphport.formats.nnef.validity.case import shape_of, shown
 from graphport.formats.nnef.words import Fault, Words
 
@@ -225,7 +225,7 @@ class _Checker:
                 inner = inner.item
             if castable(inner, kind) and not isinstance(inner, ArrayOf):
                 return True
-            message = f"{what} is {spelled(kind)}, not {spelled(given)}"
+            message = f"{what} is {type_name(kind)}, not {type_name(given)}"
             remedy = "numbers, or nested arrays of them" + (": 1.0 instead of 1" if kind.item is SCALAR else "")
             self._findings.error("NNEF0807", message, node, remedy)
             return False

@@ -173,10 +173,10 @@ def tar_end() -> bytes:
 
 
 def _is_sound(header: bytes) -> bool:
-    said = _number(header[148:156])
+    stated = _number(header[148:156])
     blanked = header[:148] + b" " * 8 + header[156:]
     # Some old archivers took bytes for signed numbers.
-    return said is not None and (said == sum(blanked) or said == sum(byte - (byte >> 7 << 8) for byte in blanked))
+    return stated is not None and (stated == sum(blanked) or stated == sum(byte - (byte >> 7 << 8) for byte in blanked))
 
 
 def _number(field: bytes) -> int | None:

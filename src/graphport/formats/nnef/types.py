@@ -103,7 +103,7 @@ def declared(node: TypeExpression) -> Type:
             return INTEGER if node.text == "extent" else PRIMITIVES[node.text]
 
 
-def spelled(of: Type, edition: Edition = Edition.FINAL) -> str:
+def type_name(of: Type, edition: Edition = Edition.FINAL) -> str:
     """The type as a document of `edition` writes it."""
     match of:
         case Primitive():
@@ -115,9 +115,9 @@ def spelled(of: Type, edition: Edition = Edition.FINAL) -> str:
                 return "tensor" if of.item is None else f"tensor of {_DATA.get(of.item.name, of.item.name)} data"
             return f"tensor<{'' if of.item is None else of.item.name}>"
         case ArrayOf():
-            return "[]" if of.item is None else f"{spelled(of.item, edition)}[]"
+            return "[]" if of.item is None else f"{type_name(of.item, edition)}[]"
         case TupleOf():
-            return f"({', '.join(spelled(item, edition) for item in of.items)})"
+            return f"({', '.join(type_name(item, edition) for item in of.items)})"
         case Unknown():
             return "an unknown type"
 

@@ -147,7 +147,7 @@ class _Flat(Files):
         self._is_final = edition is Edition.FINAL
         self._strict = strict
         # tract takes an integer in the text for an extent, which is no number that it returns.
-        self._spells_integers = self._is_final and not is_shared
+        self._has_integers = self._is_final and not is_shared
         self._library = standard(edition)
         self._original = original
         self._lines: list[str] = []
@@ -173,7 +173,9 @@ class _Flat(Files):
         results = self._results()
         parameters = ", ".join(self._names[value] for value in graph.inputs)
         # Readers take a graph that is called after an operation for that.
-        name = unique(self._names.spelled(graph.name), standard(Edition.FINAL), reserved=standard(Edition.PROVISIONAL))
+        name = unique(
+            self._names.identifier(graph.name), standard(Edition.FINAL), reserved=standard(Edition.PROVISIONAL)
+        )
         header = f"graph {name}( {parameters} ) -> ( {', '.join(results)} )\n{{\n"
         body = "".join(f"    {line}\n" for line in self._lines)
         return self.complete(f"{self._preamble()}\n{header}{body}}}\n", self._quantization())
@@ -265,7 +267,7 @@ class _Flat(Files):
         """The literal that stands wherever `value` is read, `None` if it needs a name."""
         if value.storage is None or value.is_output or (value.has_notes and LABEL in value.notes):
             return None
-        if value.storage.dtype.is_integer and not self._spells_integers:
+        if value.storage.dtype.is_integer and not self._has_integers:
             return None  # neither does the provisional edition cast integers to tensors
         return literal_text(value.storage, allows_minus=self._is_final)
 
@@ -377,8 +379,8 @@ class _Flat(Files):
         for formal, operand in zip(formals, _groups(node, formals), strict=True):
             text = self._operand(node, formal, operand)
             texts.append(text)
-            is_said = formal.default is None or text != attribute_text(default_of(formal.default), None)
-            needed = len(texts) if is_said else needed
+            is_stated = formal.default is None or text != attribute_text(default_of(formal.default), None)
+            needed = len(texts) if is_stated else needed
         return texts[:needed]
 
     def _operand(self, node: Node, formal: Formal, operand: _Group) -> str:

@@ -146,7 +146,7 @@ class GraphBuilder:
             name = text(declared.name)
             names.append(name)
             notes = properties(declared.metadata_props)
-            state = states.told({key.removeprefix(STATE): said for key, said in notes}) if notes else None
+            state = states.told({key.removeprefix(STATE): stated for key, stated in notes}) if notes else None
             if name in constants and state is None:
                 defaults[name] = self._declaration(declared, name, "input", place, declarations)
                 continue
@@ -277,13 +277,13 @@ class GraphBuilder:
         if not name:
             return None
         place = f"{scope.place}.node[{index}].output"
-        said = text(name)
-        value = Value(said)
-        if said is not name:
-            self._findings.error("ONNX0006", f"the name {said!r} is no UTF-8", place)
-        is_new = scope.names.setdefault(said, value) is value
-        if not is_new or (scope.outer is not None and scope.outer.find(said) is not None):
-            self._findings.error("ONNX0101", f"the name {said!r} is given twice", place, "rename one of both")
+        stated = text(name)
+        value = Value(stated)
+        if stated is not name:
+            self._findings.error("ONNX0006", f"the name {stated!r} is no UTF-8", place)
+        is_new = scope.names.setdefault(stated, value) is value
+        if not is_new or (scope.outer is not None and scope.outer.find(stated) is not None):
+            self._findings.error("ONNX0101", f"the name {stated!r} is given twice", place, "rename one of both")
         return value
 
     def _order(self, scope: Scope) -> None:
@@ -310,13 +310,13 @@ class GraphBuilder:
             value = find(name)
             if value is None or (value.producer is None and value.is_input):
                 continue
-            said = declared.SerializeToString()[len(name) + 2 :] if len(name) < _SHORT and name.isascii() else None
-            fact = known.get(said)
+            stated = declared.SerializeToString()[len(name) + 2 :] if len(name) < _SHORT and name.isascii() else None
+            fact = known.get(stated)
             if fact is None:
                 place = f'{scope.place}.value_info[{index}] "{name}"'
                 fact = self._declaration(declared, value.name, "value_info", place, declarations)
-                if said is not None and self._is_plain(declared) and len(known) < _MOST_TYPES:
-                    known[said] = fact
+                if stated is not None and self._is_plain(declared) and len(known) < _MOST_TYPES:
+                    known[stated] = fact
             if value.producer is not None:
                 value.fact = fact
             found[value.name] = None

@@ -130,9 +130,9 @@ class Encoder:
         encoded.add(second.SerializeToString())
         for name, value in function.defaults.items():
             noted_default = function.notes.get(name, _NO_ATTRIBUTE_NOTES)
-            said = self._attribute(name, value, 0, noted_default, f"{place}.{name}", 0)
-            if said is not None:
-                encoded.add_field(11, _content(said))
+            stated = self._attribute(name, value, 0, noted_default, f"{place}.{name}", 0)
+            if stated is not None:
+                encoded.add_field(11, _content(stated))
         third = FunctionProto(value_info=_value_info(function.body, notes), metadata_props=entries(notes.metadata))
         if function.overload:
             third.overload = function.overload
@@ -235,10 +235,10 @@ class Encoder:
         )
         if name:
             first.name = name
-        said = self._said_attributes(node, notes, place, depth)
-        is_small = all(isinstance(each, AttributeProto) for each in said)
+        stated = self._stated_attributes(node, notes, place, depth)
+        is_small = all(isinstance(each, AttributeProto) for each in stated)
         if is_small:
-            first.attribute.extend(cast("list[AttributeProto]", said))
+            first.attribute.extend(cast("list[AttributeProto]", stated))
         else:
             # A Loop without a condition is to have a place for it, though nothing stands behind.
             least, _ = self._operator(node).inputs
@@ -253,12 +253,14 @@ class Encoder:
             return first.SerializeToString()
         encoded = Encoded()
         encoded.add(first.SerializeToString())
-        for each in said:
+        for each in stated:
             encoded.add_field(5, _content(each))
         encoded.add(second.SerializeToString())
         return encoded
 
-    def _said_attributes(self, node: Node, notes: NodeNotes, place: str, depth: int) -> list[AttributeProto | Encoded]:
+    def _stated_attributes(
+        self, node: Node, notes: NodeNotes, place: str, depth: int
+    ) -> list[AttributeProto | Encoded]:
         if not node.attributes and not notes.attributes:
             return []
         operator = self._operator(node)
@@ -269,9 +271,9 @@ class Encoder:
             if given is None:
                 continue
             remembered = notes.attributes.get(name, _NO_ATTRIBUTE_NOTES)
-            said = self._attribute(name, given, operator.kinds.get(name, 0), remembered, f"{place}.{name}", depth)
-            if said is not None:
-                found.append(said)
+            stated = self._attribute(name, given, operator.kinds.get(name, 0), remembered, f"{place}.{name}", depth)
+            if stated is not None:
+                found.append(stated)
         for name, remembered in notes.attributes.items():
             if remembered.reference:
                 found.append(_reference(name, remembered))
@@ -304,13 +306,13 @@ class Encoder:
         is_list = kind in kinds.LISTS.values()
         given = items(value) if is_list else (value,)
         field = AttributeProto.DESCRIPTOR.fields_by_name[kinds.FIELDS[kind]].number
-        said = [self._entry(each, kind, notes, index, place, depth) for index, each in enumerate(given)]
+        stated = [self._entry(each, kind, notes, index, place, depth) for index, each in enumerate(given)]
         last = AttributeProto(type=cast("AttributeProto.AttributeType", kind))
         if notes.doc_string:
             last.doc_string = notes.doc_string
         if field > AttributeProto.TYPE_FIELD_NUMBER:
             encoded.add(last.SerializeToString())
-        for each in said:
+        for each in stated:
             encoded.add_field(field, each)
         if field < AttributeProto.TYPE_FIELD_NUMBER:
             encoded.add(last.SerializeToString())
@@ -354,8 +356,8 @@ def entries(properties: Properties) -> list[StringStringEntryProto]:
     return [StringStringEntryProto(key=key, value=value) for key, value in properties]
 
 
-def _content(said: AttributeProto | Encoded) -> bytes | Encoded:
-    return said.SerializeToString() if isinstance(said, AttributeProto) else said
+def _content(stated: AttributeProto | Encoded) -> bytes | Encoded:
+    return stated.SerializeToString() if isinstance(stated, AttributeProto) else stated
 
 
 def _reference(name: str, notes: AttributeNotes) -> AttributeProto:
@@ -380,9 +382,9 @@ def _value_info(graph: Graph, notes: GraphNotes) -> list[ValueInfoProto]:
     values = {value.name: value for value in graph.constants}
     values.update((value.name, value) for node in graph for value in node.results)
     found = [values[name] for name in notes.value_info if name in values]
-    said = (_value_info_of(value, "value_info", notes) for value in found)
+    stated = (_value_info_of(value, "value_info", notes) for value in found)
     # Nothing is known of what an operator without rules gives, and a declaration has to have a type.
-    return [proto for proto in said if proto.HasField("type")]
+    return [proto for proto in stated if proto.HasField("type")]
 
 
 def _noted(proto: ValueInfoProto, value: Value) -> ValueInfoProto:

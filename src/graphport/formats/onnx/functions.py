@@ -210,13 +210,13 @@ def _calls(function: Function, functions: Mapping[Key, Function]) -> set[Key]:
 
 
 def _check_versions(function: Function, graph: Graph, findings: Findings) -> None:
-    spoken = graph.opsets.get(domains.DEFAULT)
+    imported = graph.opsets.get(domains.DEFAULT)
     own = function.body.opsets.get(domains.DEFAULT)
-    if spoken is None or own is None or spoken == own:
+    if imported is None or own is None or imported == own:
         return
     words = {node.word for body in walk(function.body) for node in body if domains.is_default(node.dialect)}
     for word in sorted(words):
         first, last = schema.versions(word, own)
-        if not first <= spoken <= last:
-            message = f"{word} of opset {own} is another operator in opset {spoken}, which the model imports"
+        if not first <= imported <= last:
+            message = f"{word} of opset {own} is another operator in opset {imported}, which the model imports"
             findings.error("ONNX0502", message, f'functions "{function.name}"', "export the function at that opset")

@@ -30,7 +30,7 @@ _COUNTED_FROM_BEHIND = 11
 _NAMES = {"float32": "float", "float64": "double"}
 
 
-def said(graph: Graph, used: opsets.Words, wanted: int | None, findings: Findings) -> tuple[Graph, int]:
+def emitted(graph: Graph, used: opsets.Words, wanted: int | None, findings: Findings) -> tuple[Graph, int]:
     """The graph, or a copy of it in words of another opset, and that opset; findings where there is none.
 
     Without `wanted` it is the opset that the file was read at, if all nodes can be said in it, else the least from
@@ -41,7 +41,7 @@ def said(graph: Graph, used: opsets.Words, wanted: int | None, findings: Finding
         return _at_wanted(graph, spans, wanted, findings)
     source = opsets.source(graph)
     for version in [*([] if source is None else [source]), *range(opsets.LEAST, schema.newest() + 1)]:
-        found = None if any(not a <= version <= b for a, b in spans.values()) else _Sayer(version).say(graph)
+        found = None if any(not a <= version <= b for a, b in spans.values()) else _Emitter(version).emit(graph)
         if found is not None:
             return found, version
     return _at_wanted(graph, spans, OPSET, findings)
@@ -52,7 +52,7 @@ def unchanged(graph: Graph, used: opsets.Words) -> int | None:
     spans = opsets.spans(graph, {key: n for key, n in used.items() if key[0] != domains.CANONICAL})
     source = opsets.source(graph)
     for version in [*([] if source is None else [source]), *range(max(source or 0, opsets.LEAST), OPSET + 1)]:
-        if all(a <= version <= b for a, b in spans.values()) and _Sayer(version).keeps(graph):
+        if all(a <= version <= b for a, b in spans.values()) and _Emitter(version).keeps(graph):
             return version
     return None
 
@@ -68,19 +68,19 @@ def _at_wanted(
         if not first <= wanted <= last:
             message = f"{word} is as in opsets {first} to {last}, and cannot stand as it is in opset {wanted}"
             findings.error("ONNX0602", message, "graph", "choose one of these opsets")
-    sayer = _Sayer(wanted)
-    found = sayer.say(graph)
+    emitter = _Emitter(wanted)
+    found = emitter.emit(graph)
     if found is not None:
         return found, wanted
-    able = next((n for n in range(wanted + 1, OPSET + 1) if _Sayer(n).say(graph) is not None), None)
+    able = next((n for n in range(wanted + 1, OPSET + 1) if _Emitter(n).emit(graph) is not None), None)
     remedy = None if able is None else f"opset {able} can say all nodes"
-    for (word, reason), count in sayer.reasons.items():
+    for (word, reason), count in emitter.reasons.items():
         message = f"{count} node{'s' * (count > 1)} {word} cannot be said in opset {wanted}: {reason}"
         findings.error("ONNX0602", message, "graph", remedy)
     return graph, wanted
 
 
-class _Sayer:
+class _Emitter:
     """Says canonical nodes at one opset."""
 
     def __init__(self, version: int) -> None:
@@ -94,7 +94,7 @@ class _Sayer:
         nodes = (node for inner in walk(graph) for node in inner if node.dialect == domains.CANONICAL)
         return self.version == OPSET or not any(map(self._change, nodes))
 
-    def say(self, graph: Graph) -> Graph | None:
+    def emit(self, graph: Graph) -> Graph | None:
         """The graph, or a copy of it, at this opset; `None`, with `reasons`, where it cannot be."""
         if self.version == OPSET:
             return graph

@@ -91,6 +91,6 @@ def _reasons(graph: Graph, dialect: str, word: str) -> str:
 
 def source(graph: Graph) -> int | None:
     """The opset that the graph was read at, or speaks now."""
-    spoken = graph.opsets.get(domains.DEFAULT)
+    imported = graph.opsets.get(domains.DEFAULT)
     notes = noted(graph, ModelNotes, MODEL)
-    return spoken if spoken is not None or notes is None else notes.opset
+    return imported if imported is not None or notes is None else notes.opset

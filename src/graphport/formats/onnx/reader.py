@@ -13,7 +13,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.storage import Bytes, MappedFile
 from graphport.formats.onnx import wire
-from graphport.formats.onnx.damage import find_damage
+from graphport.formats.onnx.corrupt import find_corruption
 from graphport.formats.onnx.external import Folder
 from graphport.formats.onnx.findings import Findings
 from graphport.formats.onnx.model import ModelBuilder
@@ -119,7 +119,7 @@ def _read(file: MappedFile | Bytes, collected: Findings, outside: External, find
 
 
 def _damaged(data: memoryview, collected: Findings, error: Exception) -> Never:
-    found = find_damage(data)
+    found = find_corruption(data)
     remedy = "the file is damaged, cut short, or no ONNX model; fetch or export it again"
     if found is not None:
         collected.error("ONNX0001", found.message, found.place, remedy)

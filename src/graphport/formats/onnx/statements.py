@@ -121,8 +121,8 @@ class NodeNames(NamedTuple):
                     continue
                 lengths = [len(each.encode()) for each in texts]
                 begin = sum(len(wire.head(1, length)) + length for length in lengths)
-            said = proto.SerializeToString()[begin:]
-            yield (said, len(inputs), len(outputs)) if len(said) <= _LONGEST else None
+            stated = proto.SerializeToString()[begin:]
+            yield (stated, len(inputs), len(outputs)) if len(stated) <= _LONGEST else None
 
 
 class Statements:
@@ -247,11 +247,11 @@ def _is_plain(attribute: Attribute) -> bool:
 
 def _without(metadata: Sequence[StringStringEntryProto], key: Key) -> Key:
     """What `key` would be without the metadata, with which it ends."""
-    said, operands, results = key
+    stated, operands, results = key
     sizes = [entry.ByteSize() for entry in metadata]
     # A short one has a head of two bytes.
     heads = sum([2 if size < _SHORT else len(wire.head(_METADATA, size)) for size in sizes])
-    return said[: len(said) - sum(sizes) - heads], operands, results
+    return stated[: len(stated) - sum(sizes) - heads], operands, results
 
 
 def _node_notes(proto: NodeProto, attributes: Mapping[str, AttributeNotes]) -> NodeNotes:

@@ -107,7 +107,9 @@ def encode(
         DiagnosticError: everything that cannot be said.
     """
     try:
-        return _encoded(_spelled(_sorted(graph)), placement, opset, collected, findings, with_sparse=with_sparse)
+        return _encoded(
+            _with_valid_names(_sorted(graph)), placement, opset, collected, findings, with_sparse=with_sparse
+        )
     except UnicodeEncodeError as error:
         message = f"{error.object[:80]!r} is no text that UTF-8 can spell"
         collected.error("ONNX0610", message, "graph", "correct the name or text")
@@ -129,7 +131,7 @@ def _encoded(
     if is_raw:
         version = opsets.choose(graph, used, opset, collected)
     else:
-        graph, version = older.said(graph, used, opset, collected)
+        graph, version = older.emitted(graph, used, opset, collected)
     graphs = list(walk(graph))
     imports = opsets.imports(graph, opsets.words(graphs), version, collected)
     collected.raise_errors()
@@ -170,21 +172,21 @@ def _sorted(graph: Graph) -> Graph:
     return twin
 
 
-def _spelled(graph: Graph) -> Graph:
+def _with_valid_names(graph: Graph) -> Graph:
     """The graph, or a copy of it in which values have names that ONNX can spell."""
     taken = {value.name for each in walk(graph) for value in each.values()}
-    if all(map(_can_be_spelled, taken)):
+    if all(map(_is_valid_name, taken)):
         return graph
     twin = rewrite.copy(graph)
     for each in walk(twin):
         for value in each.values():
-            if not _can_be_spelled(value.name):
+            if not _is_valid_name(value.name):
                 each.rename(value, identifier(value.name, taken))
                 taken.add(value.name)
     return twin
 
 
-def _can_be_spelled(name: str) -> bool:
+def _is_valid_name(name: str) -> bool:
     """Whether it is UTF-8, and not empty: an empty name stands for an absent value."""
     try:
         return bool(name.encode())
@@ -205,9 +207,9 @@ def _is_sorted(graph: Graph, *, has_bodies: bool) -> bool:
 def _head(notes: ModelNotes, ir_version: int) -> ModelProto:
     proto = ModelProto(ir_version=ir_version)
     for field in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
-        said = getattr(notes, field)
-        if said:
-            setattr(proto, field, said)
+        stated = getattr(notes, field)
+        if stated:
+            setattr(proto, field, stated)
     return proto
 
 

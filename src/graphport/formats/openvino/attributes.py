@@ -31,7 +31,7 @@ class Complaint(NamedTuple):
         (findings.error if self.is_error else findings.warning)(self.code, self.message, layer, self.help)
 
 
-class Said(NamedTuple):
+class Stated(NamedTuple):
     """The word and attributes of a node, and what is to be said of each layer that spells them so."""
 
     word: str
@@ -39,7 +39,7 @@ class Said(NamedTuple):
     complaints: tuple[Complaint, ...]
 
 
-def attributes(type: str, version: str, data: Mapping[str, str]) -> Said:
+def attributes(type: str, version: str, data: Mapping[str, str]) -> Stated:
     """What a layer of that type and version says with `data`."""
     complaints: list[Complaint] = []
     operator = operators.operator(type, version)
@@ -54,12 +54,12 @@ def attributes(type: str, version: str, data: Mapping[str, str]) -> Said:
         message = f"{version[:60]} has no operation {type[:60]!r}"
         complaints.append(Complaint(False, "OV0201", message, remedy))  # noqa: FBT003
         kept = PlainAttributes({name.replace("-", "_"): text for name, text in data.items()})
-        return Said(f"{version}.{type}", kept, tuple(complaints))
+        return Stated(f"{version}.{type}", kept, tuple(complaints))
     number = operators.set_of(version)
     if number is not None and number > operator.last:
         message = f"{version} has no {operator.type}; that of opset{operator.last} is taken"
         complaints.append(Complaint(False, "OV0201", message, f"say opset{operator.first}"))  # noqa: FBT003
-    return Said(operator.word, _typed(operator, data, complaints), tuple(complaints))
+    return Stated(operator.word, _typed(operator, data, complaints), tuple(complaints))
 
 
 def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complaint]) -> PlainAttributes:
@@ -79,7 +79,7 @@ def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complai
             if error.taken is not None:
                 attributes[keyword.name] = error.taken
             is_error = keyword.kind != "bool" and error.taken is None
-            taken = keyword.text if error.taken is None else operators.spell(keyword, error.taken)
+            taken = keyword.text if error.taken is None else operators.format_attribute(keyword, error.taken)
             remedy = None if is_error else f"{taken} is taken"
             complaints.append(Complaint(is_error, "OV0203", f"{spelling}: {error}", remedy))
     for keyword in operator.keywords:

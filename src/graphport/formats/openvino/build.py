@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.names import unique
 from graphport.formats.openvino import constants, elements, operators, subgraphs
-from graphport.formats.openvino.attributes import Said, attributes
+from graphport.formats.openvino.attributes import Stated, attributes
 from graphport.formats.openvino.notes import KEY, NAMES, Header
 from graphport.formats.openvino.ports import Claim, Output, PortReader, number_of, split
 from graphport.formats.openvino.shapes import UnreadableError, read_shape
@@ -26,7 +26,7 @@ _NEEDED = ("id", "name", "type", "version")
 _NEEDED_SET = frozenset(_NEEDED)
 _EDGE = ("from-layer", "from-port", "to-layer", "to-port")
 _NO_OPERATIONS = ("Parameter", "Const", "Result")
-_NOTHING_SAID = Said("", {}, ())
+_NOTHING_STATED = Stated("", {}, ())
 
 
 class _Form(NamedTuple):
@@ -34,7 +34,7 @@ class _Form(NamedTuple):
 
     type: str
     """`Parameter`, `Const`, `Result`, or empty for any operation."""
-    said: Said
+    stated: Stated
     """The word and attributes of an operation."""
     inputs: dict[str, int]
     """The operand of each input port by number."""
@@ -59,7 +59,7 @@ class Networks:
         self._ports = PortReader(findings, names_tensors=names_tensors)
         self._taken: set[str] = set()
         self._counters: dict[str, int] = {}
-        self._said: dict[tuple[Any, ...], Said] = {}
+        self._stated: dict[tuple[Any, ...], Stated] = {}
         self._forms: dict[tuple[int, str, str], _Form] = {}
         self._known_sets: set[tuple[str, str]] = set()
 
@@ -96,16 +96,16 @@ class Networks:
         found: dict[str, _Layer] = {}
         forms = self._forms
         for element in _layers(network):
-            said = element.attributes
-            number = number_of(said.get("id", ""))
-            if number is None or number in found or not said.keys() >= _NEEDED_SET:
+            stated = element.attributes
+            number = number_of(stated.get("id", ""))
+            if number is None or number in found or not stated.keys() >= _NEEDED_SET:
                 self._refuse(element, number)
                 continue
-            key = id(element.children), said["type"], said["version"]
+            key = id(element.children), stated["type"], stated["version"]
             form = forms.get(key)
             if form is None:
                 form = forms[key] = self._form(element)
-            results = self._results(form, said["name"], element.names)
+            results = self._results(form, stated["name"], element.names)
             found[number] = element, form, [None] * len(form.operands), results
             if form.type:
                 self._source(graph, element, form, results)
@@ -135,26 +135,26 @@ class Networks:
         inputs, operands, places, outputs = self._ports.ports(layer)
         if kind == "Result":
             operands, places, outputs = operands or (None,), {}, ()
-        said = _NOTHING_SAID if kind else self._attributes(layer, type, version)
+        stated = _NOTHING_STATED if kind else self._attributes(layer, type, version)
         has_bodies = any(child.tag in subgraphs.BODIES for child in layer.children)
-        return _Form(kind, said, inputs, operands, places, outputs, has_bodies)
+        return _Form(kind, stated, inputs, operands, places, outputs, has_bodies)
 
-    def _attributes(self, layer: Element, type: str, version: str) -> Said:
+    def _attributes(self, layer: Element, type: str, version: str) -> Stated:
         element = layer.child("data")
         data = {} if element is None else element.attributes
         key = type, version, *data.items()
-        found = self._said.get(key)
+        found = self._stated.get(key)
         if found is None:
-            found = self._said[key] = attributes(type, version, data)
+            found = self._stated[key] = attributes(type, version, data)
         return found
 
-    def _results(self, form: _Form, layer: str, said: Sequence[str]) -> list[Value]:
-        """The results of a layer of that name, which are called as is `said`; open dims are called after them."""
+    def _results(self, form: _Form, layer: str, stated: Sequence[str]) -> list[Value]:
+        """The results of a layer of that name, which are called as is `stated`; open dims are called after them."""
         taken, outputs = self._taken, form.outputs
         results: list[Value] = []
         for names, claim, place in outputs:
-            if said and place >= 0:
-                names = split(said[place])  # noqa: PLW2901  the others are those of the layer that it is like
+            if stated and place >= 0:
+                names = split(stated[place])  # noqa: PLW2901  the others are those of the layer that it is like
             name = names[0] if names else layer if len(outputs) == 1 else f"{layer}.{len(results)}"
             chosen = name if name and name not in taken else unique(name or "value", taken, self._counters)
             taken.add(chosen)
@@ -174,7 +174,7 @@ class Networks:
 
     def _parameter(self, graph: Graph, layer: Element, results: list[Value]) -> None:
         data = layer.child("data")
-        said = {} if data is None else data.attributes
+        stated = {} if data is None else data.attributes
         if data is None or len(results) != 1:
             self._findings.error("OV0109", "a Parameter has one output port and an element `data`", layer)
             return
@@ -182,14 +182,14 @@ class Networks:
         if layer.attributes["type"] != "Parameter":
             message = f"{layer.attributes['type']!r} is taken for a Parameter"
             self._findings.warning("OV0201", message, layer, "spell it Parameter")
-        name = said.get("element_type", "").lower()
+        name = stated.get("element_type", "").lower()
         if not elements.is_known(name):
             self._findings.error("OV0203", f"element_type {name[:60]!r} is no element type", layer, "say f32, i64, …")
-        if "shape" not in said:
+        if "shape" not in stated:
             message = "the Parameter says no shape, and is taken for a scalar"
             self._findings.warning("OV0202", message, layer, 'say shape=""')
         try:
-            value.fact = TensorFact(elements.held_as(name), read_shape(said.get("shape", ""), value.name))
+            value.fact = TensorFact(elements.held_as(name), read_shape(stated.get("shape", ""), value.name))
         except UnreadableError as error:
             self._findings.error("OV0204", f"shape: {error}", layer, "write it as in 1,3,?,2..5")
         value.notes[KEY] = layer
@@ -203,10 +203,10 @@ class Networks:
         for element in network.children:
             if element.tag == "edges":
                 found += element.ends
-                found += self._spelled_out(element)
+                found += self._expanded(element)
         return tuple(found)
 
-    def _spelled_out(self, element: Element) -> Iterator[Ends]:
+    def _expanded(self, element: Element) -> Iterator[Ends]:
         """The edges among the children of an element."""
         for edge in element.children:
             if edge.tag != "edge":
@@ -284,14 +284,16 @@ class Networks:
                     break
                 if value.graph is None:
                     is_sorted = False
-            word, said, complaints = form.said
+            word, stated, complaints = form.stated
             for complaint in complaints:
                 complaint.report(findings, element)
             if form.has_bodies:
-                said = {**said, **subgraphs.attributes(element, bodies, findings)}
+                stated = {**stated, **subgraphs.attributes(element, bodies, findings)}
             origin = findings.later(element)
             name = element.attributes["name"]
-            append(Node(word, operands, results, said, dialect=DIALECT, name=name, origin=origin, notes={KEY: element}))
+            append(
+                Node(word, operands, results, stated, dialect=DIALECT, name=name, origin=origin, notes={KEY: element})
+            )
         if not is_sorted:
             self._order(graph)
         return returned

@@ -50,24 +50,24 @@ class Constants:
 
     def _storage(self, layer: Element) -> Storage | None:
         data = layer.child("data")
-        said = {} if data is None else data.attributes
-        if not said.keys() >= _NEEDED_SET:
-            missing = [name for name in _NEEDED if name not in said]
+        stated = {} if data is None else data.attributes
+        if not stated.keys() >= _NEEDED_SET:
+            missing = [name for name in _NEEDED if name not in stated]
             self._findings.error("OV0202", f"Const has no {', no '.join(missing)}", layer, "a Const has all of them")
             return None
-        name = said["element_type"].lower()
+        name = stated["element_type"].lower()
         if elements.held_as(name) is None:
             self._findings.error("OV0203", f"element_type: {name[:60]!r} is none of a Const", layer, "say f32, i64, …")
             return None
-        text = said["shape"]
+        text = stated["shape"]
         if text not in self._shapes:
             self._shapes[text] = _shape(text)
         shape = self._shapes[text]
-        start, size = _number(said["offset"]), _number(said["size"])
+        start, size = _number(stated["offset"]), _number(stated["size"])
         for what, found in (("shape", shape), ("offset", start), ("size", size)):
             if found is None:
                 self._findings.error(
-                    "OV0303", f"{what} {said[what][:60]!r} cannot be read", layer, "give numbers from 0"
+                    "OV0303", f"{what} {stated[what][:60]!r} cannot be read", layer, "give numbers from 0"
                 )
         if shape is None or start is None or size is None:
             return None

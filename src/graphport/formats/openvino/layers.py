@@ -57,8 +57,8 @@ class _Network:
         self._version = version
         self._bodies = bodies
         self._header = found if isinstance(found, Header) and _is_noted(graph, found) else None
-        said = found.element.attributes.get("version") if isinstance(found, Header) else None
-        self._forgets_names = version == "10" and said not in (None, "10")
+        stated = found.element.attributes.get("version") if isinstance(found, Header) else None
+        self._forgets_names = version == "10" and stated not in (None, "10")
         self._names: set[str] = set()
         self._ports: dict[Value, tuple[str, str]] = {}
         self._inside: dict[tuple[Any, ...], list[Element]] = {}
@@ -192,7 +192,7 @@ class _Network:
         if operator is None:
             data = {name: str(value) for name, value in node.attributes.items() if not isinstance(value, Graph)}
         else:
-            data = _spelled(operator, node)
+            data = _attribute_texts(operator, node)
         first = node.results[0].name if node.results else node.name or type
         name = node.name if node.name and self._version != "10" else first
         bodies = {tag: self._bodies[body] for tag, body in node.attributes.items() if isinstance(body, Graph)}
@@ -247,8 +247,8 @@ class _Network:
         for tag, values, start in (("input", operands, 0), ("output", results, len(operands))):
             if values:
                 group = Element(tag)
-                said = says_names and tag == "output"
-                group.children = [self._port(value, start + i, says_names=said) for i, value in enumerate(values)]
+                stated = says_names and tag == "output"
+                group.children = [self._port(value, start + i, says_names=stated) for i, value in enumerate(values)]
                 found.append(group)
         return found
 
@@ -402,18 +402,20 @@ def _changes(operator: operators.Operator, old: Mapping[str, str], node: Node) -
         except operators.UnreadableError as error:
             before = operator.defaults.get(keyword.name) if error.taken is None else error.taken
         if before != value and not (value != value and before != before):  # noqa: PLR0124  two NaN are the same here
-            found[keyword.spelling] = operators.spell(keyword, value)
+            found[keyword.spelling] = operators.format_attribute(keyword, value)
     return found
 
 
-def _spelled(operator: operators.Operator, node: Node) -> dict[str, str]:
+def _attribute_texts(operator: operators.Operator, node: Node) -> dict[str, str]:
     """All attributes of a node that no file had."""
     found: dict[str, str] = {}
     for keyword in operator.keywords:
         if keyword.name in node.attributes:
-            found[keyword.spelling] = operators.spell(keyword, node.attributes[keyword.name])
+            found[keyword.spelling] = operators.format_attribute(keyword, node.attributes[keyword.name])
         elif keyword.text is not None and keyword.spelling != operators.BROADCAST_AXIS:
-            found[keyword.spelling] = operators.spell(keyword, operator.defaults.get(keyword.name, keyword.text))
+            found[keyword.spelling] = operators.format_attribute(
+                keyword, operator.defaults.get(keyword.name, keyword.text)
+            )
     return found
 
 

@@ -117,11 +117,11 @@ def table() -> Mapping[str, tuple[Operator, ...]]:
 
 
 def _operator(line: str) -> Operator:
-    name, sets, *said = line.split(" ")
+    name, sets, *stated = line.split(" ")
     first, last = sets.split("-")
     keywords: list[Keyword] = []
     weights: Weights | None = None
-    for part in said:
+    for part in stated:
         if part.startswith(_WEIGHTS):
             operand, _, axes = part.removeprefix(_WEIGHTS).partition(":")
             weights = Weights(int(operand), tuple(map(int, axes.split(","))))
@@ -285,7 +285,7 @@ def _type(text: str) -> DType | str | None:
     return None if lower in elements.OPEN else elements.DTYPES.get(lower, lower)
 
 
-def spell(keyword: Keyword, value: Any) -> str:
+def format_attribute(keyword: Keyword, value: Any) -> str:
     """The text of an attribute's value, as OpenVINO writes it."""
     match keyword.kind:
         case "int":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.formats.openvino import plain
 from graphport.formats.openvino.limits import DEFAULT, Limits
-from graphport.formats.openvino.plain import BLANK, DATA, EDGE, EDGES, LAYER, LAYER_END, SAID
+from graphport.formats.openvino.plain import BLANK, DATA, EDGE, EDGES, LAYER, LAYER_END, STATED
 from graphport.formats.openvino.xml import NAMED, Element
 
 if TYPE_CHECKING:
@@ -44,10 +44,12 @@ def read_text(data: bytes, name: str) -> str:
         encoding = "utf-16"
     else:
         found = _ENCODING.match(data[:400].removeprefix(codecs.BOM_UTF8).lstrip())
-        said = "utf-8" if found is None else found[1].decode("ascii").lower()
-        encoding = _ENCODINGS.get(said, "")
+        stated = "utf-8" if found is None else found[1].decode("ascii").lower()
+        encoding = _ENCODINGS.get(stated, "")
         if not encoding:
-            finding = Diagnostic("OV0002", f"the encoding {said!r} is not read", Span(Source(name)), "save it as UTF-8")
+            finding = Diagnostic(
+                "OV0002", f"the encoding {stated!r} is not read", Span(Source(name)), "save it as UTF-8"
+            )
             raise DiagnosticError(finding)
     try:
         return data.decode(encoding).removeprefix("\ufeff")
@@ -298,16 +300,16 @@ class _Tree:
     def _alike(self, inside: int, end: int, rest: str) -> tuple[tuple[list[Element], int] | None, list[str]]:
         """The children of a layer that is spelled like one before but for `data` and names of tensors, and these."""
         found, depth = DATA.match(self._text, inside, end), len(self._stack)
-        said, behind = ("", rest) if found is None else (found[1], self._text[found.end() : end])
+        stated, behind = ("", rest) if found is None else (found[1], self._text[found.end() : end])
         pieces = NAMED.split(behind)
         names = pieces[2::3]
         del pieces[2::3]
         known = self._known_unnamed
-        same = known.get((depth, said, *pieces))
-        if same is not None or not said:
+        same = known.get((depth, stated, *pieces))
+        if same is not None or not stated:
             return same, names
         tail = known.get((depth, "", *pieces))
-        attributes = [] if tail is None else SAID.findall(said)
+        attributes = [] if tail is None else STATED.findall(stated)
         data = Element("data", dict(attributes))
         if tail is None or len(data.attributes) < len(attributes):
             return None, names
@@ -315,7 +317,7 @@ class _Tree:
         # No two constants are spelled alike, as each stands at a place of its own.
         if "offset" not in data.attributes:
             if names:
-                self._remember(known, (depth, said, *pieces), *same, len(rest))
+                self._remember(known, (depth, stated, *pieces), *same, len(rest))
             else:
                 self._remember(self._known_layers, (depth, rest), *same, len(rest))
         return same, names

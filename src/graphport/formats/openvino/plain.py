@@ -11,8 +11,8 @@ LAYER = re.compile(
     rf'<layer id="(\d{{1,18}})" name="({PLAIN.pattern})" type="(\w{{1,64}})" version="(\w{{1,64}})">', re.ASCII
 )
 LAYER_END = "</layer>"
-SAID = re.compile(rf' ([A-Za-z_][\w.-]*+)="({PLAIN.pattern})"', re.ASCII)
-DATA = re.compile(rf"[{BLANK}]*+<data((?:{SAID.pattern})++) ?/>", re.ASCII)
+STATED = re.compile(rf' ([A-Za-z_][\w.-]*+)="({PLAIN.pattern})"', re.ASCII)
+DATA = re.compile(rf"[{BLANK}]*+<data((?:{STATED.pattern})++) ?/>", re.ASCII)
 EDGE = re.compile(
     r'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})" ?/>', re.ASCII
 )
@@ -39,9 +39,9 @@ def children(text: str, begin: int, end: int, known: Known, most: int) -> tuple[
     count = 0
     data = DATA.match(text, begin, end)
     if data is not None:
-        said = SAID.findall(data[1])
-        element = Element("data", dict(said))
-        if len(element.attributes) < len(said):
+        stated = STATED.findall(data[1])
+        element = Element("data", dict(stated))
+        if len(element.attributes) < len(stated):
             return None
         found.append(element)
         count, begin = 1, data.end()
@@ -64,8 +64,8 @@ def children(text: str, begin: int, end: int, known: Known, most: int) -> tuple[
 def _group(tag: str, ports: str) -> Element:
     group = Element(tag)
     for number, precision, names, dims in _PORT.findall(ports):
-        said = {"id": number, "precision": precision}
-        port = Element("port", {**said, "names": names} if names else said)
+        stated = {"id": number, "precision": precision}
+        port = Element("port", {**stated, "names": names} if names else stated)
         if dims:
             port.dims = _DIM.findall(dims)
         group.children.append(port)

@@ -86,7 +86,7 @@ class PortReader:
                 inputs = {**inputs, **{port: len(operands) + place for port, place in found.items()}}
                 operands += claims
             elif child.tag == "output":
-                places, outputs = self._said(layer, child)
+                places, outputs = self._stated(layer, child)
         return Ports(inputs, operands, places, outputs)
 
     def _numbered(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Claim | None, ...]]:
@@ -96,7 +96,7 @@ class PortReader:
             found = self._inputs[element] = places, tuple(self._operand(layer, port) for port in element.children)
         return found
 
-    def _said(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Output, ...]]:
+    def _stated(self, layer: Element, element: Element) -> tuple[dict[str, int], tuple[Output, ...]]:
         found = self._outputs.get(element)
         if found is None:
             places = {self._number(layer, port): place for place, port in enumerate(element.children)}
@@ -128,13 +128,13 @@ class PortReader:
     def _operand(self, layer: Element, port: Element) -> Claim | None:
         # Nobody needs to read what an input port says, so what cannot be read is not told.
         known = elements.is_known(elements.name_of(port.attributes.get("precision", "")))
-        return self._said_by(layer, port) if known else None
+        return self._stated_by(layer, port) if known else None
 
     def _output(self, layer: Element, port: Element, place: int) -> Output:
         names = split(port.attributes["names"]) if place >= 0 else ()
-        return Output(names, self._said_by(layer, port), place)
+        return Output(names, self._stated_by(layer, port), place)
 
-    def _said_by(self, layer: Element, port: Element) -> Claim:
+    def _stated_by(self, layer: Element, port: Element) -> Claim:
         key = port.attributes.get("precision", ""), () if port.dims is None else tuple(port.dims)
         claim = self._claims.get(key)
         if claim is None:
@@ -191,11 +191,11 @@ def _agrees(claim: tuple[Dim, ...], shape: tuple[Dim, ...]) -> bool:
     """Whether a shape may be what a port says of it."""
     if len(claim) != len(shape):
         return False
-    for said, dim in zip(claim, shape, strict=True):
+    for stated, dim in zip(claim, shape, strict=True):
         low, high = bounds(dim)
-        if not isinstance(said, int) or -1 in (said, dim):
+        if not isinstance(stated, int) or -1 in (stated, dim):
             continue
-        if said < (low or 0) or (high is not None and said > high):
+        if stated < (low or 0) or (high is not None and stated > high):
             return False
     return True
 

@@ -11,7 +11,7 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
 from graphport.core.opening import contents
 from graphport.core.storage import MappedFile
-from graphport.formats.openvino import means
+from graphport.formats.openvino import preprocess
 from graphport.formats.openvino.build import Networks
 from graphport.formats.openvino.findings import Findings
 from graphport.formats.openvino.limits import DEFAULT, Limits
@@ -71,7 +71,7 @@ def _read(data: bytes, name: str, weights: MappedFile | None, limits: Limits) ->
     version = _version(net, findings)
     graph = Networks(findings, weights, names_tensors=version != "10").graph(net)
     graph.origin = Span(source)
-    means.note(graph, net, weights, findings)
+    preprocess.note(graph, net, weights, findings)
     raise_errors(findings.found)
     return graph, findings.found
 
@@ -81,8 +81,8 @@ def _version(net: Element, findings: Findings) -> str:
     if net.tag.lower() != "net":
         findings.error("OV0005", f"the root is called {net.tag[:60]!r}, not net", None, "this XML is no IR of OpenVINO")
     elif version not in _VERSIONS:
-        said = f"says version {version[:60]!r}" if version else "says no version"
-        findings.error("OV0006", f"the file {said}", None, "versions 10 and 11 are read")
+        stated = f"says version {version[:60]!r}" if version else "says no version"
+        findings.error("OV0006", f"the file {stated}", None, "versions 10 and 11 are read")
     raise_errors(findings.found)
     return version
 
@@ -92,5 +92,5 @@ def versions(graph: Graph) -> Mapping[str, str]:
     header = graph.notes.get(KEY)
     found = {} if not isinstance(header, Header) else {"ir": header.element.attributes.get("version", "11")}
     words = {node.word for node in graph}
-    sets = [int(said[1]) for said in map(_OPERATION_SET.match, words) if said]
+    sets = [int(stated[1]) for stated in map(_OPERATION_SET.match, words) if stated]
     return found | ({"opset": str(max(sets))} if sets else {})

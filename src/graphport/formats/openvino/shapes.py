@@ -71,10 +71,10 @@ def leading_int(text: str) -> int | None:
 
 def write_shape(shape: Sequence[Dim] | None) -> str:
     """The text of a shape as `Parameter` has it; what is no plain symbol becomes `?` or its bounds."""
-    return "..." if shape is None else ",".join(map(_spelled, shape))
+    return "..." if shape is None else ",".join(map(_dim_text, shape))
 
 
-def _spelled(dim: Dim) -> str:
+def _dim_text(dim: Dim) -> str:
     if not isinstance(dim, Symbolic):
         return str(dim)
     lower, upper = bounds(dim) if len(symbols(dim)) == 1 else (0, None)

@@ -123,22 +123,22 @@ def elements(node: Node, tag: str, body: Element, operands: int) -> Iterator[Ele
     port_map = Element(f"{prefix}port_map")
     for kind, offset in (("input", 0), ("output", operands)):
         for outer, position, *slice_ in _entries(node, f"{prefix}{kind}s"):
-            said = {"external_port_id": str(outer + offset), "internal_layer_id": inner[kind][position]}
+            stated = {"external_port_id": str(outer + offset), "internal_layer_id": inner[kind][position]}
             if slice_:
-                said = {"axis": str(slice_[0]), **said}
-                said |= {name: str(number) for (name, _), number in zip(_SLICE, slice_[1:], strict=True)}
-            port_map.children.append(Element(kind, said))
+                stated = {"axis": str(slice_[0]), **stated}
+                stated |= {name: str(number) for (name, _), number in zip(_SLICE, slice_[1:], strict=True)}
+            port_map.children.append(Element(kind, stated))
     for purpose, kind in (("current_iteration", "input"), ("execution_condition", "output")):
         position = node.attributes.get(purpose)
         if isinstance(position, int):
-            said = {"external_port_id": "-1", "internal_layer_id": inner[kind][position], "purpose": purpose}
-            port_map.children.append(Element(kind, said))
+            stated = {"external_port_id": "-1", "internal_layer_id": inner[kind][position], "purpose": purpose}
+            port_map.children.append(Element(kind, stated))
     yield port_map
     if not prefix:
         back_edges = Element("back_edges")
         for source, target in _entries(node, "back_edges"):
-            said = {"from-layer": inner["output"][source], "to-layer": inner["input"][target]}
-            back_edges.children.append(Element("edge", said))
+            stated = {"from-layer": inner["output"][source], "to-layer": inner["input"][target]}
+            back_edges.children.append(Element("edge", stated))
         yield back_edges
 
 

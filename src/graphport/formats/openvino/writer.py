@@ -11,8 +11,8 @@ from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.replacing import Replacing, together
 from graphport.formats.openvino import blobs, operators
-from graphport.formats.openvino.eighths import eighths
-from graphport.formats.openvino.halved import halved
+from graphport.formats.openvino.fp16_weights import fp16_weights
+from graphport.formats.openvino.int8_weights import int8_weights
 from graphport.formats.openvino.layers import tree
 from graphport.formats.openvino.xml import render
 from graphport.ir.graph import walk
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _VERSIONS = (10, 11)
 _STORED: Mapping[str, Callable[[Graph], Graph]] = MappingProxyType(
-    {"f32": lambda graph: graph, "f16": halved, "int8": eighths}
+    {"f32": lambda graph: graph, "f16": fp16_weights, "int8": int8_weights}
 )
 """What the numbers of weights become, by the option `weights`."""
 _LEAST_SNR = {"f16": 40.0, "int8": 20.0}

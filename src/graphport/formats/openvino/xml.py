@@ -100,12 +100,16 @@ def _rendered(roots: Sequence[Element], depth: int, known: _Known) -> Iterator[s
 
 def _opening(element: Element, indent: str) -> Iterator[str]:
     """All of an element in front of its children; the whole of one that has nothing in it but text."""
-    said = "".join([f' {name}="{value.translate(_ESCAPED)}"' for name, value in element.attributes.items()])
+    stated = "".join([f' {name}="{value.translate(_ESCAPED)}"' for name, value in element.attributes.items()])
     if not element.children and not element.dims and not element.ends:
         text = element.text.translate(_IN_TEXT)
-        yield f"{indent}<{element.tag}{said}>{text}</{element.tag}>\n" if text else f"{indent}<{element.tag}{said} />\n"
+        yield (
+            f"{indent}<{element.tag}{stated}>{text}</{element.tag}>\n"
+            if text
+            else f"{indent}<{element.tag}{stated} />\n"
+        )
         return
-    yield f"{indent}<{element.tag}{said}>\n"
+    yield f"{indent}<{element.tag}{stated}>\n"
     for ends in element.ends:
         a, b, c, d = ends if "".join(ends).isdecimal() else [end.translate(_ESCAPED) for end in ends]
         yield f'{indent}\t<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}" />\n'

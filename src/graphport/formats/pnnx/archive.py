@@ -115,11 +115,11 @@ def write_archive(file: BinaryIO, weights: Sequence[tuple[str, Storage]], layout
     entries: list[bytes] = []
     offset = 0
     for name, storage in weights:
-        spelled = name.encode()
+        encoded = name.encode()
         checksum = 0
         for chunk in storage.chunks():
             checksum = zlib.crc32(chunk, checksum)
-        local, central = _headers(spelled, storage.nbytes, checksum, offset, layout)
+        local, central = _headers(encoded, storage.nbytes, checksum, offset, layout)
         entries.append(central)
         file.write(local)
         for chunk in storage.chunks():
@@ -132,10 +132,10 @@ def write_archive(file: BinaryIO, weights: Sequence[tuple[str, Storage]], layout
 
 def _headers(name: bytes, length: int, checksum: int, offset: int, layout: Layout) -> tuple[bytes, bytes]:
     is_wide = layout is Layout.WIDE
-    said = _WIDE if is_wide else length
+    stated = _WIDE if is_wide else length
     extra = _EXTRA_SIZE if is_wide else 0
     # Version, flags, compression, time and date are all 0.
-    common = struct.pack("<HHHIIIIHH", 0, 0, 0, 0, checksum, said, said, len(name), extra)
+    common = struct.pack("<HHHIIIIHH", 0, 0, 0, 0, checksum, stated, stated, len(name), extra)
     local = _LOCAL + common + name + (_extra(length, 0) if is_wide else b"")
     disk, place = (_MOST_NARROW, _WIDE) if is_wide else (0, offset)
     tail = struct.pack("<HHHII", 0, disk, 0, 0, place)

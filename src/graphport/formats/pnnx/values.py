@@ -91,7 +91,7 @@ def _parse_scalar(text: str) -> Attribute:
     return int(text)
 
 
-def spell_value(value: Attribute) -> str:
+def format_value(value: Attribute) -> str:
     """The text that pnnx writes for a value.
 
     Raises:
@@ -105,19 +105,19 @@ def spell_value(value: Attribute) -> str:
         case int():
             return str(value)
         case float():
-            return spell_float(value)
+            return format_float(value)
         case complex():
             return f"{value.real:e}+{value.imag:e}j"
         case str() if value and not any(c.isspace() for c in value):
             return value
         case tuple():
-            return f"({','.join(map(spell_value, value))})" if value else "None"
+            return f"({','.join(map(format_value, value))})" if value else "None"
         case _:
             message = f"PNNX has no text for {value!r}"
             raise ValueError(message)
 
 
-def spell_float(number: float) -> str:
+def format_float(number: float) -> str:
     """A number with as few digits as give its float32 again; very small and large ones with an exponent."""
     if math.isnan(number):
         return "nan"
@@ -163,7 +163,7 @@ def _length(text: str, name: str) -> Dim:
     return int(text)
 
 
-def spell_tensor(dtype: DType | None, shape: Sequence[Dim]) -> str:
+def format_tensor(dtype: DType | None, shape: Sequence[Dim]) -> str:
     """`(1,?,224)f32`: a length that is not known is `?`.
 
     Raises:

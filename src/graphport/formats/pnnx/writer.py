@@ -14,7 +14,7 @@ from graphport.core.storage import Storage
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Layout, write_archive
 from graphport.formats.pnnx.param import MAGIC
-from graphport.formats.pnnx.values import parse_tensor, spell_tensor, spell_value
+from graphport.formats.pnnx.values import format_tensor, format_value, parse_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ class _Writer:
                 rows[-1] = rows[-1]._replace(outputs=[*rows[-1].outputs, value])
                 continue
             name = line.name if line is not None else f"pnnx_input_{len(rows)}"
-            rows.append(_Row("pnnx.Input", name, (), [value], _said(line), line=line))
+            rows.append(_Row("pnnx.Input", name, (), [value], _stated(line), line=line))
         return rows
 
     def _constant(self, value: Value) -> _Row:
@@ -121,14 +121,14 @@ class _Writer:
         line = notes.line_of(node.notes) if node.has_notes else None
         attributes = dict(node.attributes)
         keys = attributes.pop(_KEYS, None)
-        said = tuple(str(key) for key in keys) if isinstance(keys, tuple) else ()
-        if not said and line is not None and len(line.keys) == len(node.inputs):
-            said = line.keys
+        stated = tuple(str(key) for key in keys) if isinstance(keys, tuple) else ()
+        if not stated and line is not None and len(line.keys) == len(node.inputs):
+            stated = line.keys
         word = line.type if line is not None else node.word
         if line is None and not ({".", ":"} & set(word)):
             word = f"pnnx.{word}"
         name = node.name or f"{word}_{len(self._names)}"
-        return _Row(word, name, node.operands, node.results, attributes, said, line)
+        return _Row(word, name, node.operands, node.results, attributes, stated, line)
 
     def _outputs(self) -> list[_Row]:
         found = self.graph.notes.get(notes.LINE) if self.graph.has_notes else None
@@ -141,7 +141,7 @@ class _Writer:
         rows: list[_Row] = []
         for line in lines:
             taken, values = values[: line.count], values[line.count :]
-            rows.append(_Row(line.type, line.name, taken, (), _said(line), line.keys, line))
+            rows.append(_Row(line.type, line.name, taken, (), _stated(line), line.keys, line))
         return rows
 
     def _line(self, row: _Row) -> str:
@@ -168,7 +168,7 @@ class _Writer:
         if text is not None:
             return text
         try:
-            return spell_value(value)
+            return format_value(value)
         except ValueError as error:
             self._error("PNNX0301", f"{row.name}: {key}: {error}", None)
             return "None"
@@ -195,7 +195,7 @@ class _Writer:
 
     def _tensor(self, name: str, fact: TensorFact) -> str:
         try:
-            return spell_tensor(fact.dtype, fact.shape or ())
+            return format_tensor(fact.dtype, fact.shape or ())
         except ValueError as error:
             self._error("PNNX0301", f"{name}: {error}", None)
             return ""
@@ -204,7 +204,7 @@ class _Writer:
         self.findings.append(Diagnostic(code, message, span or Span(self.source), "choose another format"))
 
 
-def _said(line: notes.Line | None) -> dict[str, Attribute]:
+def _stated(line: notes.Line | None) -> dict[str, Attribute]:
     return {} if line is None else {key: value for key, (value, _) in line.texts.items()}
 
 

@@ -35,7 +35,7 @@ _NUMBERS = ("as_sym_int", "as_sym_float", "as_sym_bool")
 _NUMBER_LISTS = ("as_sym_ints", "as_sym_floats", "as_sym_bools")
 
 
-def spelled(dtype: DType) -> str:
+def dtype_name(dtype: DType) -> str:
     """An element type as PyTorch prints it."""
     return f"torch.{dtype.text}"
 
@@ -165,7 +165,7 @@ def plain(kind: str, value: Any, name: str) -> Attribute:
             parts = fields(value, name)
             return complex(real(parts.get("real"), name), real(parts.get("imag"), name))
         case "as_scalar_type":
-            return spelled(dtype_of(value, name))
+            return dtype_name(dtype_of(value, name))
         case "as_memory_format":
             return MEMORY_FORMATS.get(integer(value, name), str(value))
         case "as_layout":

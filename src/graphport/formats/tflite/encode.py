@@ -71,7 +71,7 @@ class Encoder:
         self._bytes += b"\0" * ((-(len(self._bytes) + behind)) % size)
 
     def _table(self, name: str, values: dict[str, Any]) -> int:
-        fields = [field for field in TABLES[name] if _is_said(field, values)]
+        fields = [field for field in TABLES[name] if _is_stated(field, values)]
         offsets: dict[int, int] = {}
         size = 4
         for field in sorted(fields, key=lambda field: -_width(field)):
@@ -137,7 +137,7 @@ def _width(field: Field) -> int:
     return SIZES[field.kind] if field.is_scalar else 4
 
 
-def _is_said(field: Field, values: dict[str, Any]) -> bool:
+def _is_stated(field: Field, values: dict[str, Any]) -> bool:
     value = values.get(field.name)
     return value is not None and not (field.is_scalar and value == field.default)
 

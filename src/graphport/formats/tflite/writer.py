@@ -262,14 +262,14 @@ class _Subgraph:
         for name, attribute in node.attributes.items():
             if name in _OURS:
                 continue
-            for key, value in self._said(name, attribute):
+            for key, value in self._stated(name, attribute):
                 if key not in fields:
                     self.writer.error("TFL0303", f"{node.op} has no option {name}", node.origin)
                     continue
                 found[key] = value
         return found
 
-    def _said(self, name: str, attribute: Any) -> Iterator[tuple[str, Any]]:
+    def _stated(self, name: str, attribute: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(attribute, Graph):
             yield (name if name == "subgraph" else f"{name}_index"), self.writer.subgraph(attribute)
         elif isinstance(attribute, tuple) and attribute and isinstance(attribute[0], Graph):

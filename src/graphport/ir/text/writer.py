@@ -67,7 +67,7 @@ class _Writer:
         self.defined: set[str] = set()
         self.inline = inline
         self.refer = refer
-        self.said: dict[str, _Bound] = {}
+        self.stated: dict[str, _Bound] = {}
         self.dims: dict[Symbolic, tuple[str, dict[str, _Bound]]] = {}
 
     def graph(self, graph: Graph, margin: str) -> Iterator[_Piece]:
@@ -184,8 +184,8 @@ class _Writer:
                 bounds |= {
                     inner: _Bound(*found.bounds) for inner, found in symbols(symbol).items() if inner not in bounds
                 }
-        new = {name: bound for name, bound in bounds.items() if self.said.get(name, _Bound()) != bound}
-        self.said.update(new)
+        new = {name: bound for name, bound in bounds.items() if self.stated.get(name, _Bound()) != bound}
+        self.stated.update(new)
         texts = [f"{name_text(name)} in {_range(bound)}" for name, bound in new.items()]
         for name, dim in definitions.items():
             self.defined.add(name)

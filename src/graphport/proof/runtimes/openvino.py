@@ -104,8 +104,8 @@ def _array(tensor: Any) -> Any:
 def _words(error: Exception) -> str:
     """The last line of what OpenVINO says, without the places in its own source."""
     lines = [_PLACE.sub("", line).strip() for line in str(error).strip().splitlines()]
-    said = [line for line in lines if line]
-    return said[-1][:500] if said else type(error).__name__
+    stated = [line for line in lines if line]
+    return stated[-1][:500] if stated else type(error).__name__
 
 
 if __name__ == "__main__":

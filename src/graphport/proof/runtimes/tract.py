@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _runtime: Any = tract  # it has no types
-_SPOKEN = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
+_SUPPORTED = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
 """The three element types that NNEF's tensors have."""
 _NUMBERED = re.compile(r"^\d+: ")
 
@@ -36,7 +36,7 @@ class _Runnable:
             raise RefusedError(_words(error)) from error
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        given = [np.ascontiguousarray(value.astype(_SPOKEN[value.dtype.kind])) for value in inputs]
+        given = [np.ascontiguousarray(value.astype(_SUPPORTED[value.dtype.kind])) for value in inputs]
         try:
             return [np.array(tensor.to_numpy()) for tensor in self._runnable.run(given)], states
         except Exception as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphport.backends.inputs import made_up, made_up_otherwise
+from graphport.backends.inputs import other_random_inputs, random_inputs
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -18,7 +18,7 @@ from graphport.passes.driver import Pass
 from graphport.passes.lift_constants import lift_constants
 from graphport.quantization.engine import Judge, Noise, session
 from graphport.quantization.half.decide import decide
-from graphport.quantization.half.express import NARROW, halved, widened
+from graphport.quantization.half.insert_casts import NARROW, insert_casts, widened
 from graphport.quantization.half.ranges import ranges
 from graphport.quantization.samples import gather, spread
 from graphport.quantization.verdict import RUINED
@@ -116,12 +116,12 @@ def cast(
 
     judge = _judge(graph, runs, threads)
     decisions = decided()
-    made = halved(graph, decisions.halves, dtype, keep_io=keep_io)
+    made = insert_casts(graph, decisions.halves, dtype, keep_io=keep_io)
     noise = _noise(judge, made, findings)
     if min_snr is not None and judge is not None and noise is not None and noise.snr < min_snr:
         for goal in _orders(decisions):
             fewer = decided(goal)
-            other = halved(graph, fewer.halves, dtype, keep_io=keep_io)
+            other = insert_casts(graph, fewer.halves, dtype, keep_io=keep_io)
             found = _noise(judge, other, findings)
             if found is not None and found.snr > noise.snr:
                 made, decisions, noise = other, fewer, found
@@ -205,11 +205,11 @@ def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]
         taken = samples.take(spread(samples.count, min(samples.count, _MOST_SAMPLES)))
         return list(taken.runs(1)), taken.count, []
     real = session(graph)
-    others = islice(made_up_otherwise(graph), _MOST_TRIED)
+    others = islice(other_random_inputs(graph), _MOST_TRIED)
     problem = "no inputs can be made up for it"
     try:
-        real.run(made_up(graph))
-        return [(made_up(graph, seed), 1) for seed in range(_DRAWS)], 0, []
+        real.run(random_inputs(graph))
+        return [(random_inputs(graph, seed), 1) for seed in range(_DRAWS)], 0, []
     except DiagnosticError as error:
         problem = error.diagnostics[0].message
     for given in others:

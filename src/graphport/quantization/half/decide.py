@@ -18,7 +18,7 @@ from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
 from graphport.quantization.dispatch import Place, dispatch
-from graphport.quantization.place import is_real
+from graphport.quantization.placement import is_real
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -166,7 +166,7 @@ class _Decider:
         if not isinstance(value.fact, TensorFact) or value.fact.dtype is None:
             return ""
         dtype = self.to if is_real(value) else value.fact.dtype
-        return f"tensor({_SPOKEN.get(dtype, str(dtype))})"
+        return f"tensor({_SUPPORTED.get(dtype, str(dtype))})"
 
     def _is_large(self, value: Value) -> bool:
         found = self.seen.get(value)
@@ -204,7 +204,7 @@ class _Decider:
                 found.kept[node] = Reason.BETWEEN
 
 
-_SPOKEN = {DType.FLOAT32: "float", DType.FLOAT64: "double"}
+_SUPPORTED = {DType.FLOAT32: "float", DType.FLOAT64: "double"}
 """What ONNX calls them."""
 
 

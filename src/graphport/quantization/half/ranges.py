@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.quantization.engine import is_array, observing, session
-from graphport.quantization.place import is_real
+from graphport.quantization.placement import is_real
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

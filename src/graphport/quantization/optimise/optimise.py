@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.packages import install
 from graphport.quantization.engine import session
-from graphport.quantization.express import express
+from graphport.quantization.float_fallback import floated
 from graphport.quantization.goals import FrontPoint, Goals, front
+from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.optimise.costs import parts_of, preparer, times_of
 from graphport.quantization.optimise.plans import plans
 from graphport.quantization.precision import sensitivities
 from graphport.quantization.report import Step
-from graphport.quantization.spare import floated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphport.backends import Session
     from graphport.ir.graph import Graph
     from graphport.quantization.candidate import Candidate
-    from graphport.quantization.work import Work
+    from graphport.quantization.session import Work
 
 _REASON = "it is faster so, or its noise is not worth its time"
 _BATCH = 16
@@ -103,7 +103,7 @@ def _planned(work: Work, base: Candidate) -> list[Candidate]:
     if names == "onnxruntime":
         known = [node.name for node in base.graph if node.name]
         before = times_of(base.graph, inputs, known)
-        after = times_of(express(base.graph, base.quantization), inputs, known)
+        after = times_of(insert_qdq(base.graph, base.quantization), inputs, known)
         if before is not None and after is not None:
             chosen = plans(base, work.choices.target, before, after, noises, count)
     order = sorted(noises, key=noises.__getitem__, reverse=True)
@@ -138,7 +138,7 @@ def _joined(a: Any, b: Any) -> Any:
 
 
 def _measured(work: Work, real: Graph, candidates: Sequence[Candidate], metric: Any) -> list[FrontPoint]:
-    graphs = [express(each.graph, each.quantization) for each in candidates]
+    graphs = [insert_qdq(each.graph, each.quantization) for each in candidates]
     noises = [each.noise or work.measure(each) for each in candidates]
     times = _latencies(work, real, graphs)
     points: list[FrontPoint] = []
@@ -157,8 +157,8 @@ def _measured(work: Work, real: Graph, candidates: Sequence[Candidate], metric: 
             None if metric is None else float(metric(_runner(graph))),
         )
         points.append(point)
-        if work.told is not None:
-            work.told("points", number + 1, len(candidates))
+        if work.on_progress is not None:
+            work.on_progress("points", number + 1, len(candidates))
     return points
 
 

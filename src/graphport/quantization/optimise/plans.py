@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.quantization.optimise.cut import Cut
-from graphport.quantization.place import data_operands, is_real, moves
+from graphport.quantization.placement import data_operands, is_real, moves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

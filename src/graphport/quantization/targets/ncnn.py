@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphport.core.dtypes import DType
-from graphport.ops.quantization.ncnn import GROUPED
+from graphport.ops.dialects.ncnn.quantization import GROUPED
 from graphport.quantization.targets.target import Target
 
 NCNN = Target(

@@ -40,7 +40,7 @@ from graphport.formats.nnef.tract.making import DIALECT, Maker, holds_wires, is_
 from graphport.formats.nnef.tract.scan import scanned
 from graphport.formats.nnef.types import LOGICAL, SCALAR, STRING, ArrayOf, Primitive, TensorOf, TupleOf, Type
 from graphport.ir.graph import Graph, Value
-from graphport.ops.tract_types import datum
+from graphport.ops.dialects.tract.types import datum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -343,9 +343,9 @@ class Evaluator(Maker):
             operands.pop()
         count = self._results(declaration, names)
         # What has tensors alone takes operands of several types, in either meaning.
-        spoken = self._dialect if any(not formal.takes_tensors for formal in declaration.formals) else DIALECT
+        target = self._dialect if any(not formal.takes_tensors for formal in declaration.formals) else DIALECT
         results = self.node(
-            declaration.name, [*operands, *wires.values()], count, names=names, dialect=spoken, **attributes
+            declaration.name, [*operands, *wires.values()], count, names=names, dialect=target, **attributes
         )
         is_list = any(not isinstance(kind, TensorOf) for _, kind in declaration.results)
         return list(results) if is_list or count > 1 else results[0]
@@ -466,10 +466,10 @@ class Evaluator(Maker):
     def _a_variable(self, node: Call, frame: Frame, names: Sequence[str]) -> Value:
         given = self._arguments(node, frame)
         shape = given.get("shape", [])
-        said = [self._known(each) for each in items_of(shape)]
+        stated = [self._known(each) for each in items_of(shape)]
         name = names[0] if names else str(given.get("label", "variable"))
-        known = tuple(each for each in said if isinstance(each, int))
-        if len(known) < len(said) or self.checked(lambda: extents(said), node) != said:
+        known = tuple(each for each in stated if isinstance(each, int))
+        if len(known) < len(stated) or self.checked(lambda: extents(stated), node) != stated:
             raise self.fault("NNEF0513", f"the shape of variable '{name}' is not known", node)
         return self._variable(self, Variable(name, str(given.get("label", "")).lstrip("/"), known, self.span(node)))
 

@@ -13,7 +13,7 @@ from graphport.formats.nnef.portable import portable
 from graphport.formats.nnef.syntax import Edition
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value, walk
-from graphport.ops.tract_types import datum_name
+from graphport.ops.dialects.tract.types import datum_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -105,8 +105,8 @@ class Maker(ABC):
         origin = self.span(self._statement)
         stems = [names[place] if place < len(names) else word for place in range(count)]
         results = [Value(self.graph.fresh(stem), UNKNOWN, origin=origin) for stem in stems]
-        spoken = self._dialect if dialect is None else dialect
-        self.graph.append(Node(word, list(operands), results, attributes, dialect=spoken, origin=origin))
+        target = self._dialect if dialect is None else dialect
+        self.graph.append(Node(word, list(operands), results, attributes, dialect=target, origin=origin))
         return tuple(results)
 
     def count(self, number: int) -> None:

@@ -51,9 +51,9 @@ def scanned(at: Maker, given: Mapping[str, Any], node: Call, depth: int) -> list
     fragment = at.document.fragments.get(str(given.get("body")))
     if fragment is None or fragment.body is None:
         raise at.fault("NNEF0904", f"'{given.get('body')}' is no fragment with a body", node, "body names a fragment")
-    unsaid = [name for name in ("skip", "reset_every_turn") if given.get(name)]
-    if unsaid:
-        raise at.fault("NNEF0904", f"a scan with {unsaid[0]} = {given[unsaid[0]]} is not known here", node)
+    unsupported = [name for name in ("skip", "reset_every_turn") if given.get(name)]
+    if unsupported:
+        raise at.fault("NNEF0904", f"a scan with {unsupported[0]} = {given[unsupported[0]]} is not known here", node)
 
     def of(name: str, kinds: Sequence[type], least: int) -> list[tuple[Any, ...]]:
         return at.checked(lambda: rows(given.get(name, []), kinds, least, name), node)

@@ -26,8 +26,8 @@ from graphport.formats.nnef.tract.blocks import blocked_file
 from graphport.formats.nnef.tract.evaluate import registry
 from graphport.formats.nnef.types import ArrayOf, TensorOf, TupleOf
 from graphport.ir.graph import Graph, Node, Value, walk
-from graphport.ops.tract_blocks import InBlocks
-from graphport.ops.tract_types import datum_name
+from graphport.ops.dialects.tract.blocks import InBlocks
+from graphport.ops.dialects.tract.types import datum_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.declare import Declaration
 
 _REGISTRY = re.compile(r"tract_(core|onnx|pulse|extra|transformers)_")
-_UNSAID = re.compile(r"[~%]")
+_UNSUPPORTED = re.compile(r"[~%]")
 
 
 class TractFiles(Files):
@@ -83,9 +83,9 @@ class TractFiles(Files):
 
     def _quantization(self) -> str | None:
         found = {
-            self._names[value]: said
+            self._names[value]: stated
             for value in self.graph.values()
-            if (said := quantization_of(value)) is not None and value not in self._inline
+            if (stated := quantization_of(value)) is not None and value not in self._inline
         }
         return quantization_text(found) if found else None
 
@@ -193,8 +193,8 @@ class TractFiles(Files):
         if node.dialect == "nnef" and node.word == "max_pool_with_index" and (place := node.outputs[1]) and place.uses:
             raise Unspellable("tract counts places in the plane, the standard in the window")
         # What depends on symbols alone is written in the place of a tensor.
-        said = [formal.name for formal in formals if formal.name in given]
-        texts += [f"{name} = {self._value(given.pop(name))}" for name in said]
+        stated = [formal.name for formal in formals if formal.name in given]
+        texts += [f"{name} = {self._value(given.pop(name))}" for name in stated]
         for formal in declaration.formals:
             if formal.name in given and not formal.takes_tensors:
                 value = given.pop(formal.name)
@@ -221,7 +221,7 @@ class TractFiles(Files):
     def _value(self, value: Any, kind: Any = None) -> str:
         if isinstance(value, Symbolic):
             text = str(value)
-            if _UNSAID.search(text):
+            if _UNSUPPORTED.search(text):
                 raise Unspellable(f"tract has no way to write the extent {text}", "bind the shapes of inputs")
             self._symbols |= dict.fromkeys(symbols(value))
             return f"({text.replace('//', '/')})"

@@ -1,0 +1,39 @@
+"""Whom a runtime blames: the node whose name stands in what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.ir.graph import walk
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable
+
+    from graphport.ir.graph import Graph, Node
+
+
+def blamed(graph: Graph, text: str, patterns: Iterable[re.Pattern[str]]) -> Node | None:
+    """The node of `graph`, or of a body in it, that the first group of a pattern names: by its name or by a result's.
+
+    `None` where no pattern is found or no node is called so: runtimes put nodes together and give them new names.
+    """
+    names = [found[1] for pattern in patterns for found in pattern.finditer(text)]
+    if not names:
+        return None
+    known: dict[str, Node] = {}
+    for inner in walk(graph):
+        for node in inner:
+            for name in (node.name, *(value.name for value in node.results)):
+                known.setdefault(name, node)
+    return next((known[name] for name in names if name in known), None)
+
+
+def fault(code: str, message: str, node: Node | None, remedy: str | None = None) -> DiagnosticError:
+    """What a runtime says as a diagnostic, with the place of the node that it blames."""
+    if node is None:
+        return DiagnosticError(Diagnostic(code, message, None, remedy))
+    name = node.name or next((value.name for value in node.results), "")
+    stated = message if name in message else f"{message} (in {node.op} {name})"
+    return DiagnosticError(Diagnostic(code, stated, node.origin, remedy))

@@ -1,0 +1,1 @@
+"""Classic models of ONNX, `ai.onnx.ml`: meanings without pages."""

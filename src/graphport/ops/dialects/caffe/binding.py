@@ -1,0 +1,301 @@
+"""Layers of Caffe: what a lowering is given, and which parameters of the file are its attributes.
+
+A layer is a node whose operands are its bottoms and then its blobs (weights that the layer owns); the attribute
+`bottoms` says how many bottoms there are where it has blobs. Its other attributes are the fields of the parameter
+messages that belong to its type, as far as the file sets them. Defaults stand in the lowering's signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dims import decide_equal
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.ir.graph import Value
+from graphport.ops.declare import ShapeError, UnsupportedError, lift, lower
+from graphport.ops.pages.reshape import Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+DIALECT = "caffe"
+LARGEST_READ = 4096
+"""Bytes of a constant that a rule may compute with; larger ones stay where they are."""
+BOTTOMS = "bottoms"
+"""The attribute that says how many of the operands are bottoms."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerType:
+    """What the file format has to know of a type of layers: the messages that its attributes are fields of."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+LAYERS: dict[str, LayerType] = {}
+"""Filled by `@layer` while the families are imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer that is being lowered."""
+
+    b: Builder
+    bottoms: tuple[Value, ...]
+    blobs: tuple[Value, ...]
+
+    @property
+    def x(self) -> Value:
+        """The first bottom."""
+        return self.bottom(0)
+
+    def bottom(self, index: int) -> Value:
+        """Bottom `index`.
+
+        Raises:
+            ShapeError: there are not as many.
+        """
+        if index >= len(self.bottoms):
+            message = f"{len(self.bottoms)} bottoms, at least {index + 1} are needed"
+            raise ShapeError(message)
+        return self.bottoms[index]
+
+    @property
+    def tops(self) -> int:
+        """Number of results."""
+        return self.b.count
+
+    def dims(self, index: int = 0) -> tuple[Dim, ...]:
+        """The shape of a bottom; raises `Unknown` where its rank is not known."""
+        return self.b.dims(self.bottom(index))
+
+    def axis(self, axis: int, index: int = 0) -> int:
+        """`axis` of a bottom, counted from 0.
+
+        Raises:
+            ShapeError: there is no such axis.
+        """
+        return checked_axis(axis, len(self.dims(index)))
+
+    def blob(self, index: int, shape: Sequence[Dim], what: str = "weights") -> Value:
+        """Blob `index` in `shape`; where the file has no numbers, a constant without any.
+
+        Raises:
+            ShapeError: there is no such blob, or it has another number of entries.
+        """
+        if not self.blobs:
+            return self._absent(shape, what)
+        if index >= len(self.blobs):
+            message = f"{len(self.blobs)} blobs, the {what} would be number {index + 1}"
+            raise ShapeError(message, "the weights are of another network")
+        value = self.blobs[index]
+        dims = self.b.dims(value)
+        if len(dims) == len(shape) and all(decide_equal(a, n) is not False for a, n in zip(dims, shape, strict=True)):
+            return value
+        wanted = [n for n in shape if isinstance(n, int)]
+        counted = [n for n in dims if isinstance(n, int)]
+        if len(wanted) == len(shape) and prod(wanted) == prod(counted) and len(counted) == len(dims):
+            reshaped = self.b.reshaped(value, wanted)
+            return self._absent(shape, what) if reshaped is None else reshaped
+        message = f"the {what} have the shape {list(dims)}, {list(shape)} are needed"
+        raise ShapeError(
+            message, "the weights are of another network, or the parameters are not those it was trained with"
+        )
+
+    def _absent(self, shape: Sequence[Dim], what: str) -> Value:
+        fact = TensorFact(DType.FLOAT32, tuple(shape))
+        owner = self.b.before.name if self.b.before is not None else ""
+        name = f"{owner or self.b.stem}.{what}"
+        return Value(name, fact) if self.b.graph is None else self.b.graph.add_constant(name, fact)
+
+    def numbers(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The numbers of a small blob, flat; `None` where the file has none."""
+        storage = self.blobs[index].storage if index < len(self.blobs) else None
+        return None if storage is None else storage.numpy().reshape(-1)
+
+    def bounded(self, count: int) -> int:
+        """`count` entries that are to be made up.
+
+        Raises:
+            OverBudgetError: they are too many.
+        """
+        return made_up(count)
+
+    def integers(self, *numbers: int) -> Value:
+        """A vector of integers."""
+        return self.b.constant(np.array(numbers, np.int64))
+
+    def real(self, number: float) -> Value:
+        """A single float."""
+        with np.errstate(over="ignore"):
+            return self.b.constant(np.float32(number))
+
+
+_FLAT = ("Shaped", "tuple[int, ...]", "tuple[float, ...]")
+"""How parameters are annotated that are lists of numbers."""
+
+
+def layer(
+    type: str, *parameters: str, bottoms: int | None = 1, stated: Any = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register how layers of `type` are said canonically.
+
+    Args:
+        type: as files say it.
+        *parameters: the fields of the layer whose messages hold its attributes.
+        bottoms: how many there must be; `None` for any number.
+        said: a dataclass of further attributes, which the lowering takes together.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if type in LAYERS:
+            message = f"the layer {type} has a lowering already"
+            raise ValueError(message)
+        LAYERS[type] = LayerType(type, parameters)
+        keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        required = [p.name for p in keywords if p.default is p.empty]
+        flat = [p.name for p in keywords if p.annotation in _FLAT]
+        known = [p.name for p in keywords]
+        known += [] if stated is None else [field.name for field in fields(stated)]
+
+        @wraps(function)
+        def lowered(b: Builder, *given: Value | None, **attributes: Any) -> Any:
+            operands = tuple(operand for operand in given if operand is not None)
+            count = attributes.pop(BOTTOMS, len(operands))
+            unknown = [name for name in attributes if name not in known]
+            if unknown:
+                message = f"{type}: {', '.join(unknown)} is not known here"
+                raise UnsupportedError(message)
+            if len(operands) < len(given):
+                message = "a bottom or blob is missing"
+                raise ShapeError(message)
+            nested = [name for name in flat if any(map(is_sequence, attributes.get(name, ())))]
+            if nested:
+                message = f"{nested[0]} is a list of lists"
+                raise ShapeError(message)
+            missing = [name for name in required if name not in attributes]
+            if missing:
+                message = f"there is no {' and no '.join(missing)}"
+                raise ShapeError(message)
+            if bottoms is not None and count != bottoms:
+                message = f"{count} bottoms, {bottoms} are needed"
+                raise ShapeError(message)
+            answer = function(Layer(b, operands[:count], operands[count:]), **attributes)
+            results = len(answer) if is_sequence(answer) else 1
+            if results < b.count:
+                message = f"{b.count} tops, {results} are made"
+                raise ShapeError(message)
+            return answer
+
+        lower(DIALECT, type)(lowered)
+        return function
+
+    return register
+
+
+def checked_axis(axis: int, rank: int) -> int:
+    """`axis`, which may count from the end, counted from 0.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        message = f"axis {axis} of a blob with {rank} axes"
+        raise ShapeError(message, f"from {-rank} to {rank - 1}")
+    return axis % rank
+
+
+def aligned(b: Builder, value: Value, axis: int, rank: int) -> Value:
+    """`value` with axes of 1 behind, so that its first axis is `axis` of `rank` under ONNX's broadcasting.
+
+    Raises:
+        ShapeError: it has more axes than there are from `axis` on.
+    """
+    dims = b.dims(value)
+    behind = rank - axis - len(dims)
+    if behind < 0:
+        message = f"{len(dims)} axes from axis {axis} on, the blob has {rank}"
+        raise ShapeError(message)
+    if not behind or not dims:
+        return value
+    whole = [dim for dim in dims if isinstance(dim, int)]
+    constant = b.reshaped(value, [*whole, *[1] * behind]) if len(whole) == len(dims) else None
+    return constant or b(Unsqueeze, value, b.constant(np.arange(len(dims), len(dims) + behind, dtype=np.int64)))
+
+
+def register(page: Page, type: str) -> None:
+    """Register a layer without parameters that a page of one operand means, both ways."""
+
+    @layer(type)
+    def lowered(at: Layer) -> Value:
+        return at.b(page, at.x)
+
+    del lowered
+
+    @lift(DIALECT, page.name)
+    def lifted(b: Builder, x: Value) -> tuple[Value, ...]:
+        return in_caffe(b, type, [x.fact], x)
+
+    del lifted
+
+
+def in_caffe(
+    b: Builder, type: str, facts: Sequence[Fact], *bottoms: Value, blobs: Sequence[Value] = (), **attributes: Any
+) -> tuple[Value, ...]:
+    """The results of a layer; attributes that are `None` are left out.
+
+    Raises:
+        UnsupportedError: a blob would hold something else than single floats, or weights are computed.
+    """
+    for value in (*bottoms, *blobs):
+        dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+        if dtype is not DType.FLOAT32:
+            message = f"blobs hold float32, {value.name} is {value.fact}"
+            raise UnsupportedError(message)
+    if any(not blob.is_constant for blob in blobs):
+        message = "weights of a layer are constants"
+        raise UnsupportedError(message)
+    given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
+    if blobs:
+        given[BOTTOMS] = len(bottoms)
+    return b.word(type, *bottoms, *blobs, facts=facts, **given)
+
+
+def reshaped_in_caffe(b: Builder, x: Value, fact: Fact) -> tuple[Value, ...]:
+    """`x` in the shape of `fact`; 0 keeps an extent, -1 stands for one that is not known.
+
+    Raises:
+        UnsupportedError: several extents are not known.
+    """
+    own, wanted = b.dims(x), fact.dims if isinstance(fact, TensorFact) else ()
+    shape: list[int] = []
+    for index, dim in enumerate(wanted):
+        if isinstance(dim, int):
+            shape.append(dim)
+        else:
+            shape.append(0 if index < len(own) and decide_equal(own[index], dim) is True else -1)
+    if shape.count(-1) > 1 or 0 in [dim for dim in wanted if isinstance(dim, int)]:
+        message = f"the shape {list(wanted)} depends on extents that are not known"
+        raise UnsupportedError(message)
+    return in_caffe(b, "Reshape", [fact], x, shape=tuple(shape))
+
+
+def small_numbers(value: Value | None) -> np.ndarray[Any, Any] | None:
+    """The numbers of a small constant; `None` where they are not at hand."""
+    if value is None or value.storage is None or not value.is_constant or value.storage.nbytes > LARGEST_READ:
+        return None
+    return value.storage.numpy()

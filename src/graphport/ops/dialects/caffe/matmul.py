@@ -1,0 +1,86 @@
+"""Products of matrices in Caffe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import decide_equal, product
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
+from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.reshape import Flatten, Reshape, Shape
+from graphport.ops.pages.reshape.pieces import Concat
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@layer("InnerProduct", "inner_product_param", bottoms=None)
+def inner_product(
+    at: Layer, *, num_output: int, bias_term: bool = True, axis: int = 1, transpose: bool = False
+) -> tuple[Value, ...]:
+    """Everything from `axis` on times the weights, of each bottom."""
+    return tuple(_multiplied(at, index, num_output, axis, bias_term, transpose) for index in range(len(at.bottoms)))
+
+
+def _multiplied(at: Layer, index: int, num_output: int, axis: int, bias_term: bool, transpose: bool) -> Value:
+    x, dims = at.bottoms[index], at.dims(index)
+    place = at.axis(axis, index)
+    depth = product(dims[place:])
+    if place == 0:
+        message = "the batch is multiplied, too"
+        raise UnsupportedError(message)
+    weights = at.blob(0, (depth, num_output) if transpose else (num_output, depth))
+    bias = at.blob(1, (num_output,), "bias") if bias_term else None
+    flat = x if len(dims) == 2 and place == 1 else at.b(Flatten, x, axis=place)
+    y = at.b(Gemm, flat, weights, bias, transB=None if transpose else 1)
+    if place == 1:
+        return y
+    shape = [dim for dim in (*dims[:place], num_output) if isinstance(dim, int)]
+    if len(shape) == place + 1:
+        return at.b(Reshape, y, at.integers(*shape))
+    return at.b(Reshape, y, at.b(Concat, at.b(Shape, x, end=place), at.integers(num_output), axis=0))
+
+
+@Gemm.lift("caffe")
+def lift_gemm(
+    b: Builder,
+    x: Value,
+    w: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> tuple[Value, ...] | None:
+    """Constant weights, and a bias of one number a column."""
+    maps = b.dims(w)[0 if transB else 1]
+    if alpha != 1 or (c is not None and beta != 1) or transA or not isinstance(maps, int):
+        return None
+    bias = None
+    if c is not None:
+        dims = b.dims(c)
+        if product(dims) != maps or decide_equal(dims[-1] if dims else 1, maps) is not True:
+            return None
+        bias = c if len(dims) == 1 else b.reshaped(c, [maps])
+        if bias is None:
+            return None
+    fact = TensorFact(DType.FLOAT32, (b.dims(x)[0], maps))
+    blobs = [w] if bias is None else [w, bias]
+    stated = {"bias_term": None if bias else False, "transpose": None if transB else True}
+    return in_caffe(b, "InnerProduct", [fact], x, blobs=blobs, num_output=maps, **stated)
+
+
+@MatMul.lift("caffe")
+def lift_mat_mul(b: Builder, x: Value, w: Value) -> tuple[Value, ...] | None:
+    """Constant weights of two axes."""
+    dims, weights = b.dims(x), b.dims(w)
+    if len(dims) < 2 or len(weights) != 2 or not isinstance(weights[1], int):
+        return None
+    fact = TensorFact(DType.FLOAT32, (*dims[:-1], weights[1]))
+    stated = {"bias_term": False, "transpose": True, "axis": len(dims) - 1 if len(dims) > 2 else None}
+    return in_caffe(b, "InnerProduct", [fact], x, blobs=[w], num_output=weights[1], **stated)

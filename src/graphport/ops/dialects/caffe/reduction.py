@@ -1,0 +1,90 @@
+"""Layers of Caffe that sum up: reductions, and the places of maxima."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops import pattern
+from graphport.ops.declare import Page, UnsupportedError, lift
+from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, reshaped_in_caffe
+from graphport.ops.dialects.caffe.pooling import global_pooling
+from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.arithmetic.cast import Cast
+from graphport.ops.pages.reduction import ArgMax, ReduceL1, ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare, TopK
+from graphport.ops.pages.reshape import Flatten, Unsqueeze
+from graphport.ops.pages.reshape.pieces import Concat
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@layer("Reduction", "reduction_param")
+def reduction(at: Layer, *, operation: str = "SUM", axis: int = 0, coeff: float = 1.0) -> Value:
+    """All axes from `axis` on reduced to one number."""
+    pages = {"SUM": ReduceSum, "ASUM": ReduceL1, "SUMSQ": ReduceSumSquare, "MEAN": ReduceMean}
+    if operation not in pages:
+        message = f"operation is {operation}"
+        raise UnsupportedError(message)
+    axes = at.integers(*range(at.axis(axis), len(at.dims())))
+    y = at.b(pages[operation], at.x, axes, keepdims=0)
+    return y if coeff == 1 else at.b(Mul, y, at.real(coeff))
+
+
+@layer("ArgMax", "argmax_param")
+def arg_max(at: Layer, *, out_max_val: bool = False, top_k: int = 1, axis: int | None = None) -> Value:
+    """Places of the largest entries, or these; without an axis, of each picture, the entries behind the places."""
+    if axis is None:
+        places, largest = _largest(at, at.b(Flatten, at.x), 1, top_k)
+        rows = [at.b(Unsqueeze, value, at.integers(1)) for value in (places, largest)]
+        y = at.b(Concat, *rows, axis=1) if out_max_val else rows[0]
+        # It has as many axes as the bottom, and three at least.
+        rank = len(at.dims())
+        return at.b(Unsqueeze, y, at.integers(*range(3, rank))) if rank > 3 else y
+    places, largest = _largest(at, at.x, at.axis(axis), top_k)
+    return largest if out_max_val else places
+
+
+def _largest(at: Layer, x: Value, axis: int, count: int) -> tuple[Value, Value]:
+    if count == 1:
+        # Of equal entries, Caffe's order prefers the last.
+        places = at.b(ArgMax, x, axis=axis, select_last_index=1)
+        largest = at.b(ReduceMax, x, at.integers(axis))
+    else:
+        largest, places = at.b.results(TopK, 2, x, at.integers(count), axis=axis)
+    return at.b(Cast, places, to=DType.FLOAT32), largest
+
+
+def _reduced(page: Page, operation: str, pool: str | None = None) -> None:
+    """Register a reduction of the last axes; over pictures' places it may be pooling."""
+
+    @lift("caffe", page.name)
+    def lifted(
+        b: Builder, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> tuple[Value, ...] | None:
+        dims = b.dims(x)
+        numbers = tuple(range(len(dims))) if axes is None else pattern.constant_numbers(axes)
+        if numbers is None or (noop_with_empty_axes and not numbers):
+            return None
+        places = sorted(axis % len(dims) for axis in numbers or range(len(dims)))
+        if pool is not None and places == [2, 3] and len(dims) == 4:
+            y = global_pooling(b, x, pool)
+            reduced = TensorFact(DType.FLOAT32, dims[:2])
+            return y if keepdims or y is None else reshaped_in_caffe(b, y[0], reduced)
+        if not operation or places != list(range(places[0], len(dims))):
+            return None
+        reduced = TensorFact(DType.FLOAT32, dims[: places[0]])
+        y = in_caffe(b, "Reduction", [reduced], x, operation=operation, axis=places[0])
+        kept = TensorFact(DType.FLOAT32, (*dims[: places[0]], *[1] * len(places)))
+        return reshaped_in_caffe(b, y[0], kept) if keepdims else y
+
+    del lifted
+
+
+_reduced(ReduceSum, "SUM")
+_reduced(ReduceMean, "MEAN", "AVE")
+_reduced(ReduceL1, "ASUM")
+_reduced(ReduceSumSquare, "SUMSQ")
+_reduced(ReduceMax, "", "MAX")

@@ -1,0 +1,174 @@
+"""Resizing in Caffe's forks."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, small_numbers
+from graphport.ops.dialects.caffe.pooling import unpooled
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.resize import Resize
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@layer("Interp", "interp_param", bottoms=None)
+def interp(
+    at: Layer,
+    *,
+    height: int = 0,
+    width: int = 0,
+    zoom_factor: int = 1,
+    shrink_factor: int = 1,
+    pad_beg: int = 0,
+    pad_end: int = 0,
+) -> Value:
+    """Bilinear, corners on corners, to an extent that is said, follows from factors, or is the second bottom's."""
+    if pad_beg > 0 or pad_end > 0:
+        message = f"pad_beg {pad_beg} and pad_end {pad_end}"
+        raise ShapeError(message, "negative numbers, which crop, or 0")
+    if len(at.bottoms) not in (1, 2) or len(at.dims()) != 4:
+        message = f"{len(at.bottoms)} bottoms, the first of {len(at.dims())} axes"
+        raise ShapeError(message, "1 or 2 bottoms of 4 axes")
+    x = at.x
+    if pad_beg or pad_end:
+        x = at.b(Pad, x, at.integers(0, 0, pad_beg, pad_beg, 0, 0, pad_end, pad_end))
+    sizes: list[Dim] = [height, width]
+    if len(at.bottoms) == 2:
+        sizes = list(at.dims(1)[2:])
+    elif not (height and width):
+        if zoom_factor < 1 or shrink_factor < 1:
+            message = f"zoom_factor {zoom_factor} and shrink_factor {shrink_factor}"
+            raise ShapeError(message, "at least 1")
+        shrunk = [(n - 1) // shrink_factor + 1 for n in at.b.dims(x)[2:]]
+        sizes = [n + (n - 1) * (zoom_factor - 1) for n in shrunk]
+    whole = [n for n in sizes if isinstance(n, int)]
+    if len(whole) != 2:
+        message = "the extents depend on some that are not known"
+        raise UnsupportedError(message)
+    stated = {"mode": "linear", "coordinate_transformation_mode": "align_corners", "axes": (2, 3)}
+    return at.b(Resize, x, None, None, at.integers(*whole), **stated)
+
+
+@layer("Upsample", "upsample_param", bottoms=None)
+def upsample(
+    at: Layer,
+    *,
+    scale: int = 2,
+    scale_h: int | None = None,
+    scale_w: int | None = None,
+    pad_out_h: bool = False,
+    pad_out_w: bool = False,
+    upsample_h: int | None = None,
+    upsample_w: int | None = None,
+) -> Value:
+    """Each entry repeated; with a second bottom, entries put back to the places where pooling found them."""
+    factors = (scale_h or scale, scale_w or scale)
+    if len(at.dims()) != 4 or len(at.bottoms) not in (1, 2):
+        message = f"{len(at.bottoms)} bottoms, the first of {len(at.dims())} axes"
+        raise ShapeError(message, "1 or 2 bottoms of 4 axes")
+    if len(at.bottoms) == 1:
+        if upsample_h or upsample_w or pad_out_h or pad_out_w:
+            message = "extents of places, and no places"
+            raise UnsupportedError(message)
+        scales = at.b.constant(np.array(factors, np.float32))
+        stated = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return at.b(Resize, at.x, None, scales, axes=(2, 3), **stated)
+    dims = [n for n in at.dims()[2:] if isinstance(n, int)]
+    if len(dims) != 2:
+        message = "places in a map whose extents are not known"
+        raise UnsupportedError(message)
+    height = upsample_h or dims[0] * factors[0] - int(pad_out_h)
+    width = upsample_w or dims[1] * factors[1] - int(pad_out_w)
+    return unpooled(at, height, width)
+
+
+@Resize.lift("caffe")
+def lift_resize(
+    b: Builder,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+    **others: Any,
+) -> tuple[Value, ...] | None:
+    """Repeating entries by a transposed convolution; bilinear with corners on corners."""
+    del roi
+    dims = b.dims(x)
+    if len(dims) != 4 or any(others.get(name) for name in ("antialias", "exclude_outside")):
+        return None
+    if others.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return None
+    factors = _factors(dims, scales, sizes, axes)
+    if factors is None or factors[:2] != (1.0, 1.0):
+        return None
+    if coordinate_transformation_mode == "align_corners" and mode == "linear":
+        return _interpolated(b, x, factors, sizes, axes)
+    repeats = tuple(round(factor) for factor in factors[2:])
+    exact = repeats == factors[2:] and min(repeats) > 0
+    floors = coordinate_transformation_mode == "asymmetric" and nearest_mode == "floor"
+    rounds = coordinate_transformation_mode == "half_pixel" and nearest_mode.startswith("round")
+    if mode != "nearest" or not exact or not (floors or rounds) or not isinstance(dims[1], int):
+        return None
+    made_up(dims[1], *repeats)
+    ones = b.constant(np.ones((dims[1], 1, *repeats), np.float32))
+    shape = (dims[0], dims[1], dims[2] * repeats[0], dims[3] * repeats[1])
+    stated = {"num_output": dims[1], "group": dims[1] if dims[1] != 1 else None, "bias_term": False}
+    steps = {"kernel_h": repeats[0], "kernel_w": repeats[1], "stride_h": repeats[0], "stride_w": repeats[1]}
+    return in_caffe(b, "Deconvolution", [TensorFact(DType.FLOAT32, shape)], x, blobs=[ones], **stated, **steps)
+
+
+def _factors(
+    dims: tuple[Dim, ...], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
+) -> tuple[float, ...] | None:
+    """The factor of every axis, where it is known."""
+    places = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
+    found = [1.0] * len(dims)
+    numbers = small_numbers(scales if sizes is None else sizes)
+    if numbers is None or numbers.size != len(places):
+        return None
+    for place, number in zip(places, numbers.reshape(-1).tolist(), strict=True):
+        extent = dims[place]
+        if sizes is None:
+            found[place] = float(number)
+        elif isinstance(extent, int) and extent:
+            found[place] = number / extent
+        else:
+            return None
+    return tuple(found)
+
+
+def _interpolated(
+    b: Builder, x: Value, factors: tuple[float, ...], sizes: Value | None, axes: tuple[int, ...] | None
+) -> tuple[Value, ...] | None:
+    dims = b.dims(x)
+    wanted = {}
+    if sizes is not None and (numbers := small_numbers(sizes)) is not None:
+        places = range(4) if axes is None else [axis % 4 for axis in axes]
+        wanted = dict(zip(places, numbers.reshape(-1).tolist(), strict=True))
+    shape: list[int] = []
+    for axis in (2, 3):
+        extent = dims[axis]
+        if axis in wanted:
+            shape.append(int(wanted[axis]))
+        elif isinstance(extent, int):
+            shape.append(floor(extent * factors[axis]))
+        else:
+            return None
+    fact = TensorFact(DType.FLOAT32, (*dims[:2], *shape))
+    return in_caffe(b, "Interp", [fact], x, height=shape[0], width=shape[1])

@@ -1,0 +1,98 @@
+"""What Caffe says of windows: one number for all axes, one for each, or height and width by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphport.ops.declare import ShapeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+
+Stated: TypeAlias = "tuple[tuple[int, ...], int | None, int | None]"
+"""A list of entries, and those of height and width; none where the file does not say them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A window with one entry an axis in each field."""
+
+    kernel: tuple[int, ...]
+    pad: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def attributes(self) -> dict[str, Any]:
+        """ONNX's attributes for it; `None` where the default says it."""
+        return {
+            "kernel_shape": self.kernel,
+            "pads": (*self.pad, *self.pad) if any(self.pad) else None,
+            "strides": self.stride if any(step != 1 for step in self.stride) else None,
+            "dilations": self.dilation if any(step != 1 for step in self.dilation) else None,
+        }
+
+
+def frame(rank: int, *, kernel: Stated, pad: Stated, stride: Stated, dilation: tuple[int, ...] = ()) -> Frame:
+    """The window over `rank` axes.
+
+    Raises:
+        ShapeError: one of them is missing, has the wrong number of entries, or one that is not positive.
+    """
+    found = Frame(
+        _entries("kernel_size", kernel, rank, None),
+        _entries("pad", pad, rank, 0),
+        _entries("stride", stride, rank, 1),
+        _entries("dilation", (dilation, None, None), rank, 1),
+    )
+    if min((*found.kernel, *found.stride, *found.dilation), default=1) < 1:
+        message = f"kernel {found.kernel}, stride {found.stride} and dilation {found.dilation} must be positive"
+        raise ShapeError(message)
+    return found
+
+
+def _entries(what: str, stated: Stated, rank: int, default: int | None) -> tuple[int, ...]:
+    listed, height, width = stated
+    if height is not None or width is not None:
+        if listed or rank != 2:
+            message = f"{what} by height and width" + (" and as a list" if listed else f" for {rank} axes")
+            raise ShapeError(message, "say it once")
+        filled = default or 0
+        return (filled if height is None else height, filled if width is None else width)
+    if not listed:
+        if default is None:
+            message = f"there is no {what}"
+            raise ShapeError(message, "one number for all axes, or one for each")
+        return (default,) * rank
+    if len(listed) not in (1, rank):
+        message = f"{what} has {len(listed)} entries for {rank} axes"
+        raise ShapeError(message, f"1 or {rank}")
+    return listed * rank if len(listed) == 1 else listed
+
+
+def emitted_window(
+    kernel: Sequence[Dim], pads: Sequence[tuple[Dim, Dim]], strides: Sequence[int], dilations: Sequence[int]
+) -> dict[str, Any]:
+    """Caffe's parameters of a convolution's window; `None` where the default says it.
+
+    Raises:
+        UnsupportedError: padding differs before and behind, or depends on an extent that is not known.
+    """
+    sizes = tuple(k for k in kernel if isinstance(k, int))
+    pad = tuple(begin for begin, end in pads if isinstance(begin, int) and begin == end and begin >= 0)
+    if len(sizes) != len(kernel) or len(pad) != len(pads):
+        message = f"a kernel of {tuple(kernel)} padded by {tuple(pads)}: padding is the same before and behind"
+        raise UnsupportedError(message)
+    return {
+        "kernel_size": _short(sizes),
+        "pad": _short(pad) if any(pad) else None,
+        "stride": _short(tuple(strides)) if any(step != 1 for step in strides) else None,
+        "dilation": _short(tuple(dilations)) if any(step != 1 for step in dilations) else None,
+    }
+
+
+def _short(entries: tuple[int, ...]) -> tuple[int, ...]:
+    """One entry where all are the same."""
+    return entries[:1] if len(set(entries)) == 1 else entries

@@ -1,0 +1,1 @@
+"""ONNX Runtime's own domain of ONNX, `com.microsoft`."""

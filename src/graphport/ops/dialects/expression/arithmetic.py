@@ -1,0 +1,247 @@
+"""What functions of the expression language are in canonical words, where no single operator is the function.
+
+Each computes as PyTorch does, in the element type that its arguments share, for special values too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.pages.arithmetic import (
+    Abs,
+    Add,
+    Atan,
+    BitShift,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    Div,
+    Exp,
+    Floor,
+    Log,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Neg,
+    Pow,
+    Reciprocal,
+    Round,
+    Sign,
+    Sqrt,
+    Sub,
+    Sum,
+)
+from graphport.ops.pages.comparison import And, Equal, IsInf, Less, Not, Or, Where, Xor
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+
+def _kind(x: Value) -> str:
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    if dtype is None:
+        message = "the element type of an operand is not known"
+        raise UnsupportedError(message)
+    return dtype.kind
+
+
+@lower("expression", "square")
+def square(b: Builder, x: Value) -> Value:
+    """The second power."""
+    return b(Mul, x, x)
+
+
+@lower("expression", "rsqrt")
+def rsqrt(b: Builder, x: Value) -> Value:
+    """The reciprocal of the square root."""
+    return b(Reciprocal, b(Sqrt, x))
+
+
+@lower("expression", "log10")
+def log10(b: Builder, x: Value) -> Value:
+    """The logarithm to base 10."""
+    return b(Div, b(Log, x), b.like(x, math.log(10)))
+
+
+@lower("expression", "log1p")
+def log1p(b: Builder, x: Value) -> Value:
+    """log(1 + x), precise near 0: what rounding takes from 1 + x is made good (Kahan)."""
+    one = b.like(x, 1.0)
+    near = b(Add, x, one)
+    corrected = b(Mul, b(Log, near), b(Div, x, b(Sub, near, one)))
+    is_itself = b(Or, b(Equal, near, one), b(IsInf, x, detect_negative=0))
+    return b(Where, is_itself, x, corrected)
+
+
+@lower("expression", "expm1")
+def expm1(b: Builder, x: Value) -> Value:
+    """exp(x) - 1, precise near 0 in the same way."""
+    one = b.like(x, 1.0)
+    grown = b(Exp, x)
+    less = b(Sub, grown, one)
+    corrected = b(Mul, less, b(Div, x, b(Log, grown)))
+    settled = b(Where, b(Or, b(Equal, less, b(Neg, one)), b(IsInf, grown)), less, corrected)
+    return b(Where, b(Equal, grown, one), x, settled)
+
+
+@lower("expression", "trunc")
+def trunc(b: Builder, x: Value) -> Value:
+    """Without the fraction."""
+    return b(Mul, b(Sign, x), b(Floor, b(Abs, x)))
+
+
+@lower("expression", "fmod")
+def fmod(b: Builder, x: Value, y: Value) -> Value:
+    """x - y * trunc(x / y)."""
+    return b(Mod, x, y, fmod=1)
+
+
+@lower("expression", "sign")
+def sign(b: Builder, x: Value) -> Value:
+    """-1, 0 or 1; 0 for NaN, of which the operator makes NaN."""
+    return b(Sign, x) if _kind(x) != "f" else b(Where, b(Equal, x, x), b(Sign, x), b.like(x, 0.0))
+
+
+@lower("expression", "remainder")
+def remainder(b: Builder, x: Value, y: Value) -> Value:
+    """x - y * floor(x / y)."""
+    if _kind(x) != "f":
+        return b(Mod, x, y)
+    rest, is_below = _divided(b, x, y)
+    return b(Where, is_below, b(Add, rest, y), rest)
+
+
+@lower("expression", "floor_divide")
+def floor_divide(b: Builder, x: Value, y: Value) -> Value:
+    """The quotient without the remainder, so that rounding it to a whole number does no harm."""
+    if _kind(x) != "f":
+        return b(Div, b(Sub, x, b(Mod, x, y)), y)
+    rest, is_below = _divided(b, x, y)
+    whole = b(Round, b(Div, b(Sub, x, rest), y))
+    lowered = b(Where, is_below, b(Sub, whole, b.like(x, 1.0)), whole)
+    return b(Where, b(Equal, y, b.like(y, 0.0)), b(Div, x, y), lowered)
+
+
+def _divided(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """The remainder of a quotient cut off, and where it has not the sign of `y`: there the quotient is one less."""
+    zero = b.like(x, 0.0)
+    rest = b(Mod, x, y, fmod=1)
+    has_other_sign = b(Xor, b(Less, rest, zero), b(Less, y, zero))
+    return rest, b(And, has_other_sign, b(Not, b(Equal, rest, zero)))
+
+
+@lower("expression", "atan2")
+def atan2(b: Builder, y: Value, x: Value) -> Value:
+    """The angle of the point (x, y): that of (|x|, |y|), mirrored; both zeros and both infinities have a side."""
+    zero, one = b.like(x, 0.0), b.like(x, 1.0)
+    are_endless = b(And, b(IsInf, x), b(IsInf, y))
+    wide, high = (b(Where, are_endless, one, b(Abs, each)) for each in (x, y))
+    angle = b(Where, b(Equal, y, zero), zero, b(Atan, b(Div, high, wide)))
+    mirrored = b(Where, _is_negative(b, x), b(Sub, b.like(x, math.pi), angle), angle)
+    is_undefined = b(Add, b(Mul, x, zero), b(Mul, y, zero))
+    signed = b(Where, _is_negative(b, y), b(Neg, mirrored), mirrored)
+    # An infinity times 0 is NaN too, and that is not meant: only what is not equal to itself is.
+    is_number = b(And, b(Equal, x, x), b(Equal, y, y))
+    return b(Where, is_number, signed, is_undefined)
+
+
+def _is_negative(b: Builder, x: Value) -> Value:
+    """Whether the sign of `x` is minus; -0 tells by its reciprocal."""
+    zero = b.like(x, 0.0)
+    return b(Or, b(Less, x, zero), b(And, b(Equal, x, zero), b(Less, b(Reciprocal, x), zero)))
+
+
+@lower("expression", "logaddexp")
+def logaddexp(b: Builder, x: Value, y: Value) -> Value:
+    """log(exp(x) + exp(y)), without overflow."""
+    more = log1p(b, b(Exp, b(Neg, b(Abs, b(Sub, x, y)))))
+    return b(Where, b(Equal, x, y), b(Add, x, b.like(x, math.log(2))), b(Add, b(Max, x, y), more))
+
+
+@lower("expression", "maximum")
+def maximum(b: Builder, x: Value, y: Value) -> Value:
+    """The larger one; of truth values, whether one of them is."""
+    return b(Or, x, y) if _kind(x) == "b" else b(Max, x, y)
+
+
+@lower("expression", "minimum")
+def minimum(b: Builder, x: Value, y: Value) -> Value:
+    """The smaller one; of truth values, whether both are."""
+    return b(And, x, y) if _kind(x) == "b" else b(Min, x, y)
+
+
+@lower("expression", "add")
+def add(b: Builder, x: Value, y: Value) -> Value:
+    """The sum; of truth values, whether one of them is."""
+    return b(Or, x, y) if _kind(x) == "b" else b(Add, x, y)
+
+
+@lower("expression", "mul")
+def mul(b: Builder, x: Value, y: Value) -> Value:
+    """The product; of truth values, whether both are."""
+    return b(And, x, y) if _kind(x) == "b" else b(Mul, x, y)
+
+
+def _bitwise(word: str, logical: Page, integer: Page) -> None:
+    @lower("expression", word)
+    def bitwise(b: Builder, x: Value, y: Value) -> Value:
+        return b(logical if _kind(x) == "b" else integer, x, y)
+
+    del bitwise  # the registry has it
+
+
+_bitwise("and", And, BitwiseAnd)
+_bitwise("or", Or, BitwiseOr)
+_bitwise("xor", Xor, BitwiseXor)
+
+
+@lower("expression", "lshift")
+def lshift(b: Builder, x: Value, y: Value) -> Value:
+    """x times a power of 2."""
+    if _kind(x) == "u":
+        return b(BitShift, x, y, direction="LEFT")
+    return b(Mul, x, b(Pow, b.like(x, 2), y))
+
+
+@lower("expression", "rshift")
+def rshift(b: Builder, x: Value, y: Value) -> Value:
+    """x divided by a power of 2, rounded down."""
+    if _kind(x) == "u":
+        return b(BitShift, x, y, direction="RIGHT")
+    return floor_divide(b, x, b(Pow, b.like(x, 2), y))
+
+
+# How operators are said whose function takes another number of arguments, or is made of several
+
+
+@Max.lift("expression")
+def _of_max(b: Builder, *data_0: Value) -> Value:
+    return _folded(b, "maximum", data_0)
+
+
+@Min.lift("expression")
+def _of_min(b: Builder, *data_0: Value) -> Value:
+    return _folded(b, "minimum", data_0)
+
+
+@Sum.lift("expression")
+def _of_sum(b: Builder, *data_0: Value) -> Value:
+    return _folded(b, "add", data_0)
+
+
+def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> Value:
+    total = operands[0]
+    for operand in operands[1:]:
+        total = b.word(word, total, operand)[0]
+    return total
+
+
+@Mod.lift("expression")
+def _of_mod(b: Builder, a: Value, c: Value, *, fmod: int = 0) -> Value:
+    return b.word("fmod" if fmod else "remainder", a, c)[0]

@@ -1,0 +1,118 @@
+"""Attention of ncnn."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.dialects.ncnn.binding import Layer, blob, emitted, layer, lengths_of, stretched
+from graphport.ops.dialects.pnnx.reshape_parts import repeat_interleave
+from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.pages.activation import Softmax
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.attention import Attention, RotaryEmbedding
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reshape import Reshape, Transpose, Unsqueeze
+
+
+@layer("MultiHeadAttention")
+def multi_head_attention(at: Layer) -> Value:
+    """Projections, attention in each head, and the projection of all heads; a mask comes last."""
+    b = at.b
+    at.refuse(7, 18)
+    blobs = list(at.inputs)
+    mask = blobs.pop() if at.integer(5) else None
+    query = blobs[0]
+    key = blobs[1] if len(blobs) > 1 else query
+    value = blobs[2] if len(blobs) > 2 else key
+    embed, heads = at.integer(0), at.integer(1)
+    size = at.integer(2) // embed
+    sources = ((query, size), (key, at.integer(3, embed)), (value, at.integer(4, embed)))
+    q, k, v = (
+        _headed(at, _linear(at, x, 2 * index, [embed, width]), heads) for index, (x, width) in enumerate(sources)
+    )
+    factor = at.real(6, 1 / sqrt(embed / heads))
+    scores = b(MatMul, b(Mul, q, b.like(q, factor)), b(Transpose, k, perm=(0, 1, 3, 2)))
+    if mask is not None:
+        scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
+    mixed = b(Transpose, b(MatMul, b(Softmax, scores), v), perm=(0, 2, 1, 3))
+    return _linear(at, b(Reshape, mixed, vector(b, [0, 0, -1])), 6, [size, embed])
+
+
+def _linear(at: Layer, x: Value, index: int, shape: list[int]) -> Value:
+    weight = at.b(Transpose, at.weight(index, shape), perm=(1, 0))
+    return at.b(Add, at.b(MatMul, x, weight), at.weight(index + 1, shape[:1]))
+
+
+def _headed(at: Layer, x: Value, heads: int) -> Value:
+    return at.b(Transpose, at.b(Reshape, x, vector(at.b, [0, 0, heads, -1])), perm=(0, 2, 1, 3))
+
+
+@layer("SDPA")
+def scaled_dot_product_attention(at: Layer) -> Value:
+    """Queries, keys and values, [heads, length, size]; keys of fewer heads are shared among them. A mask comes last."""
+    b = at.b
+    at.refuse(7, 18)
+    blobs = list(at.inputs)
+    mask = blobs.pop() if at.integer(5) else None
+    query, key, value = blobs
+    heads, size = length(b.dims(query), 1), length(b.dims(query), 3)
+    key, value = (_spread(at, x, heads) for x in (key, value))
+    factor = at.real(6) or 1 / sqrt(size)
+    scores = b(MatMul, b(Mul, query, b.like(query, factor)), b(Transpose, key, perm=(0, 1, 3, 2)))
+    if mask is not None:
+        scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
+    return b(MatMul, b(Softmax, scores), value)
+
+
+@layer("RotaryEmbed")
+def rotary_embed(at: Layer) -> Value:
+    """Pairs of features turned by angles whose cosines and sines are blobs; of halves, or of neighbours."""
+    b = at.b
+    x, cosines, sines = at.inputs
+    return b(RotaryEmbedding, x, cosines, sines, interleaved=1 if at.integer(0) else None)
+
+
+def _spread(at: Layer, x: Value, heads: int) -> Value:
+    times = heads // length(at.b.dims(x), 1)
+    return x if times == 1 else repeat_interleave(at.b, x, times, 1)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Attention.lift("ncnn")
+def lift_attention(
+    b: Builder,
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_mask: Value | None = None,
+    *cache: Value | None,
+    is_causal: int = 0,
+    scale: float | None = None,
+    **attributes: Any,
+) -> Value | None:
+    """Of heads that are an axis of their own, without what was seen before; the mask is added."""
+    if any(cache) or any(attributes.values()) or b.count > 1 or len(b.dims(q)) != 4:
+        return None
+    (heads, rows, _), (_, columns, _), (_, _, width) = (lengths_of(b, each) for each in (q, k, v))
+    masks: list[Value] = []
+    if is_causal:
+        if attn_mask is not None or rows != columns:
+            return None
+        made_up(rows, columns)
+        masks = [blob(b, b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32), 2)]
+    elif attn_mask is not None:
+        if dtype_of(attn_mask) is DType.BOOL:
+            return None
+        masks = [stretched(b, attn_mask, [1] * (4 - len(b.dims(attn_mask))) + list(b.dims(attn_mask)), 0)]
+    fact = TensorFact(DType.FLOAT32, (1, heads, rows, width))
+    return emitted(b, "SDPA", q, k, v, *masks, fact=fact, p5=int(bool(masks)) or None, p6=scale)

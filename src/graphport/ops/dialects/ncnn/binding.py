@@ -1,0 +1,374 @@
+"""Layers of ncnn: parameters by number, weights in the order of loading.
+
+Blobs of ncnn have no batch axis; the values that stand for them have one of length 1 in front. Axes of a blob are
+counted from its outermost one: channels, depth, height, width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, Fact, TensorFact
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import Storage
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.folded import Computed, folded
+
+DIALECT = "ncnn"
+_MISMATCHES = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, StopIteration)
+AXES = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}
+"""The names of the axes of a blob, from the outermost in."""
+NONE = -233
+"""What stands for a number that is not given."""
+
+Answer: TypeAlias = "Value | Sequence[Value]"
+F = TypeVar("F", bound="Callable[[Layer], Answer]")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer that is being lowered."""
+
+    b: Builder
+    inputs: tuple[Value, ...]
+    parameters: Mapping[str, Any]
+
+    @property
+    def x(self) -> Value:
+        """The first blob."""
+        if not self.inputs:
+            message = "the layer has no input"
+            raise ShapeError(message)
+        return self.inputs[0]
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of the first blob."""
+        return len(self.b.dims(self.x)) - 1
+
+    def integer(self, key: int, default: int = 0) -> int:
+        """A parameter that is an integer."""
+        value = self.parameters.get(str(key), default)
+        if not isinstance(value, int | float):
+            message = f"parameter {key} is {value!r}, a number is needed"
+            raise UnsupportedError(message)
+        return int(value)
+
+    def real(self, key: int, default: float = 0.0) -> float:
+        """A parameter that is a real number."""
+        value = self.parameters.get(str(key), default)
+        if not isinstance(value, int | float):
+            message = f"parameter {key} is {value!r}, a number is needed"
+            raise UnsupportedError(message)
+        return float(value)
+
+    def array(self, key: int) -> tuple[Any, ...]:
+        """A parameter that is an array; empty where it is not given."""
+        value = self.parameters.get(str(key), ())
+        return tuple(value) if is_sequence(value) else (value,)
+
+    def weight(self, index: int, shape: Sequence[int]) -> Value:
+        """A weight in a shape, as float32.
+
+        Raises:
+            ShapeError: it has another number of elements, or is missing.
+        """
+        storage = self.parameters.get(f"@{index}")
+        if not isinstance(storage, Storage):
+            message = f"weight {index} is missing"
+            raise ShapeError(message)
+        try:
+            value = self.b.constant(storage.reshaped(shape))
+        except ValueError as error:
+            message = f"weight {index} has {storage.count} elements, and {list(shape)} is needed"
+            raise ShapeError(message) from error
+        return value if storage.dtype is DType.FLOAT32 else self.b(registry.pages()["Cast"], value, to=DType.FLOAT32)
+
+    def count(self, index: int) -> int:
+        """How many elements a weight has."""
+        storage = self.parameters.get(f"@{index}")
+        return storage.count if isinstance(storage, Storage) else 0
+
+    def axis(self, axis: int) -> int:
+        """An axis of the first blob as one of the value that stands for it."""
+        rank = self.rank
+        if not -rank <= axis < rank:
+            message = f"axis {axis} is outside of a blob of {rank} axes"
+            raise ShapeError(message)
+        return axis % rank + 1
+
+    def refuse(self, *keys: int) -> None:
+        """Refuse parameters that are set and have no rule."""
+        emitted = [key for key in keys if self.parameters.get(str(key), 0) not in (0, 0.0)]
+        if emitted:
+            message = f"there is no rule for parameter {', '.join(map(str, emitted))}"
+            raise UnsupportedError(message)
+
+
+def _complete(b: Builder, answer: Answer) -> Answer:
+    """The answer, if it has all blobs that the file reads."""
+    found = registry.results(answer)
+    if any(b.wants(place) for place in range(len(found), b.count)):
+        message = f"the layer gives {len(found)} blobs, {b.count} are read"
+        raise ShapeError(message)
+    return answer
+
+
+def layer(*types: str) -> Callable[[F], F]:
+    """Register a function as the meaning of layers of these types."""
+
+    def register(function: F) -> F:
+        def lowered(b: Builder, *inputs: Value, **parameters: Any) -> Answer:
+            try:
+                return _complete(b, function(Layer(b, inputs, parameters)))
+            except ShapeError:
+                raise
+            except _MISMATCHES as error:
+                # An array that is too short, a length of 0: what a file may say, and its writers never do.
+                message = f"its parameters do not go together: {error}"
+                raise ShapeError(message) from error
+
+        for type_ in types:
+            lower(DIALECT, type_)(lowered)
+        return function
+
+    return register
+
+
+# ── on the way to ncnn ────────────────────────────────────────────────────────────────────────────────────────────────
+
+MOST_AXES = 4
+_KEYS = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}
+"""The parameters that say lengths, for each axis from the outermost in."""
+
+
+BATCH = "ncnn.batch"
+"""The note of a value that is being lifted: which of its axes the blob lacks, where that is not the first one."""
+
+
+def batch_of(x: Value) -> int | None:
+    """The axis of length 1 that the blob of a value does not have; `None` where the blob has all axes."""
+    found = x.notes.get(BATCH, 0) if x.has_notes else 0
+    return found if isinstance(found, int) and found >= 0 else None
+
+
+def placed(b: Builder, y: Value, batch: int | None) -> Value:
+    """`y`, whose blob lacks the axis `batch`; there is no such axis if it is `None`.
+
+    Raises:
+        UnsupportedError: it is returned, and what is returned has its batch in front.
+    """
+    if batch != 0:
+        node = b.before
+        if node is not None and any(result.is_output for result in node.results):
+            message = "it is an output, and its first axis is not a batch of 1"
+            raise UnsupportedError(message)
+        y.notes[BATCH] = -1 if batch is None else batch
+    return y
+
+
+def laid(b: Builder, x: Value) -> list[int]:
+    """The lengths of the blob of a value, wherever its batch is.
+
+    Raises:
+        UnsupportedError: the batch is not of length 1, a length is not known, or there are more than four.
+    """
+    dims, batch = b.dims(x), batch_of(x)
+    if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
+        message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
+        raise UnsupportedError(message)
+    rest = [dim for axis, dim in enumerate(dims) if axis != batch]
+    numbers = [dim for dim in rest if isinstance(dim, int)]
+    if len(numbers) < len(rest) or not 1 <= len(numbers) <= MOST_AXES:
+        message = f"{x.name} is {x.fact}: a blob has one to four axes of known length behind the batch"
+        raise UnsupportedError(message)
+    return numbers
+
+
+def lengths_of(b: Builder, x: Value) -> list[int]:
+    """The lengths of a blob, without the batch, which is in front.
+
+    Raises:
+        UnsupportedError: it is not, or not of length 1; a length is not known, or there are more than four.
+    """
+    if batch_of(x) != 0:
+        message = f"{x.name} is {x.fact}: its batch is not in front"
+        raise UnsupportedError(message)
+    return laid(b, x)
+
+
+def numbers_of(value: Value) -> Storage:
+    """A constant as float32.
+
+    Raises:
+        UnsupportedError: it is no constant.
+    """
+    storage = folded(value)
+    if storage is None:
+        message = f"{value.name} is computed, and a layer has its weights in the file"
+        raise UnsupportedError(message)
+    if storage.dtype is DType.FLOAT32:
+        return storage
+    return Computed(lambda array: array, (storage,), DType.FLOAT32, storage.shape)
+
+
+def rearranged(value: Value, function: Callable[..., Any], shape: Sequence[int]) -> Storage:
+    """A constant as float32, in another layout."""
+    return Computed(function, (numbers_of(value),), DType.FLOAT32, tuple(shape))
+
+
+def refuse_constants(*blobs: Value) -> None:
+    """Leave what is computed from constants alone to its readers: they have it as numbers.
+
+    Raises:
+        UnsupportedError: there are blobs, and all of them are constants.
+    """
+    if blobs and all(folded(each) is not None for each in blobs):
+        message = f"{blobs[0].name} is a constant"
+        raise UnsupportedError(message)
+
+
+def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **parameters: Any) -> Value:
+    """The first result of a layer; `p3` is parameter 3 and `w0` the first weight, what is `None` is not said.
+
+    Without a fact of its own it is laid out as the first blob is.
+    """
+    named = {
+        (f"@{key[1:]}" if key[0] == "w" else key[1:]): value for key, value in parameters.items() if value is not None
+    }
+    refuse_constants(*blobs)
+    blobs = tuple(each if folded(each) is None else remembered(b, each) for each in blobs)
+    for each in blobs:
+        dims, batch = b.dims(each), batch_of(each)
+        if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
+            message = f"{each.name} is {each.fact}: a blob stands for a batch of 1"
+            raise UnsupportedError(message)
+    own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
+    y = b.word(type_, *blobs, facts=[own], **named)[0]
+    return placed(b, y, batch_of(blobs[0])) if blobs and fact is None else y
+
+
+def shaped(lengths: Sequence[int]) -> dict[str, int]:
+    """Parameters that say the lengths of a blob."""
+    return {f"p{key}": length for key, length in zip(_KEYS[len(lengths)], lengths, strict=True)}
+
+
+def reshaped(b: Builder, x: Value, lengths: Sequence[int]) -> Value:
+    """A blob in another shape."""
+    if not 1 <= len(lengths) <= MOST_AXES:
+        message = f"{len(lengths)} axes, a blob has one to four"
+        raise UnsupportedError(message)
+    fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, (1, *lengths))
+    return emitted(b, "Reshape", x, fact=fact, **shaped(lengths))
+
+
+def restored(b: Builder, y: Value, like: Value) -> Value:
+    """A blob in the shape of another one, wherever the batch of that one is."""
+    found = emitted(b, "Reshape", y, fact=like.fact, **shaped(laid(b, like)))
+    return placed(b, found, batch_of(like))
+
+
+def blob(b: Builder, x: Value, rank: int) -> Value:
+    """`x` with `rank` axes behind the batch, aligned at the last one; a constant becomes a layer that has it."""
+    storage = folded(x)
+    if storage is None:
+        lengths = lengths_of(b, x)
+        missing = rank - len(lengths)
+        return reshaped(b, x, [1] * missing + lengths) if missing > 0 else x
+    return _memory(b, x, storage, rank + 1, 0)
+
+
+def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
+    """The blobs of values of which each is stretched to the shape of all, and the axis of the result they lack."""
+    refuse_constants(*operands)
+    rank = max(len(b.dims(x)) for x in operands)
+    computed = [x for x in operands if folded(x) is None]
+    wanted = [None if (own := batch_of(x)) is None else own + rank - len(b.dims(x)) for x in computed]
+    padded = {x: [1] * (rank - len(b.dims(x))) + list(b.dims(x)) for x in operands}
+
+    def is_common(batch: int | None) -> bool:
+        return batch is None or (0 <= batch < rank and all(own[batch] == 1 for own in padded.values()))
+
+    batch = next((batch for batch in [0, *wanted] if is_common(batch)), None)
+    return [stretched(b, x, padded[x], batch) for x in operands], batch
+
+
+def beside(b: Builder, axis: int, *operands: Value) -> tuple[list[Value], int | None]:
+    """The blobs of values that are joined along `axis`, and the axis that they lack."""
+    refuse_constants(*operands)
+    batches = [batch_of(x) for x in operands if folded(x) is None] or [0]
+    dims = [b.dims(x) for x in operands]
+    common = [n for n in [0, *batches] if n is not None and n != axis and all(own[n] == 1 for own in dims)]
+    batch = common[0] if common else None
+    return [stretched(b, x, b.dims(x), batch) for x in operands], batch
+
+
+def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -> Value:
+    """The blob of `x` as that of a value of the shape `dims`, without the axis `batch`."""
+    storage = folded(x)
+    if storage is not None:
+        return _memory(b, x, storage, len(dims), batch)
+    lengths = laid(b, x)
+    own = [dim for axis, dim in enumerate(dims) if axis != batch]
+    target = [dim for dim in own if isinstance(dim, int)]
+    if len(target) < len(own):
+        message = f"{x.name} is {x.fact}: its batch is not that of the other operand"
+        raise UnsupportedError(message)
+    return x if target == lengths else reshaped(b, x, target)
+
+
+def settled(b: Builder, y: Value, batch: int | None) -> Value:
+    """`y`, whose blob lacks the axis `batch`; where its first axis is of length 1, that one is the batch again."""
+    dims = b.dims(y)
+    if batch == 0 or not dims or dims[0] != 1:
+        return placed(b, y, batch)
+    lengths = [dim for axis, dim in enumerate(dims) if axis != batch and isinstance(dim, int)]
+    rest = [dim for dim in dims[1:] if isinstance(dim, int)]
+    return y if lengths == rest else reshaped(b, y, rest)
+
+
+def remembered(b: Builder, x: Value) -> Value:
+    """A constant as a blob; one whose first axis is of length 1 has its batch there.
+
+    Raises:
+        UnsupportedError: a blob cannot have its shape.
+    """
+    storage, dims = folded(x), b.dims(x)
+    if storage is None:
+        return x
+    batch = 0 if dims[:1] == (1,) else None
+    y = _memory(b, x, storage, len(dims), batch)
+    y.fact = TensorFact(DType.FLOAT32, dims)
+    if batch is None:
+        y.notes[BATCH] = -1
+    return y
+
+
+def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None) -> Value:
+    """A layer that has the numbers of `x`, a value of `rank` axes, without the axis `batch`."""
+    shape = [1] * (rank - len(storage.shape)) + list(storage.shape)
+    lengths = [n for axis, n in enumerate(shape) if axis != batch]
+    if not 1 <= len(lengths) <= MOST_AXES or len(shape) != rank or (batch is not None and shape[batch] != 1):
+        message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
+        raise UnsupportedError(message)
+    fact = TensorFact(DType.FLOAT32, (1, *lengths))
+    return emitted(b, "MemoryData", fact=fact, **shaped(lengths), w0=numbers_of(x))
+
+
+def blob_axis(axis: int, rank: int, batch: int | None = 0) -> int:
+    """An axis of a value as one of its blob, which lacks the axis `batch`.
+
+    Raises:
+        UnsupportedError: it is that of the batch.
+    """
+    found = axis % rank if rank else batch
+    if found is None or found == batch:
+        message = "it works along the batch, which a blob does not have"
+        raise UnsupportedError(message)
+    return found - (batch is not None and found > batch)

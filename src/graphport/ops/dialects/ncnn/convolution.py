@@ -1,0 +1,415 @@
+"""Convolutions of ncnn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.ncnn.activation import activated
+from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of, numbers_of, rearranged
+from graphport.ops.dialects.ncnn.quantization import (
+    TERM,
+    integers_of,
+    rounded_operands,
+    rounded_result,
+    winograd_forbidden,
+)
+from graphport.ops.dialects.pnnx.padding import padded
+from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
+from graphport.ops.pages.convolution.transposed import transposed_window
+from graphport.ops.pages.convolution.window import window
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.reshape import Reshape, Transpose
+
+_LOWER = -234
+_SAME = {-233: "SAME_UPPER", _LOWER: "SAME_LOWER"}
+Axes = tuple[int, ...]
+
+
+def _along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
+    """A parameter for width, height and depth, in the order of the axes; the others are by default as the width."""
+    width = at.integer(key, default)
+    return tuple(at.integer(key + 10 * place, width) for place in range(count))[::-1]
+
+
+def _pads(at: Layer, count: int) -> tuple[Axes, Axes]:
+    """Padding before and behind each axis."""
+    left = at.integer(4)
+    right = at.integer(15, left)
+    top = at.integer(14, left)
+    bottom = at.integer(16, top)
+    front = at.integer(24, left)
+    behind = at.integer(17, front)
+    return (left, top, front)[:count][::-1], (right, bottom, behind)[:count][::-1]
+
+
+def _count(type_: str) -> int:
+    return int(type_[-2]) if type_.endswith("D") else 2
+
+
+def _register_convolutions() -> None:
+    for ending in ("", "1D", "3D"):
+        count = _count(ending) if ending else 2
+        layer(f"Convolution{ending}")(_with(count, is_grouped=False, is_transposed=False))
+        layer(f"ConvolutionDepthWise{ending}")(_with(count, is_grouped=True, is_transposed=False))
+        layer(f"Deconvolution{ending}")(_with(count, is_grouped=False, is_transposed=True))
+        layer(f"DeconvolutionDepthWise{ending}")(_with(count, is_grouped=True, is_transposed=True))
+
+
+def _with(count: int, *, is_grouped: bool, is_transposed: bool) -> Any:
+    def convolution(at: Layer) -> Value:
+        group = at.integer(7, 1) if is_grouped else 1
+        made = _transposed if is_transposed else _convolved
+        return rounded_result(at, activated(at, made(at, count, group)), 1 + bool(at.integer(5)))
+
+    return convolution
+
+
+def _convolved(at: Layer, count: int, group: int) -> Value:
+    b, maps = at.b, at.integer(0)
+    at.refuse(19, *([TERM] if count != _PLANE else []))
+    kernel = _along(at, count, 1, 0)
+    begin, end = _pads(at, count)
+    area = 1
+    for k in kernel:
+        area *= k
+    x, weight = _operands(at, [maps, at.count(0) // max(maps * area, 1), *kernel], group)
+    bias = at.weight(1, [maps]) if at.integer(5) else None
+    attributes: dict[str, Any] = {
+        "strides": _along(at, count, 3),
+        "dilations": _along(at, count, 2),
+        "group": group if group > 1 else None,
+    }
+    if begin[0] in _SAME:
+        slid = window(
+            b.dims(x)[2:],
+            kernel,
+            auto_pad=_SAME[begin[0]],
+            dilations=attributes["dilations"],
+            pads=None,
+            strides=attributes["strides"],
+        )
+        pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
+        _refuse_taken_away(b.dims(x)[2:], kernel, attributes, pairs)
+        if len(pairs) == count:
+            # Runtimes refuse automatic padding together with dilation.
+            if count > _PLANE and begin[0] == _LOWER:
+                pairs[0] = (pairs[0][1], pairs[0][0])  # of the depth, the larger half is at the end all the same
+            attributes["pads"] = (*(p for p, _ in pairs), *(q for _, q in pairs))
+        else:
+            attributes["auto_pad"] = _SAME[begin[0]]
+    elif at.real(18):
+        x = padded(b, x, list(zip(begin, end, strict=True)), "constant", at.real(18))
+    else:
+        attributes["pads"] = (*begin, *end)
+    return b(Conv, x, weight, bias, **attributes)
+
+
+def _refuse_taken_away(
+    dims: Sequence[Dim], kernel: Axes, attributes: Mapping[str, Any], pairs: Sequence[tuple[int, int]]
+) -> None:
+    """Refuse padding to equal lengths that adds along an axis and would take away along another one."""
+    numbers = zip(dims, kernel, attributes["strides"], attributes["dilations"], strict=True)
+    rest = [(k - 1) * d + 1 + (n - 1) // s * s - n for n, k, s, d in numbers if isinstance(n, int)]
+    if any(p or q for p, q in pairs) and any(n < 0 for n in rest):
+        message = "padding that takes away along one axis and adds along another"
+        raise UnsupportedError(message)
+
+
+def _operands(at: Layer, shape: list[int], group: int) -> tuple[Value, Value]:
+    """The input and the weight of a convolution."""
+    term = at.integer(TERM)
+    if not term:
+        return at.x, at.weight(0, shape)
+    groups = 0 if "7" not in at.parameters else group if term % 100 == 1 else 1
+    return rounded_operands(at, shape, 1 + bool(at.integer(5)), groups)
+
+
+def _transposed(at: Layer, count: int, group: int) -> Value:
+    """Weights are [group, outputs, inputs] there, and [group * inputs, outputs] in ONNX."""
+    b, maps = at.b, at.integer(0)
+    at.refuse(TERM, 28)
+    kernel = _along(at, count, 1, 0)
+    area = 1
+    for k in kernel:
+        area *= k
+    inputs = at.count(0) // max(maps * area, 1)
+    blocks = at.weight(0, [group, maps // group, inputs, *kernel])
+    turned = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
+    weight = b(Reshape, turned, vector(b, [group * inputs, maps // group, *kernel]))
+    bias = at.weight(1, [maps]) if at.integer(5) else None
+    extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(20, at.integer(18)))[:count][::-1]
+    strides, dilations = _along(at, count, 3), _along(at, count, 2)
+    attributes: dict[str, Any] = {"strides": strides, "dilations": dilations, "group": group if group > 1 else None}
+    begin, end = _cut(at, count, kernel, strides, dilations, extra)
+    if all(n < s for n, s in zip(extra, strides, strict=True)) and min(*begin, *end) >= 0:
+        more = extra if any(extra) else None
+        return b(ConvTranspose, at.x, weight, bias, pads=(*begin, *end), output_padding=more, **attributes)
+    # What is longer than a step holds nothing but the bias.
+    y = padded(b, b(ConvTranspose, at.x, weight, **attributes), [(0, n) for n in extra])
+    for axis, (p, q) in enumerate(zip(begin, end, strict=True), 2):
+        if p or q:
+            y = b(Slice, y, vector(b, [p]), vector(b, [length(b.dims(y), axis) - q]), vector(b, [axis]))
+    return y if bias is None else b(Add, y, b(Reshape, bias, vector(b, [maps, *[1] * count])))
+
+
+def _cut(
+    at: Layer, count: int, kernel: Axes, strides: Axes, dilations: Axes, extra: Axes
+) -> tuple[Sequence[int], Sequence[int]]:
+    """What is cut off before and behind each axis: as is said, or what is beyond the lengths of the result."""
+    begin, end = _pads(at, count)
+    # Where depths are, their lengths have other numbers.
+    keys = {1: (20,), 2: (20, 21), 3: (25, 26, 27)}[count]
+    lengths: list[int] = []
+    for key in keys:
+        lengths.append(at.integer(key, lengths[0] if lengths else 0))
+    if any(n > 0 for n in (*begin, *end)):
+        if min(*begin, *end) < 0:
+            message = "padding that is given along one axis and found along another"
+            raise UnsupportedError(message)
+        return begin, end
+    if not all(n > 0 for n in lengths):
+        return (0,) * count, (0,) * count
+    if begin[0] not in _SAME:
+        message = "lengths of the result without a rule for what is cut off"
+        raise UnsupportedError(message)
+    dims = [length(at.b.dims(at.x), axis) for axis in range(2, 2 + count)]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    whole = [(n - 1) * s + r + m for n, s, r, m in zip(dims, strides, reach, extra, strict=True)]
+    rest = [n - m for n, m in zip(whole, reversed(lengths), strict=True)]
+    if min(rest) < 0:
+        message = f"lengths of the result beyond {whole}"
+        raise UnsupportedError(message)
+    small, large = [n // 2 for n in rest], [n - n // 2 for n in rest]
+    return (small, large) if _SAME[begin[0]] == "SAME_UPPER" else (large, small)
+
+
+_register_convolutions()
+
+
+@layer("Unfold")
+def unfold(at: Layer) -> Value:
+    """Windows as columns, for each channel one behind another."""
+    b = at.b
+    kernel = _along(at, 2, 1, 0)
+    begin, end = _pads(at, 2)
+    channels, area = length(b.dims(at.x), 1), kernel[0] * kernel[1]
+    ones = np.tile(np.eye(area).reshape(area, 1, *kernel), (channels, 1, 1, 1))
+    y = b(
+        Conv,
+        at.x,
+        b.constant(ones, dtype_of(at.x)),
+        strides=_along(at, 2, 3),
+        dilations=_along(at, 2, 2),
+        pads=(*begin, *end),
+        group=channels,
+    )
+    return b(Reshape, y, vector(b, [0, channels * area, -1]))
+
+
+@layer("DeformableConv2D")
+def deformable(at: Layer) -> Value:
+    """Blobs are the picture, the offsets and, if there are three, the mask."""
+    b, maps = at.b, at.integer(0)
+    kernel = _along(at, 2, 1, 0)
+    begin, end = _pads(at, 2)
+    weight = at.weight(0, [maps, at.count(0) // max(maps * kernel[0] * kernel[1], 1), *kernel])
+    offset, mask = at.inputs[1], at.inputs[2] if len(at.inputs) > 2 else None
+    groups = length(b.dims(offset), 1) // (2 * kernel[0] * kernel[1])
+    y = b(
+        DeformConv,
+        at.x,
+        weight,
+        offset,
+        at.weight(1, [maps]) if at.integer(5) else None,
+        mask,
+        strides=_along(at, 2, 3),
+        dilations=_along(at, 2, 2),
+        pads=(*begin, *end),
+        offset_group=groups if groups > 1 else None,
+    )
+    return activated(at, y)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_ENDINGS = {1: "1D", 2: "", 3: "3D"}
+_KERNEL, _DILATION, _STRIDE = (1, 11, 21), (2, 12, 22), (3, 13, 23)
+_BEGIN, _END = (4, 14, 24), (15, 16, 17)
+_PLANE = 2
+
+
+def parameters(keys: tuple[int, ...], numbers: Axes) -> dict[str, Any]:
+    """Numbers for each axis as parameters for width, height and depth."""
+    return {f"p{key}": number for key, number in zip(keys, reversed(numbers), strict=False)}
+
+
+def _checked(b: Builder, x: Value, w: Value) -> int:
+    """The number of axes that are slid over."""
+    count = len(lengths_of(b, x)) - 1
+    if count not in _ENDINGS or len(b.dims(w)) != count + 2:
+        message = f"a convolution over {count} axes"
+        raise UnsupportedError(message)
+    return count
+
+
+@Conv.lift("ncnn")
+def lift_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Axes | None = None,
+    group: int = 1,
+    kernel_shape: Axes | None = None,
+    pads: Axes | None = None,
+    strides: Axes | None = None,
+) -> Value:
+    del kernel_shape  # the weight says it
+    count = _checked(b, x, w)
+    weight = numbers_of(w)
+    kernel = weight.shape[2:]
+    slid = window(b.dims(x)[2:], kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
+    if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
+        message = "padding that is not known, or takes away"
+        raise UnsupportedError(message)
+    # Over other numbers of axes ncnn has no kernels for integers.
+    found = integers_of(x, w) if count == _PLANE else None
+    more: dict[str, Any] = {} if bias is None else {"w1": numbers_of(bias)}
+    if found is not None:
+        found = found if group == 1 else found.by_group(group)
+        more |= found.parameters(1 + (bias is not None), term=1 if group > 1 else 2)
+        more |= winograd_forbidden(found) if group == 1 else {}
+    return emitted(
+        b,
+        f"{'ConvolutionDepthWise' if group > 1 else 'Convolution'}{_ENDINGS[count]}",
+        x if found is None else found.x,
+        p0=weight.shape[0],
+        **parameters(_KERNEL, kernel),
+        **parameters(_DILATION, dilations or (1,) * count),
+        **parameters(_STRIDE, strides or (1,) * count),
+        **parameters(_BEGIN, tuple(p for p, _ in pairs)),
+        **parameters(_END, tuple(q for _, q in pairs)),
+        p5=int(bias is not None),
+        p6=weight.count,
+        p7=group if group > 1 else None,
+        w0=weight if found is None else found.codes,
+        **more,
+    )
+
+
+@ConvTranspose.lift("ncnn")
+def lift_conv_transpose(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Axes | None = None,
+    group: int = 1,
+    kernel_shape: Axes | None = None,
+    output_padding: Axes | None = None,
+    output_shape: Axes | None = None,
+    pads: Axes | None = None,
+    strides: Axes | None = None,
+) -> Value | None:
+    """What is cut off at the end is told by the padding there."""
+    del kernel_shape
+    count = _checked(b, x, w)
+    weight = numbers_of(w)
+    inputs, maps, *kernel = weight.shape
+    lengths = lengths_of(b, x)[1:]
+    painted = transposed_window(
+        lengths,
+        kernel,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
+    )
+    begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
+    axes = zip(lengths, painted.lengths, painted.kernel, painted.strides, painted.dilations, begin, strict=False)
+    ends = [(n - 1) * s + (k - 1) * d + 1 - p - m for n, m, k, s, d, p in axes if isinstance(m, int)]
+    if len(begin) < count or len(ends) < count or min(begin) < 0:
+        return None
+    blocks = (group, inputs // group, maps, *kernel)
+    layout = (0, 2, 1, *range(3, 3 + count))
+    turned = rearranged(
+        w, lambda array: array.reshape(blocks).transpose(layout), (group * maps, inputs // group, *kernel)
+    )
+    more: dict[str, Any] = {}
+    if min(ends) < 0:
+        more = {f"p{key}": max(-end, 0) for key, end in zip((18, 19, 20), reversed(ends), strict=False)}
+    return emitted(
+        b,
+        f"{'DeconvolutionDepthWise' if group > 1 else 'Deconvolution'}{_ENDINGS[count]}",
+        x,
+        p0=maps * group,
+        **parameters(_KERNEL, tuple(kernel)),
+        **parameters(_DILATION, painted.dilations),
+        **parameters(_STRIDE, painted.strides),
+        **parameters(_BEGIN, begin),
+        **parameters(_END, tuple(max(end, 0) for end in ends)),
+        p5=int(bias is not None),
+        p6=weight.count,
+        p7=group if group > 1 else None,
+        **more,
+        w0=turned,
+        w1=None if bias is None else numbers_of(bias),
+    )
+
+
+@DeformConv.lift("ncnn")
+def lift_deform_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    offset: Value,
+    bias: Value | None = None,
+    mask: Value | None = None,
+    *,
+    dilations: Axes | None = None,
+    group: int = 1,
+    kernel_shape: Axes | None = None,
+    offset_group: int = 1,
+    pads: Axes | None = None,
+    strides: Axes | None = None,
+) -> Value | None:
+    del kernel_shape
+    if group != 1 or offset_group != 1 or _checked(b, x, w) != _PLANE:
+        return None
+    weight, around = numbers_of(w), pads or (0, 0, 0, 0)
+    blobs = [x, offset, *([] if mask is None else [mask])]
+    fact = TensorFact(DType.FLOAT32, (1, weight.shape[0], *lengths_of(b, offset)[1:]))
+    return emitted(
+        b,
+        "DeformableConv2D",
+        *blobs,
+        fact=fact,
+        p0=weight.shape[0],
+        **parameters(_KERNEL, weight.shape[2:]),
+        **parameters(_DILATION, dilations or (1, 1)),
+        **parameters(_STRIDE, strides or (1, 1)),
+        **parameters(_BEGIN, around[:2]),
+        **parameters(_END, around[2:]),
+        p5=int(bias is not None),
+        p6=weight.count,
+        w0=weight,
+        w1=None if bias is None else numbers_of(bias),
+    )

@@ -1,0 +1,250 @@
+"""Pieces of ncnn's blobs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.ncnn.binding import (
+    AXES,
+    NONE,
+    Layer,
+    batch_of,
+    blob_axis,
+    emitted,
+    folded,
+    laid,
+    layer,
+    numbers_of,
+    placed,
+    reshaped,
+    settled,
+)
+from graphport.ops.dialects.ncnn.shape_expressions import list_of
+from graphport.ops.dialects.pnnx.indexing_slices import flip as flipped
+from graphport.ops.dialects.pnnx.padding import padded
+from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Flatten, Unsqueeze
+from graphport.ops.pattern import constant_numbers
+
+_LAST = 2147483647
+
+
+@layer("Crop")
+def crop(at: Layer) -> Value:
+    """From place to place along given axes; or from an offset on, with a length or up to a distance from the end.
+
+    Of two blobs, the second one has the lengths.
+    """
+    if len(at.inputs) == 2 and at.integer(0) != NONE and not any(str(key) in at.parameters for key in (9, 10, 19, 20)):
+        return _like(at)
+    texts = [at.parameters.get(str(key)) for key in (19, 20, 21)]
+    if isinstance(texts[0], str) and isinstance(texts[1], str):
+        starts, ends, axes = (list_of(at, text) if isinstance(text, str) else [] for text in texts)
+        return _between(at, starts, ends, axes)
+    if len(at.inputs) != 1:
+        message = "the piece depends on another blob"
+        raise UnsupportedError(message)
+    starts, ends = at.array(9), at.array(10)
+    if starts or ends:
+        return _between(at, [int(n) for n in starts], [int(n) for n in ends], [int(n) for n in at.array(11)])
+    x, b = at.x, at.b
+    names = AXES[at.rank]
+    keys = {"w": (0, 3, 6), "h": (1, 4, 7), "d": (13, 14, 15), "c": (2, 5, 8)}
+    if not any(at.integer(key) for name in names for key in keys[name][1:]):
+        message = "lengths that are not given"
+        raise ShapeError(message)
+    for axis, name in enumerate(names, 1):
+        offset, size, rest = (at.integer(key) for key in keys[name])
+        extent = length(b.dims(x), axis)
+        stop = extent - rest if size == NONE else min(offset + size, extent - rest)
+        if offset or stop != extent:
+            x = b(Slice, x, vector(b, [offset]), vector(b, [stop]), vector(b, [axis]))
+    return x
+
+
+def _like(at: Layer) -> Value:
+    """From an offset on, with the lengths of another blob; channels only of one with as many axes."""
+    b, x = at.b, at.x
+    keys = {"w": 0, "h": 1, "d": 13, "c": 2}
+    own, other = AXES[at.rank], b.dims(at.inputs[1])
+    lengths = dict(zip(AXES[len(other) - 1], range(1, len(other)), strict=True))
+    for axis, name in enumerate(own, 1):
+        if name == "c" and len(other) - 1 != at.rank:
+            continue
+        offset = at.integer(keys[name])
+        stop = offset + (length(other, lengths[name]) if name in lengths else 1)
+        if offset or stop != length(b.dims(x), axis):
+            x = b(Slice, x, vector(b, [offset]), vector(b, [stop]), vector(b, [axis]))
+    return x
+
+
+def _between(at: Layer, starts: list[int], ends: list[int], axes: list[int]) -> Value:
+    count = max(len(starts), len(ends))
+    axes = axes or list(range(count))
+    first = [0 if n == NONE else n for n in starts] or [0] * count
+    # An end of 0 is the end of the axis: ends that are not above 0 are counted from there.
+    last = [_LAST if n in (NONE, 0) else n for n in ends] or [_LAST] * count
+    places = [at.axis(axis) for axis in axes]
+    return at.b(Slice, at.x, vector(at.b, first), vector(at.b, last), vector(at.b, places))
+
+
+@layer("Flip")
+def flip(at: Layer) -> Value:
+    axes = [at.axis(int(axis)) for axis in at.array(0)]
+    return flipped(at.b, at.x, axes)
+
+
+@layer("Embed")
+def embed(at: Layer) -> Value:
+    """Rows of a table; the places are integers, though ncnn keeps them as it keeps floats."""
+    at.refuse(18)
+    if not dtype_of(at.x).is_integer:
+        message = "places that are not declared as integers"
+        raise UnsupportedError(message)
+    rows = at.b(Gather, at.weight(0, [at.integer(1), at.integer(0)]), at.x)
+    return at.b(Add, rows, at.weight(1, [at.integer(0)])) if at.integer(2) else rows
+
+
+@layer("Diag")
+def diag(at: Layer) -> Value:
+    """A matrix with a vector on its diagonal, or that diagonal of a matrix."""
+    b, x, place = at.b, at.x, at.integer(0)
+    if at.rank == 1:
+        size = length(b.dims(x), 1) + abs(place)
+        filled = padded(b, x, [(max(place, 0), max(-place, 0))])
+        mask = b.constant(np.eye(size, k=place)[None], dtype_of(x))
+        return b(Mul, b(Unsqueeze, filled, vector(b, [1])), mask)
+    rows, columns = (length(b.dims(x), axis) for axis in (1, 2))
+    first = np.arange(max(-place, 0), rows)
+    chosen = (first * columns + first + place)[first + place < columns]
+    if at.rank != 2 or not chosen.size:
+        message = f"there is no diagonal {place} of {rows} rows and {columns} columns"
+        raise ShapeError(message)
+    return b(Gather, b(Flatten, x), vector(b, chosen.tolist()), axis=1)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Slice.lift("ncnn")
+def lift_slice(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Value | None:
+    """Every entry from place to place."""
+    lengths, dims, batch = laid(b, data), b.dims(data), batch_of(data)
+    found = [constant_numbers(each) for each in (starts, ends)]
+    by = None if steps is None else constant_numbers(steps)
+    if None in found or (steps is not None and (by is None or any(step != 1 for step in by))):
+        return None
+    first, last = ([int(n) for n in each or ()] for each in found)
+    places = list(range(len(first))) if axes is None else [int(n) for n in constant_numbers(axes) or ()]
+    if len(places) != len(first):
+        return None
+    begin: list[int] = []
+    stop: list[int] = []
+    where: list[int] = []
+    shape = list(dims)
+    for place, p, q in zip(places, first, last, strict=True):
+        axis = place % len(dims)
+        extent = dims[axis]
+        start, end, _ = slice(p, q).indices(extent if isinstance(extent, int) else 1)
+        if axis == batch:
+            if (start, end) != (0, 1):
+                return None
+            continue
+        shape[axis] = max(end - start, 0)
+        begin.append(start)
+        stop.append(end)
+        where.append(blob_axis(axis, len(dims), batch))
+    if 0 in shape or not lengths:
+        return None
+    fact = TensorFact(dtype_of(data), tuple(shape))
+    if not where:
+        return emitted(b, "Noop", data)
+    return settled(b, emitted(b, "Crop", data, fact=fact, p9=tuple(begin), p10=tuple(stop), p11=tuple(where)), batch)
+
+
+_MOST_PIECES = 64
+"""Runs of places that are cut out one by one."""
+
+
+@Gather.lift("ncnn")
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
+    """Rows of a table that is a weight; or runs of places that are known, cut out and put together."""
+    dims, known = b.dims(data), constant_numbers(indices)
+    if folded(data) is not None and known is None:
+        return _looked_up(b, data, indices) if axis % len(dims) == 0 and len(dims) == 2 else None
+    if known is None or len(b.dims(indices)) > 1 or folded(data) is not None:
+        return None
+    laid(b, data)
+    place, batch = axis % len(dims), batch_of(data)
+    extent = dims[place]
+    if not isinstance(extent, int):
+        return None
+    runs = _runs([int(n) % extent for n in known])
+    if len(runs) > _MOST_PIECES or not runs:
+        return None
+    is_scalar = not b.dims(indices)
+    kept = (*dims[:place], *([] if is_scalar else [len(known)]), *dims[place + 1 :])
+    fact = TensorFact(dtype_of(data), kept)
+    if place == batch:
+        return _without_batch(b, data, fact, is_scalar=is_scalar, count=len(known))
+    y = _pieces(b, data, runs, blob_axis(place, len(dims), batch), place)
+    left = batch if batch is None or not is_scalar else batch - (batch > place)
+    if not is_scalar:
+        y.fact = fact
+        return settled(b, y, batch)
+    lengths = [n for a, n in enumerate(kept) if a != left and isinstance(n, int)]
+    shaped_ = reshaped(b, y, lengths)
+    shaped_.fact = fact
+    return settled(b, shaped_, left)
+
+
+def _without_batch(b: Builder, x: Value, fact: TensorFact, *, is_scalar: bool, count: int) -> Value | None:
+    """The only item of the batch: the blob is that already."""
+    if count != 1:
+        return None
+    y = emitted(b, "Noop", x, fact=fact)
+    return settled(b, y, None if is_scalar else batch_of(x))
+
+
+def _runs(places: list[int]) -> list[tuple[int, int]]:
+    """Places that follow each other, as their first one and the one behind the last."""
+    runs: list[tuple[int, int]] = []
+    for place in places:
+        if runs and runs[-1][1] == place:
+            runs[-1] = (runs[-1][0], place + 1)
+        else:
+            runs.append((place, place + 1))
+    return runs
+
+
+def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], axis: int, place: int) -> Value:
+    dims = b.dims(x)
+    parts: list[Value] = []
+    for start, end in runs:
+        fact = TensorFact(dtype_of(x), (*dims[:place], end - start, *dims[place + 1 :]))
+        part = emitted(b, "Crop", x, fact=fact, p9=(start,), p10=(end,), p11=(axis,))
+        parts.append(placed(b, part, batch_of(x)))
+    if len(parts) == 1:
+        return parts[0]
+    total = sum(end - start for start, end in runs)
+    fact = TensorFact(dtype_of(x), (*dims[:place], total, *dims[place + 1 :]))
+    return placed(b, emitted(b, "Concat", *parts, fact=fact, p0=axis), batch_of(x))
+
+
+def _looked_up(b: Builder, table: Value, indices: Value) -> Value | None:
+    """Places are kept as integers, and those below 0 become 0 in ncnn."""
+    laid(b, indices)
+    rows, width = numbers_of(table).shape
+    if len(laid(b, indices)) != 1 or batch_of(indices) != 0:
+        return None
+    fact = TensorFact(DType.FLOAT32, (*b.dims(indices), width))
+    return emitted(b, "Embed", indices, fact=fact, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))

@@ -1,0 +1,275 @@
+"""Recurrent layers of ncnn: one sequence, [time, features]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage, storage_of
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.dialects.ncnn.binding import (
+    Layer,
+    batch_of,
+    emitted,
+    laid,
+    layer,
+    numbers_of,
+    rearranged,
+    settled,
+    shaped,
+    stretched,
+)
+from graphport.ops.dialects.projected_lstm import projected_lstm
+from graphport.ops.dialects.torch_functions import dtype_of, vector
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.pages.reshape import Concat, Reshape, Split, Transpose
+
+_WAYS = (None, "reverse", "bidirectional")
+
+
+def _ordered(at: Layer, weight: Value, order: Sequence[int]) -> Value:
+    """Blocks along axis 1, one for each gate, in another order."""
+    if list(order) == list(range(len(order))):
+        return weight
+    hidden = int(str(at.b.dims(weight)[1])) // len(order)
+    blocks = at.b.results(Split, len(order), weight, vector(at.b, [hidden] * len(order)), axis=1)
+    return at.b(Concat, *(blocks[place] for place in order), axis=1)
+
+
+def _run(at: Layer, page: Page, w: Value, r: Value, bias: Value, hidden: int, **attributes: Any) -> list[Value]:
+    x, given = _sequence(at)
+    count = 3 if page is LSTM else 2
+    attributes |= {"hidden_size": hidden, "direction": _direction(at)}
+    return _answered(at, *at.b.results(page, count, x, w, r, bias, None, *given, **attributes))
+
+
+def _direction(at: Layer) -> str | None:
+    way = at.integer(2)
+    if not 0 <= way < len(_WAYS):
+        message = f"there is no direction {way}"
+        raise UnsupportedError(message)
+    return _WAYS[way]
+
+
+def _sequence(at: Layer) -> tuple[Value, list[Value]]:
+    """The sequence and the states at its beginning, with the batch as the second axis."""
+    return at.b(Transpose, at.x, perm=(1, 0, 2)), [at.b(Transpose, state, perm=(1, 0, 2)) for state in at.inputs[1:]]
+
+
+def _answered(at: Layer, y: Value, *last: Value) -> list[Value]:
+    """The results of all steps, [time, directions * hidden], and the states at the end."""
+    b = at.b
+    # [time, direction, batch, hidden]
+    turned = b(Reshape, b(Transpose, y, perm=(2, 0, 1, 3)), vector(b, [0, 0, -1]))
+    return [turned, *(b(Transpose, state, perm=(1, 0, 2)) for state in last)][: b.count]
+
+
+def _ways(at: Layer) -> int:
+    return 2 if at.integer(2) == 2 else 1
+
+
+@layer("LSTM")
+def lstm(at: Layer) -> list[Value]:
+    """Gates stand in the order input, forget, output, cell."""
+    at.refuse(8)
+    ways, hidden = _ways(at), at.integer(0)
+    width, hidden = hidden, at.integer(3, hidden)
+    size = at.integer(1) // (ways * hidden * 4)
+    order = (0, 2, 1, 3)
+    w = _ordered(at, at.weight(0, [ways, 4 * hidden, size]), order)
+    r = _ordered(at, at.weight(2, [ways, 4 * hidden, width]), order)
+    half = _ordered(at, at.weight(1, [ways, 4 * hidden]), order)
+    zeros = at.b.constant(np.zeros((ways, 4 * hidden)), dtype_of(half))
+    bias = at.b(Concat, half, zeros, axis=1)
+    if width == hidden:
+        return _run(at, LSTM, w, r, bias, hidden)
+    x, given = _sequence(at)
+    p = at.weight(3, [ways, width, hidden])
+    state, cell = given or (None, None)
+    return _answered(at, *projected_lstm(at.b, x, w, r, bias, p, state, cell, _direction(at)))
+
+
+@layer("GRU")
+def gru(at: Layer) -> list[Value]:
+    """Gates stand in the order reset, update, new; the new one has a bias for each of both sums."""
+    at.refuse(8)
+    ways, hidden = _ways(at), at.integer(0)
+    size = at.integer(1) // (ways * hidden * 3)
+    order = (1, 0, 2)
+    w = _ordered(at, at.weight(0, [ways, 3 * hidden, size]), order)
+    r = _ordered(at, at.weight(2, [ways, 3 * hidden, hidden]), order)
+    parts = at.b.results(Split, 4, at.weight(1, [ways, 4 * hidden]), vector(at.b, [hidden] * 4), axis=1)
+    zeros = at.b.constant(np.zeros((ways, 2 * hidden)), dtype_of(parts[0]))
+    bias = at.b(Concat, parts[1], parts[0], parts[2], zeros, parts[3], axis=1)
+    return _run(at, GRU, w, r, bias, hidden, linear_before_reset=1)
+
+
+@layer("RNN")
+def rnn(at: Layer) -> list[Value]:
+    at.refuse(8)
+    ways, hidden = _ways(at), at.integer(0)
+    size = at.integer(1) // (ways * hidden)
+    w = at.weight(0, [ways, hidden, size])
+    r = at.weight(2, [ways, hidden, hidden])
+    half = at.weight(1, [ways, hidden])
+    zeros = at.b.constant(np.zeros((ways, hidden)), dtype_of(half))
+    return _run(at, RNN, w, r, at.b(Concat, half, zeros, axis=1), hidden)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NUMBERS = {"forward": 0, "reverse": 1, "bidirectional": 2}
+
+
+def _blocks(value: Value, order: Sequence[int]) -> Storage:
+    """A weight with its gates in another order."""
+    shape = numbers_of(value).shape
+    count = len(order)
+
+    def moved(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        apart = array.reshape(shape[0], count, shape[1] // count, *shape[2:])
+        return apart[:, list(order)].reshape(shape)
+
+    return rearranged(value, moved, shape)
+
+
+def _summed(bias: Value | None, order: Sequence[int], ways: int, hidden: int, extra: int | None = None) -> Storage:
+    """The two biases of each gate added up; those of the gate `extra` stand apart, at the end."""
+    count = len(order)
+    rows = count + (extra is not None)
+
+    def added(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        both = array.reshape(ways, 2, count, hidden)
+        total = both.sum(axis=1)[:, list(order)]
+        if extra is not None:
+            total[:, -1] = both[:, 0, extra]
+            total = np.concatenate([total, both[:, 1:, extra]], axis=1)
+        return total.reshape(ways, rows * hidden)
+
+    if bias is None:
+        return storage_of(np.zeros((ways, rows * hidden)), DType.FLOAT32)
+    return rearranged(bias, added, (ways, rows * hidden))
+
+
+def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, hidden: int) -> list[Value]:
+    given = [state for state in states if state is not None]
+    if given and len(given) < len(states):
+        message = "one of two states at the beginning"
+        raise UnsupportedError(message)
+    shape = (1, ways, hidden) if layout else (ways, 1, hidden)
+    return [stretched(b, state, shape, 0 if layout else 1) for state in given]
+
+
+def _lifted(
+    b: Builder,
+    word: str,
+    x: Value,
+    states: Sequence[Value | None],
+    weights: Sequence[Storage],
+    options: dict[str, Any],
+) -> tuple[Value, ...]:
+    """A layer on one sequence; the results of all steps come one direction behind another."""
+    layout, ways, hidden = options["layout"], weights[0].shape[0], weights[2].shape[2]
+    if batch_of(x) != (0 if layout else 1):
+        message = f"{x.name} is {x.fact}: a sequence is an item of a batch of 1"
+        raise UnsupportedError(message)
+    time, size = laid(b, x)
+    more = _states(b, states, layout, ways, hidden)
+    is_whole = bool(more) or b.count > 1
+    facts = [TensorFact(DType.FLOAT32, (1, time, ways * hidden))]
+    if is_whole:
+        facts += [TensorFact(DType.FLOAT32, (1, ways, hidden))] * len(states)
+    attributes: dict[str, Any] = {
+        "0": hidden,
+        "1": ways * weights[0].shape[1] * size,
+        "2": _NUMBERS[options["direction"]],
+        **{f"@{index}": storage for index, storage in enumerate(weights)},
+    }
+    y, *last = b.word(word, x, *more, facts=facts, **attributes)
+    shape = (1, time, ways, hidden) if layout else (time, ways, 1, hidden)
+    apart = emitted(b, "Reshape", y, fact=TensorFact(DType.FLOAT32, shape), **shaped([time, ways, hidden]))
+    ends = TensorFact(DType.FLOAT32, (1, ways, hidden) if layout else (ways, 1, hidden))
+    finals: list[Value] = []
+    for state in last:
+        state.fact = ends
+        finals.append(settled(b, state, 0 if layout else 1))
+    return settled(b, apart, 0 if layout else 2), *finals
+
+
+def _plain(options: dict[str, Any], activations: Sequence[str]) -> dict[str, Any] | None:
+    """Direction and layout, if nothing is said that the layer has no parameter for."""
+    found: dict[str, Any] = {"direction": "forward", "layout": 0, "activations": None} | options
+    ways = 2 if found["direction"] == "bidirectional" else 1
+    names = found.pop("activations")
+    usual = [name.lower() for name in activations] * ways
+    if names is not None and [str(name).lower() for name in names][: len(usual)] != usual:
+        return None
+    allowed = {"direction", "layout", "hidden_size", "linear_before_reset"}
+    return None if any(value for name, value in found.items() if name not in allowed) else found
+
+
+@LSTM.lift("ncnn")
+def lift_lstm(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    initial_c: Value | None = None,
+    p: Value | None = None,
+    **attributes: Any,
+) -> tuple[Value, ...] | None:
+    options = _plain(attributes, ("Sigmoid", "Tanh", "Tanh"))
+    if options is None or sequence_lens is not None or p is not None:
+        return None
+    order = (0, 2, 1, 3)
+    ways, _, hidden = numbers_of(r).shape
+    weights = [_blocks(w, order), _summed(bias, order, ways, hidden), _blocks(r, order)]
+    return _lifted(b, "LSTM", x, (initial_h, initial_c), weights, options)
+
+
+@GRU.lift("ncnn")
+def lift_gru(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    **attributes: Any,
+) -> tuple[Value, ...] | None:
+    options = _plain(attributes, ("Sigmoid", "Tanh"))
+    if options is None or sequence_lens is not None or not options.get("linear_before_reset"):
+        return None
+    order = (1, 0, 2)
+    ways, _, hidden = numbers_of(r).shape
+    weights = [_blocks(w, order), _summed(bias, order, ways, hidden, extra=2), _blocks(r, order)]
+    return _lifted(b, "GRU", x, (initial_h,), weights, options)
+
+
+@RNN.lift("ncnn")
+def lift_rnn(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    **attributes: Any,
+) -> tuple[Value, ...] | None:
+    options = _plain(attributes, ("Tanh",))
+    if options is None or sequence_lens is not None:
+        return None
+    ways, _, hidden = numbers_of(r).shape
+    weights = [_blocks(w, (0,)), _summed(bias, (0,), ways, hidden), _blocks(r, (0,))]
+    return _lifted(b, "RNN", x, (initial_h,), weights, options)

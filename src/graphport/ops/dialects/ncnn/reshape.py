@@ -1,0 +1,435 @@
+"""Reshaping of ncnn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+from graphport.core.dims import Dim, settle_equal
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.ncnn.binding import (
+    AXES,
+    MOST_AXES,
+    NONE,
+    Layer,
+    batch_of,
+    beside,
+    blob_axis,
+    emitted,
+    laid,
+    layer,
+    lengths_of,
+    placed,
+    refuse_constants,
+    reshaped,
+    settled,
+)
+from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
+from graphport.ops.dialects.pnnx.reshape_channels import channel_shuffle, pixel_unshuffle
+from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.pages.reshape import (
+    Col2Im,
+    Concat,
+    DepthToSpace,
+    Expand,
+    Flatten,
+    Reshape,
+    SpaceToDepth,
+    Split,
+    Squeeze,
+    Tile,
+    Transpose,
+    Unsqueeze,
+)
+from graphport.ops.pages.reshape import reshaped as target_of
+from graphport.ops.pattern import constant_numbers
+
+_ORDERS = {2: ("wh", "hw"), 3: ("whc", "hwc", "wch", "cwh", "hcw", "chw")}
+"""Axes of the result from the innermost out, by number."""
+_FOUR = (
+    *("whdc", "hwdc", "wdhc", "dwhc", "hdwc", "dhwc", "whcd", "hwcd", "wchd", "cwhd", "hcwd", "chwd"),
+    *("wdch", "dwch", "wcdh", "cwdh", "dcwh", "cdwh", "hdcw", "dhcw", "hcdw", "chdw", "dchw", "cdhw"),
+)
+
+
+@layer("Reshape")
+def reshape(at: Layer) -> Value:
+    """Lengths of width, height, depth and channels, as many as there are axes; 0 copies, -1 takes what remains.
+
+    They are parameters, or a text that computes them.
+    """
+    said_ = at.parameters.get("6")
+    if isinstance(said_, str):
+        found = lengths_of_text(at, said_)[::-1]
+    else:
+        given = {name: at.integer(key, NONE) for name, key in (("w", 0), ("h", 1), ("d", 11), ("c", 2))}
+        names = "cdhw" if given["d"] != NONE else "chw" if given["c"] != NONE else "hw" if given["h"] != NONE else "w"
+        found = [given[name] for name in names]
+    axes = [at.integer(key, _NO_BATCH) for key in (12, 13)]
+    if axes != [_NO_BATCH, _NO_BATCH]:
+        return _with_batch(at, found, *axes)
+    if len(found) not in AXES:
+        message = f"{len(found)} lengths"
+        raise UnsupportedError(message)
+    copied = [length_of(at, 0, name) if n == 0 else n for name, n in zip(AXES[len(found)], found, strict=True)]
+    return at.b(Reshape, at.x, joined(at, [1, *copied]))
+
+
+def _with_batch(at: Layer, target: Sequence[Length], before: int, behind: int) -> Value:
+    """Lengths with the batch, which is of length 1, at the place `behind`; they copy from those with it at `before`.
+
+    They are copied by place, counted from the outermost axis, as ONNX does it.
+    """
+    rank = at.rank
+    own: list[Length] = [length_of(at, 0, name) for name in AXES[rank]]
+    if before != _NO_BATCH:
+        own.insert(before % (rank + 1), 1)
+    if any(n == 0 and place >= len(own) for place, n in enumerate(target)):
+        message = "a length that is copied from an axis that is not there"
+        raise ShapeError(message)
+    lengths = [own[place] if n == 0 else n for place, n in enumerate(target)]
+    if behind != _NO_BATCH:
+        taken = lengths.pop(behind % len(lengths))
+        if taken not in (1, -1):
+            message = "a batch of more than one"
+            raise UnsupportedError(message)
+    if not 1 <= len(lengths) <= MOST_AXES:
+        message = f"{len(lengths)} lengths behind the batch"
+        raise ShapeError(message)
+    return at.b(Reshape, at.x, joined(at, [1, *lengths]))
+
+
+_NO_BATCH = 233
+"""What stands for an axis of the batch that there is none of."""
+
+
+@layer("Flatten")
+def flatten(at: Layer) -> Value:
+    return at.b(Flatten, at.x)
+
+
+@layer("Permute")
+def permute(at: Layer) -> Value:
+    rank, number = at.rank, at.integer(0)
+    orders = _FOUR if rank == 4 else _ORDERS.get(rank, ("w",))
+    if not 0 <= number < len(orders):
+        message = f"there is no order {number} of {rank} axes"
+        raise UnsupportedError(message)
+    own = AXES[rank]
+    return at.b(Transpose, at.x, perm=(0, *(own.index(name) + 1 for name in reversed(orders[number]))))
+
+
+def order_of(perm: Sequence[int]) -> int | None:
+    """The number of an order of axes, the batch among them; `None` if there is none."""
+    rank = len(perm) - 1
+    if not perm or perm[0] != 0 or rank not in AXES:
+        return None
+    name = "".join(AXES[rank][axis - 1] for axis in reversed(perm[1:]))
+    orders = _FOUR if rank == 4 else _ORDERS.get(rank, ("w",))
+    return orders.index(name) if name in orders else None
+
+
+@layer("Concat")
+def concat(at: Layer) -> Value:
+    return at.b(Concat, *at.inputs, axis=at.axis(at.integer(0)))
+
+
+@layer("Slice")
+def slice_(at: Layer) -> Sequence[Value]:
+    """Pieces of given lengths, or between given places; what is not given shares the rest."""
+    axis = at.axis(at.integer(1))
+    extent = length(at.b.dims(at.x), axis)
+    count = at.b.count
+    places = at.array(2)
+    if places:
+        bounds = [0, *(int(p) + extent if p < 0 else int(p) for p in places), extent]
+        parts = [q - p for p, q in pairwise(bounds)]
+    else:
+        parts = _shared([int(n) for n in at.array(0)], extent)
+    if len(parts) != count or sum(parts) != extent or min(parts) < 0:
+        message = f"the pieces {parts} are not {count} of an axis of length {extent}"
+        raise ShapeError(message)
+    return (at.x,) if count == 1 else at.b.results(Split, count, at.x, vector(at.b, parts), axis=axis)
+
+
+def _shared(parts: list[int], extent: int) -> list[int]:
+    found: list[int] = []
+    for index, part in enumerate(parts):
+        left = extent - sum(found)
+        found.append(left // (len(parts) - index) if part == NONE else part)
+    return found
+
+
+@layer("Squeeze")
+def squeeze(at: Layer) -> Value:
+    axes = at.array(3)
+    chosen = [at.axis(int(axis)) for axis in axes]
+    if not axes:
+        own = AXES.get(at.rank, "")
+        flags = {"w": at.integer(0), "h": at.integer(1), "d": at.integer(11), "c": at.integer(2)}
+        chosen = [place + 1 for place, name in enumerate(own) if flags[name]]
+    chosen = sorted({axis for axis in chosen if settle_equal(at.b.dims(at.x)[axis], 1)})
+    # A blob has an axis at least.
+    chosen = chosen[: at.rank - 1]
+    return at.b(Squeeze, at.x, vector(at.b, chosen)) if chosen else at.x
+
+
+@layer("ExpandDims")
+def expand_dims(at: Layer) -> Value:
+    axes = at.array(3)
+    if not axes:
+        message = "the axes are flags"
+        raise UnsupportedError(message)
+    rank = at.rank + len(axes)
+    return at.b(Unsqueeze, at.x, vector(at.b, sorted(int(axis) % rank + 1 for axis in axes)))
+
+
+@layer("Tile")
+def tile(at: Layer) -> Value:
+    repeats = [int(n) for n in at.array(2)]
+    if repeats:
+        missing = len(repeats) - at.rank
+        # Of a picture that becomes a volume, channels stay what they are, and the depth is new.
+        new = [2] if at.rank == 3 and missing == 1 else list(range(1, 1 + missing))
+        x = at.b(Unsqueeze, at.x, vector(at.b, new)) if missing > 0 else at.x
+        return at.b(Tile, x, vector(at.b, [1, *[1] * -missing, *repeats]))
+    times = [1] * (at.rank + 1)
+    times[at.axis(at.integer(0))] = at.integer(1, 1)
+    return at.b(Tile, at.x, vector(at.b, times))
+
+
+@layer("PixelShuffle")
+def pixel_shuffle(at: Layer) -> Value:
+    return at.b(DepthToSpace, at.x, blocksize=at.integer(0, 1), mode=None if at.integer(1) else "CRD")
+
+
+@layer("Reorg")
+def reorg(at: Layer) -> Value:
+    """Blocks of pixels as channels: channels come first among those of a pixel, or last."""
+    if not at.integer(1):
+        return pixel_unshuffle(at.b, at.x, at.integer(0, 1))
+    return at.b(SpaceToDepth, at.x, blocksize=at.integer(0, 1))
+
+
+@layer("ShuffleChannel")
+def shuffle_channel(at: Layer) -> Value:
+    group = at.integer(0, 1)
+    if at.integer(1):
+        group = length(at.b.dims(at.x), 1) // group
+    return channel_shuffle(at.b, at.x, group)
+
+
+@layer("Fold")
+def fold(at: Layer) -> Value:
+    kernel = (at.integer(11, at.integer(1)), at.integer(1))
+    left = at.integer(4)
+    top = at.integer(14, left)
+    pads = (top, left, at.integer(16, top), at.integer(15, left))
+    return at.b(
+        Col2Im,
+        at.x,
+        vector(at.b, [at.integer(21, at.integer(20)), at.integer(20)]),
+        vector(at.b, kernel),
+        dilations=(at.integer(12, at.integer(2, 1)), at.integer(2, 1)),
+        strides=(at.integer(13, at.integer(3, 1)), at.integer(3, 1)),
+        pads=pads,
+    )
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
+    """The same elements in another shape; `batch` is the axis that the batch becomes, if it stays one."""
+    lengths = laid(b, x)
+    numbers = [dim for dim in target if isinstance(dim, int)]
+    if len(numbers) < len(target) or not numbers:
+        return None
+    kept = 0 if numbers[0] == 1 and len(numbers) > 1 else batch if batch is not None and numbers[batch] == 1 else None
+    if kept is None and len(numbers) > MOST_AXES and 1 in numbers:
+        kept = numbers.index(1)
+    rest = [n for axis, n in enumerate(numbers) if axis != kept]
+    fact = TensorFact(dtype_of(x), tuple(numbers))
+    if rest == lengths:
+        return placed(b, emitted(b, "Noop", x, fact=fact), kept)
+    return placed(b, reshaped(b, x, rest), kept)
+
+
+@Reshape.lift("ncnn")
+def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
+    numbers = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    if numbers is None:
+        return None
+    target = target_of(b.dims(data), numbers, copies_zero=not allowzero)
+    return _into(b, data, target, _followed(b, data, target))
+
+
+def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
+    """The axis of length 1 that stands where the batch stood among the elements."""
+    batch, dims = batch_of(x), b.dims(x)
+    if batch is None or not all(isinstance(dim, int) for dim in [*dims, *target]):
+        return None
+
+    def before(shape: Sequence[Dim], axis: int) -> int:
+        return prod(dim for dim in shape[:axis] if isinstance(dim, int))
+
+    places = [axis for axis, dim in enumerate(target) if dim == 1 and before(target, axis) == before(dims, batch)]
+    return batch if batch in places else places[0] if places else None
+
+
+@Flatten.lift("ncnn")
+def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
+    dims = b.dims(input)
+    place = axis + len(dims) if axis < 0 else axis
+    if batch_of(input) == 0 and place == 1:
+        laid(b, input)
+        return emitted(b, "Flatten", input)
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    return _into(b, input, [prod(numbers[:place]), prod(numbers[place:])]) if len(numbers) == len(dims) else None
+
+
+@Squeeze.lift("ncnn")
+def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
+    dims = b.dims(data)
+    numbers = None if axes is None else constant_numbers(axes)
+    if numbers is None:
+        return None
+    gone = {int(axis) % len(dims) for axis in numbers}
+    batch = batch_of(data)
+    place = None if batch is None or batch in gone else batch - sum(axis < batch for axis in gone)
+    return _into(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone], place)
+
+
+@Unsqueeze.lift("ncnn")
+def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
+    numbers = constant_numbers(axes)
+    if numbers is None:
+        return None
+    rank = len(b.dims(data)) + len(numbers)
+    new = {int(axis) % rank for axis in numbers}
+    old = [axis for axis in range(rank) if axis not in new]
+    rest = iter(b.dims(data))
+    batch = batch_of(data)
+    target = [1 if axis in new else next(rest) for axis in range(rank)]
+    return _into(b, data, target, None if batch is None or batch >= len(old) else old[batch])
+
+
+@Transpose.lift("ncnn")
+def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
+    """An order of the axes that the blob has; the batch may come to stand anywhere."""
+    lengths, batch, dims = laid(b, data), batch_of(data), b.dims(data)
+    order = tuple(reversed(range(len(dims)))) if perm is None else perm
+    place = None if batch is None else order.index(batch)
+    own = tuple(blob_axis(axis, len(dims), batch) for axis in order if axis != batch)
+    fact = TensorFact(dtype_of(data), tuple(dims[axis] for axis in order))
+    if own == tuple(range(len(lengths))):
+        return settled(b, emitted(b, "Noop", data, fact=fact), place)
+    number = order_of((0, *(axis + 1 for axis in own)))
+    return None if number is None else settled(b, emitted(b, "Permute", data, fact=fact, p0=number), place)
+
+
+@Concat.lift("ncnn")
+def lift_concat(b: Builder, *inputs: Value, axis: int) -> Value:
+    dims = b.dims(inputs[0])
+    blobs, batch = beside(b, axis % len(dims), *inputs)
+    shapes = [b.dims(each) for each in inputs]
+    total = sum(dim for shape in shapes if isinstance(dim := shape[axis], int))
+    place = axis % len(dims)
+    fact = TensorFact(dtype_of(inputs[0]), (*dims[:place], total, *dims[place + 1 :]))
+    return settled(b, emitted(b, "Concat", *blobs, fact=fact, p0=blob_axis(axis, len(dims), batch)), batch)
+
+
+@Split.lift("ncnn")
+def lift_split(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Value, ...] | None:
+    refuse_constants(input)
+    lengths, dims, batch = laid(b, input), b.dims(input), batch_of(input)
+    if axis % len(dims) == batch and b.count == 1:
+        return (emitted(b, "Noop", input),)
+    place = blob_axis(axis, len(dims), batch)
+    if split is not None:
+        parts = constant_numbers(split)
+    else:
+        size = -(-lengths[place] // (num_outputs or b.count))
+        parts = tuple(min(size, lengths[place] - start) for start in range(0, lengths[place], size))
+    if parts is None or len(parts) != b.count:
+        return None
+    along = axis % len(dims)
+    facts = [TensorFact(DType.FLOAT32, (*dims[:along], int(n), *dims[along + 1 :])) for n in parts]
+    attributes: dict[str, object] = {"0": tuple(map(int, parts)), "1": place}
+    found = b.word("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
+    return tuple(settled(b, part, batch) for part in found)
+
+
+@Tile.lift("ncnn")
+def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
+    times, batch = constant_numbers(repeats), batch_of(input)
+    laid(b, input)
+    if times is None or (batch is not None and times[batch] != 1):
+        return None
+    return emitted(b, "Tile", input, p2=tuple(int(n) for axis, n in enumerate(times) if axis != batch))
+
+
+@Expand.lift("ncnn")
+def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
+    """Copies along the axes of length 1."""
+    wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
+    numbers = [n for n in wanted or () if isinstance(n, int)]
+    if wanted is None or len(numbers) < len(wanted):
+        return None
+    dims = b.dims(input)
+    rank = max(len(dims), len(numbers))
+    target = [1] * (rank - len(numbers)) + numbers
+    x = input if rank == len(dims) else _into(b, input, [*[1] * (rank - len(dims)), *dims])
+    if x is None:
+        return None
+    lengths, batch = laid(b, x), batch_of(x)
+    if batch is not None and target[batch] != 1:
+        return None
+    rest = [n for axis, n in enumerate(target) if axis != batch]
+    times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
+    return emitted(b, "Tile", x, p2=times) if any(n != 1 for n in times) else emitted(b, "Noop", x)
+
+
+@DepthToSpace.lift("ncnn")
+def lift_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    lengths_of(b, input)
+    return emitted(b, "PixelShuffle", input, p0=blocksize, p1=int(mode == "DCR"))
+
+
+@SpaceToDepth.lift("ncnn")
+def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
+    c, h, w = lengths_of(b, input)
+    fact = TensorFact(DType.FLOAT32, (1, c * blocksize**2, h // blocksize, w // blocksize))
+    return emitted(b, "Reorg", input, fact=fact, p0=blocksize, p1=1)
+
+
+@Col2Im.lift("ncnn")
+def lift_col2im(
+    b: Builder,
+    input: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Value | None:
+    """Of a picture."""
+    sizes, kernel = constant_numbers(image_shape), constant_numbers(block_shape)
+    lengths = lengths_of(b, input)
+    if sizes is None or kernel is None or len(sizes) != 2 or len(lengths) != 2:
+        return None
+    height, width = (int(n) for n in sizes)
+    rows, columns = (int(n) for n in kernel)
+    (dy, dx), (sy, sx), (top, left, bottom, right) = dilations or (1, 1), strides or (1, 1), pads or (0, 0, 0, 0)
+    fact = TensorFact(DType.FLOAT32, (1, lengths[0] // (rows * columns), height, width))
+    keyed = {"p1": columns, "p11": rows, "p2": dx, "p12": dy, "p3": sx, "p13": sy, "p4": left, "p14": top}
+    keyed |= {"p15": right, "p16": bottom, "p20": width, "p21": height}
+    return emitted(b, "Fold", input, fact=fact, **keyed)

@@ -1,0 +1,179 @@
+"""Resizing and sampling of ncnn."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.ncnn.binding import Layer, emitted, folded, layer, lengths_of
+from graphport.ops.dialects.ncnn.shape_expressions import list_of
+from graphport.ops.dialects.torch_functions import length, vector
+from graphport.ops.pages.reshape import Expand, Transpose, Unsqueeze
+from graphport.ops.pages.resize import GridSample, Resize
+from graphport.ops.pattern import constant_numbers
+
+_MODES = {1: "nearest", 2: "linear", 3: "cubic"}
+_NEAREST, _PICTURE = 1, 3
+_BLOCKS = frozenset(
+    product(("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), ("round_prefer_floor", "round_prefer_ceil"))
+)
+"""Ways to place points, and to round them, with which lengths that are multiplied by an integer repeat each pixel."""
+
+
+_FEWEST = 4
+"""Points that the cubic interpolation of the runtime reads at once, also where there are fewer."""
+
+
+@layer("Interp")
+def interp(at: Layer) -> Value:
+    """To given lengths, or by factors; of matrices the rows, and of a vector each number becomes a plane."""
+    kind = at.integer(0)
+    if kind not in _MODES:
+        message = f"there is no rule for the interpolation {kind}"
+        raise UnsupportedError(message)
+    b, rank = at.b, at.rank
+    rows, columns = _sizes(at)
+    if rank == 1:
+        return b(Expand, b(Unsqueeze, at.x, vector(b, [2, 3])), vector(b, [1, 1, rows, columns]))
+    if rank > _PICTURE:
+        message = f"the interpolation of {rank} axes"
+        raise UnsupportedError(message)
+    lengths = [length(b.dims(at.x), axis) for axis in range(1, rank + 1)]
+    target = [*lengths[:-2], *([rows] if rank == _PICTURE else lengths[-2:-1]), columns]
+    if target == lengths and _MODES[kind] != "cubic":
+        return at.x
+    moved = lengths[1 - rank :] if rank == _PICTURE else lengths[-1:]
+    if _MODES[kind] == "cubic" and min(moved) < _FEWEST:
+        message = f"a cubic interpolation of {min(moved)} points, which reads beyond them"
+        raise UnsupportedError(message)
+    return _resized(at, kind, target)
+
+
+def _sizes(at: Layer) -> tuple[int, int]:
+    """The rows and columns of the result."""
+    said_ = at.parameters.get("9")
+    if isinstance(said_, str):
+        found = list_of(at, said_)
+        return (1, found[0]) if len(found) == 1 else (found[1], found[0])
+    if at.integer(5):
+        if len(at.inputs) != 2:
+            message = "the size depends on another blob, which is not there"
+            raise ShapeError(message)
+        other = at.b.dims(at.inputs[1])
+        return length(other, len(other) - 2) if len(other) > _PICTURE - 1 else 1, length(other, len(other) - 1)
+    if at.integer(3) and at.integer(4):
+        return at.integer(3), at.integer(4)
+    dims = at.b.dims(at.x)
+    own = (1, 1) if at.rank == 1 else (length(dims, at.rank - 1), length(dims, at.rank))
+    factors = (np.float32(at.real(1, 1.0)), np.float32(at.real(2, 1.0)))
+    rows, columns = (int(np.float32(n) * factor) for n, factor in zip(own, factors, strict=True))
+    return rows, columns
+
+
+def _resized(at: Layer, kind: int, target: list[int]) -> Value:
+    """What is given, lengths or factors, places the points; corners are where lengths put them."""
+    b, attributes = at.b, {"mode": _MODES[kind]}
+    if kind == _NEAREST:
+        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    elif at.integer(6):
+        attributes["coordinate_transformation_mode"] = "align_corners"
+    is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
+    if not is_factor or (at.integer(6) and kind != _NEAREST):
+        return b(Resize, at.x, None, None, vector(b, [1, *target]), **attributes)
+    factors = [1.0, 1.0, *([at.real(1, 1.0)] if at.rank == _PICTURE else []), at.real(2, 1.0)]
+    if _MODES[kind] == "linear":
+        # An axis that keeps its length keeps its points.
+        dims = at.b.dims(at.x)
+        factors = [1.0 if n == m else f for f, n, m in zip(factors, dims, [1, *target], strict=True)]
+    return b(Resize, at.x, None, b.constant(np.array(factors), DType.FLOAT32), None, **attributes)
+
+
+@layer("GridSample")
+def grid_sample(at: Layer) -> Value:
+    if at.rank != 3 or len(at.inputs) != 2:
+        message = "sampling of a volume"
+        raise UnsupportedError(message)
+    grid = at.inputs[1]
+    if at.integer(3):
+        grid = at.b(Transpose, grid, perm=(0, 2, 3, 1))
+    mode = {1: "linear", 2: "nearest", 3: "cubic"}[at.integer(0, 1)]
+    border = {1: "zeros", 2: "border", 3: "reflection"}[at.integer(1, 1)]
+    return at.b(GridSample, at.x, grid, mode=mode, padding_mode=border, align_corners=at.integer(2) or None)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Resize.lift("ncnn")
+def lift_resize(
+    b: Builder, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None, **how: Any
+) -> Value | None:
+    """A picture; the factors are those of the lengths."""
+    del roi
+    lengths = lengths_of(b, x)
+    way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
+    rounding, axes = how.pop("nearest_mode", "round_prefer_floor"), how.pop("axes", None)
+    how.pop("cubic_coeff_a", None)
+    if len(lengths) != 3 or any(how.values()):
+        return None
+    target = _target(lengths, scales, sizes, axes)
+    if target is None or target[0] != lengths[0]:
+        return None
+    height, width = target[1:]
+    if mode == "nearest":
+        whole = height % lengths[1] == 0 and width % lengths[2] == 0
+        # Where each pixel becomes a block, points between two pixels' middles never stand half-way.
+        is_block = whole and (way, rounding) in _BLOCKS
+        if (way, rounding) != ("asymmetric", "floor") and not is_block:
+            return None
+        return emitted(b, "Interp", x, p0=1, p3=height, p4=width)
+    if way not in ("half_pixel", "pytorch_half_pixel", "align_corners") or min(height, width) < 2:
+        return None
+    return emitted(b, "Interp", x, p0=3 if mode == "cubic" else 2, p3=height, p4=width, p6=int(way == "align_corners"))
+
+
+def _target(
+    lengths: list[int], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
+) -> list[int] | None:
+    """The lengths of the result, if factors are those of the lengths."""
+    places = tuple(range(4)) if axes is None else tuple(axis % 4 for axis in axes)
+    found = [1, *lengths]
+    if sizes is not None:
+        numbers = constant_numbers(sizes)
+        if numbers is None or len(numbers) != len(places):
+            return None
+        for place, number in zip(places, numbers, strict=True):
+            found[place] = int(number)
+        return found[1:] if found[0] == 1 else None
+    storage = None if scales is None else folded(scales)
+    if storage is None or storage.count != len(places):
+        return None
+    for place, factor in zip(places, storage.numpy().tolist(), strict=True):
+        extent = found[place]
+        found[place] = floor(extent * factor + 1e-6)
+        if abs(found[place] - extent * factor) > 1e-4:
+            return None
+    return found[1:] if found[0] == 1 else None
+
+
+@GridSample.lift("ncnn")
+def lift_grid_sample(
+    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Value | None:
+    """Of a picture."""
+    kinds, borders = {"linear": 1, "nearest": 2, "cubic": 3}, {"zeros": 1, "border": 2, "reflection": 3}
+    lengths, places = lengths_of(b, x), lengths_of(b, grid)
+    if len(lengths) != 3 or len(places) != 3 or mode not in kinds or padding_mode not in borders:
+        return None
+    fact = TensorFact(DType.FLOAT32, (1, lengths[0], *places[:2]))
+    return emitted(
+        b, "GridSample", x, grid, fact=fact, p0=kinds[mode], p1=borders[padding_mode], p2=int(bool(align_corners))
+    )

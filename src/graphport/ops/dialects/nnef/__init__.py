@@ -1,0 +1,1 @@
+"""Operations of NNEF, as Khronos' text has them."""

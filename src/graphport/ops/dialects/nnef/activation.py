@@ -1,0 +1,247 @@
+"""Activations in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.leading_broadcast import led, trailed
+from graphport.ops.dialects.nnef.arithmetic import lift_erf
+from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.pages.activation import (
+    Celu,
+    Clip,
+    Dropout,
+    Gelu,
+    HardSigmoid,
+    HardSwish,
+    LogSoftmax,
+    Mish,
+    PRelu,
+    Selu,
+    Shrink,
+    Softmax,
+    Softsign,
+    Swish,
+    ThresholdedRelu,
+)
+from graphport.ops.pages.arithmetic import Max, Min, Mul
+from graphport.ops.pages.comparison import Less, Where
+from graphport.ops.pages.reshape import Reshape, Shape, Transpose
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("nnef", "softmax")
+def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
+    """Exponentials scaled to sum 1 over all of `axes` together."""
+    rank = len(b.dims(x))
+    if len(axes) == 1:
+        return b(Softmax, x, axis=axes[0])
+    if not axes:
+        message = "softmax over no axis"
+        raise UnsupportedError(message)
+    # The axes go last, become one, and back.
+    order = (*(axis for axis in range(rank) if axis not in axes), *axes)
+    moved = b(Transpose, x, perm=order)
+    joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
+    apart = b(Reshape, b(Softmax, joined, axis=-1), b(Shape, moved))
+    return b(Transpose, apart, perm=tuple(int(place) for place in np.argsort(order)))
+
+
+@Softmax.lift("nnef")
+def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+    rank = len(b.dims(input))
+    return b.word("softmax", input, axes=(axis % rank,)) if rank else None
+
+
+@LogSoftmax.lift("nnef")
+def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+    """The logarithm of a softmax that underflows would be infinite: shift, then subtract the logarithm of the sum."""
+    dims = b.dims(input)
+    if not dims:
+        return None
+    axes = (axis % len(dims),)
+    one = TensorFact(_dtype(input), tuple(1 if i in axes else dim for i, dim in enumerate(dims)))
+    shifted = term(b, "sub", input, term(b, "max_reduce", input, fact=one, axes=axes))
+    total = term(b, "sum_reduce", term(b, "exp", shifted), fact=one, axes=axes, normalize=False)
+    return b.word("sub", shifted, term(b, "log", total))
+
+
+def _dtype(x: Value) -> DType | None:
+    return x.fact.dtype if isinstance(x.fact, TensorFact) else None
+
+
+@lower("nnef", "prelu")
+def prelu(b: Builder, x: Value, alpha: Value) -> Value:
+    """The slope aligns at the first axis; it may be larger than `x`."""
+    rank = len(b.dims(x))
+    x, alpha = trailed(b, x, alpha)
+    slopes = b.dims(alpha)
+    if len(slopes) <= rank and all(slope in (1, dim) for slope, dim in zip(slopes, b.dims(x), strict=False)):
+        return b(PRelu, x, alpha)
+    return b(Where, b(Less, x, b.like(x, 0)), b(Mul, x, alpha), x)
+
+
+@PRelu.lift("nnef")
+def lift_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
+    return b.word("prelu", *led(b, x, slope))
+
+
+@lower("nnef", "selu")
+def selu(b: Builder, x: Value, *, alpha: float, **scale: float) -> Value:
+    """NNEF calls the outer factor `lambda`, which is no name in Python."""
+    return b(Selu, x, alpha=alpha, gamma=scale["lambda"])
+
+
+@Selu.lift("nnef")
+def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
+    attributes: dict[str, Any] = {"alpha": alpha, "lambda": gamma}
+    return b.word("selu", x, **attributes)
+
+
+_GELU = 1.702
+
+
+@lower("nnef", "gelu")
+def gelu(b: Builder, x: Value) -> Value:
+    """`x * sigmoid(1.702 * x)`: the standard's fragment computes this approximation, and so do its runtimes."""
+    return b(Swish, x, alpha=_GELU)
+
+
+@lower("nnef", "silu")
+def silu(b: Builder, x: Value) -> Value:
+    """`x * sigmoid(x)`."""
+    return b(Swish, x)
+
+
+@Swish.lift("nnef")
+def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    if alpha == 1.0:
+        return b.word("silu", x)
+    if np.float32(alpha) == np.float32(_GELU):
+        return b.word("gelu", x)
+    return b.word("mul", x, term(b, "sigmoid", term(b, "mul", x, alpha)))
+
+
+@Gelu.lift("nnef")
+def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
+    """By its formula: NNEF's `gelu` is another approximation, up to 0.02 off."""
+    half = term(b, "mul", x, 0.5)
+    if approximate == "tanh":
+        cube = term(b, "mul", term(b, "mul", x, x), x)
+        inner = term(b, "add", x, term(b, "mul", cube, 0.044715))
+        share = term(b, "tanh", term(b, "mul", inner, float(np.sqrt(2 / np.pi))))
+    else:
+        (share,) = lift_erf(b, term(b, "mul", x, float(np.sqrt(0.5))))
+    return b.word("mul", half, term(b, "add", share, 1.0))
+
+
+@Celu.lift("nnef")
+def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    """`elu` of `x / alpha`, scaled back; below 0 `alpha` would turn the sides around."""
+    if alpha <= 0:
+        return None
+    return b.word("mul", term(b, "elu", term(b, "div", x, alpha), alpha=1.0), b.like(x, alpha))
+
+
+@HardSigmoid.lift("nnef")
+def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Lifted:
+    line = term(b, "add", term(b, "mul", x, alpha), beta)
+    return b.word("clamp", line, b.like(x, 0.0), b.like(x, 1.0))
+
+
+@HardSwish.lift("nnef")
+def lift_hard_swish(b: Builder, x: Value) -> Lifted:
+    line = term(b, "add", term(b, "div", x, 6.0), 0.5)
+    return b.word("mul", x, term(b, "clamp", line, 0.0, 1.0))
+
+
+@Mish.lift("nnef")
+def lift_mish(b: Builder, x: Value) -> Lifted:
+    return b.word("mul", x, term(b, "tanh", term(b, "softplus", x)))
+
+
+@Softsign.lift("nnef")
+def lift_softsign(b: Builder, input: Value) -> Lifted:
+    return b.word("div", input, term(b, "add", term(b, "abs", input), 1.0))
+
+
+@ThresholdedRelu.lift("nnef")
+def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    return b.word("select", _compared(b, "gt", x, alpha), x, b.like(x, 0.0))
+
+
+@Shrink.lift("nnef")
+def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Lifted:
+    if _dtype(input) not in (DType.FLOAT32, DType.FLOAT64):
+        return None
+    fact = TensorFact(_dtype(input), b.dims(input))
+    is_above, is_below = _compared(b, "gt", input, lambd), _compared(b, "lt", input, -lambd)
+    above = term(b, "select", is_above, term(b, "sub", input, bias), b.like(input, 0.0), fact=fact)
+    return b.word("select", is_below, term(b, "add", input, bias), above)
+
+
+def _compared(b: Builder, word: str, x: Value, number: float) -> Value:
+    return term(b, word, x, number, fact=TensorFact(DType.BOOL, b.dims(x)))
+
+
+@lower("nnef", "clamp")
+def clamp(b: Builder, x: Value, low: Value, high: Value) -> Value:
+    """Not above one tensor, then not below another: the lower one wins where they cross, unlike in `Clip`."""
+    bounds = [_number(bound) for bound in (low, high)]
+    if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
+        return b(Clip, x, low, high)
+    x, low, high = trailed(b, x, low, high)
+    return b(Max, b(Min, x, high), low)
+
+
+def _number(bound: Value) -> float | None:
+    """A constant of rank 0."""
+    if bound.storage is None or bound.storage.shape or not (bound.is_literal or bound.is_constant):
+        return None
+    found = constant_numbers(bound)
+    return None if found is None else found[0]
+
+
+@Clip.lift("nnef")
+def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
+    match min, max:
+        case None, None:
+            return b.word("copy", input)
+        case None, high:
+            return b.word("min", input, high)
+        case low, None:
+            return b.word("max", input, low)
+        case low, high:
+            pass
+    bounds = [_number(bound) for bound in (low, high)]
+    if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
+        return b.word("clamp", input, low, high)
+    return b.word("min", term(b, "max", input, low), high)
+
+
+@Dropout.lift("nnef")
+def lift_dropout(
+    b: Builder,
+    data: Value,
+    ratio: Value | None = None,
+    training_mode: Value | None = None,
+    *,
+    seed: int | None = None,
+) -> Lifted:
+    """Without training it does nothing; there is no word for the mask."""
+    del ratio, seed
+    trains = (0,) if training_mode is None else constant_numbers(training_mode)
+    if trains is None or trains[0] or b.count > 1:
+        return None
+    return b.word("copy", data)

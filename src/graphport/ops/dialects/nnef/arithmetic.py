@@ -1,0 +1,233 @@
+"""Arithmetic in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node
+from graphport.ops import registry
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.leading_broadcast import chained, emitted, register, trailed
+from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.folded import folded
+from graphport.ops.pages.arithmetic import (
+    Add,
+    Cast,
+    CastLike,
+    Div,
+    Erf,
+    Floor,
+    Log,
+    Max,
+    Mean,
+    Min,
+    Mul,
+    Pow,
+    Reciprocal,
+    Round,
+    Sqrt,
+    Sub,
+    Sum,
+)
+from graphport.ops.pages.comparison import GreaterOrEqual
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+for _page, _word in ((Add, "add"), (Sub, "sub"), (Mul, "mul"), (Div, "div"), (Min, "min"), (Max, "max")):
+    register(_page, _word)
+
+
+@lower("nnef", "pow")
+def power(b: Builder, x: Value, y: Value) -> Value:
+    """`x` to the power `y`."""
+    return b(Pow, *trailed(b, x, y))
+
+
+@Pow.lift("nnef")
+def lift_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
+    """Both are reals there; of integers the power would be one."""
+    base, exponent = (each.fact.dtype if isinstance(each.fact, TensorFact) else None for each in (x, y))
+    if base is None or exponent is None or not base.is_floating:
+        return None
+    if constant_numbers(y) == (2,) and len(b.dims(y)) <= len(b.dims(x)):
+        return b.word("sqr", x)
+    if exponent.is_integer:
+        numbers = None if y.storage is None or not y.is_constant else y.storage.numpy()
+        fact = TensorFact(base, b.dims(y))
+        y = term(b, "cast", y, fact=fact, dtype=base) if numbers is None else b.constant(numbers, base)
+    return emitted(b, "pow", x, y, dtype=base)
+
+
+@lower("nnef", "sqr")
+def sqr(b: Builder, x: Value) -> Value:
+    """The square."""
+    return b(Mul, x, x)
+
+
+@lower("nnef", "rsqr")
+def rsqr(b: Builder, x: Value) -> Value:
+    """One over the square."""
+    return b(Reciprocal, b(Mul, x, x))
+
+
+@lower("nnef", "rsqrt")
+def rsqrt(b: Builder, x: Value) -> Value:
+    """One over the square root."""
+    return b(Reciprocal, b(Sqrt, x))
+
+
+@lower("nnef", "log2")
+def log2(b: Builder, x: Value) -> Value:
+    """The logarithm to base 2."""
+    return b(Div, b(Log, x), b.like(x, float(np.log(2.0))))
+
+
+@lower("nnef", "round")
+def round_half_up(b: Builder, x: Value) -> Value:
+    """The nearest integer, halves upwards (ONNX rounds them to even).
+
+    `floor(x + 0.5)` would round 0.49999997 up and spoil large integers: the sum is rounded itself. What is left above
+    the floor is exact.
+    """
+    below = b(Floor, x)
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    goes_up = b(GreaterOrEqual, b(Sub, x, below), b.like(x, 0.5))
+    return b(Add, below, b(Cast, goes_up, to=dtype or DType.FLOAT32))
+
+
+@Round.lift("nnef")
+def lift_round(b: Builder, x: Value) -> tuple[Value, ...]:
+    """Halves to the even neighbour, which is twice the rounded half of the floor."""
+    fact = TensorFact(DType.BOOL, b.dims(x))
+    own = x.fact
+    below = term(b, "floor", x)
+    rest = term(b, "sub", x, below)
+    even = term(b, "mul", term(b, "floor", term(b, "add", term(b, "mul", below, 0.5), 0.5)), 2.0)
+    above = term(b, "select", term(b, "gt", rest, 0.5, fact=fact), term(b, "add", below, 1.0), even, fact=own)
+    return b.word("select", term(b, "lt", rest, 0.5, fact=fact), below, above)
+
+
+_ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+"""Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: its error is below 1.5e-7 everywhere."""
+
+
+@Erf.lift("nnef")
+def lift_erf(b: Builder, input: Value) -> tuple[Value, ...]:
+    """A polynomial in 1 / (1 + 0.3275911 |x|) times exp(-x²), to the precision of single floats."""
+    size = term(b, "abs", input)
+    t = term(b, "rcp", term(b, "add", term(b, "mul", size, 0.3275911), 1.0))
+    series = term(b, "mul", t, _ERF[4])
+    for factor in _ERF[3::-1]:
+        series = term(b, "mul", term(b, "add", series, factor), t)
+    tail = term(b, "mul", series, term(b, "exp", term(b, "neg", term(b, "mul", input, input))))
+    return b.word("mul", term(b, "sub", 1.0, tail), term(b, "sign", input), facts=[input.fact])
+
+
+@lower("nnef", "add_n")
+def add_n(b: Builder, *x: Value) -> Value:
+    """The sum of all."""
+    if not x:
+        message = "the sum of no tensor"
+        raise UnsupportedError(message)
+    total = x[0]
+    for operand in x[1:]:
+        total = b(Add, *trailed(b, total, operand))
+    return total
+
+
+@Sum.lift("nnef")
+def lift_sum(b: Builder, *data_0: Value) -> tuple[Value, ...]:
+    """Two by two: not all readers broadcast in `add_n`."""
+    return chained(b, "add", *data_0)
+
+
+@Mean.lift("nnef")
+def lift_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
+    """The sum, divided."""
+    (total,) = chained(b, "add", *data_0)
+    return b.word("div", total, b.like(total, float(len(data_0))))
+
+
+@lower("nnef", "copy_n")
+def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
+    """The same tensor so many times."""
+    if times < 1:
+        message = f"times is {times}"
+        raise ShapeError(message, "it is positive")
+    return (x,) * min(times, b.count)
+
+
+@lower("nnef", "cast")
+def cast(b: Builder, input: Value, *, dtype: DType) -> Value:
+    """`input` in the element type between < and >; of a real the closest smaller integer, as `integer()` gives."""
+    given = input.fact.dtype if isinstance(input.fact, TensorFact) else None
+    if dtype.is_integer and given is not None and given.is_floating:
+        input = b(Floor, input)
+    return b(Cast, input, to=dtype)
+
+
+_DATA = {DType.FLOAT32: "f", DType.INT64: "iu", DType.INT32: "iu", DType.BOOL: "b"}
+"""Element types that NNEF tells apart, and the kinds that are one with them there."""
+
+
+@Cast.lift("nnef")
+def lift_cast(
+    b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType
+) -> tuple[Value, ...] | None:
+    """NNEF has reals, integers and logical values; their width is a matter of storage."""
+    del round_mode, saturate
+    dtype = input.fact.dtype if isinstance(input.fact, TensorFact) else None
+    if dtype is None:
+        return None
+    numbers = None if b.before is None else folded(b.before.output)
+    if numbers is not None:
+        return (b.constant(numbers, name=b.stem),)
+    if to not in _DATA or dtype.kind not in "fiub":
+        return None
+    if dtype.kind not in _DATA[to]:
+        return b.word("cast", _truncated(b, input) if dtype.is_floating and to.is_integer else input, dtype=to)
+    is_wider = to.kind == "f" or dtype.bits < to.bits or dtype is to
+    return b.word("copy", input) if is_wider or _is_place(b) else None
+
+
+_WHOLE = frozenset({"floor", "ceil", "Floor", "Ceil", "Round"})
+
+
+def _truncated(b: Builder, x: Value) -> Value:
+    """Without fraction: NNEF's `cast` takes the closest smaller integer, also below 0."""
+    if x.producer is not None and x.producer.word in _WHOLE:
+        return x
+    return term(b, "mul", term(b, "sign", x), term(b, "floor", term(b, "abs", x)))
+
+
+def _is_place(b: Builder) -> bool:
+    """Whether all that reads the result takes it for places, counts or axes, which are small in any width."""
+    if b.before is None or b.before.output.is_output:
+        return False
+    return all(isinstance(user, Node) and _counts(user, index) for user, index in b.before.output.uses)
+
+
+def _counts(user: Node, index: int) -> bool:
+    page = None if user.dialect else registry.pages().get(user.word)
+    return page is not None and index < len(page.signature.operands) and _name(page, index) in page.index_operands
+
+
+def _name(page: Page, index: int) -> str:
+    return page.signature.operands[index].name
+
+
+@CastLike.lift("nnef")
+def lift_cast_like(
+    b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
+) -> tuple[Value, ...] | None:
+    """As `Cast` to a type that is known."""
+    to = target_type.fact.dtype if isinstance(target_type.fact, TensorFact) else None
+    return None if to is None else lift_cast(b, input, round_mode=round_mode, saturate=saturate, to=to)

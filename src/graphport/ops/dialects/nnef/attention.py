@@ -1,0 +1,160 @@
+"""Attention in NNEF: its formula, written out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import dtype_of, sizes, transposed, vector
+from graphport.ops.pages.activation import Softmax, Tanh
+from graphport.ops.pages.arithmetic import Add, Div, Mul
+from graphport.ops.pages.attention import Attention
+from graphport.ops.pages.comparison import Less, Where
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMax
+from graphport.ops.pages.reshape import Concat, Reshape, Tile
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+    Array: TypeAlias = np.ndarray[Any, Any]
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+_FLOAT32 = 1
+"""ONNX's number of the type that NNEF computes in."""
+_LOWEST = float(np.finfo(np.float32).min)
+_LOWEST_HALF = float(np.finfo(np.float16).min)
+
+
+@Attention.lift("nnef")
+def lift_attention(
+    b: Builder,
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_mask: Value | None = None,
+    past_key: Value | None = None,
+    past_value: Value | None = None,
+    nonpad_kv_seqlen: Value | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> Lifted:
+    """`softmax(scale * Q Kᵀ + bias) V`, with 0 for queries that see no key."""
+    if nonpad_kv_seqlen is not None or softmax_precision not in (None, _FLOAT32):
+        message = "lengths of sequences and precisions of its softmax have no words there"
+        raise UnsupportedError(message)
+    heads, keys, values = (
+        _with_heads(b, operand, count) for operand, count in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
+    )
+    keys = keys if past_key is None else b(Concat, past_key, keys, axis=2)
+    values = values if past_value is None else b(Concat, past_value, values, axis=2)
+    count, queries, size = sizes(b.dims(heads)[1:], "the heads")
+    factor = 1 / sqrt(size) if scale is None else scale
+    turned = transposed(b, _repeated(b, keys, count), (0, 1, 3, 2))
+    raw = b(MatMul, b(Mul, heads, b.like(q, factor)), turned)
+    capped = b(Mul, b(Tanh, b(Div, raw, b.like(raw, softcap))), b.like(raw, softcap)) if softcap else raw
+    (length,) = sizes(b.dims(raw)[3:], "the keys")
+    past = 0 if past_key is None else sizes(b.dims(past_key)[2:3], "the keys of the cache")[0]
+    seen = _seen(queries, length, past, (left_window_size, 0 if is_causal else right_window_size))
+    bias = _bias(b, raw, attn_mask, seen)
+    biased, shares = _shares(b, capped, bias)
+    y = b(MatMul, shares, _repeated(b, values, count))
+    if len(b.dims(q)) == 3:
+        batch, rows = sizes(b.dims(q)[:2], "the queries")
+        y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), vector(b, (batch, rows, -1)))
+    return (y, keys, values, (raw, capped, biased, shares)[qk_matmul_output_mode])[: b.count]
+
+
+def _with_heads(b: Builder, x: Value, count: int | None) -> Value:
+    dims = b.dims(x)
+    if len(dims) == 4:
+        return x
+    batch, length, width = sizes(dims, "the shapes of queries, keys and values")
+    heads = count or 1
+    parted = b(Reshape, x, vector(b, (batch, length, heads, width // heads)))
+    return transposed(b, parted, (0, 2, 1, 3))
+
+
+def _repeated(b: Builder, x: Value, count: int) -> Value:
+    """Each head as often as heads of queries share it."""
+    batch, heads, length, size = sizes(b.dims(x), "the shapes of keys and values")
+    if heads == count:
+        return x
+    apart = b(Reshape, x, vector(b, (batch, heads, 1, length, size)))
+    return b(Reshape, b(Tile, apart, vector(b, (1, 1, count // heads, 1, 1))), vector(b, (batch, count, length, size)))
+
+
+def _seen(queries: int, keys: int, past: int, window: tuple[int, int]) -> Array:
+    """Which keys each query may see, but for the mask: [queries, keys]."""
+    made_up(keys, queries)
+    ahead = np.arange(keys) - (np.arange(queries)[:, None] + past)
+    left, right = window
+    seen = np.ones(ahead.shape, np.bool_)
+    if left >= 0:
+        seen &= -ahead <= left
+    if right >= 0:
+        seen &= ahead <= right
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Bias:
+    """What is added to scores, -inf where a key takes no part; `may_blind` where a query may be left without keys."""
+
+    value: Value
+    may_blind: bool
+
+
+def _bias(b: Builder, scores: Value, mask: Value | None, seen: Array) -> _Bias | None:
+    hidden = np.where(seen, 0, -np.inf)
+    if mask is None:
+        return None if seen.all() else _Bias(b.like(scores, hidden), may_blind=not seen.any(1).all())
+    wide = _numbers(b, scores, mask)
+    missing = seen.shape[1] - sizes(b.dims(mask)[-1:], "the columns of the mask")[0]
+    if missing:
+        rows = sizes(b.dims(mask)[:-1], "the rows of the mask")
+        wide = b(Concat, wide, b.like(scores, np.full((*rows, missing), -np.inf)), axis=-1)
+    total = wide if seen.all() else b(Add, wide, b.like(scores, hidden))
+    return _Bias(total, may_blind=True)
+
+
+def _numbers(b: Builder, scores: Value, mask: Value) -> Value:
+    """A mask of numbers: 0 where one of truths lets a key take part."""
+    dtype = dtype_of(mask)
+    if dtype is DType.BOOL:
+        return b(Where, mask, b.like(scores, 0.0), b.like(scores, -np.inf))
+    if dtype is not dtype_of(scores):
+        message = f"the mask is of {dtype.name.lower()}, and the scores are not"
+        raise UnsupportedError(message)
+    return mask
+
+
+def _shares(b: Builder, scores: Value, bias: _Bias | None) -> tuple[Value, Value]:
+    """Scores with the bias, and their softmax."""
+    if bias is None:
+        return scores, b(Softmax, scores, axis=-1)
+    biased = b(Add, scores, bias.value)
+    shares = b(Softmax, biased, axis=-1)
+    if not bias.may_blind:
+        return biased, shares
+    top = b(ReduceMax, bias.value, vector(b, (-1,)), keepdims=1)
+    is_blind = b(Less, top, b.like(scores, _LOWEST_HALF if dtype_of(scores) is DType.FLOAT16 else _LOWEST))
+    return biased, b(Where, is_blind, b.like(scores, 0.0), shares)

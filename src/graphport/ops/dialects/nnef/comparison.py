@@ -1,0 +1,59 @@
+"""Comparison and logic in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import lower
+from graphport.ops.dialects.leading_broadcast import emitted, register, trailed
+from graphport.ops.pages.comparison import (
+    And,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    IsNaN,
+    Less,
+    LessOrEqual,
+    Not,
+    Or,
+    Where,
+    Xor,
+)
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+for _page, _word in (
+    (Equal, "eq"),
+    (Less, "lt"),
+    (Greater, "gt"),
+    (LessOrEqual, "le"),
+    (GreaterOrEqual, "ge"),
+    (And, "and"),
+    (Or, "or"),
+):
+    register(_page, _word, DType.BOOL)
+register(Where, "select")
+
+
+@lower("nnef", "ne")
+def ne(b: Builder, x: Value, y: Value) -> Value:
+    """Whether `x != y`."""
+    return b(Not, b(Equal, *trailed(b, x, y)))
+
+
+@IsNaN.lift("nnef")
+def lift_is_nan(b: Builder, x: Value) -> tuple[Value, ...]:
+    """Nothing else differs from itself."""
+    return b.word("ne", x, x, facts=[TensorFact(DType.BOOL, b.dims(x))])
+
+
+@Xor.lift("nnef")
+def lift_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
+    """One, and not both."""
+    either, both = (emitted(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
+    (neither,) = b.word("not", both, facts=[both.fact])
+    return b.word("and", either, neither, facts=[either.fact])

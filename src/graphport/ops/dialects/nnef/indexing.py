@@ -1,0 +1,141 @@
+"""Picking elements in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.indexing.slicing import FAR
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("nnef", "gather")
+def gather(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
+    """Entries along an axis, picked by their places."""
+    if not 0 <= axis < len(b.dims(input)):
+        message = f"axis {axis} is outside of a tensor of rank {len(b.dims(input))}"
+        raise ShapeError(message)
+    return b(Gather, input, indices, axis=axis)
+
+
+@Gather.lift("nnef")
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
+    """Places that count from the end are not known there; those of a constant are counted from the front."""
+    dims = b.dims(data)
+    place = axis % len(dims)
+    numbers = constant_numbers(indices)
+    if numbers is not None and min(numbers, default=0) < 0:
+        length = dims[place]
+        if not isinstance(length, int) or indices.storage is None:
+            return None
+        given = indices.storage.numpy()
+        indices = b.constant(np.where(given < 0, given + length, given))
+    return b.word("gather", data, indices, axis=place)
+
+
+@lower("nnef", "slice")
+def slice_(
+    b: Builder,
+    input: Value,
+    *,
+    axes: tuple[int, ...],
+    begin: tuple[Dim, ...],
+    end: tuple[Dim, ...],
+    stride: tuple[int, ...] = (),
+) -> Value:
+    """Ranges of entries; with unit strides an end of 0 is that of the axis."""
+    dims = b.dims(input)
+    steps = stride or (1,) * len(axes)
+    if not len(axes) == len(begin) == len(end) == len(steps):
+        message = f"axes, begin, end and stride have {len(axes)}, {len(begin)}, {len(end)} and {len(steps)} entries"
+        raise ShapeError(message, "one each for every axis")
+    if any(not 0 <= axis < len(dims) for axis in axes):
+        message = f"axes {list(axes)} of a tensor of rank {len(dims)}"
+        raise ShapeError(message)
+    is_plain = all(step == 1 for step in steps)
+    ends = [
+        _position(FAR if is_plain and stop == 0 else stop, dims[axis]) for stop, axis in zip(end, axes, strict=True)
+    ]
+    starts = [_position(start, dims[axis]) for start, axis in zip(begin, axes, strict=True)]
+    for axis, start, stop, step in zip(axes, starts, ends, steps, strict=True):
+        _check_range(dims[axis], start, stop, step)
+    operands = [np.array(numbers, np.int64) for numbers in (starts, ends, axes)]
+    return b(Slice, input, *map(b.constant, operands), None if is_plain else b.constant(np.array(steps, np.int64)))
+
+
+def _position(given: Dim, extent: Dim) -> int:
+    """A position that is a number, or the end of an axis whose extent is not known."""
+    if isinstance(given, int):
+        return given
+    if given == extent:
+        return FAR
+    message = f"the position {given} depends on an extent that is not known"
+    raise UnsupportedError(message)
+
+
+def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
+    if step == 0:
+        message = "a stride of 0 never arrives"
+        raise ShapeError(message)
+    if isinstance(extent, Symbolic):
+        return
+    first, last = (min(max(p + extent if p < 0 else p, -1), extent) for p in (start, end))
+    if not (0 <= first <= last if step > 0 else last <= first < extent):
+        message = f"there is no range from {start} to {end} by {step} in {extent} entries"
+        raise ShapeError(message, "an end lies behind its begin, with a negative stride before it")
+
+
+@Slice.lift("nnef")
+def lift_slice(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Lifted:
+    dims = b.dims(data)
+    given = [None if operand is None else constant_numbers(operand) for operand in (starts, ends, axes, steps)]
+    first, last, places, strides = given
+    if (
+        first is None
+        or last is None
+        or (axes is not None and places is None)
+        or (steps is not None and strides is None)
+    ):
+        return None
+    chosen = tuple(range(len(first))) if places is None else tuple(axis % len(dims) for axis in places)
+    by = strides or (1,) * len(first)
+    is_plain = all(step == 1 for step in by)
+    ranges = [
+        _emitted_range(dims[axis], start, stop, step, is_plain=is_plain)
+        for axis, start, stop, step in zip(chosen, first, last, by, strict=True)
+    ]
+    known = [found for found in ranges if found is not None]
+    if len(known) < len(ranges):
+        return None
+    begin, end = (tuple(found[side] for found in known) for side in (0, 1))
+    return b.word("slice", data, axes=chosen, begin=begin, end=end, stride=() if is_plain else by)
+
+
+def _emitted_range(n: Dim, start: int, end: int, step: int, *, is_plain: bool) -> tuple[int, int] | None:
+    """Begin and end as NNEF has them; `None` for a range of nothing, which it does not know."""
+    if isinstance(n, int):
+        first, last = (position + n if position < 0 else position for position in (start, end))
+        if step > 0:
+            first, last = max(first, 0), min(max(last, 0), n)
+            return (first, last) if first < last else None
+        first, last = min(max(first, 0), n - 1), max(last, -1)
+        return (first, last if last >= 0 else -n - 1) if first > last else None
+    if step < 0:
+        # -1 is the last entry; an end before the first one is one that far to the left.
+        return (-1 if start >= FAR else start), max(end, -FAR)
+    if end >= FAR:
+        return max(start, -FAR), 0 if is_plain else FAR
+    return None if end == 0 else (max(start, -FAR), end)

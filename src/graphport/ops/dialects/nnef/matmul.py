@@ -1,0 +1,103 @@
+"""Products of matrices in NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dims import decide_equal
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.dialects.leading_broadcast import led, trailed
+from graphport.ops.dialects.nnef.convolution import is_zero, literal
+from graphport.ops.dialects.nnef.convolution_borders import fact_of
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.matmul.shapes import multiplied
+from graphport.ops.pages.reshape import Transpose
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower("nnef", "matmul")
+def matmul(b: Builder, A: Value, B: Value, *, transposeA: bool = False, transposeB: bool = False) -> Value:
+    """Product of the last two axes, each factor transposed before if asked for."""
+    rank = len(b.dims(A))
+    if len(b.dims(B)) != rank or rank < 2:
+        message = f"the factors have ranks {rank} and {len(b.dims(B))}"
+        raise ShapeError(message, "the same rank, at least 2")
+    if rank == 2 and (transposeA or transposeB):
+        return b(Gemm, A, B, transA=int(transposeA) or None, transB=int(transposeB) or None)
+    left = _transposed(b, A) if transposeA else A
+    return b(MatMul, left, _transposed(b, B) if transposeB else B)
+
+
+def _transposed(b: Builder, value: Value) -> Value:
+    rank = len(b.dims(value))
+    return b(Transpose, value, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+@lower("nnef", "linear")
+def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -> Value:
+    """Product with the transposed filter, plus a bias per column."""
+    summand = None if bias is None or is_zero(bias) else bias
+    dims = b.dims(input)
+    if len(dims) == 2 and (summand is None or len(b.dims(summand)) in (0, 2)):
+        rows = None if summand is None or not b.dims(summand) else b.dims(summand)[0]
+        if rows is None or decide_equal(rows, 1) is True or decide_equal(rows, dims[0]) is True:
+            return b(Gemm, input, filter, summand, transB=1)
+    y = matmul(b, input, filter, transposeB=True)
+    return y if summand is None else b(Add, *trailed(b, y, summand))
+
+
+@MatMul.lift("nnef")
+def lift_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | None:
+    """Factors of one rank, at least 2: a vector becomes a row or a column first."""
+    if fact_of(left).shape is None or fact_of(right).shape is None:
+        return None
+    ranks = len(b.dims(left)), len(b.dims(right))
+    a = left if ranks[0] > 1 else _unsqueezed(b, left, 0)
+    c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
+    a, c = led(b, a, c)
+    fact = TensorFact(fact_of(left).dtype, multiplied(b.dims(a), b.dims(c)))
+    y = b.word("matmul", a, c, facts=[fact], transposeA=False, transposeB=False)
+    axes = (*((fact.rank - 2,) if ranks[0] == 1 else ()), *((fact.rank - 1,) if ranks[1] == 1 else ()))
+    return b.word("squeeze", *y, axes=axes) if axes else y
+
+
+def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
+    n = b.dims(value)[0]
+    shape = (1, n) if axis == 0 else (n, 1)
+    flat = b.reshaped(value, [dim for dim in shape if isinstance(dim, int)]) if isinstance(n, int) else None
+    return flat or b.word("unsqueeze", value, facts=[TensorFact(fact_of(value).dtype, shape)], axes=(axis,))[0]
+
+
+@Gemm.lift("nnef")
+def lift_gemm(
+    b: Builder,
+    left: Value,
+    right: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> tuple[Value, ...] | None:
+    """`linear` where it says just that, else `matmul` with what is multiplied and added written out."""
+    shape = (b.dims(left)[1 if transA else 0], b.dims(right)[0 if transB else 1])
+    product = TensorFact(fact_of(left).dtype, shape)
+    summand = None if c is None else led(b, right, c)[1]
+    if transB and not transA and alpha == beta == 1:
+        is_row = summand is None or decide_equal((b.dims(summand) or (1,))[0], 1) is True
+        if is_row:
+            return b.word("linear", left, right, literal(b, 0.0) if summand is None else summand)
+    y = b.word("matmul", left, right, facts=[product], transposeA=bool(transA), transposeB=bool(transB))
+    if alpha != 1:
+        y = b.word("mul", *y, literal(b, alpha), facts=[product])
+    if summand is None:
+        return y
+    if beta != 1:
+        summand = b.word("mul", summand, literal(b, beta), facts=[fact_of(summand)])[0]
+    return b.word("add", *y, summand)

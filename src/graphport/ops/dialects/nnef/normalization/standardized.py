@@ -1,0 +1,130 @@
+"""Normalizations to mean 0 and variance 1, for which NNEF has no words of their own."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ops.dialects.leading_broadcast import emitted
+from graphport.ops.dialects.nnef.convolution_borders import fact_of
+from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.dialects.nnef.normalization.named import channel_row
+from graphport.ops.pages.normalization.groups import (
+    GroupNormalization,
+    InstanceNormalization,
+    MeanVarianceNormalization,
+)
+from graphport.ops.pages.normalization.layer import LayerNormalization, RMSNormalization
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_TINY = 1e-9
+
+
+def _from(b: Builder, x: Value, axis: int) -> tuple[int, ...]:
+    rank = len(b.dims(x))
+    return tuple(range(axis % rank, rank))
+
+
+def _reduced(b: Builder, x: Value, axes: Sequence[int]) -> Fact:
+    places = {axis % len(b.dims(x)) for axis in axes}
+    return TensorFact(fact_of(x).dtype, tuple(1 if place in places else dim for place, dim in enumerate(b.dims(x))))
+
+
+def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
+    """The mean, what differs from it, and the mean of its square."""
+    places = tuple(axis % len(b.dims(x)) for axis in axes)
+    fact = _reduced(b, x, axes)
+    mean = term(b, "mean_reduce", x, fact=fact, axes=places)
+    centred = term(b, "sub", x, mean)
+    return mean, centred, term(b, "mean_reduce", term(b, "sqr", centred), fact=fact, axes=places)
+
+
+def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> Value:
+    _, centred, variance = _moments(b, x, axes)
+    return term(b, "div", centred, term(b, "sqrt", term(b, "add", variance, epsilon)))
+
+
+@LayerNormalization.lift("nnef")
+def lift_layer_normalization(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Value, ...] | None:
+    """Its definition, with the mean and the inverse of the deviation where they are wanted."""
+    if stash_type != 1:
+        return None
+    mean, centred, variance = _moments(b, x, _from(b, x, axis))
+    deviation = term(b, "sqrt", term(b, "add", variance, epsilon))
+    y = emitted(b, "mul", term(b, "div", centred, deviation), scale)[0]
+    y = y if bias is None else emitted(b, "add", y, bias)[0]
+    return (y, mean, term(b, "rcp", deviation))[: b.count] if b.count > 1 else (y,)
+
+
+@RMSNormalization.lift("nnef")
+def lift_rms_normalization(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> tuple[Value, ...] | None:
+    """Its definition."""
+    if stash_type != 1:
+        return None
+    axes = _from(b, x, axis)
+    square = term(b, "mean_reduce", term(b, "sqr", x), fact=_reduced(b, x, axes), axes=axes)
+    return emitted(b, "mul", term(b, "div", x, term(b, "sqrt", term(b, "add", square, epsilon))), scale)
+
+
+@InstanceNormalization.lift("nnef")
+def lift_instance_normalization(
+    b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5
+) -> tuple[Value, ...]:
+    """Its definition; scale and shift become (1, C)."""
+    return (_per_channel(b, _standardized(b, input, _from(b, input, 2), epsilon), scale, shift),)
+
+
+def _per_channel(b: Builder, x: Value, scale: Value, shift: Value) -> Value:
+    return term(b, "add", term(b, "mul", x, channel_row(b, scale)), channel_row(b, shift))
+
+
+@GroupNormalization.lift("nnef")
+def lift_group_normalization(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    *,
+    epsilon: float = 1e-5,
+    num_groups: int,
+    stash_type: int = 1,
+) -> tuple[Value, ...] | None:
+    """Groups are an axis of their own for a while, which takes extents that are known behind the first axis."""
+    dims = b.dims(x)
+    known = [dim for dim in dims[1:] if isinstance(dim, int)]
+    if stash_type != 1 or len(known) < len(dims) - 1:
+        return None
+    grouped = _reshaped(b, x, num_groups, prod(known) // num_groups)
+    whole = _reshaped(b, _standardized(b, grouped, (2,), epsilon), *known)
+    return (_per_channel(b, whole, scale, bias),)
+
+
+def _reshaped(b: Builder, x: Value, *extents: int) -> Value:
+    """`x` with other axes behind the first one."""
+    fact = TensorFact(fact_of(x).dtype, (b.dims(x)[0], *extents))
+    return term(b, "reshape", x, fact=fact, shape=(0, *extents), axis_start=0, axis_count=-1)
+
+
+@MeanVarianceNormalization.lift("nnef")
+def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> tuple[Value, ...]:
+    """Its definition."""
+    _, centred, variance = _moments(b, x, axes)
+    return (term(b, "div", centred, term(b, "add", term(b, "sqrt", variance), _TINY)),)

@@ -1,0 +1,218 @@
+"""Poolings and box filters in NNEF, whose windows may slide over batch and channels, too."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import UNKNOWN
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.nnef.convolution import deconv_attributes, steps
+from graphport.ops.dialects.nnef.convolution_borders import Pairs, bordered, emitted_padding, fact_of, known
+from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES
+from graphport.ops.dialects.nnef.pooling.arrangement import Shaped, arranged
+from graphport.ops.pages.arithmetic import Mul, Sqrt
+from graphport.ops.pages.convolution import ConvTranspose
+from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.core.facts import Fact
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower("nnef", "max_pool")
+def max_pool(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+) -> Value:
+    """The largest entry; a `constant` border puts zeros into the choice, an ignored one nothing."""
+    found = arranged(b, input, size, padding, stride, dilation)
+    x, slide = bordered(b, found.x, found.slide, border, native="ignore")
+    y = b(MaxPool, x, kernel_shape=known(slide.kernel), **slide.attributes(b.dims(x)[2:]))
+    return found.restored(b, y)
+
+
+@lower("nnef", "avg_pool")
+def avg_pool(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+) -> Value:
+    """The mean; a `constant` border counts as zeros, an ignored one not at all."""
+    return box(b, input, size=size, border=border, padding=padding, stride=stride, dilation=dilation, normalize=True)
+
+
+@lower("nnef", "box")
+def box(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+    normalize: bool = False,
+) -> Value:
+    """The sum, or with `normalize` the mean."""
+    found = arranged(b, input, size, padding, stride, dilation)
+    ignored = border == "ignore"
+    x, slide = bordered(b, found.x, found.slide, "constant" if ignored else border)
+    counts_padding = None if slide.is_trivial or (ignored and normalize) else 1
+    y = b(
+        AveragePool,
+        x,
+        kernel_shape=known(slide.kernel),
+        count_include_pad=counts_padding,
+        **slide.attributes(b.dims(x)[2:]),
+    )
+    if not normalize and prod(size) > 1:
+        y = b(Mul, y, b.like(y, float(prod(size))))
+    return found.restored(b, y)
+
+
+@lower("nnef", "rms_pool")
+def rms_pool(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+) -> Value:
+    """The root of the mean of squares."""
+    squares = b(Mul, input, input)
+    return b(Sqrt, avg_pool(b, squares, size=size, border=border, padding=padding, stride=stride, dilation=dilation))
+
+
+@lower("nnef", "debox")
+def debox(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+    output_shape: Shaped = (),
+    normalize: bool = False,
+) -> Value:
+    """Each entry goes, whole or with `normalize` shared out, to all that its window covers; what meets adds up."""
+    if border not in ("constant", "ignore"):
+        message = f"border {border!r} of a filter that writes"
+        raise UnsupportedError(message)
+    found = arranged(b, input, size, padding, stride, dilation)
+    channels = b.dims(found.x)[1]
+    if not isinstance(channels, int):
+        message = "the extent of an axis that no window slides over is not known"
+        raise UnsupportedError(message)
+    wanted = found.chosen(output_shape)
+    kernel = known(found.slide.kernel)
+    if channels * prod(kernel) > MOST_PLACES:
+        message = f"{channels} windows of {prod(kernel)} entries"
+        raise UnsupportedError(message)
+    share = 1 / prod(kernel) if normalize else 1
+    weights = b.like(input, np.full((channels, 1, *kernel), share))
+    shaped = deconv_attributes(found.slide, b.dims(found.x)[2:], wanted)
+    y = b(ConvTranspose, found.x, weights, group=channels if channels != 1 else None, **shaped)
+    return found.restored(b, y)
+
+
+def has_padding(padding: Pairs) -> bool:
+    """Whether a window may cover more than the tensor, as it may with automatic padding."""
+    return not padding or any(begin or end for begin, end in padding)
+
+
+def emitted_pool(
+    b: Builder,
+    word: str,
+    x: Value,
+    kernel: tuple[Dim, ...],
+    padding: Pairs,
+    border: str,
+    strides: Shaped | None,
+    dilations: Shaped | None,
+    *,
+    facts: Sequence[Fact] = (UNKNOWN,),
+) -> tuple[Value, ...]:
+    """A pooling over all axes but the first two; it has a result for each of `facts`."""
+    stride, dilation = steps(strides), steps(dilations)
+    return b.word(
+        word,
+        x,
+        facts=facts,
+        size=(1, 1, *(k for k in kernel if isinstance(k, int))),
+        border=border,
+        padding=((0, 0), (0, 0), *padding) if padding else (),
+        stride=(1, 1, *stride) if stride else (),
+        dilation=(1, 1, *dilation) if dilation else (),
+    )
+
+
+@AveragePool.lift("nnef")
+def lift_average_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Shaped | None = None,
+    kernel_shape: Shaped,
+    pads: Shaped | None = None,
+    strides: Shaped | None = None,
+) -> tuple[Value, ...] | None:
+    """Padding that counts is a `constant` border, else an ignored one."""
+    if fact_of(x).shape is None:
+        return None
+    stated = emitted_padding(
+        b.dims(x)[2:],
+        kernel_shape,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        pads=pads,
+        strides=strides,
+        ceil_mode=ceil_mode,
+    )
+    if stated is None:
+        return None
+    padding, slid = stated
+    overhangs = any(
+        pair[1] > (end if isinstance(end, int) else 0) for pair, (_, end) in zip(padding, slid.pads, strict=False)
+    )
+    if count_include_pad and overhangs:
+        return None  # what hangs over behind the padding does not count, and NNEF has no word for that
+    border = "ignore" if has_padding(padding) and not count_include_pad else "constant"
+    return emitted_pool(b, "avg_pool", x, kernel_shape, padding, border, strides, dilations)
+
+
+@GlobalAveragePool.lift("nnef")
+def lift_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
+    """The mean over all spatial axes."""
+    return b.word("mean_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
+
+
+@GlobalMaxPool.lift("nnef")
+def lift_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
+    """The largest over all spatial axes."""
+    return b.word("max_reduce", x, axes=tuple(range(2, len(b.dims(x)))))

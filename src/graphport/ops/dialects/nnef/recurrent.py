@@ -1,0 +1,335 @@
+"""Recurrent layers in NNEF, which has no loops: their steps one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import integers, sizes, transposed, vector
+from graphport.ops.folded import Computed, folded
+from graphport.ops.pages.activation import (
+    Clip,
+    Elu,
+    HardSigmoid,
+    LeakyRelu,
+    Relu,
+    Sigmoid,
+    Softplus,
+    Softsign,
+    Tanh,
+    ThresholdedRelu,
+)
+from graphport.ops.pages.arithmetic import Add, Mul, Sub
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.pages.recurrent.sequences import DIRECTIONS
+from graphport.ops.pages.reshape import Concat, Squeeze, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+State: TypeAlias = "tuple[Value, ...]"
+Step: TypeAlias = "Callable[[Value, State], State]"
+
+MOST_STEPS = 512
+"""More would make a text that nobody reads; each step takes some twenty lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer of `gates` gates over `steps` steps: its operands, and how its activations are said."""
+
+    b: Builder
+    x: Value
+    weights: tuple[Value, Value, Value | None]
+    initial: tuple[Value | None, ...]
+    gates: int
+    functions: tuple[Callable[[Value], Value], ...]
+    clip: float | None
+    direction: str
+    layout: int
+
+    def gated(self, value: Value) -> list[Value]:
+        """The parts of [N, gates * hidden] that belong to each gate, as many as there are."""
+        hidden = self.hidden
+        (width,) = sizes(self.b.dims(value)[-1:])
+        return [_slice(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
+
+    @property
+    def hidden(self) -> int:
+        return sizes(self.b.dims(self.weights[1])[2:], "the hidden units")[0]
+
+    def clipped(self, value: Value) -> Value:
+        if self.clip is None:
+            return value
+        return self.b(Clip, value, self.b.like(value, -self.clip), self.b.like(value, self.clip))
+
+    def rows(self, operand: Value, way: int, start: int, stop: int, *, turned: bool = False) -> Value:
+        """A range of rows of what an operand has for a direction; `turned` to be multiplied from the right."""
+        b, storage = self.b, folded(operand)
+        if storage is not None:
+            change = partial(_rows, way, start, stop, turned)
+            shape = (stop - start, *storage.shape[2:])
+            wanted = shape[::-1] if turned else shape
+            return b.constant(Computed(change, (storage,), storage.dtype, wanted), name=operand.name)
+        found = _slice(b, b(Squeeze, _slice(b, operand, 0, way, way + 1), vector(b, [0])), 0, start, stop)
+        return transposed(b, found, (1, 0)) if turned else found
+
+
+def _rows(way: int, start: int, stop: int, turned: bool, array: Array) -> Array:
+    found = array[way, start:stop]
+    return found.T if turned else found
+
+
+def _slice(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+
+
+def _projected(layer: _Layer, way: int, kept: int) -> Value:
+    """What all steps give to the gates: [S, N, gates * hidden]; of the first `kept`, with the biases of the state."""
+    b, (w, _, bias) = layer.b, layer.weights
+    x = transposed(b, layer.x, (1, 0, 2)) if layer.layout else layer.x
+    width = layer.gates * layer.hidden
+    total = b(MatMul, x, layer.rows(w, way, 0, width, turned=True))
+    if bias is None:
+        return total
+    shift = layer.rows(bias, way, width, 2 * width)
+    if kept < layer.gates:
+        shift = _computed(b, Mul, np.multiply, shift, b.like(shift, np.arange(width) < kept * layer.hidden))
+    return b(Add, total, _computed(b, Add, np.add, layer.rows(bias, way, 0, width), shift))
+
+
+def _computed(b: Builder, page: Page, function: Callable[..., Any], x: Value, y: Value) -> Value:
+    """A result of two tensors of one shape; of constants a constant."""
+    first, second = x.storage, y.storage
+    if first is None or second is None:
+        return b(page, x, y)
+    return b.constant(Computed(function, (first, second), first.dtype, first.shape), name=x.name)
+
+
+def _unrolled(layer: _Layer, cell: Callable[[int], Step], kept: int, count: int) -> tuple[Value, ...]:
+    """The first states of all steps, and the last of each of `count` states."""
+    b = layer.b
+    dims = sizes(b.dims(layer.x), "the steps, which stand one behind the other,")
+    steps, batch = (dims[1], dims[0]) if layer.layout else dims[:2]
+    if not 0 < steps <= MOST_STEPS:
+        message = f"its {steps} steps would stand one behind the other, and {MOST_STEPS} are the most"
+        raise UnsupportedError(message)
+    every: list[list[Value]] = []
+    last: list[State] = []
+    for way, backwards in enumerate(DIRECTIONS[layer.direction]):
+        entries = _projected(layer, way, kept)
+        step = cell(way)
+        state = tuple(_before(layer, value, way, batch) for value in layer.initial)
+        found: list[Value] = []
+        for place in reversed(range(steps)) if backwards else range(steps):
+            entry = b(Squeeze, _slice(b, entries, 0, place, place + 1), vector(b, [0]))
+            state = step(entry, state)
+            found.append(state[0])
+        every.append(found[::-1] if backwards else found)
+        last.append(state)
+    y = _stacked(b, [_stacked(b, found, 0) for found in every], 1)
+    finals = [_stacked(b, [state[index] for state in last], 0) for index in range(count)]
+    if not layer.layout:
+        return (y, *finals)
+    return (transposed(b, y, (2, 0, 1, 3)), *(transposed(b, final, (1, 0, 2)) for final in finals))
+
+
+def _before(layer: _Layer, value: Value | None, way: int, batch: int) -> Value:
+    b = layer.b
+    if value is None:
+        return b.like(layer.x, np.zeros((batch, layer.hidden)))
+    axis = layer.layout
+    return b(Squeeze, _slice(b, value, axis, way, way + 1), vector(b, [axis]))
+
+
+def _stacked(b: Builder, values: Sequence[Value], axis: int) -> Value:
+    parts = [b(Unsqueeze, value, vector(b, [axis])) for value in values]
+    return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
+
+
+def _check_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> None:
+    """Refuse sequences that end before the last step."""
+    if lengths is None:
+        return
+    found, (steps,) = integers(lengths), sizes(b.dims(x)[layout : layout + 1], "the number of steps")
+    if found is None or any(length != steps for length in found):
+        message = "sequences of one batch may end at different steps"
+        raise UnsupportedError(message)
+
+
+def _functions(
+    b: Builder, names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None
+) -> tuple[Callable[[Value], Value], ...]:
+    """Each activation as a function that says it; those that are scaled take the next entries of `alpha` and `beta`."""
+    alphas, betas = iter(alpha or ()), iter(beta or ())
+    plain = {"sigmoid": Sigmoid, "tanh": Tanh, "relu": Relu, "softsign": Softsign, "softplus": Softplus}
+    sloped = {"leakyrelu": (LeakyRelu, 0.01), "thresholdedrelu": (ThresholdedRelu, 1.0), "elu": (Elu, 1.0)}
+    found: list[Callable[[Value], Value]] = []
+    for name in (each.lower() for each in names):
+        if name in plain:
+            found.append(partial(b, plain[name]))
+        elif name in sloped:
+            page, slope = sloped[name]
+            found.append(partial(b, page, alpha=next(alphas, slope)))
+        elif name == "hardsigmoid":
+            found.append(partial(b, HardSigmoid, alpha=next(alphas, 0.2), beta=next(betas, 0.5)))
+        elif name == "affine":
+            found.append(partial(_affine, b, next(alphas, 1.0), next(betas, 0.0)))
+        else:
+            found.append(partial(_scaled_tanh, b, next(alphas, 1.0), next(betas, 1.0)))
+    return tuple(found)
+
+
+def _affine(b: Builder, alpha: float, beta: float, x: Value) -> Value:
+    return b(Add, b(Mul, x, b.like(x, alpha)), b.like(x, beta))
+
+
+def _scaled_tanh(b: Builder, alpha: float, beta: float, x: Value) -> Value:
+    return b(Mul, b(Tanh, b(Mul, x, b.like(x, beta))), b.like(x, alpha))
+
+
+@LSTM.lift("nnef")
+def lift_lstm(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    initial_c: Value | None = None,
+    p: Value | None = None,
+    *,
+    activation_alpha: tuple[float, ...] | None = None,
+    activation_beta: tuple[float, ...] | None = None,
+    activations: tuple[str, ...] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> tuple[Value, ...]:
+    del hidden_size  # the weights say it
+    _check_lengths(b, x, sequence_lens, layout)
+    names = activations or ("Sigmoid", "Tanh", "Tanh") * len(DIRECTIONS[direction])
+    stated = _functions(b, names, activation_alpha, activation_beta)
+    layer = _Layer(b, x, (w, r, bias), (initial_h, initial_c), 4, stated, clip, direction, layout)
+    return _unrolled(layer, lambda way: _lstm_step(layer, p, way, couples=bool(input_forget)), 4, 2)[: b.count]
+
+
+def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
+    b, (f, g, h) = layer.b, layer.functions[3 * way : 3 * way + 3]
+    hidden = layer.hidden
+    weights = layer.rows(layer.weights[1], way, 0, 4 * hidden, turned=True)
+    peeps = None if p is None else [layer.rows(p, way, start, start + hidden) for start in range(0, 3 * hidden, hidden)]
+
+    def peeped(gate: Value, index: int, cell: Value) -> Value:
+        return gate if peeps is None else b(Add, gate, b(Mul, cell, peeps[index]))
+
+    def step(entry: Value, state: State) -> State:
+        before, cell = state
+        i, o, forget, c = layer.gated(b(Add, entry, b(MatMul, before, weights)))
+        i = f(layer.clipped(peeped(i, 0, cell)))
+        forget = b(Sub, b.like(i, 1.0), i) if couples else f(layer.clipped(peeped(forget, 2, cell)))
+        cell = b(Add, b(Mul, forget, cell), b(Mul, i, g(layer.clipped(c))))
+        o = f(layer.clipped(peeped(o, 1, cell)))
+        return b(Mul, o, h(cell)), cell
+
+    return step
+
+
+@GRU.lift("nnef")
+def lift_gru(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    *,
+    activation_alpha: tuple[float, ...] | None = None,
+    activation_beta: tuple[float, ...] | None = None,
+    activations: tuple[str, ...] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+) -> tuple[Value, ...]:
+    del hidden_size  # the weights say it
+    _check_lengths(b, x, sequence_lens, layout)
+    names = activations or ("Sigmoid", "Tanh") * len(DIRECTIONS[direction])
+    stated = _functions(b, names, activation_alpha, activation_beta)
+    layer = _Layer(b, x, (w, r, bias), (initial_h,), 3, stated, clip, direction, layout)
+    kept = 2 if linear_before_reset else 3
+    return _unrolled(layer, lambda way: _gru_step(layer, way, resets_after=bool(linear_before_reset)), kept, 1)[
+        : b.count
+    ]
+
+
+def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
+    b, (f, g) = layer.b, layer.functions[2 * way : 2 * way + 2]
+    hidden, bias = layer.hidden, layer.weights[2]
+    gates = layer.rows(layer.weights[1], way, 0, 2 * hidden, turned=True)
+    candidate = layer.rows(layer.weights[1], way, 2 * hidden, 3 * hidden, turned=True)
+    shift = layer.rows(bias, way, 5 * hidden, 6 * hidden) if resets_after and bias is not None else None
+
+    def step(entry: Value, state: State) -> State:
+        (before,) = state
+        z, reset, n = layer.gated(entry)
+        state_z, state_r = layer.gated(b(MatMul, before, gates))
+        z, reset = f(layer.clipped(b(Add, z, state_z))), f(layer.clipped(b(Add, reset, state_r)))
+        if resets_after:
+            product = b(MatMul, before, candidate)
+            n = b(Add, n, b(Mul, reset, product if shift is None else b(Add, product, shift)))
+        else:
+            n = b(Add, n, b(MatMul, b(Mul, reset, before), candidate))
+        rest = b(Mul, b(Sub, b.like(z, 1.0), z), g(layer.clipped(n)))
+        return (b(Add, rest, b(Mul, z, before)),)
+
+    return step
+
+
+@RNN.lift("nnef")
+def lift_rnn(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    *,
+    activation_alpha: tuple[float, ...] | None = None,
+    activation_beta: tuple[float, ...] | None = None,
+    activations: tuple[str, ...] = ("Tanh", "Tanh"),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+) -> tuple[Value, ...]:
+    del hidden_size  # the weights say it
+    _check_lengths(b, x, sequence_lens, layout)
+    stated = _functions(b, activations, activation_alpha, activation_beta)
+    layer = _Layer(b, x, (w, r, bias), (initial_h,), 1, stated, clip, direction, layout)
+
+    def cell(way: int) -> Step:
+        weights = layer.rows(r, way, 0, layer.hidden, turned=True)
+
+        def step(entry: Value, state: State) -> State:
+            return (layer.functions[way](layer.clipped(b(Add, entry, b(MatMul, state[0], weights)))),)
+
+        return step
+
+    return _unrolled(layer, cell, 1, 1)[: b.count]

@@ -1,0 +1,219 @@
+"""Reductions in NNEF: axes stay, with one entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.dialects.nnef.formula import term
+from graphport.ops.dialects.operands import dtype_of, integers, sizes, vector
+from graphport.ops.pages.arithmetic import Add, Mul, Sub
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.reduction import (
+    ArgMax,
+    ArgMin,
+    CumSum,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+)
+from graphport.ops.pages.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def reduced(b: Builder, page: Page, input: Value, axes: tuple[int, ...]) -> Value:
+    """A canonical reduction over `axes`, which stay; over none of them where there are none."""
+    return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
+
+
+def _register(page: Page, word: str) -> None:
+    @lower("nnef", word)
+    def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+        return reduced(b, page, input, axes)
+
+
+for _page, _word in (
+    (ReduceMean, "mean_reduce"),
+    (ReduceMax, "max_reduce"),
+    (ReduceMin, "min_reduce"),
+    (ReduceMax, "any_reduce"),
+    (ReduceMin, "all_reduce"),
+):
+    _register(_page, _word)
+
+
+@lower("nnef", "sum_reduce")
+def sum_reduce(b: Builder, input: Value, *, axes: tuple[int, ...], normalize: bool) -> Value:
+    """The sum, or with `normalize` the mean."""
+    return reduced(b, ReduceMean if normalize else ReduceSum, input, axes)
+
+
+@lower("nnef", "moments")
+def moments(b: Builder, input: Value, *, axes: tuple[int, ...]) -> tuple[Value, ...]:
+    """The mean, and the mean square of what differs from it."""
+    mean = reduced(b, ReduceMean, input, axes)
+    rest = b(Sub, input, mean)
+    return mean, reduced(b, ReduceMean, b(Mul, rest, rest), axes)
+
+
+def _chosen(b: Builder, data: Value, axes: Value | None, noop: int) -> tuple[int, ...] | None:
+    """The axes that go, in order; `None` where only a run can tell."""
+    rank = len(b.dims(data))
+    given = () if axes is None else constant_numbers(axes)
+    if given is None:
+        return None
+    return tuple(sorted(axis % rank for axis in given)) or (() if noop else tuple(range(rank)))
+
+
+def _lift(page: Page, word: str, before: str | None = None, after: str | None = None, **attributes: Attribute) -> None:
+    """Say `page` by a reducing word, with elementwise words before and behind it."""
+
+    @lift("nnef", page.name)
+    def lifted(
+        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Lifted:
+        chosen = _chosen(b, data, axes, noop_with_empty_axes)
+        fact = data.fact
+        if chosen is None or not isinstance(fact, TensorFact):
+            return None
+        x = data if before is None else term(b, before, data)
+        logical = _LOGICAL.get(word, word) if fact.dtype is DType.BOOL else word
+        kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
+        y = b.word(logical, x, facts=[kept], axes=chosen, **attributes)
+        if after is not None:
+            y = b.word(after, *y, facts=[kept])
+        return y if keepdims or not chosen else b.word("squeeze", *y, axes=chosen)
+
+
+_LOGICAL = {"max_reduce": "any_reduce", "min_reduce": "all_reduce"}
+"""What extremes of logical tensors are called."""
+
+_lift(ReduceMean, "mean_reduce")
+_lift(ReduceMax, "max_reduce")
+_lift(ReduceMin, "min_reduce")
+_lift(ReduceSum, "sum_reduce", normalize=False)
+_lift(ReduceL1, "sum_reduce", before="abs", normalize=False)
+_lift(ReduceL2, "sum_reduce", before="sqr", after="sqrt", normalize=False)
+_lift(ReduceLogSum, "sum_reduce", after="log", normalize=False)
+_lift(ReduceSumSquare, "sum_reduce", before="sqr", normalize=False)
+
+
+@ReduceLogSumExp.lift("nnef")
+def lift_log_sum_exp(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    """Shifted by the largest number, so that nothing overflows."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    fact = data.fact
+    if chosen is None or not isinstance(fact, TensorFact):
+        return None
+    kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
+    top = term(b, "max_reduce", data, fact=kept, axes=chosen)
+    powers = term(b, "exp", term(b, "sub", data, top))
+    total = term(b, "sum_reduce", powers, fact=kept, axes=chosen, normalize=False)
+    y = term(b, "add", term(b, "log", total), top)
+    return (y,) if keepdims or not chosen else b.word("squeeze", y, axes=chosen)
+
+
+@ReduceProd.lift("nnef")
+def lift_product(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    """The first half times the second one, until one entry is left."""
+    chosen = _chosen(b, data, axes, noop_with_empty_axes)
+    if chosen is None or not dtype_of(data).is_floating:
+        return None
+    y = data
+    for axis in chosen:
+        (n,) = sizes(b.dims(data)[axis : axis + 1], "the entries that are multiplied")
+        if n == 0:
+            return None
+        while n > 1:
+            half = n // 2
+            halves = b(Mul, _ranged(b, y, axis, 0, half), _ranged(b, y, axis, half, 2 * half))
+            y = b(Concat, halves, _ranged(b, y, axis, n - 1, n), axis=axis) if n % 2 else halves
+            n = half + n % 2
+    y = b(Identity, y) if y is data else y
+    return (y,) if keepdims or not chosen else (b(Squeeze, y, vector(b, chosen)),)
+
+
+@CumSum.lift("nnef")
+def lift_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """Each entry and that before it, then that two before it, and so on by doubling distances."""
+    found = integers(axis)
+    if found is None or not dtype_of(x).is_floating:
+        return None
+    dims = sizes(b.dims(x), "the entries that are added")
+    place = found[0] % len(dims)
+    if not dims[place]:
+        return None
+    y = _shifted(b, x, place, 1, reverse) if exclusive else x
+    distance = 1
+    while distance < dims[place]:
+        y = b(Add, y, _shifted(b, y, place, distance, reverse))
+        distance *= 2
+    return (b(Identity, y) if y is x else y,)
+
+
+def _ranged(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+
+
+def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int) -> Value:
+    """`x` moved along an axis, zeros where nothing moves to."""
+    dims = sizes(b.dims(x))
+    n = dims[axis]
+    zeros = b.like(x, np.zeros([min(distance, n) if place == axis else dim for place, dim in enumerate(dims)]))
+    if distance >= n:
+        return zeros
+    rest = _ranged(b, x, axis, *((distance, n) if reverse else (0, n - distance)))
+    return b(Concat, *((rest, zeros) if reverse else (zeros, rest)), axis=axis)
+
+
+def _register_arg(page: Page, word: str) -> None:
+    @lower("nnef", word)
+    def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
+        rank = len(b.dims(input))
+        if len(axes) == 1:
+            return b(page, input, axis=axes[0], keepdims=1)
+        if not axes:
+            message = f"{word} over no axis"
+            raise UnsupportedError(message)
+        # Several axes count as one, in row-major order.
+        order = (*(axis for axis in range(rank) if axis not in axes), *sorted(axes))
+        moved = b(Transpose, input, perm=order)
+        joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
+        found = b(page, joined, axis=-1, keepdims=0)
+        return b(Unsqueeze, found, b.constant(np.array(sorted(axes), np.int64)))
+
+    @lift("nnef", page.name)
+    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
+        if select_last_index:
+            return None
+        dims = b.dims(data)
+        place = axis % len(dims)
+        fact = TensorFact(DType.INT64, (*dims[:place], 1, *dims[place + 1 :]))
+        found = b.word(word, data, facts=[fact], axes=(place,))
+        return found if keepdims else b.word("squeeze", *found, axes=(place,))
+
+
+_register_arg(ArgMax, "argmax_reduce")
+_register_arg(ArgMin, "argmin_reduce")

@@ -1,0 +1,1 @@
+"""Older opsets of ONNX."""

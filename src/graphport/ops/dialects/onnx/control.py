@@ -1,0 +1,108 @@
+"""Older forms of control flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.facts import Fact, TensorFact
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError
+from graphport.ops.infer import BodyFacts
+from graphport.ops.pages.arithmetic import Sub
+from graphport.ops.pages.control.loops import Scan
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+
+
+@Scan.lower("onnx", until=8)
+def scan_8(
+    b: Builder,
+    sequence_lens: Value | None,
+    *operands: Value,
+    body: Graph,
+    num_scan_inputs: int,
+    directions: tuple[int, ...] | None = None,
+) -> tuple[Value, ...]:
+    """Every operand had a batch axis, and scanned ones their steps behind it: a scan of scans.
+
+    Where the samples have lengths of their own, the rest of their stacked values is 0.
+    """
+    states = len(operands) - num_scan_inputs
+    if states < 0:
+        message = f"num_scan_inputs is {num_scan_inputs}, the operands are {len(operands)}"
+        raise ShapeError(message)
+    attributes: dict[str, Any] = {"num_scan_inputs": num_scan_inputs, "scan_input_directions": directions}
+    if b.graph is None:
+        sample: Any = _SampleFacts(BodyFacts(b.inference, body), attributes)
+        return b.results(Scan, b.count, *operands, body=sample, num_scan_inputs=len(operands))
+    sample = Graph("sample")
+    b.graph.share_names(sample)
+    inner = Builder(b.inference, sample, origin=b.origin, stem=b.stem)
+    length = None if sequence_lens is None else sample.add_input(f"{b.stem}.length", TensorFact(None, ()))
+    entries = [sample.add_input(f"{b.stem}.{i}", _without_batch(x)) for i, x in enumerate(operands)]
+    sample.set_outputs(_one_sample(inner, entries, states, length, body, attributes, b.count))
+    lengths = [] if sequence_lens is None else [sequence_lens]
+    return b.results(Scan, b.count, *lengths, *operands, body=sample, num_scan_inputs=len(lengths) + len(operands))
+
+
+class _SampleFacts:
+    """The scan of one sample over facts."""
+
+    def __init__(self, body: BodyFacts, attributes: dict[str, Any]) -> None:
+        self._body = body
+        self._attributes = attributes
+
+    def __call__(self, *operands: Fact) -> Sequence[Fact | None]:
+        answer = Scan.shape(*operands, body=self._body, **self._attributes)
+        return answer if isinstance(answer, list | tuple) else [answer]  # pyright: ignore[reportReturnType]
+
+
+def _without_batch(x: Value) -> Fact:
+    fact = x.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None:
+        return fact
+    return fact.with_shape(fact.shape[1:])
+
+
+def _one_sample(
+    b: Builder,
+    entries: Sequence[Value],
+    states: int,
+    length: Value | None,
+    body: Graph,
+    attributes: dict[str, Any],
+    count: int,
+) -> list[Value]:
+    cut = [*entries[:states], *(x if length is None else _first(b, x, length) for x in entries[states:])]
+    results = b.results(Scan, count, *cut, body=rewrite.copy(body), **attributes)
+    if length is None:
+        return list(results)
+    whole = b(Shape, entries[states], start=0, end=1)
+    missing = b(Sub, whole, _vector(b, length))
+    return [*results[:states], *(_filled(b, y, missing) for y in results[states:])]
+
+
+def _vector(b: Builder, number: Value) -> Value:
+    return b(Unsqueeze, number, b.constant(np.zeros(1, np.int64)))
+
+
+def _first(b: Builder, x: Value, length: Value) -> Value:
+    zero = b.constant(np.zeros(1, np.int64))
+    return b(Slice, x, zero, _vector(b, length), zero)
+
+
+def _filled(b: Builder, y: Value, missing: Value) -> Value:
+    """`y` with zeros behind its last step."""
+    rank = len(b.dims(y))
+    zeros = [b.constant(np.zeros(n, np.int64)) for n in (rank, rank - 1)]
+    return b(Pad, y, b(Concat, zeros[0], missing, zeros[1], axis=0))

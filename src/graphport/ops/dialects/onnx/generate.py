@@ -1,0 +1,17 @@
+"""Older forms of what makes tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.pages.generate import Constant, constant_value
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Value
+    from graphport.ops.builder import Builder
+
+
+@Constant.lift("onnx", until=11)
+def constant_as_tensor(b: Builder, **attributes: Attribute) -> Value | None:
+    """Its one attribute was a tensor."""
+    return None if "value" in attributes else b.word("Constant", value=constant_value(dict(attributes)))[0]

@@ -1,0 +1,52 @@
+"""Older forms of picking elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import UNKNOWN
+from graphport.ops.declare import lower
+from graphport.ops.dialects.onnx.older import from_front, integers, unsupported
+from graphport.ops.pages.indexing import ScatterElements, Slice
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@Slice.lower("onnx", until=9)
+def slice_1(
+    b: Builder, data: Value, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> Value:
+    """Positions were attributes, and there were no steps."""
+    operands = [b.constant(np.array(numbers, np.int64)) for numbers in (starts, ends)]
+    return b(Slice, data, *operands, None if axes is None else b.constant(np.array(axes, np.int64)))
+
+
+@lower("onnx", "Scatter")
+def scatter(b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0) -> Value:
+    """The older name of `ScatterElements`, which newer opsets no longer know."""
+    return b(ScatterElements, data, indices, updates, axis=axis)
+
+
+@Slice.lift("onnx", until=9)
+def slice_with_attributes(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Value:
+    """All operands but the first were attributes, and each step was 1."""
+    unsupported((steps is not None and any(n != 1 for n in integers(steps, "steps")), "each step was 1"))
+    given = {"starts": integers(starts, "starts"), "ends": integers(ends, "ends")}
+    if axes is not None:
+        given["axes"] = from_front(b, integers(axes, "axes"), data)
+    return b.word("Slice", data, facts=[UNKNOWN], **given)[0]
+
+
+@ScatterElements.lift("onnx", until=10)
+def scatter_elements_as_scatter(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Value:
+    """Its first name."""
+    unsupported((reduction != "none", "nothing was combined"))
+    return b.word("Scatter", data, indices, updates, facts=[data.fact], axis=axis)[0]

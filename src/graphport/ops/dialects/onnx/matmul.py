@@ -1,0 +1,51 @@
+"""Older forms of products of matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.pages.matmul import Gemm
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@Gemm.lower("onnx", until=6)
+def gemm_6(
+    b: Builder,
+    a: Value,
+    factor: Value,
+    c: Value,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """A summand of the product's own shape, or, with `broadcast`, one that broadcasts; both do so today."""
+    del broadcast  # without it the shapes were equal, which broadcasts too
+    return b(Gemm, a, factor, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+
+
+@Gemm.lift("onnx", until=10)
+def gemm_with_summand(
+    b: Builder,
+    a: Value,
+    factor: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value | None:
+    """There was always a summand; up to opset 6 it had to be told to broadcast."""
+    is_new = (b.version or 0) >= 7
+    if c is not None and is_new:
+        return None
+    stated = {} if is_new else {"broadcast": 1}
+    summand = b.like(a, [0]) if c is None else c
+    operands, facts = (a, factor, summand), [a.fact]
+    return b.word("Gemm", *operands, facts=facts, alpha=alpha, beta=beta, transA=transA, transB=transB, **stated)[0]

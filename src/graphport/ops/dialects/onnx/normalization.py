@@ -1,0 +1,239 @@
+"""Older forms of normalizations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.onnx.older import unsupported
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Sqrt, Sub
+from graphport.ops.pages.normalization import (
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    RMSNormalization,
+)
+from graphport.ops.pages.reduction import ReduceMean
+from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@BatchNormalization.lower("onnx", until=13)
+def batch_normalization_13(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    shift: Value,
+    mean: Value,
+    var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+) -> tuple[Value, ...]:
+    """More than one result meant training."""
+    if b.count > 3:
+        message = "the statistics saved for the gradient have no canonical form"
+        raise UnsupportedError(message)
+    training = int(b.count > 1)
+    return b.results(
+        BatchNormalization,
+        b.count,
+        x,
+        scale,
+        shift,
+        mean,
+        var,
+        epsilon=epsilon,
+        momentum=momentum,
+        training_mode=training or None,
+    )
+
+
+@BatchNormalization.lower("onnx", until=8)
+def batch_normalization_8(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    shift: Value,
+    mean: Value,
+    var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    spatial: int = 1,
+) -> tuple[Value, ...]:
+    """Statistics per channel or, with `spatial` 0, per entry of a sample."""
+    if spatial:
+        return batch_normalization_13(b, x, scale, shift, mean, var, epsilon=epsilon, momentum=momentum)
+    # Every entry of a sample becomes a channel.
+    vectors = [b(Reshape, value, b.constant([-1])) for value in (scale, shift, mean, var)]
+    y, *running = batch_normalization_13(b, b(Flatten, x), *vectors, epsilon=epsilon, momentum=momentum)
+    return (b(Reshape, y, b(Shape, x)), *(b(Reshape, found, b(Shape, mean)) for found in running))
+
+
+@BatchNormalization.lower("onnx", until=6)
+def batch_normalization_6(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    shift: Value,
+    mean: Value,
+    var: Value,
+    *,
+    consumed_inputs: tuple[int, ...] | None = None,
+    epsilon: float = 1e-5,
+    is_test: int = 0,
+    momentum: float = 0.9,
+    spatial: int = 1,
+) -> tuple[Value, ...]:
+    """`is_test` or a single result meant inference; `consumed_inputs` allowed to write over operands."""
+    del consumed_inputs
+    if is_test and b.count > 1:
+        message = "inference with more than one result has no canonical form"
+        raise UnsupportedError(message)
+    return batch_normalization_8(b, x, scale, shift, mean, var, epsilon=epsilon, momentum=momentum, spatial=spatial)
+
+
+@InstanceNormalization.lower("onnx", until=5)
+def instance_normalization_5(
+    b: Builder,
+    input: Value,
+    scale: Value,
+    shift: Value,
+    *,
+    consumed_inputs: tuple[int, ...] | None = None,
+    epsilon: float = 1e-5,
+) -> Value:
+    """`consumed_inputs` allowed to write over operands."""
+    del consumed_inputs
+    return b(InstanceNormalization, input, scale, shift, epsilon=epsilon)
+
+
+@GroupNormalization.lower("onnx", until=20)
+def group_normalization_20(
+    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
+) -> Value:
+    """One factor and summand a group: instances whose channels are the groups."""
+    groups = b(Reshape, x, b.constant([0, num_groups, -1]))
+    return b(Reshape, b(InstanceNormalization, groups, scale, bias, epsilon=epsilon), b(Shape, x))
+
+
+@LayerNormalization.lower("onnx", until=16)
+def layer_normalization_16(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Value, ...]:
+    """ONNX Runtime had it in the default domain before the default domain did, and its files still name old opsets."""
+    return b.results(LayerNormalization, b.count, x, scale, bias, axis=axis, epsilon=epsilon, stash_type=stash_type)
+
+
+@lower("onnx", "SimplifiedLayerNormalization")
+def simplified_layer_normalization(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    """What ONNX Runtime, in the default domain, calls RMSNormalization."""
+    if b.wants(1):
+        message = "the inverse of the root as a second result has no canonical form"
+        raise UnsupportedError(message)
+    return b(RMSNormalization, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
+
+
+@BatchNormalization.lift("onnx", until=13)
+def batch_normalization_in_use(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    input_mean: Value,
+    input_var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Value:
+    """Without training."""
+    unsupported(
+        (bool(training_mode) or b.count > 1, "training had other results"),
+        (b.version is not None and b.version < 7, "it said whether it was a test"),
+    )
+    operands = (x, scale, bias, input_mean, input_var)
+    return b.word("BatchNormalization", *operands, facts=[x.fact], epsilon=epsilon, momentum=momentum)[0]
+
+
+def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
+    """Mean 0 and variance 1 over some axes."""
+    places = b.constant(np.array(axes, np.int64))
+    shifted = b(Sub, x, b(ReduceMean, x, places))
+    variance = b(ReduceMean, b(Mul, shifted, shifted), places)
+    return b(Div, shifted, b(Sqrt, b(Add, variance, b.like(x, epsilon))))
+
+
+@LayerNormalization.lift("onnx", until=16)
+def layer_normalization_in_steps(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value:
+    """Its formula."""
+    unsupported((b.count > 1, "its statistics were no results"), (stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(x))
+    scaled = b(Mul, _standardized(b, x, tuple(range(axis % rank, rank)), epsilon), scale)
+    return scaled if bias is None else b(Add, scaled, bias)
+
+
+@RMSNormalization.lift("onnx", until=22)
+def rms_normalization_in_steps(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    """Its formula."""
+    unsupported((stash_type != 1, "the mean had the type of x"))
+    rank = len(b.dims(x))
+    places = b.constant(np.array(range(axis % rank, rank), np.int64))
+    mean = b(ReduceMean, b(Mul, x, x), places)
+    return b(Mul, b(Div, x, b(Sqrt, b(Add, mean, b.like(x, epsilon)))), scale)
+
+
+@GroupNormalization.lift("onnx", until=20)
+def group_normalization_in_steps(
+    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+) -> Value:
+    """Groups as samples of their own, normalized, then scale and bias of each channel."""
+    unsupported((stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(x))
+    groups = b(Reshape, x, b.constant(np.array([0, num_groups, -1], np.int64)))
+    if isinstance(x.fact, TensorFact) and x.fact.dtype is DType.BFLOAT16:
+        normalized = _standardized(b, groups, (2,), epsilon)  # instances of that type came with opset 22
+    else:
+        ones, zeros = (b.like(x, np.full(num_groups, number)) for number in (1, 0))
+        normalized = b(InstanceNormalization, groups, ones, zeros, epsilon=epsilon)
+    y = b(Reshape, normalized, b(Shape, x))
+    scale, bias = (_by_channel(b, value, rank) for value in (scale, bias))
+    return b(Add, b(Mul, y, scale), bias)
+
+
+def _by_channel(b: Builder, value: Value, rank: int) -> Value:
+    """A number for each channel, so that it broadcasts with samples of `rank`."""
+    (channels,) = b.dims(value)
+    known = b.reshaped(value, (channels, *(1,) * (rank - 2))) if isinstance(channels, int) else None
+    if rank == 2 or known is not None:
+        return known or value
+    return b(Unsqueeze, value, b.constant(np.arange(1, rank - 1)))

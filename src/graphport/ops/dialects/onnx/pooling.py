@@ -1,0 +1,49 @@
+"""Older forms of poolings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.pooling import GlobalLpPool, LpPool
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@GlobalLpPool.lower("onnx", until=1)
+def global_lp_pool_1(b: Builder, x: Value, *, p: float = 2.0) -> Value:
+    """The exponent was a real number."""
+    return b(GlobalLpPool, x, p=whole_exponent(p))
+
+
+@LpPool.lower("onnx", until=1)
+def lp_pool_1(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    kernel_shape: tuple[int, ...] | None = None,
+    p: float = 2.0,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Value:
+    """The exponent was a real number, and the kernel could be left out, although nothing else said it."""
+    if kernel_shape is None:
+        message = "kernel_shape is missing"
+        raise ShapeError(message, "the window's extent on each spatial axis")
+    exponent = whole_exponent(p)
+    return b(LpPool, x, auto_pad=auto_pad, kernel_shape=kernel_shape, p=exponent, pads=pads, strides=strides)
+
+
+def whole_exponent(p: float) -> int:
+    """The exponent as today's form takes it.
+
+    Raises:
+        UnsupportedError: it is no whole number.
+    """
+    if p != int(p):
+        message = f"the exponent {p} is no whole number"
+        raise UnsupportedError(message)
+    return int(p)

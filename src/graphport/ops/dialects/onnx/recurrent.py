@@ -1,0 +1,33 @@
+"""Older forms of recurrent layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.declare import lower
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+
+def _without_output_sequence(page: Page) -> None:
+    @lower("onnx", page.name, until=6)
+    def lowered(
+        b: Builder,
+        *operands: Value | None,
+        output_sequence: int = 0,
+        direction: str = "forward",
+        **attributes: Attribute,
+    ) -> tuple[Value, ...]:
+        """`output_sequence` allowed to leave out the results of all steps."""
+        del output_sequence
+        # The schema of GRU-1 misspells its default.
+        way = "forward" if direction == "foward" else direction
+        return b.results(page, b.count, *operands, direction=way, **attributes)
+
+
+for _page in (LSTM, GRU, RNN):
+    _without_output_sequence(_page)

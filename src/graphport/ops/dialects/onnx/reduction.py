@@ -1,0 +1,103 @@
+"""Older forms of reductions: axes were an attribute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.facts import UNKNOWN
+from graphport.ops.declare import lower
+from graphport.ops.dialects.onnx.older import from_front, integers, unsupported
+from graphport.ops.pages.reduction import (
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+    TopK,
+)
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+
+def _with_attribute(page: Page, until: int) -> None:
+    @lower("onnx", page.name, until=until)
+    def lowered(b: Builder, data: Value, *, axes: tuple[int, ...] | None = None, keepdims: int = 1) -> Value:
+        operand = None if axes is None else b.constant(np.array(axes, np.int64))
+        return b(page, data, operand, keepdims=keepdims)
+
+
+_with_attribute(ReduceSum, 12)
+for _page in (
+    ReduceMean,
+    ReduceMax,
+    ReduceMin,
+    ReduceProd,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceSumSquare,
+):
+    _with_attribute(_page, 17)
+
+
+@TopK.lower("onnx", until=9)
+def topk_1(b: Builder, x: Value, *, k: int, axis: int = -1) -> tuple[Value, ...]:
+    """The count was an attribute."""
+    return b.results(TopK, b.count, x, b.constant(np.array([k], np.int64)), axis=axis)
+
+
+@TopK.lower("onnx", until=10)
+def topk_10(b: Builder, x: Value, k: Value, *, axis: int = -1) -> tuple[Value, ...]:
+    """Always the largest, in order."""
+    return b.results(TopK, b.count, x, k, axis=axis)
+
+
+def _emitted_with_attribute(page: Page, until: int) -> None:
+    @page.lift("onnx", until=until)
+    def lifted(
+        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Value:
+        places = () if axes is None else from_front(b, integers(axes, "axes"), data)
+        if places:
+            return b.word(page.name, data, axes=places, keepdims=keepdims)[0]
+        unsupported((noop_with_empty_axes != 0, "without axes it was over all of them"))
+        return b.word(page.name, data, keepdims=keepdims)[0]
+
+
+_emitted_with_attribute(ReduceSum, 12)
+for _page in (
+    ReduceMean,
+    ReduceMax,
+    ReduceMin,
+    ReduceProd,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceSumSquare,
+):
+    _emitted_with_attribute(_page, 17)
+
+
+@TopK.lift("onnx", until=10)
+def topk_of_the_largest(
+    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, ...]:
+    """Always the largest, in order; up to opset 9 their count was an attribute."""
+    del sorted  # in order is one of the orders of any
+    unsupported((not largest, "it was of the largest"))
+    place, facts = from_front(b, (axis,), x)[0], [UNKNOWN] * b.count
+    if b.version is not None and b.version >= 10:
+        return b.word("TopK", x, k, facts=facts, axis=place)
+    return b.word("TopK", x, facts=facts, axis=place, k=integers(k, "k")[0])

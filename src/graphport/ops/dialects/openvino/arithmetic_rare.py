@@ -1,0 +1,198 @@
+"""Rare arithmetic in OpenVINO: the inverse of the error function, colours of pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.openvino.reshape_spaces import Length, lengths, shaped
+from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
+from graphport.ops.pages.activation import Clip
+from graphport.ops.pages.arithmetic import Add, Div, Log, Mul, Round, Sqrt, Sub
+from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+from graphport.ops.pages.reshape import Concat, Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 2.1858087e-04, -1.25372503e-03)
+_NEAR_END = (-4.17768164e-03, 2.46640727e-01, 1.50140941)
+_FAR = (-2.00214257e-04, 1.00950558e-04, 1.34934322e-03, -3.67342844e-03, 5.73950773e-03, -7.6224613e-03)
+_FAR_END = (9.43887047e-03, 1.00167406, 2.83297682)
+"""M. Giles, Approximating the erfinv function (2010): single precision over the whole range, in two pieces."""
+
+
+@lower("openvino", "opset17.ErfInv")
+def erf_inv(b: Builder, x: Value) -> Value:
+    """The number whose error function is `x`: a polynomial in the logarithm of `1 - x²`; infinite at -1 and 1."""
+    dtype = dtype_of(x)
+    one, wide = scalar(b, 1, DType.FLOAT32), cast(b, x, DType.FLOAT32)
+    w = b(Sub, scalar(b, 0, DType.FLOAT32), b(Log, b(Mul, b(Sub, one, wide), b(Add, one, wide))))
+    is_near = b(Less, w, scalar(b, 5, DType.FLOAT32))
+    near = _polynomial(b, b(Sub, w, scalar(b, 2.5, DType.FLOAT32)), (*_NEAR, *_NEAR_END))
+    far = _polynomial(b, b(Sub, b(Sqrt, w), scalar(b, 3, DType.FLOAT32)), (*_FAR, *_FAR_END))
+    found = b(Mul, b(Where, is_near, near, far), wide)
+    for end in (1, -1):
+        limit = scalar(b, end, DType.FLOAT32)
+        found = b(Where, b(Equal, wide, limit), scalar(b, end * np.inf, DType.FLOAT32), found)
+    return cast(b, found, dtype)
+
+
+def _polynomial(b: Builder, x: Value, factors: Sequence[float]) -> Value:
+    total: Value = scalar(b, factors[0], DType.FLOAT32)
+    for factor in factors[1:]:
+        total = b(Add, b(Mul, total, x), scalar(b, factor, DType.FLOAT32))
+    return total
+
+
+@lower("openvino", "opset13.FakeConvert")
+def fake_convert(
+    b: Builder, x: Value, scale: Value, shift: Value | None = None, *, destination_type: DType = DType.FLOAT8E4M3FN
+) -> Value:
+    """What is left of numbers, scaled and shifted, in eight bits."""
+    scaled = b(Mul, x, scale)
+    moved = scaled if shift is None else b(Sub, scaled, shift)
+    # They are rounded to float16 first, which tells where what is then a tie goes.
+    half = moved if dtype_of(x) is DType.BFLOAT16 else cast(b, moved, DType.FLOAT16)
+    narrow = cast(b, cast(b, half, destination_type), dtype_of(x))
+    return b(Div, narrow if shift is None else b(Add, narrow, shift), scale)
+
+
+_RED, _GREEN, _BLUE = ((0.0, 1.596), (-0.391, -0.813), (2.018, 0.0))
+"""Shares of U and V, after 128 is taken away, in each colour; 1.164 times Y, after 16, is in all of them."""
+
+
+@lower("openvino", "opset8.NV12toRGB")
+def nv12_to_rgb(b: Builder, y: Value, uv: Value | None = None) -> Value:
+    """Red, green and blue [N, H, W, 3] of brightness and, at half the size, both chroma side by side."""
+    return _coloured(b, *_nv12(b, y, uv), (_RED, _GREEN, _BLUE))
+
+
+@lower("openvino", "opset8.NV12toBGR")
+def nv12_to_bgr(b: Builder, y: Value, uv: Value | None = None) -> Value:
+    """Blue, green and red of the same."""
+    return _coloured(b, *_nv12(b, y, uv), (_BLUE, _GREEN, _RED))
+
+
+@lower("openvino", "opset8.I420toRGB")
+def i420_to_rgb(b: Builder, y: Value, u: Value | None = None, v: Value | None = None) -> Value:
+    """Red, green and blue [N, H, W, 3] of brightness and, at half the size, both chroma one after the other."""
+    return _coloured(b, *_i420(b, y, u, v), (_RED, _GREEN, _BLUE))
+
+
+@lower("openvino", "opset8.I420toBGR")
+def i420_to_bgr(b: Builder, y: Value, u: Value | None = None, v: Value | None = None) -> Value:
+    """Blue, green and red of the same."""
+    return _coloured(b, *_i420(b, y, u, v), (_BLUE, _GREEN, _RED))
+
+
+def _rows(b: Builder, x: Value, start: Length, stop: Length) -> Value:
+    ends = (vector(b, [end]) if isinstance(end, int) else end for end in (start, stop))
+    return b(Slice, x, *ends, vector(b, [1]))
+
+
+def _times(b: Builder, length: Length, factor: int, part: int = 1) -> Length:
+    """A length, `factor` times, parted in `part`."""
+    if isinstance(length, int):
+        return length * factor // part
+    return b(Div, b(Mul, length, vector(b, [factor])), vector(b, [part]))
+
+
+def _picture(b: Builder, y: Value, *, is_single: bool) -> tuple[Length, Length, Length]:
+    """Batch, height and width of the picture whose planes stand one below the other."""
+    n, rows, width, *_ = lengths(b, y)
+    height = _times(b, rows, 2, 3) if is_single else rows
+    if any(isinstance(side, int) and side % 2 for side in (height, width)):
+        message = f"a picture of {height} by {width} places"
+        raise UnsupportedError(message)
+    return n, height, width
+
+
+def _nv12(b: Builder, y: Value, uv: Value | None) -> tuple[Value, Value, Value]:
+    n, height, width = _picture(b, y, is_single=uv is None)
+    pairs = _rows(b, y, height, _times(b, height, 3, 2)) if uv is None else uv
+    bright = _rows(b, y, 0, height) if uv is None else y
+    pairs = shaped(b, pairs, [n, _times(b, height, 1, 2), _times(b, width, 1, 2), 2])
+    u, v = (b(Gather, pairs, b.constant(np.array([place], np.int64)), axis=3) for place in (0, 1))
+    return bright, u, v
+
+
+def _i420(b: Builder, y: Value, u: Value | None, v: Value | None) -> tuple[Value, Value, Value]:
+    if u is not None and v is not None:
+        return y, u, v
+    n, height, width = _picture(b, y, is_single=True)
+    quarter = _times(b, height, 1, 2), _times(b, width, 1, 2)
+    # Behind the brightness stand both chroma, each a quarter of its places.
+    both = shaped(b, _rows(b, y, height, _times(b, height, 3, 2)), [n, 2, *quarter, 1])
+    u, v = (b(Gather, both, b.constant(np.array(place, np.int64)), axis=1) for place in (0, 1))
+    return _rows(b, y, 0, height), u, v
+
+
+def _coloured(b: Builder, y: Value, u: Value, v: Value, colours: Sequence[tuple[float, float]]) -> Value:
+    dtype = dtype_of(y)
+    number = [scalar(b, n, DType.FLOAT32) for n in (16, 128, 1.164, 0, 255)]
+    bright = b(Mul, b(Sub, cast(b, y, DType.FLOAT32), number[0]), number[2])
+    chroma = [b(Sub, _doubled(b, cast(b, each, DType.FLOAT32)), number[1]) for each in (u, v)]
+    planes: list[Value] = []
+    for shares in colours:
+        plane = bright
+        for share, each in zip(shares, chroma, strict=True):
+            if share:
+                plane = b(Add, plane, b(Mul, each, scalar(b, share, DType.FLOAT32)))
+        planes.append(b(Clip, plane, number[3], number[4]))
+    whole = b(Concat, *planes, axis=3)
+    return whole if dtype.is_floating else cast(b, b(Round, whole), dtype)
+
+
+def _doubled(b: Builder, x: Value) -> Value:
+    """Each place [N, h, w, 1] four times: [N, 2h, 2w, 1]."""
+    n, h, w, *_ = lengths(b, x)
+    wide = shaped(b, x, [n, h, 1, w, 1, 1])
+    spread = b(Tile, wide, vector(b, [1, 1, 2, 1, 2, 1]))
+    return shaped(b, spread, [n, _times(b, h, 2), _times(b, w, 2), 1])
+
+
+_BRIGHTNESS = (0.257, 0.504, 0.098)
+_CHROMA = ((-0.148, -0.291, 0.439), (0.439, -0.368, -0.071))
+"""Shares of red, green and blue in Y, before 16 is added, and in U and V, before 128 is."""
+
+
+@lower("openvino", "opset17.RGBtoNV12")
+def rgb_to_nv12(b: Builder, x: Value, *, single_plane: bool = True) -> tuple[Value, ...]:
+    """Brightness of red, green and blue [N, H, W, 3], and both chroma, of which four places share one."""
+    return _planes(b, x, (0, 1, 2), single_plane=single_plane)
+
+
+@lower("openvino", "opset17.BGRtoNV12")
+def bgr_to_nv12(b: Builder, x: Value, *, single_plane: bool = True) -> tuple[Value, ...]:
+    """The same of blue, green and red."""
+    return _planes(b, x, (2, 1, 0), single_plane=single_plane)
+
+
+def _planes(b: Builder, x: Value, order: Sequence[int], *, single_plane: bool) -> tuple[Value, ...]:
+    dtype = dtype_of(x)
+    if not dtype.is_floating:
+        message = f"colours of {dtype}: no document says how means of them are rounded"
+        raise UnsupportedError(message)
+    n, height, width, *_ = lengths(b, x)
+    half = _times(b, height, 1, 2), _times(b, width, 1, 2)
+    bright = _mixed(b, x, [_BRIGHTNESS[place] for place in order], 16)
+    sides = [_mixed(b, x, [shares[place] for place in order], 128) for shares in _CHROMA]
+    apart = shaped(b, b(Concat, *sides, axis=3), [n, half[0], 2, half[1], 2, 2])
+    pairs = b(ReduceMean, apart, vector(b, [2, 4]), keepdims=0)
+    if not single_plane:
+        return bright, pairs
+    return (b(Concat, bright, shaped(b, pairs, [n, half[0], width, 1]), axis=1),)
+
+
+def _mixed(b: Builder, x: Value, shares: Sequence[float], shift: float) -> Value:
+    total = b(ReduceSum, b(Mul, x, b.like(x, shares)), vector(b, [3]), keepdims=1)
+    return b(Clip, b(Add, total, b.like(x, shift)), b.like(x, 0), b.like(x, 255))

@@ -1,0 +1,431 @@
+"""Attention in OpenVINO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dims import Dim, decide_equal
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emitted_reshape, emitted_transpose
+from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.operands import cast, dtype_of, real, scalar, sizes, transposed, vector
+from graphport.ops.pages.activation import Softmax
+from graphport.ops.pages.arithmetic import Add, Mul, Reciprocal, Sqrt
+from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
+from graphport.ops.pages.comparison import LessOrEqual, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reshape import Concat, Expand, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset13.ScaledDotProductAttention")
+def scaled_dot_product_attention(
+    b: Builder,
+    q: Value,
+    k: Value,
+    v: Value,
+    mask: Value | None = None,
+    scale: Value | None = None,
+    *,
+    causal: bool = False,
+) -> Value:
+    """Values averaged by how well their keys match each query; `causal` leaves the mask aside."""
+    if causal or (mask is not None and not b.dims(mask) and dtype_of(mask).is_floating):
+        # One number added to all scores changes no share.
+        mask = None
+    factor = _factor(b, q, k, scale)
+    if _is_plain(b, q, k, v) and _covers(b, mask, k) and factor is not None and factor > 0:
+        own = None if scale is None else factor
+        rows = None if mask is None else _rowed(b, mask, q)
+        return b(Attention, q, k, v, rows, is_causal=int(causal), scale=own)
+    return _decomposed(b, q, k, v, mask, scale, causal=causal)
+
+
+def _factor(b: Builder, q: Value, k: Value, scale: Value | None) -> float | None:
+    if scale is not None:
+        return real(scale)
+    known = [dim for dim in (b.dims(q)[-1], b.dims(k)[-1]) if isinstance(dim, int)]
+    return 1 / sqrt(known[0]) if known and known[0] else None
+
+
+def _is_plain(b: Builder, q: Value, k: Value, v: Value) -> bool:
+    """Whether there is one batch and one number of heads, of four axes."""
+    dims = [b.dims(operand) for operand in (q, k, v)]
+    if any(len(shape) != 4 for shape in dims):
+        return False
+    return all(decide_equal(shape[axis], dims[0][axis]) is True for shape in dims[1:] for axis in (0, 1))
+
+
+def _covers(b: Builder, mask: Value | None, k: Value) -> bool:
+    """Whether the mask has a column for each key: ONNX hides keys behind its end."""
+    if mask is None:
+        return True
+    dims = b.dims(mask)
+    return 1 <= len(dims) <= 4 and decide_equal(dims[-1], b.dims(k)[-2]) is True
+
+
+def _rowed(b: Builder, mask: Value, q: Value) -> Value:
+    """A mask with a row for each query: ONNX Runtime does not repeat one."""
+    dims, length = b.dims(mask), b.dims(q)[2]
+    if len(dims) > 1 and decide_equal(dims[-2], length) is True:
+        return mask
+    rows = vector(b, [length]) if isinstance(length, int) else b(Shape, q, start=2, end=3)
+    return b(Expand, mask, b(Concat, rows, vector(b, [1]), axis=0))
+
+
+def _decomposed(
+    b: Builder, q: Value, k: Value, v: Value, mask: Value | None, scale: Value | None, *, causal: bool
+) -> Value:
+    rank, dtype = len(b.dims(k)), dtype_of(q)
+    turned = transposed(b, k, [*range(rank - 2), rank - 1, rank - 2])
+    if scale is None:
+        factor = _factor(b, q, k, None)
+        scale = _root(b, q) if factor is None else scalar(b, factor, dtype)
+    scores = b(MatMul, b(Mul, q, scale), turned)
+    hidden = scalar(b, -np.inf, dtype)
+    if causal:
+        rows, columns = (_counted(b, scores, axis) for axis in (-2, -1))
+        scores = b(Where, b(LessOrEqual, columns, b(Unsqueeze, rows, vector(b, [1]))), scores, hidden)
+    elif mask is not None and dtype_of(mask) is DType.BOOL:
+        scores = b(Where, mask, scores, hidden)
+    elif mask is not None:
+        scores = b(Add, scores, mask)
+    return b(MatMul, b(Softmax, scores, axis=-1), v)
+
+
+def _root(b: Builder, q: Value) -> Value:
+    """One over the root of the size of a head, which only the run tells."""
+    size = b(Gather, b(Shape, q), b.constant(np.array(-1, np.int64)))
+    return b(Reciprocal, b(Sqrt, cast(b, size, dtype_of(q))))
+
+
+def _counted(b: Builder, x: Value, axis: int) -> Value:
+    zero, one = b.constant(np.array(0, np.int64)), b.constant(np.array(1, np.int64))
+    place = b.constant(np.array(axis, np.int64))
+    return b(Range, zero, b(Gather, b(Shape, x), place), one)
+
+
+# The way to OpenVINO
+
+
+@dataclass(frozen=True, slots=True)
+class _Heads:
+    """Queries, keys and values with an axis of heads; `side_by_side` as they came with three axes."""
+
+    q: Value
+    k: Value
+    v: Value
+    side_by_side: bool
+
+
+@Attention.lift("openvino")
+def lift_attention(
+    b: Builder,
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_mask: Value | None = None,
+    past_key: Value | None = None,
+    past_value: Value | None = None,
+    nonpad_kv_seqlen: Value | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> Lifted:
+    heads = _parted(b, q, k, v, q_num_heads, kv_num_heads)
+    key = heads.k if past_key is None else emit(b, "opset1.Concat", past_key, heads.k, axis=2)
+    value = heads.v if past_value is None else emit(b, "opset1.Concat", past_value, heads.v, axis=2)
+    (size,) = sizes(b.dims(heads.q)[3:], "the size of a head")
+    factor = 1 / sqrt(size) if scale is None else scale
+    keys, values = (_repeated(b, each, b.dims(heads.q)[1]) for each in (key, value))
+    window = (left_window_size, 0 if is_causal else right_window_size)
+    is_plain = not softcap and softmax_precision is None and nonpad_kv_seqlen is None and past_key is None
+    if is_plain and b.count == 1 and left_window_size < 0 and right_window_size < 0 and attn_mask is None:
+        operands = [b.like(heads.q, 0), b.like(heads.q, factor)]
+        y = emit(b, _SDPA, heads.q, keys, values, *operands, causal=bool(is_causal))
+        return (_joined(b, heads, y),)
+    raw = emit(b, "opset1.MatMul", emit(b, "opset1.Multiply", heads.q, factor), keys, transpose_b=True)
+    capped = raw
+    if softcap:
+        shares = emit(b, "opset1.Tanh", emit(b, "opset1.Divide", raw, softcap))
+        capped = emit(b, "opset1.Multiply", shares, softcap)
+    offset = _offset(b, heads.q, past_key, nonpad_kv_seqlen)
+    seen = _seen(b, raw, offset, nonpad_kv_seqlen, window)
+    biased, hides = _biased(b, capped, attn_mask, seen)
+    shares = _shares(b, biased, _PRECISIONS.get(softmax_precision or 0), hides=hides)
+    y = _joined(b, heads, emit(b, "opset1.MatMul", shares, values))
+    if b.count == 4 and qk_matmul_output_mode == 2 and hides:
+        hidden = scalar(b, -np.inf, dtype_of(biased))
+        biased = emit(b, "opset1.Select", _hidden(b, biased), hidden, biased)
+    fourth = (raw, capped, biased, shares)[qk_matmul_output_mode]
+    return (y, key, value, fourth)[: b.count]
+
+
+_SDPA = "opset13.ScaledDotProductAttention"
+_PRECISIONS = {1: DType.FLOAT32, 10: DType.FLOAT16, 11: DType.FLOAT64, 16: DType.BFLOAT16}
+
+
+def attended(b: Builder, heads: tuple[Value, Value, Value], factor: Value, *, causal: bool) -> Value:
+    """Values averaged by shares, in the words that OpenVINO has besides the one for all of it.
+
+    Shapes: queries [B, N, L, H], keys [B, N, S, H], values [B, N, S, W], factor [] → [B, N, L, W].
+    """
+    q, k, v = heads
+    scores = emit(b, "opset1.MatMul", emit(b, "opset1.Multiply", q, factor), k, transpose_b=True)
+    seen = _seen(b, scores, None, None, (-1, 0)) if causal else None
+    biased, hides = _biased(b, scores, None, seen)
+    return emit(b, "opset1.MatMul", _shares(b, biased, None, hides=hides), v)
+
+
+def _parted(b: Builder, q: Value, k: Value, v: Value, queries: int | None, keys: int | None) -> _Heads:
+    if len(b.dims(q)) == 4:
+        return _Heads(q, k, v, side_by_side=False)
+    parted = [_with_heads(b, operand, count or 1) for operand, count in ((q, queries), (k, keys), (v, keys))]
+    return _Heads(parted[0], parted[1], parted[2], side_by_side=True)
+
+
+def _with_heads(b: Builder, x: Value, heads: int) -> Value:
+    batch, length, width = b.dims(x)
+    (columns,) = sizes([width], "the columns of all heads")
+    shape = _copied(b, x, [batch, length, heads, columns // heads])
+    return emitted_transpose(b, shape, [0, 2, 1, 3])
+
+
+def _copied(b: Builder, x: Value, dims: Sequence[Dim]) -> Value:
+    """`x` in a shape whose open extents stay where they are."""
+    wanted = vector(b, [n if isinstance(n, int) else 0 for n in dims])
+    fact = TensorFact(dtype_of(x), tuple(dims))
+    return b.word("opset1.Reshape", x, wanted, facts=[fact], special_zero=True)[0]
+
+
+def _joined(b: Builder, heads: _Heads, y: Value) -> Value:
+    if not heads.side_by_side:
+        return y
+    batch, length, count, size = (b.dims(y)[axis] for axis in (0, 2, 1, 3))
+    return _copied(b, emitted_transpose(b, y, [0, 2, 1, 3]), [batch, length, count * size])
+
+
+def _repeated(b: Builder, x: Value, queries: Dim) -> Value:
+    """Each head of keys as often as heads of queries share it."""
+    count = b.dims(x)[1]
+    if decide_equal(count, queries) is True:
+        return x
+    (wanted, own) = sizes([queries, count], "the numbers of heads")
+    every = vector(b, [int(n) for n in np.repeat(np.arange(own), wanted // own)])
+    return emit(b, "opset8.Gather", x, every, b.constant(np.array(1, np.int64)))
+
+
+def _length(b: Builder, x: Value, axis: int) -> Value:
+    """An extent as a number of rank 0."""
+    n = b.dims(x)[axis]
+    if isinstance(n, int):
+        return b.constant(np.array(n, np.int64))
+    zero = b.constant(np.array(0, np.int64))
+    return emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), b.constant(np.array(axis, np.int64)), zero)
+
+
+def _offset(b: Builder, q: Value, past_key: Value | None, lengths: Value | None) -> Value | None:
+    """How many keys stand before the first query, one number or one a sample; `None` for none."""
+    if lengths is not None:
+        behind = emit(b, "opset1.Subtract", lengths, _length(b, q, 2))
+        return emitted_reshape(b, behind, (-1, 1, 1, 1))
+    return None if past_key is None else _length(b, past_key, 2)
+
+
+def _range(b: Builder, x: Value, axis: int) -> Value:
+    n = b.dims(x)[axis]
+    if isinstance(n, int):
+        return b.constant(np.arange(made_up(n), dtype=np.int64))
+    zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
+    return emit(b, "opset4.Range", zero, _length(b, x, axis), one, output_type=DType.INT64)
+
+
+def _seen(
+    b: Builder, scores: Value, offset: Value | None, lengths: Value | None, window: tuple[int, int]
+) -> Value | None:
+    """Which keys each query may see, but for the mask; `None` for all."""
+    left, right = window
+    found: list[Value] = []
+    columns = _range(b, scores, 3)
+    if left >= 0 or right >= 0:
+        rows = emit(b, "opset1.Unsqueeze", _range(b, scores, 2), vector(b, [1]))
+        if offset is not None:
+            rows = emit(b, "opset1.Add", rows, offset)
+        ahead = emit(b, "opset1.Subtract", columns, rows)
+        if right >= 0:
+            found.append(emit(b, "opset1.LessEqual", ahead, right))
+        if left >= 0:
+            found.append(emit(b, "opset1.GreaterEqual", ahead, -left))
+    if lengths is not None:
+        found.append(emit(b, "opset1.Less", columns, emitted_reshape(b, lengths, (-1, 1, 1, 1))))
+    total: Value | None = None
+    for each in found:
+        total = each if total is None else emit(b, "opset1.LogicalAnd", total, each)
+    return total
+
+
+def _biased(b: Builder, scores: Value, mask: Value | None, seen: Value | None) -> tuple[Value, bool]:
+    """Scores with the mask added, the lowest number where a key takes no part; whether there may be such keys.
+
+    OpenVINO's plugin for processors makes NaN of what is infinite.
+    """
+    dtype = dtype_of(scores)
+    if mask is not None:
+        mask = _widened(b, mask, b.dims(scores)[-1])
+        if dtype_of(mask) is DType.BOOL:
+            seen = mask if seen is None else emit(b, "opset1.LogicalAnd", seen, mask)
+            mask = None
+    if mask is not None:
+        scores = emit(b, "opset1.Add", scores, emitted_cast(b, mask, dtype))
+    if seen is not None:
+        scores = emit(b, "opset1.Select", seen, scores, scalar(b, _lowest(dtype), dtype))
+    return scores, seen is not None or mask is not None
+
+
+def _lowest(dtype: DType) -> float:
+    return float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
+
+
+def _hidden(b: Builder, scores: Value) -> Value:
+    """Which scores are those of keys that take no part."""
+    return emit(b, "opset1.LessEqual", scores, _lowest(dtype_of(scores)))
+
+
+def _widened(b: Builder, mask: Value, keys: Dim) -> Value:
+    """A mask with a column for each key; keys behind its end take no part."""
+    columns = b.dims(mask)[-1]
+    if decide_equal(columns, keys) is not False:
+        return mask
+    (missing,) = sizes([keys - columns], "the keys behind the end of a mask")
+    rank, dtype = len(b.dims(mask)), dtype_of(mask)
+    none, more = vector(b, [0] * rank), vector(b, [0] * (rank - 1) + [missing])
+    if dtype is DType.BOOL:
+        padded = _widened(b, emitted_cast(b, mask, DType.FLOAT32), keys)
+        return emit(b, "opset1.Greater", padded, 0.0)
+    fill = scalar(b, -np.inf, dtype) if dtype.is_floating else b.like(mask, 0)
+    return emit(b, "opset12.Pad", mask, none, more, fill, pad_mode="constant")
+
+
+def _shares(b: Builder, biased: Value, precision: DType | None, *, hides: bool) -> Value:
+    """Softmax along the keys; 0 for queries that see none."""
+    dtype = dtype_of(biased)
+    if not hides:
+        wide = biased if precision is None else emitted_cast(b, biased, precision)
+        return emitted_cast(b, emit(b, "opset8.SoftMax", wide, axis=-1), dtype)
+    top = emit(b, "opset1.ReduceMax", biased, vector(b, [-1]), keep_dims=True)
+    is_blind = _hidden(b, top)
+    zero = b.like(biased, 0)
+    scores = emit(b, "opset1.Select", is_blind, zero, biased)
+    wide = scores if precision is None else emitted_cast(b, scores, precision)
+    shares = emitted_cast(b, emit(b, "opset8.SoftMax", wide, axis=-1), dtype)
+    return emit(b, "opset1.Select", is_blind, zero, shares)
+
+
+@RotaryEmbedding.lift("openvino")
+def lift_rotary_embedding(
+    b: Builder,
+    x: Value,
+    cos_cache: Value,
+    sin_cache: Value,
+    position_ids: Value | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int | None = None,
+    rotary_embedding_dim: int = 0,
+) -> Lifted:
+    """Pairs of columns turned by the angles of their positions."""
+    rank = len(b.dims(x))
+    heads = _with_heads(b, x, num_heads or 1) if rank == 3 else x
+    (size,) = sizes(b.dims(heads)[3:], "the size of a head")
+    turned = rotary_embedding_dim or size
+    caches = [_angles(b, cache, position_ids) for cache in (cos_cache, sin_cache)]
+    inner, rest = (_columns(b, heads, start, stop) for start, stop in ((0, turned), (turned, size)))
+    y = _turned(b, inner, caches[0], caches[1], turned, interleaved=bool(interleaved))
+    if turned < size:
+        y = emit(b, "opset1.Concat", y, rest, axis=3)
+    if rank == 4:
+        return (y,)
+    return (_joined(b, _Heads(heads, heads, heads, side_by_side=True), y),)
+
+
+def _angles(b: Builder, cache: Value, positions: Value | None) -> Value:
+    """Cosines or sines [batch, 1, length, half]."""
+    zero = b.constant(np.array(0, np.int64))
+    found = cache if positions is None else emit(b, "opset8.Gather", cache, positions, zero)
+    return emit(b, "opset1.Unsqueeze", found, vector(b, [1]))
+
+
+def _columns(b: Builder, x: Value, start: int, stop: int, step: int = 1) -> Value:
+    return emit(b, "opset8.Slice", x, *(vector(b, [n]) for n in (start, stop, step, 3)))
+
+
+def _turned(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interleaved: bool) -> Value:
+    half = size // 2
+    if interleaved:
+        first, second = _columns(b, x, 0, size, 2), _columns(b, x, 1, size, 2)
+    else:
+        first, second = _columns(b, x, 0, half), _columns(b, x, half, size)
+    products = [
+        (emit(b, "opset1.Multiply", one, cos), emit(b, "opset1.Multiply", other, sin))
+        for one, other in ((first, second), (second, first))
+    ]
+    real_part = emit(b, "opset1.Subtract", *products[0])
+    imaginary = emit(b, "opset1.Add", *products[1])
+    if not interleaved:
+        return emit(b, "opset1.Concat", real_part, imaginary, axis=3)
+    parts = [emit(b, "opset1.Unsqueeze", part, vector(b, [4])) for part in (real_part, imaginary)]
+    pairs = emit(b, "opset1.Concat", *parts, axis=4)
+    return _copied(b, pairs, b.dims(x))
+
+
+@TensorScatter.lift("openvino")
+def lift_tensor_scatter(
+    b: Builder,
+    past_cache: Value,
+    update: Value,
+    write_indices: Value | None = None,
+    *,
+    axis: int = -2,
+    mode: str = "linear",
+) -> Lifted:
+    """Rows of a cache replaced from a position on, which each sample has its own of."""
+    dims = b.dims(past_cache)
+    rank = len(dims)
+    at = axis % rank
+    if at == 0:
+        message = "a cache along the batch"
+        raise UnsupportedError(message)
+    steps = _range(b, update, at)
+    behind = [1] * (rank - at - 1)
+    places = emitted_reshape(b, steps, (-1, *behind))
+    if write_indices is not None:
+        start = emitted_reshape(b, emitted_cast(b, write_indices, DType.INT64), (-1, *[1] * (rank - 1)))
+        places = emit(b, "opset1.Add", places, start)
+    if mode == "circular":
+        places = emit(b, "opset1.FloorMod", places, _length(b, past_cache, at))
+    every = emit(b, "opset3.Broadcast", places, emit(b, "opset3.ShapeOf", update), mode="bidirectional")
+    place = b.constant(np.array(at, np.int64))
+    return b.word("opset3.ScatterElementsUpdate", past_cache, every, update, place)

@@ -1,0 +1,147 @@
+"""Convolutions at places of their own, and patches of images, in OpenVINO."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.openvino.convolution_windows import biased, borders, columns_kernel, convolved, window_words
+from graphport.ops.dialects.openvino.detection_boxes import counted, entry, extent, joined
+from graphport.ops.dialects.operands import cast, dtype_of, scalar, sizes, vector
+from graphport.ops.pages.arithmetic import Add, Min, Mul, Sub
+from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
+from graphport.ops.pages.convolution import DeformConv
+from graphport.ops.pages.convolution.window import window
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset1.DeformableConvolution")
+@lower("openvino", "opset8.DeformableConvolution")
+def deformable_convolution(
+    b: Builder,
+    x: Value,
+    offsets: Value,
+    filters: Value,
+    mask: Value | None = None,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    dilations: tuple[int, ...],
+    auto_pad: str = "explicit",
+    group: int = 1,
+    deformable_group: int = 1,
+    bilinear_interpolation_pad: bool = False,
+) -> Value:
+    """A window bent by offsets; beyond the ends the data is zero where interpolation pads."""
+    kernel = sizes(b.dims(filters)[2:], "the kernel")
+    stated = borders(len(kernel), strides, pads_begin, pads_end, dilations, auto_pad)
+    if "auto_pad" in stated:
+        slid = window(b.dims(x)[2:], kernel, **stated)
+        begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
+        stated = stated | {"auto_pad": None, "pads": (*begins, *ends)}
+    stated.pop("auto_pad", None)
+    if not bilinear_interpolation_pad:
+        offsets = _held(b, x, offsets, kernel, stated, deformable_group)
+    return b(
+        DeformConv,
+        x,
+        filters,
+        offsets,
+        None,
+        mask,
+        group=group,
+        offset_group=deformable_group,
+        kernel_shape=kernel,
+        **stated,
+    )
+
+
+def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: dict[str, Any], groups: int) -> Value:
+    """Offsets for an interpolation that pads, which find what one finds that does not.
+
+    That one takes the last entry for what is less than one place behind it, and nothing at all before the first.
+    """
+    apart = b(Reshape, offsets, joined(b, 0, groups, prod(kernel), 2, *(extent(b, offsets, axis) for axis in (2, 3))))
+    taps = np.indices(kernel).reshape(2, -1)
+    strides, dilations, pads = (
+        stated["strides"] or (1, 1),
+        stated["dilations"] or (1, 1),
+        stated.get("pads") or (0, 0, 0, 0),
+    )
+    parts: list[Value] = []
+    for axis in (0, 1):
+        every = b(Mul, counted(b, extent(b, offsets, 2 + axis)), scalar(b, strides[axis], DType.INT64))
+        first = b.constant((taps[axis] * dilations[axis] - pads[axis]).reshape(-1, 1, 1))
+        own = b(Reshape, every, vector(b, [1, -1, 1] if axis == 0 else [1, 1, -1]))
+        place = cast(b, b(Add, first, own), dtype_of(offsets))
+        wanted = b(Add, entry(b, apart, axis, 3), place)
+        length = cast(b, extent(b, x, 2 + axis), dtype_of(offsets))
+        zero = b.like(offsets, 0)
+        is_inside = b(And, b(GreaterOrEqual, wanted, zero), b(Less, wanted, length))
+        held = b(Where, is_inside, b(Min, wanted, b(Sub, length, b.like(offsets, 1))), b.like(offsets, -2))
+        parts.append(b(Unsqueeze, b(Sub, held, place), vector(b, [3])))
+    return b(Reshape, b(Concat, *parts, axis=3), b(Shape, offsets))
+
+
+@DeformConv.lift("openvino")
+def lift_deform_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    offset: Value,
+    bias: Value | None = None,
+    mask: Value | None = None,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    offset_group: int = 1,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    del kernel_shape
+    stated = {"auto_pad": "NOTSET", "dilations": dilations, "pads": pads, "strides": strides}
+    words = window_words(len(b.dims(w)) - 2, stated, b.dims(w)[2:], b.dims(x)[2:])
+    words |= {"group": group, "deformable_group": offset_group, "bilinear_interpolation_pad": True}
+    y = emit(b, "opset8.DeformableConvolution", x, offset, w, *([] if mask is None else [mask]), **words)
+    return (biased(b, y, bias, len(b.dims(w)) - 2),)
+
+
+@lower("openvino", "opset3.ExtractImagePatches")
+def extract_image_patches(
+    b: Builder,
+    x: Value,
+    *,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    rates: tuple[int, ...],
+    auto_pad: str,
+) -> Value:
+    """The entries of each window as channels: all channels of the first place, then of the next."""
+    channels = b.dims(x)[1]
+    if not isinstance(channels, int):
+        message = "the number of channels must be known"
+        raise UnsupportedError(message)
+    stated = borders(len(sizes), strides, (0, 0), (0, 0), rates, auto_pad)
+    dtype = dtype_of(x)
+    wide = dtype if dtype.is_floating else DType.FLOAT32
+    copied = convolved(b, cast(b, x, wide), b.constant(columns_kernel(channels, sizes, wide), wide), channels, stated)
+    # Filters came channel by channel, the result is place by place.
+    order = np.arange(made_up(channels, *sizes)).reshape(channels, -1).T.reshape(-1)
+    return cast(b, b(Gather, copied, vector(b, [int(n) for n in order]), axis=1), dtype)

@@ -1,0 +1,264 @@
+"""Transposed convolutions in OpenVINO, and columns added up to an image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.openvino.convolution_windows import biased, check_entries, check_space, joined_groups
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, sizes, vector
+from graphport.ops.pages.convolution import ConvTranspose
+from graphport.ops.pages.convolution.transposed import transposed_window
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.pages.reshape.columns import Col2Im
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset1.ConvolutionBackpropData")
+def convolution_backprop(
+    b: Builder,
+    x: Value,
+    filters: Value,
+    output_shape: Value | None = None,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    dilations: tuple[int, ...],
+    auto_pad: str = "explicit",
+    output_padding: tuple[int, ...] = (),
+) -> Value:
+    """A window that paints: the gradient of a convolution by its data."""
+    return _conv_transpose(
+        b, x, filters, 1, output_shape, strides, (pads_begin, pads_end), dilations, auto_pad, output_padding
+    )
+
+
+@lower("openvino", "opset1.GroupConvolutionBackpropData")
+def group_convolution_backprop(
+    b: Builder,
+    x: Value,
+    filters: Value,
+    output_shape: Value | None = None,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    dilations: tuple[int, ...],
+    auto_pad: str = "explicit",
+    output_padding: tuple[int, ...] = (),
+) -> Value:
+    """The same for each group of channels; filters have an axis of groups in front."""
+    group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
+    joined = joined_groups(b, filters)
+    return _conv_transpose(
+        b, x, joined, group, output_shape, strides, (pads_begin, pads_end), dilations, auto_pad, output_padding
+    )
+
+
+def _conv_transpose(
+    b: Builder,
+    x: Value,
+    w: Value,
+    group: int,
+    output_shape: Value | None,
+    strides: Sequence[int],
+    pads: tuple[Sequence[int], Sequence[int]],
+    dilations: Sequence[int],
+    auto_pad: str,
+    output_padding: Sequence[int],
+) -> Value:
+    kernel = sizes(b.dims(w)[2:], "the kernel")
+    rank = len(kernel)
+    check_entries(rank, strides=strides, dilations=dilations, output_padding=output_padding)
+    ones, zeros = (1,) * rank, (0,) * rank
+    strides, dilations, extra = strides or ones, dilations or ones, output_padding or zeros
+    cut = [(0, 0)] * rank
+    if auto_pad in ("explicit", "notset"):
+        check_entries(rank, pads_begin=pads[0], pads_end=pads[1])
+        cut = list(zip(pads[0] or zeros, pads[1] or zeros, strict=True))
+    if output_shape is not None:
+        wanted = integers(output_shape)
+        if wanted is None:
+            message = "the shape of what is painted must be constant"
+            raise UnsupportedError(message)
+        dims = sizes(b.dims(x)[2:], "what is painted in a given shape")
+        full = [
+            (n - 1) * s + (k - 1) * d + 1 + e
+            for n, s, k, d, e in zip(dims, strides, kernel, dilations, extra, strict=True)
+        ]
+        cut = [_cut(n - out, auto_pad, pair) for n, out, pair in zip(full, wanted, cut, strict=True)]
+    return _trimmed(b, x, w, group, kernel, strides, dilations, cut, extra)
+
+
+def _cut(total: int, auto_pad: str, explicit: tuple[int, int]) -> tuple[int, int]:
+    """How much of what is painted too much goes in front and behind; where padding is given, the end makes up."""
+    if total < 0 and auto_pad in ("same_upper", "same_lower"):
+        return 0, total
+    match auto_pad:
+        case "same_upper":
+            return total - total // 2, total // 2
+        case "same_lower":
+            return total // 2, total - total // 2
+        case "valid":
+            return 0, total
+        case _:
+            return explicit[0], total - explicit[0]
+
+
+def _trimmed(
+    b: Builder,
+    x: Value,
+    w: Value,
+    group: int,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    cut: Sequence[tuple[int, int]],
+    extra: Sequence[int],
+) -> Value:
+    """The painting with `extra` behind, without what is cut off; ONNX allows less behind than a stride."""
+    ends = [end - more for (_, end), more in zip(cut, extra, strict=True)]
+    more = [max(-end, 0) for end in ends]
+    begins = [begin for begin, _ in cut]
+    if min(begins) < 0 or any(n >= max(s, d) for n, s, d in zip(more, strides, dilations, strict=True)):
+        whole = b(ConvTranspose, x, w, group=group, kernel_shape=tuple(kernel), **_steps(strides, dilations))
+        edges = [-n for n in (0, 0, *begins, 0, 0, *ends)]
+        return b(Pad, whole, vector(b, edges))
+    pads = (*begins, *(max(end, 0) for end in ends))
+    return b(
+        ConvTranspose,
+        x,
+        w,
+        group=group,
+        kernel_shape=tuple(kernel),
+        pads=pads if any(pads) else None,
+        output_padding=tuple(more) if any(more) else None,
+        **_steps(strides, dilations),
+    )
+
+
+def _steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
+    return {
+        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
+        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
+    }
+
+
+@ConvTranspose.lift("openvino")
+def lift_conv_transpose(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    output_padding: tuple[int, ...] | None = None,
+    output_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    del kernel_shape
+    kernel = sizes(b.dims(w)[2:], "the kernel")
+    check_space(len(kernel))
+    painted = transposed_window(
+        b.dims(x)[2:],
+        kernel,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
+    )
+    begins, ends = (sizes(side, "padding") for side in zip(*painted.pads, strict=True))
+    words: dict[str, Any] = {
+        "strides": painted.strides,
+        "dilations": painted.dilations,
+        "pads_begin": begins,
+        "pads_end": ends,
+        "auto_pad": "explicit",
+        "output_padding": output_padding or (0,) * len(kernel),
+    }
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e - p - q
+        for n, s, k, d, e, p, q in zip(
+            b.dims(x)[2:],
+            painted.strides,
+            kernel,
+            painted.dilations,
+            words["output_padding"],
+            begins,
+            ends,
+            strict=True,
+        )
+    ]
+    if list(full) != list(painted.lengths):
+        # A shape that is larger than what is painted is zeros behind it.
+        missing = [out - n for n, out in zip(sizes(full), sizes(painted.lengths), strict=True)]
+        words["output_padding"] = tuple(e + m for e, m in zip(words["output_padding"], missing, strict=True))
+    if group == 1:
+        y = emit(b, "opset1.ConvolutionBackpropData", x, w, **words)
+    else:
+        depth, *rest = sizes(b.dims(w), "the shape of grouped filters")
+        parted = emitted_reshape(b, w, [group, depth // group, *rest])
+        y = emit(b, "opset1.GroupConvolutionBackpropData", x, parted, **words)
+    return (biased(b, y, bias, len(b.dims(w)) - 2),)
+
+
+# Other windows
+
+
+@lower("openvino", "opset15.Col2Im")
+def col2im(
+    b: Builder,
+    x: Value,
+    output_size: Value,
+    kernel_size: Value,
+    *,
+    strides: tuple[int, ...] = (),
+    dilations: tuple[int, ...] = (),
+    pads_begin: tuple[int, ...] = (),
+    pads_end: tuple[int, ...] = (),
+) -> Value:
+    """Columns of windows added up to an image; without a batch they have two axes."""
+    dtype, is_single = dtype_of(x), len(b.dims(x)) == 2
+    wide = dtype if dtype.is_floating and dtype.bits >= 32 else DType.FLOAT32
+    columns = cast(b, b(Unsqueeze, x, vector(b, [0])) if is_single else x, wide)
+    pads = (*(pads_begin or (0, 0)), *(pads_end or (0, 0)))
+    stated: dict[str, Any] = _steps(strides or (1, 1), dilations or (1, 1)) | {"pads": pads if any(pads) else None}
+    image = cast(b, b(Col2Im, columns, as_int64(b, output_size), as_int64(b, kernel_size), **stated), dtype)
+    return b(Squeeze, image, vector(b, [0])) if is_single else image
+
+
+@Col2Im.lift("openvino")
+def lift_col2im(
+    b: Builder,
+    input: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    """OpenVINO has images of two axes; its plugin computes them in float32 alone."""
+    if b.dims(image_shape) != (2,):
+        return None
+    edges = pads or (0, 0, 0, 0)
+    words: dict[str, Any] = {"strides": strides or (1, 1), "dilations": dilations or (1, 1)}
+    words |= {"pads_begin": tuple(edges[:2]), "pads_end": tuple(edges[2:])}
+    return b.word("opset15.Col2Im", input, image_shape, block_shape, **words)

@@ -1,0 +1,311 @@
+"""Convolutions in OpenVINO: sums of products under a sliding window."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.openvino.convolution_extents import Vectors, same_padding, spatial
+from graphport.ops.dialects.openvino.matmul import requantized, shifted
+from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, vector
+from graphport.ops.pages.convolution import Conv, ConvInteger, QLinearConv
+from graphport.ops.pages.convolution.window import window
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Concat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+_AUTO = {"valid": "VALID", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
+
+
+def borders(
+    rank: int,
+    strides: Sequence[int],
+    pads_begin: Sequence[int],
+    pads_end: Sequence[int],
+    dilations: Sequence[int],
+    auto_pad: str,
+) -> dict[str, Any]:
+    """A window's attributes in ONNX's words; those that say nothing are `None`.
+
+    Raises:
+        ShapeError: one has another number of entries than the window has axes.
+        UnsupportedError: padding is computed in a way that nobody knows.
+    """
+    is_explicit = auto_pad in ("explicit", "notset")
+    check_entries(rank, strides=strides, dilations=dilations)
+    if is_explicit:
+        check_entries(rank, pads_begin=pads_begin, pads_end=pads_end)
+    stated: dict[str, Any] = {
+        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
+        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
+    }
+    if is_explicit:
+        pads = (*(pads_begin or (0,) * rank), *(pads_end or (0,) * rank))
+        return stated | {"pads": pads if any(pads) else None}
+    if auto_pad not in _AUTO:
+        message = f"auto_pad is {auto_pad!r}"
+        raise UnsupportedError(message)
+    return stated | {"auto_pad": _AUTO[auto_pad]}
+
+
+def check_entries(rank: int, **lists: Sequence[int]) -> None:
+    """Refuse lists that have another number of entries than there are spatial axes; an empty one is a default.
+
+    Raises:
+        ShapeError: one has.
+    """
+    for name, given in lists.items():
+        if given and len(given) != rank:
+            message = f"{name} {tuple(given)} has {len(given)} entries for {rank} spatial axes"
+            raise ShapeError(message, f"{rank} are needed")
+
+
+def convolved(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]) -> Value:
+    """A convolution with a window in ONNX's words; padding that takes away is done before it."""
+    kernel = tuple(dim for dim in b.dims(w)[2:] if isinstance(dim, int))
+    known = kernel if len(kernel) == len(b.dims(w)) - 2 else None
+    if stated.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER") and stated["dilations"]:
+        stated = _explicit(b, x, b.dims(w)[2:], stated)
+        if stated["auto_pad"] and known is not None:
+            x, stated = _padded(b, x, known, stated), stated | {"auto_pad": None}
+    pads = stated.get("pads")
+    if pads and min(pads) < 0:
+        x, stated = cropped(b, x, pads), stated | {"pads": None}
+    return b(Conv, x, w, group=group, kernel_shape=known, **stated)
+
+
+def _explicit(b: Builder, x: Value, kernel: Sequence[Dim], stated: dict[str, Any]) -> dict[str, Any]:
+    """Automatic padding of a dilated window as numbers, for not every runtime computes it."""
+    slid = window(b.dims(x)[2:], kernel, **stated)
+    pads = [pad for pair in zip(*slid.pads, strict=True) for pad in pair]
+    if not all(isinstance(pad, int) for pad in pads):
+        return stated
+    return stated | {"auto_pad": None, "pads": tuple(pads)}
+
+
+def _padded(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]) -> Value:
+    """`x` with the padding around it that only a run can tell."""
+    rank = len(kernel)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, stated["dilations"], strict=True)]
+    strides, is_upper = stated["strides"] or (1,) * rank, stated["auto_pad"] == "SAME_UPPER"
+    sides = same_padding(b, spatial(b, x), reach, strides, is_upper=is_upper)
+    none, values = vector(b, [0, 0]), [Vectors(b).value(side) for side in sides]
+    return b(Pad, x, b(Concat, none, values[0], none, values[1], axis=0))
+
+
+def cropped(b: Builder, x: Value, pads: Sequence[int]) -> Value:
+    """`x` padded with zeros, or cut where padding is negative; begins of the axes come first."""
+    rank = len(pads) // 2
+    return b(Pad, x, vector(b, [0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
+
+
+@lower("openvino", "opset1.Convolution")
+def convolution(
+    b: Builder,
+    x: Value,
+    filters: Value,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    dilations: tuple[int, ...],
+    auto_pad: str = "explicit",
+) -> Value:
+    """Sums of products under a sliding window."""
+    stated = borders(len(b.dims(filters)) - 2, strides, pads_begin, pads_end, dilations, auto_pad)
+    return convolved(b, x, filters, 1, stated)
+
+
+@lower("openvino", "opset1.GroupConvolution")
+def group_convolution(
+    b: Builder,
+    x: Value,
+    filters: Value,
+    *,
+    strides: tuple[int, ...],
+    pads_begin: tuple[int, ...],
+    pads_end: tuple[int, ...],
+    dilations: tuple[int, ...],
+    auto_pad: str = "explicit",
+) -> Value:
+    """The same for each group of channels; filters have an axis of groups in front."""
+    group, *_ = sizes(b.dims(filters)[:1], "the number of groups")
+    stated = borders(len(b.dims(filters)) - 3, strides, pads_begin, pads_end, dilations, auto_pad)
+    return convolved(b, x, joined_groups(b, filters), group, stated)
+
+
+def joined_groups(b: Builder, filters: Value) -> Value:
+    """Filters [G, A, B, *k] as [G * A, B, *k]."""
+    group, first, *rest = sizes(b.dims(filters), "the shape of grouped filters")
+    return reshaped(b, filters, [group * first, *rest])
+
+
+def window_words(rank: int, stated: dict[str, Any], kernel: Sequence[Dim], dims: Sequence[Dim]) -> dict[str, Any]:
+    """ONNX's attributes of a window in OpenVINO's words.
+
+    Raises:
+        ShapeError: as `window` has it.
+    """
+    auto_pad = stated["auto_pad"]
+    slid = window(dims, kernel, **stated)
+    words: dict[str, Any] = {
+        "strides": slid.strides,
+        "dilations": slid.dilations,
+        "pads_begin": (0,) * rank,
+        "pads_end": (0,) * rank,
+    }
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        return words | {"auto_pad": auto_pad.lower()}
+    begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
+    return words | {"pads_begin": begins, "pads_end": ends, "auto_pad": "explicit"}
+
+
+def biased(b: Builder, y: Value, bias: Value | None, rank: int) -> Value:
+    """`y` with a number for each channel added."""
+    if bias is None:
+        return y
+    return emit(b, "opset1.Add", y, emitted_reshape(b, bias, (1, -1, *[1] * rank)))
+
+
+def check_space(rank: int) -> None:
+    """Refuse windows over more axes than OpenVINO has words for.
+
+    Raises:
+        UnsupportedError: there are more than three.
+    """
+    if rank > 3:
+        message = f"a window over {rank} axes; OpenVINO has them over 1 to 3"
+        raise UnsupportedError(message)
+
+
+def slid_over(x: Value, rank: int) -> Sequence[Dim]:
+    """The extents that a window slides over, open ones where nobody knows the rank."""
+    known = x.fact.shape if isinstance(x.fact, TensorFact) else None
+    return (OPEN,) * rank if known is None else known[2:]
+
+
+def _emitted_conv(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]) -> Value:
+    rank = len(b.dims(w)) - 2
+    check_space(rank)
+    words = window_words(rank, stated, b.dims(w)[2:], slid_over(x, rank))
+    if group == 1:
+        return emit(b, "opset1.Convolution", x, w, **words)
+    maps, *rest = sizes(b.dims(w), "the shape of grouped filters")
+    return emit(b, "opset1.GroupConvolution", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
+
+
+@Conv.lift("openvino")
+def lift_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    del kernel_shape
+    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    return (biased(b, _emitted_conv(b, x, w, group, stated), bias, len(b.dims(w)) - 2),)
+
+
+@ConvInteger.lift("openvino")
+def lift_conv_integer(
+    b: Builder,
+    x: Value,
+    w: Value,
+    x_zero_point: Value | None = None,
+    w_zero_point: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    """In float32, which holds the sum of a few hundred products of bytes exactly."""
+    del kernel_shape
+    _check_exact(b, w)
+    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    left, right = shifted(b, x, x_zero_point), shifted(b, w, _per_map(b, w_zero_point, w))
+    return (emitted_cast(b, _emitted_conv(b, left, right, group, stated), DType.INT32),)
+
+
+def _check_exact(b: Builder, w: Value) -> None:
+    """Each product of two differences of bytes takes 17 bits and a sign; float32 has 24."""
+    taps = b.dims(w)[1:]
+    if not all(isinstance(n, int) for n in taps) or prod(sizes(taps)) > 1 << 8:
+        message = "sums of more products than float32 holds exactly"
+        raise UnsupportedError(message)
+
+
+def _per_map(b: Builder, parameter: Value | None, w: Value) -> Value | None:
+    """One number for each map, as the first axis of the filters."""
+    if parameter is None or b.dims(parameter) in ((), (1,)):
+        return parameter
+    return emitted_reshape(b, parameter, (-1, *[1] * (len(b.dims(w)) - 1)))
+
+
+@QLinearConv.lift("openvino")
+def lift_qlinear_conv(
+    b: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    del kernel_shape
+    if not dtype_of(y_zero_point).is_integer:
+        return None
+    _check_exact(b, w)
+    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    right = shifted(b, w, _per_map(b, w_zero_point, w))
+    total = _emitted_conv(b, shifted(b, x, x_zero_point), right, group, stated)
+    if bias is not None:
+        total = biased(b, total, emitted_cast(b, bias, DType.FLOAT32), len(b.dims(w)) - 2)
+    per_map = (
+        w_scale if b.dims(w_scale) in ((), (1,)) else emitted_reshape(b, w_scale, (1, -1, *[1] * (len(b.dims(w)) - 2)))
+    )
+    factor = emit(b, "opset1.Divide", emit(b, "opset1.Multiply", per_map, x_scale), y_scale)
+    return (requantized(b, emit(b, "opset1.Multiply", total, factor), y_zero_point),)
+
+
+# Transposed convolutions
+
+
+def columns_kernel(channels: int, kernel: Sequence[int], dtype: DType) -> np.ndarray[Any, Any]:
+    """Filters [channels * prod(kernel), 1, *kernel] of a grouped convolution that copies each entry of its window."""
+    taps = prod(kernel)
+    return np.tile(np.eye(taps).reshape(taps, 1, *kernel), (channels, *[1] * (len(kernel) + 1))).astype(dtype.numpy)

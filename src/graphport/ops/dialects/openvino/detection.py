@@ -1,0 +1,240 @@
+"""Boxes in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.openvino import detection_anchors as detection_anchors  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_classes as detection_classes  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_priors as detection_priors  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_proposals as detection_proposals  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_pyramid as detection_pyramid  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_rotated as detection_rotated  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_rotated_nms as detection_rotated_nms  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_ssd as detection_ssd  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino import detection_yolo as detection_yolo  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.openvino.detection_boxes import told
+from graphport.ops.dialects.openvino.detection_matrix_nms import softly
+from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, real, scalar, vector
+from graphport.ops.pages.arithmetic import Add, Max
+from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.pages.indexing import Gather, GatherND, Slice
+from graphport.ops.pages.pooling import MaxPool
+from graphport.ops.pages.reduction import TopK
+from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def _suppressed(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    most: Value | None,
+    overlap: Value | None,
+    least: Value | None,
+    box_encoding: str,
+) -> Value:
+    """Batch, class and number of each box that is kept; what is not given is 0."""
+    limits = _limits(b, most, overlap, least)
+    corners, marks = (cast(b, each, DType.FLOAT32) for each in (boxes, scores))
+    return b(NonMaxSuppression, corners, marks, *limits, center_point_box=int(box_encoding == "center"))
+
+
+def _limits(b: Builder, most: Value | None, overlap: Value | None, least: Value | None) -> tuple[Value, Value, Value]:
+    count = b.constant(np.zeros(1, np.int64)) if most is None else as_vector(b, most)
+    first, second = (
+        scalar(b, 0.0, DType.FLOAT32) if limit is None else cast(b, limit, DType.FLOAT32) for limit in (overlap, least)
+    )
+    return count, first, second
+
+
+def _sorted(b: Builder, kept: Value, marks: Value) -> tuple[Value, Value]:
+    """Rows in the order of their scores, the best first."""
+    count = b(Shape, marks)
+    best, order = b.results(TopK, 2, marks, count)
+    return b(Gather, kept, order), best
+
+
+@lower("openvino", "opset1.NonMaxSuppression")
+@lower("openvino", "opset3.NonMaxSuppression")
+@lower("openvino", "opset4.NonMaxSuppression")
+def suppression_4(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    most: Value | None = None,
+    overlap: Value | None = None,
+    least: Value | None = None,
+    *,
+    box_encoding: str = "corner",
+    sort_result_descending: bool = True,
+    output_type: DType = DType.INT64,
+) -> Value:
+    """Boxes worth keeping."""
+    kept = _suppressed(b, boxes, scores, most, overlap, least, box_encoding)
+    if sort_result_descending:
+        kept, _ = _sorted(b, kept, b(GatherND, scores, kept))
+    return cast(b, kept, output_type)
+
+
+@lower("openvino", "opset5.NonMaxSuppression")
+@lower("openvino", "opset9.NonMaxSuppression")
+def suppression_9(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    most: Value | None = None,
+    overlap: Value | None = None,
+    least: Value | None = None,
+    soft_sigma: Value | None = None,
+    *,
+    box_encoding: str = "corner",
+    sort_result_descending: bool = True,
+    output_type: DType = DType.INT64,
+) -> tuple[Value, ...]:
+    """Boxes worth keeping, their batches, classes and scores, and how many there are."""
+    sigma = 0.0 if soft_sigma is None else real(soft_sigma)
+    if sigma is None:
+        message = "whether scores are lowered, which is not known before a run"
+        raise UnsupportedError(message)
+    if sigma > 0:
+        count, _, floor = _limits(b, most, overlap, least)
+        found, places = softly(b, boxes, scores, (count, floor), sigma, is_center=box_encoding == "center")
+        return told(b, found, places, dtype_of(scores), output_type, is_sorted=sort_result_descending)[: b.count]
+    kept = _suppressed(b, boxes, scores, most, overlap, least, box_encoding)
+    marks = b(GatherND, scores, kept)
+    if sort_result_descending:
+        kept, marks = _sorted(b, kept, marks)
+    results = [cast(b, kept, output_type)]
+    if b.count > 1:
+        ends = (vector(b, [n]) for n in (0, 2, 1))
+        owners = cast(b, b(Slice, kept, *ends), dtype_of(marks))
+        results.append(b(Concat, owners, b(Unsqueeze, marks, vector(b, [1])), axis=1))
+    if b.count > 2:
+        results.append(cast(b, b(Shape, kept, start=0, end=1), output_type))
+    return tuple(results)
+
+
+@NonMaxSuppression.lift("openvino")
+def lift_suppression(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    max_output_boxes_per_class: Value | None = None,
+    iou_threshold: Value | None = None,
+    score_threshold: Value | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Lifted:
+    if max_output_boxes_per_class is None:
+        message = "no box is kept"
+        raise UnsupportedError(message)
+    lowest = float(np.finfo(np.float32).min)
+    limits = [
+        _more(b, iou_threshold),
+        b.constant(np.array(lowest, np.float32)) if score_threshold is None else score_threshold,
+    ]
+    return emits(
+        b,
+        "opset9.NonMaxSuppression",
+        3,
+        boxes,
+        scores,
+        max_output_boxes_per_class,
+        *limits,
+        box_encoding="center" if center_point_box else "corner",
+        sort_result_descending=False,
+        output_type=DType.INT64,
+    )[:1]
+
+
+def _more(b: Builder, overlap: Value | None) -> Value:
+    """The least number above a threshold: OpenVINO's plugin drops a box that overlaps as much as it says, not more."""
+    known = 0.0 if overlap is None else real(overlap)
+    least = float(np.finfo(np.float32).tiny)
+    if overlap is None or known is not None:
+        return b.constant(np.maximum(np.nextafter(np.float32(known or 0), np.float32(2)), np.float32(least)))
+    return emit(b, "opset1.Maximum", emit(b, "opset1.Multiply", overlap, 1 + float(np.finfo(np.float32).eps)), least)
+
+
+@lower("openvino", "opset3.ROIAlign")
+@lower("openvino", "opset9.ROIAlign")
+def roi_align(
+    b: Builder,
+    x: Value,
+    rois: Value,
+    batches: Value,
+    *,
+    pooled_h: int,
+    pooled_w: int,
+    sampling_ratio: int,
+    spatial_scale: float,
+    mode: str,
+    aligned_mode: str = "asymmetric",
+) -> Value:
+    """Each region as a grid of cells, with the mean of what is sampled in them, or the largest that is not below 0."""
+    if mode != "avg" and sampling_ratio == 0:
+        message = "the largest of samples that are more for larger regions"
+        raise UnsupportedError(message)
+    if aligned_mode == "half_pixel":
+        rois = b(Add, rois, b.like(rois, 0.5))
+    # The largest is taken of samples here, of their parts in ONNX: so each sample is a cell of its own first.
+    finer = 1 if mode == "avg" else sampling_ratio
+    found = b(
+        RoiAlign,
+        x,
+        rois,
+        as_int64(b, batches),
+        coordinate_transformation_mode="output_half_pixel" if aligned_mode == "asymmetric" else "half_pixel",
+        mode="avg",
+        output_height=pooled_h * finer,
+        output_width=pooled_w * finer,
+        sampling_ratio=sampling_ratio if mode == "avg" else 1,
+        spatial_scale=spatial_scale,
+    )
+    if mode == "avg":
+        return found
+    sides = (finer, finer)
+    return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), b.like(found, 0))
+
+
+@RoiAlign.lift("openvino")
+def lift_roi_align(
+    b: Builder,
+    x: Value,
+    rois: Value,
+    batch_indices: Value,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Lifted:
+    if mode != "avg":
+        message = "the largest of what is sampled, which OpenVINO does not take as ONNX does"
+        raise UnsupportedError(message)
+    stated = "half_pixel_for_nn" if coordinate_transformation_mode == "half_pixel" else "asymmetric"
+    return b.word(
+        "opset9.ROIAlign",
+        x,
+        rois,
+        batch_indices,
+        pooled_h=output_height,
+        pooled_w=output_width,
+        sampling_ratio=sampling_ratio,
+        spatial_scale=spatial_scale,
+        mode=mode,
+        aligned_mode=stated,
+    )

@@ -1,0 +1,215 @@
+"""Detections of many classes in OpenVINO: by suppression, or with scores that fall with the overlap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.openvino.detection_boxes import (
+    LOWEST,
+    Greedy,
+    Overlap,
+    best,
+    counted,
+    extent,
+    grouped,
+    in_order,
+    joined,
+    narrowed,
+    rows_of,
+)
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, vector
+from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Where
+from graphport.ops.pages.indexing import Compress, Gather, GatherElements, ScatterElements
+from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceMin, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_MANY = np.iinfo(np.int64).max
+
+
+@lower("openvino", "opset8.MatrixNms")
+def matrix_suppression(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    *,
+    sort_result_type: str = "none",
+    output_type: DType = DType.INT64,
+    nms_top_k: int = -1,
+    keep_top_k: int = -1,
+    sort_result_across_batch: bool = False,
+    score_threshold: float = 0.0,
+    background_class: int = -1,
+    decay_function: str = "linear",
+    gaussian_sigma: float = 2.0,
+    post_threshold: float = 0.0,
+    normalized: bool = True,
+) -> tuple[Value, ...]:
+    """Boxes whose score, times the least decay that a better box of the class causes, is above a threshold."""
+    found, places = best(b, scores, nms_top_k)
+    usable, found, places = narrowed(b, b(Greater, found, b.like(found, score_threshold)), found, places)
+    candidates = rows_of(b, boxes, b(Reshape, places, joined(b, extent(b, places, 0), -1)))
+    candidates = b(Reshape, candidates, joined(b, b(Shape, places), 4))
+    decay = _decay(b, candidates, decay_function, gaussian_sigma, normalized=normalized)
+    marks = b(Mul, found, decay)
+    kept = b(And, usable, b(Greater, marks, b.like(marks, post_threshold)))
+    across = sort_result_type if sort_result_across_batch else "none"
+    table = _Table.shared(b, boxes, scores)
+    marks = table.marks(b, scores, places, marks, kept, background_class)
+    return table.detections(b, marks, keep_top_k, "none", across, output_type)
+
+
+def _decay(b: Builder, boxes: Value, function: str, sigma: float, *, normalized: bool) -> Value:
+    """What the scores [N, C, K] of boxes in order are multiplied with, at most 1."""
+    overlap = Overlap(offset=0.0 if normalized else 1.0, inverted_is_empty=True)
+    area = overlap.area(b, boxes)
+    row, column = vector(b, [-2]), vector(b, [-1])
+    ends = [vector(b, [3]), vector(b, [2])]
+    shared = overlap(
+        b,
+        b(Unsqueeze, boxes, ends[0]),
+        b(Unsqueeze, area, column),
+        b(Unsqueeze, boxes, ends[1]),
+        b(Unsqueeze, area, row),
+    )
+    every = counted(b, extent(b, boxes, 2))
+    is_better = b(Less, every, b(Unsqueeze, every, vector(b, [1])))
+    counts = b(And, is_better, b(Not, b(IsNaN, shared)))
+    worst = b(ReduceMax, b(Where, counts, shared, b.like(shared, 0)), column, keepdims=0)
+    limit = b(Unsqueeze, worst, row)
+    one = b.like(shared, 1)
+    if function == "gaussian":
+        gap = b(Sub, b(Mul, limit, limit), b(Mul, shared, shared))
+        each = b(Exp, b(Mul, gap, b.like(shared, sigma)))
+    else:
+        each = b(Div, b(Sub, one, shared), b(Add, b(Sub, one, limit), b.like(shared, 1e-10)))
+    return b(ReduceMin, b(Where, counts, each, one), column, keepdims=0)
+
+
+@lower("openvino", "opset8.MulticlassNms")
+@lower("openvino", "opset9.MulticlassNms")
+def multiclass_suppression(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    owned: Value | None = None,
+    *,
+    sort_result_type: str = "none",
+    output_type: DType = DType.INT64,
+    nms_top_k: int = -1,
+    keep_top_k: int = -1,
+    sort_result_across_batch: bool = False,
+    iou_threshold: float = 0.0,
+    score_threshold: float = 0.0,
+    background_class: int = -1,
+    nms_eta: float = 1.0,
+    normalized: bool = True,
+) -> tuple[Value, ...]:
+    """Boxes of each class that no better one of it covers by as much as a threshold."""
+    if owned is None:
+        table = _Table.shared(b, boxes, scores)
+    else:
+        table, scores = _Table.owned(b, boxes, scores, owned)
+    found, places = best(b, scores, nms_top_k)
+    usable, found, places = narrowed(b, b(GreaterOrEqual, found, b.like(found, score_threshold)), found, places)
+    candidates = rows_of(b, grouped(b, table.boxes, 2), grouped(b, places, 1))
+    overlap = Overlap(offset=0.0 if normalized else 1.0, must_touch=False, must_have_area=True)
+    greedy = Greedy(overlap, iou_threshold, at_threshold=True, eta=nms_eta)
+    kept = greedy(b, candidates, cast(b, grouped(b, usable, 1), dtype_of(boxes)))
+    kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, places))
+    marks = table.marks(b, scores, places, found, kept, background_class)
+    within, across = ("none", sort_result_type) if sort_result_across_batch else (sort_result_type, "none")
+    return table.detections(b, marks, keep_top_k, within, across, output_type)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The boxes of each class [N, C, M, 4]; `per_class` says that classes have boxes of their own."""
+
+    boxes: Value
+    per_class: bool
+
+    @classmethod
+    def shared(cls, b: Builder, boxes: Value, scores: Value) -> _Table:
+        """Boxes [N, M, 4] that all classes of scores [N, C, M] have."""
+        shape = joined(b, b(Shape, scores), 4)
+        return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [1])), shape), per_class=False)
+
+    @classmethod
+    def owned(cls, b: Builder, boxes: Value, scores: Value, counts: Value) -> tuple[_Table, Value]:
+        """Boxes [C, M, 4] and scores [C, M], the first `counts[0]` of which are of picture 0, and so on.
+
+        The scores come back as [N, C, M], where boxes of other pictures are the worst of all.
+        """
+        counts = as_int64(b, counts)
+        ends = b(CumSum, counts, b.constant(np.array(0, np.int64)))
+        starts = b(Sub, ends, counts)
+        every = counted(b, extent(b, scores, 1))
+        column = vector(b, [1])
+        is_own = b(
+            And, b(Less, every, b(Unsqueeze, ends, column)), b(GreaterOrEqual, every, b(Unsqueeze, starts, column))
+        )
+        found = b(Where, b(Unsqueeze, is_own, column), b(Unsqueeze, scores, vector(b, [0])), b.like(scores, LOWEST))
+        shape = joined(b, b(Shape, found), 4)
+        return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [0])), shape), per_class=True), found
+
+    def marks(self, b: Builder, scores: Value, places: Value, found: Value, kept: Value, background: int) -> Value:
+        """Scores [N, C * M] of the boxes that are kept, and less than any score of the others."""
+        nothing = b(Expand, b.like(scores, LOWEST), b(Shape, scores))
+        marks = b(ScatterElements, nothing, places, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
+        if background >= 0:
+            is_background = b(Equal, counted(b, extent(b, scores, 1)), b.constant(np.array(background, np.int64)))
+            marks = b(Where, b(Unsqueeze, is_background, vector(b, [1])), b.like(marks, LOWEST), marks)
+        return b(Reshape, marks, joined(b, extent(b, marks, 0), -1))
+
+    def detections(
+        self, b: Builder, marks: Value, keep_top_k: int, within: str, across: str, output_type: DType
+    ) -> tuple[Value, ...]:
+        """Rows of class, score and corners; the numbers of the boxes; and how many there are of each picture."""
+        if within not in ("none", "score", "classid") or across not in ("none", "score", "classid"):
+            message = f"detections sorted by {within} or {across}"
+            raise UnsupportedError(message)
+        length = extent(b, self.boxes, 2)
+        found, places = best(b, marks, keep_top_k)
+        if within == "classid":
+            order = in_order(b, self._classes(b, found, places, length), largest=False)
+            found, places = (b(GatherElements, each, order, axis=1) for each in (found, places))
+        counts = b(
+            ReduceSum, cast(b, b(Greater, found, b.like(found, LOWEST)), DType.INT64), vector(b, [1]), keepdims=0
+        )
+        boxes = b(Reshape, self.boxes, joined(b, extent(b, self.boxes, 0), -1, 4))
+        corners = b(Reshape, rows_of(b, boxes, places), vector(b, [-1, 4]))
+        pictures = b(Unsqueeze, counted(b, extent(b, found, 0)), vector(b, [1]))
+        numbers = b(Reshape, self._numbers(b, pictures, places, length), vector(b, [-1]))
+        classes = b(Reshape, self._classes(b, found, places, length), vector(b, [-1]))
+        found = b(Reshape, found, vector(b, [-1]))
+        columns = [cast(b, classes, dtype_of(found)), found]
+        rows = b(Concat, *(b(Unsqueeze, each, vector(b, [1])) for each in columns), corners, axis=1)
+        is_there = b(Greater, found, b.like(found, LOWEST))
+        if across != "none":
+            order = in_order(b, *((found,) if across == "score" else (classes,)), largest=across == "score")
+            rows, numbers, is_there = (b(Gather, each, order) for each in (rows, numbers, is_there))
+        rows, numbers = (b(Compress, each, is_there, axis=0) for each in (rows, numbers))
+        numbers = cast(b, b(Unsqueeze, numbers, vector(b, [1])), output_type)
+        return rows, numbers, cast(b, counts, output_type)
+
+    def _classes(self, b: Builder, found: Value, places: Value, length: Value) -> Value:
+        """The class of each place; behind all of them what is not kept."""
+        classes = b(Div, places, length)
+        return b(Where, b(Greater, found, b.like(found, LOWEST)), classes, b.constant(np.array(_MANY, np.int64)))
+
+    def _numbers(self, b: Builder, pictures: Value, places: Value, length: Value) -> Value:
+        """Boxes counted through all pictures, or class by class for each."""
+        box = b(Sub, places, b(Mul, b(Div, places, length), length))
+        if not self.per_class:
+            return b(Add, b(Mul, pictures, length), box)
+        return b(Add, b(Mul, box, extent(b, self.boxes, 1)), b(Div, places, length))

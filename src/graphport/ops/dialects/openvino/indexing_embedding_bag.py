@@ -1,0 +1,138 @@
+"""Sums over bags of rows, and other results of runs, in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.operands import as_index, as_int64, as_scalar, as_vector, cast, dtype_of, integers, vector
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
+from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather, ScatterND, Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower("openvino", "opset3.EmbeddingBagOffsetsSum")
+@lower("openvino", "opset15.EmbeddingBagOffsets")
+def bag_offsets(
+    b: Builder,
+    table: Value,
+    indices: Value,
+    offsets: Value,
+    default: Value | None = None,
+    weights: Value | None = None,
+    *,
+    reduction: str = "sum",
+) -> Value:
+    """The sum, or mean, of the rows of each bag; bags follow one another, each from its offset to the next."""
+    starts = as_int64(b, offsets)
+    count = b(Shape, indices)
+    ends = b(Concat, b(Slice, starts, vector(b, [1]), vector(b, [np.iinfo(np.int64).max])), count, axis=0)
+    every = b(Range, _number(b, 0), as_scalar(b, count), _number(b, 1))
+    column = vector(b, [1])
+    held = b(And, b(GreaterOrEqual, every, b(Unsqueeze, starts, column)), b(Less, every, b(Unsqueeze, ends, column)))
+    return _bags(b, table, indices, held, default, weights, reduction)
+
+
+@lower("openvino", "opset3.EmbeddingSegmentsSum")
+def segments_sum(
+    b: Builder,
+    table: Value,
+    indices: Value,
+    segments: Value,
+    count: Value,
+    default: Value | None = None,
+    weights: Value | None = None,
+) -> Value:
+    """The sum of the rows of each segment; an operand says which row belongs to which."""
+    every = b(Range, _number(b, 0), as_scalar(b, as_int64(b, count)), _number(b, 1))
+    held = b(Equal, as_int64(b, segments), b(Unsqueeze, every, vector(b, [1])))
+    return _bags(b, table, indices, held, default, weights, "sum")
+
+
+def _number(b: Builder, n: int) -> Value:
+    return b.constant(np.array(n, np.int64))
+
+
+def _bags(
+    b: Builder,
+    table: Value,
+    indices: Value,
+    held: Value,
+    default: Value | None,
+    weights: Value | None,
+    reduction: str,
+) -> Value:
+    """Rows [n, *d] added up by a table of who holds what [bags, n]; an empty bag has the default row, or zeros."""
+    if reduction not in ("sum", "mean"):
+        message = f"bags reduced by {reduction}"
+        raise UnsupportedError(message)
+    dtype = dtype_of(table)
+    rows = b(Reshape, b(Gather, table, as_index(b, indices)), b(Concat, b(Shape, indices), vector(b, [-1]), axis=0))
+    shares = cast(b, held, dtype)
+    found = b(MatMul, shares if weights is None else b(Mul, shares, weights), rows)
+    sizes = b(ReduceSum, shares, vector(b, [1]))
+    if reduction == "mean":
+        found = b(Div, found, b(Max, sizes, b.like(sizes, 1)))
+    known = integers(default)
+    if default is not None and (known is None or known[0] >= 0):
+        place, zero = as_index(b, as_vector(b, default)), b.like(sizes, 0)
+        own = b(Reshape, b(Gather, table, b(Max, place, b.like(place, 0))), vector(b, [1, -1]))
+        # A place below 0 asks for zeros, and may come at run time.
+        own = b(Where, b(Less, place, b.like(place, 0)), zero, own) if known is None else own
+        found = b(Where, b(Equal, sizes, zero), own, found)
+    bags = b(Shape, held, start=0, end=1)
+    return b(Reshape, found, b(Concat, bags, b(Shape, table, start=1), axis=0))
+
+
+@lower("openvino", "opset3.EmbeddingBagPackedSum")
+@lower("openvino", "opset15.EmbeddingBagPacked")
+def bag_packed(
+    b: Builder, table: Value, indices: Value, weights: Value | None = None, *, reduction: str = "sum"
+) -> Value:
+    """The sum, or mean, of the rows of each bag; all bags are of one size."""
+    rows = b(Gather, table, as_index(b, indices))
+    if weights is not None:
+        behind = list(range(2, len(b.dims(rows))))
+        rows = b(Mul, rows, b(Unsqueeze, weights, vector(b, behind)) if behind else weights)
+    return b(ReduceMean if reduction == "mean" else ReduceSum, rows, vector(b, [1]), keepdims=0)
+
+
+@lower("openvino", "opset16.SegmentMax")
+def segment_max(
+    b: Builder, data: Value, segments: Value, count: Value | None = None, *, fill_mode: str = "zero"
+) -> Value:
+    """The largest of each segment's rows; an empty segment has zeros, or the lowest number."""
+    owners = as_int64(b, segments)
+    if count is None:
+        total = b(Add, b(Gather, owners, _number(b, -1)), _number(b, 1))
+    else:
+        total = as_scalar(b, as_int64(b, count))
+    dtype = dtype_of(data)
+    lowest = float(np.finfo(np.float16 if dtype is DType.FLOAT16 else np.float32).min)
+    start = lowest if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
+    # ONNX Runtime finds no maximum of float16 there; rows of segments that are not asked for go behind the last one.
+    rows = cast(b, data, DType.FLOAT32) if dtype is DType.FLOAT16 else data
+    shape = b(Concat, b(Reshape, b(Add, total, _number(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
+    places = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))
+    found = b(ScatterND, b(Expand, b.like(rows, start), shape), places, rows, reduction="max")
+    asked = b(Reshape, total, vector(b, [1]))
+    found = cast(b, b(Slice, found, vector(b, [0]), asked, vector(b, [0])), dtype)
+    if fill_mode != "zero":
+        return found
+    every = b(Range, _number(b, 0), total, _number(b, 1))
+    held = cast(b, b(Equal, owners, b(Unsqueeze, every, vector(b, [1]))), DType.INT32)
+    is_held = cast(b, b(ReduceMax, held, vector(b, [1]), keepdims=0), DType.BOOL)
+    behind = list(range(1, len(b.dims(data))))
+    mask = b(Unsqueeze, is_held, vector(b, behind)) if behind else is_held
+    return b(Where, mask, found, b.like(data, 0))

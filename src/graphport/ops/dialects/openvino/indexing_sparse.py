@@ -1,0 +1,80 @@
+"""Tables of which only some entries are named, in OpenVINO: SparseFillEmptyRows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import ShapeError, lower
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, scalar, vector
+from graphport.ops.pages.comparison import Not
+from graphport.ops.pages.indexing import Gather, NonZero, ScatterND
+from graphport.ops.pages.reduction import TopK
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@lower("openvino", "opset16.SparseFillEmptyRows")
+def sparse_fill_empty_rows(
+    b: Builder, values: Value, dense_shape: Value, indices: Value, default: Value
+) -> tuple[Value, ...]:
+    """Entries of a table [rows, columns], with a default in the first column of each row that had none.
+
+    `values` [m] stand at `indices` [m, 2]; results are the places [n, 2], row by row, what stands there [n], and which
+    rows had nothing [rows]. Entries of one place keep their order.
+
+    Source: OpenVINO SparseFillEmptyRows-16.
+    """
+    if len(b.dims(values)) != 1 or len(b.dims(indices)) != 2:
+        message = f"values of {len(b.dims(values))} axes at places of {len(b.dims(indices))}, not of 1 and 2"
+        raise ShapeError(message)
+    entries, named = b.dims(values)[0], b.dims(indices)[0]
+    if isinstance(entries, int) and isinstance(named, int) and entries != named:
+        message = f"{entries} values at {named} places"
+        raise ShapeError(message)
+    places = as_int64(b, indices)
+    length = b(Gather, as_int64(b, dense_shape), vector(b, [0]))
+    is_empty = _without(b, _column(b, places, 0), length)
+    empty = b(Reshape, b(NonZero, is_empty), vector(b, [-1, 1]))
+    count = b(Shape, empty, start=0, end=1)
+    first = b(Concat, empty, _filled(b, 0, b(Shape, empty)), axis=1)
+    every = b(Concat, places, first, axis=0)
+    own = b(Expand, b(Reshape, default, vector(b, [1])), count)
+    numbers = b(Concat, values, own, axis=0)
+    order = _row_by_row(b, every)
+    found = cast(b, b(Gather, every, order), dtype_of(indices))
+    return (found, b(Gather, numbers, order), is_empty)[: b.count]
+
+
+def _column(b: Builder, places: Value, number: int) -> Value:
+    """Rows [n], or columns, of places [n, 2]."""
+    return b(Gather, places, scalar(b, number, DType.INT64), axis=1)
+
+
+def _filled(b: Builder, number: int, shape: Value) -> Value:
+    return b(Expand, scalar(b, number, DType.INT64), shape)
+
+
+def _without(b: Builder, rows: Value, length: Value) -> Value:
+    """Which numbers below `length` [1] are not among `rows`."""
+    at = b(Unsqueeze, rows, vector(b, [1]))
+    # A row may come more than once, so what is written there must not depend on which comes last.
+    held = b(ScatterND, _filled(b, 0, length), at, _filled(b, 1, b(Shape, rows)), reduction="max")
+    return b(Not, cast(b, held, DType.BOOL))
+
+
+def _row_by_row(b: Builder, places: Value) -> Value:
+    """The order of `places` [n, 2]: by columns, then, where equal ones keep their order, by rows.
+
+    One key of both would not fit into the integers of large tables.
+    """
+    by_column = _in_order(b, _column(b, places, 1))
+    rows = b(Gather, _column(b, places, 0), by_column)
+    return b(Gather, by_column, _in_order(b, rows))
+
+
+def _in_order(b: Builder, keys: Value) -> Value:
+    return b.results(TopK, 2, keys, b(Shape, keys), largest=0)[1]

@@ -1,0 +1,245 @@
+"""Products of matrices in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Neg, Sub
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
+from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset1.MatMul")
+def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
+    """The product of the last two axes, each operand turned first where it is told to; a vector cannot be turned."""
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    operands = _turned(b, x) if transpose_a else x, _turned(b, y) if transpose_b else y
+    if dtype is None or not dtype.is_integer or dtype.bits >= _LEAST:
+        return b(MatMul, *operands)
+    # ONNX has no products of narrow integers; a sum of wide ones, cut off, is the same.
+    return cast(b, b(MatMul, *(cast(b, each, DType.INT32) for each in operands)), dtype)
+
+
+_LEAST = 32
+"""Bits of the narrowest integers that ONNX multiplies matrices of."""
+
+
+def _turned(b: Builder, x: Value) -> Value:
+    rank = len(b.dims(x))
+    return transposed(b, x, [*range(rank - 2), rank - 1, rank - 2]) if rank > 1 else x
+
+
+@MatMul.lift("openvino")
+def lift_matmul(b: Builder, x: Value, y: Value) -> Lifted:
+    return b.word("opset1.MatMul", x, y)
+
+
+@Gemm.lift("openvino")
+def lift_gemm(
+    b: Builder,
+    x: Value,
+    y: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Lifted:
+    product = emit(b, "opset1.MatMul", x, y, transpose_a=bool(transA), transpose_b=bool(transB))
+    if alpha != 1:
+        product = emit(b, "opset1.Multiply", product, alpha)
+    if c is None or beta == 0:
+        return (product,)
+    summand = c if beta == 1 else emit(b, "opset1.Multiply", c, beta)
+    return b.word("opset1.Add", product, summand)
+
+
+@MatMulInteger.lift("openvino")
+def lift_matmul_integer(
+    b: Builder, x: Value, y: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+) -> Lifted:
+    """In float32, which holds the sum of a few hundred products of bytes exactly."""
+    left = shifted(b, x, per_row(b, a_zero_point, x))
+    right = shifted(b, y, b_zero_point)
+    _check_exact(b, x)
+    return (emitted_cast(b, emit(b, "opset1.MatMul", left, right), DType.INT32),)
+
+
+def _check_exact(b: Builder, x: Value) -> None:
+    """Each product of two differences of bytes takes 17 bits and a sign; float32 has 24."""
+    length = b.dims(x)[-1]
+    if not isinstance(length, int) or length > 1 << 8:
+        message = "sums of more products than float32 holds exactly"
+        raise UnsupportedError(message)
+
+
+def per_row(b: Builder, parameter: Value | None, x: Value) -> Value | None:
+    """A vector of one number for each row of a matrix, as a column."""
+    if parameter is None or len(b.dims(parameter)) != 1 or b.dims(parameter)[0] == 1 or len(b.dims(x)) < 2:
+        return parameter
+    return emitted_reshape(b, parameter, (-1, 1))
+
+
+def shifted(b: Builder, x: Value, zero_point: Value | None) -> Value:
+    """`x - zero_point` in float32."""
+    wide = emitted_cast(b, x, DType.FLOAT32)
+    return wide if zero_point is None else emit(b, "opset1.Subtract", wide, emitted_cast(b, zero_point, DType.FLOAT32))
+
+
+@QLinearMatMul.lift("openvino")
+def lift_qlinear_matmul(
+    b: Builder,
+    x: Value,
+    a_scale: Value,
+    a_zero_point: Value,
+    y: Value,
+    b_scale: Value,
+    b_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+) -> Lifted:
+    if not dtype_of(y_zero_point).is_integer:
+        return None
+    _check_exact(b, x)
+    product = emit(b, "opset1.MatMul", shifted(b, x, per_row(b, a_zero_point, x)), shifted(b, y, b_zero_point))
+    scales = [emitted_cast(b, scale, DType.FLOAT32) for scale in (a_scale, b_scale, y_scale)]
+    rows, columns, results = per_row(b, scales[0], x), scales[1], per_row(b, scales[2], x)
+    if rows is None or results is None:
+        return None
+    factor = emit(b, "opset1.Divide", emit(b, "opset1.Multiply", rows, columns), results)
+    return (requantized(b, emit(b, "opset1.Multiply", product, factor), per_row(b, y_zero_point, x) or y_zero_point),)
+
+
+def requantized(b: Builder, scaled: Value, zero_point: Value) -> Value:
+    """Real numbers as integers of the type of `zero_point`: rounded, shifted, clipped."""
+    limits = np.iinfo(dtype_of(zero_point).numpy)
+    rounded = emit(b, "opset5.Round", scaled, mode="half_to_even")
+    moved = emit(b, "opset1.Add", rounded, emitted_cast(b, zero_point, DType.FLOAT32))
+    clipped = emit(b, "opset1.Clamp", moved, min=float(limits.min), max=float(limits.max))
+    return emitted_cast(b, clipped, dtype_of(zero_point))
+
+
+_LARGEST = 4
+"""Rows of a matrix whose determinant is written out."""
+
+
+@Det.lift("openvino")
+def lift_det(b: Builder, x: Value) -> Lifted:
+    """By its first row, and the determinants of what is left."""
+    rank = len(b.dims(x))
+    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
+    if rows != columns or not 0 < rows <= _LARGEST:
+        return None
+    entries = [[_entry(b, x, rank, i, j) for j in range(columns)] for i in range(rows)]
+    return (_expanded(b, entries, 0, tuple(range(columns))),)
+
+
+def _entry(b: Builder, x: Value, rank: int, row: int, column: int) -> Value:
+    picked = x
+    for place, axis in ((column, rank - 1), (row, rank - 2)):
+        picked = emit(b, "opset8.Gather", picked, _number(b, place), _number(b, axis))
+    return picked
+
+
+def _number(b: Builder, n: int) -> Value:
+    return b.constant(np.array(n, np.int64))
+
+
+def _expanded(b: Builder, entries: list[list[Value]], row: int, columns: tuple[int, ...]) -> Value:
+    """The determinant of the rows from `row` on and these columns; four rows at most."""
+    if len(columns) == 1:
+        return entries[row][columns[0]]
+    total: Value | None = None
+    for number, column in enumerate(columns):
+        rest = _expanded(b, entries, row + 1, columns[:number] + columns[number + 1 :])
+        part = emit(b, "opset1.Multiply", entries[row][column], rest)
+        total = part if total is None else emit(b, "opset1.Subtract" if number % 2 else "opset1.Add", total, part)
+    return entries[row][columns[0]] if total is None else total
+
+
+@lower("openvino", "opset17.GroupedMatMul")
+def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None = None) -> Value:
+    """Each group's product with its own matrix, which stands turned.
+
+    Shapes: x [G, M, K], weights [G, N, K] → [G, M, N]; with offsets [G], x [T, K] → [T, N]: the rows of group g end
+    where offset g is, and those behind the last offset are zeros.
+
+    Source: OpenVINO GroupedMatMul-17.
+    """
+    turned = b(Transpose, weights, perm=(0, 2, 1))
+    if offsets is None:
+        return b(MatMul, x, turned)
+    (groups,) = sizes(b.dims(weights)[:1], "the number of groups")
+    ends = as_int64(b, offsets)
+    start, axis = vector(b, [0]), vector(b, [0])
+    parts: list[Value] = []
+    for group in range(groups):
+        end = b(Slice, ends, vector(b, [group]), vector(b, [group + 1]), axis)
+        own = b(Gather, turned, b.constant(np.array(group, np.int64)), axis=0)
+        parts.append(b(MatMul, b(Slice, x, start, end, axis), own))
+        start = end
+    left = b(Sub, b(Shape, x, start=0, end=1), start)
+    parts.append(b(Expand, b.like(x, 0), b(Concat, left, b(Shape, weights, start=1, end=2), axis=0)))
+    return b(Concat, *parts, axis=0)
+
+
+@lower("openvino", "opset14.Inverse")
+def inverse(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
+    """The inverse of each matrix in the last two axes, turned if told so; of at most four rows, by its minors."""
+    rank = len(b.dims(x))
+    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
+    if rows != columns or not 0 < rows <= _LARGEST:
+        message = f"the inverse of a matrix of {rows} rows"
+        raise UnsupportedError(message)
+    entries = [[_taken(b, x, rank, i, j) for j in range(rows)] for i in range(rows)]
+    one = b(Div, entries[0][0], entries[0][0]) if rows == 1 else None
+    minors = [[_minor(b, entries, i, j, one) for j in range(rows)] for i in range(rows)]
+    turned = minors if adjoint else [list(line) for line in zip(*minors, strict=True)]
+    adjugate = b(Concat, *[b(Concat, *line, axis=-1) for line in turned], axis=-2)
+    total = b(Mul, entries[0][0], minors[0][0])
+    for j in range(1, rows):
+        total = b(Add, total, b(Mul, entries[0][j], minors[0][j]))
+    return b(Div, adjugate, total)
+
+
+def _taken(b: Builder, x: Value, rank: int, row: int, column: int) -> Value:
+    """One entry of each matrix, both axes kept."""
+    axes = vector(b, [rank - 2, rank - 1])
+    return b(Slice, x, vector(b, [row, column]), vector(b, [row + 1, column + 1]), axes)
+
+
+def _minor(b: Builder, entries: list[list[Value]], row: int, column: int, one: Value | None) -> Value:
+    """The determinant without one row and one column, with its sign."""
+    if one is not None:
+        return one
+    rows = [i for i in range(len(entries)) if i != row]
+    found = _written_out(b, entries, rows, [j for j in range(len(entries)) if j != column])
+    return b(Neg, found) if (row + column) % 2 else found
+
+
+def _written_out(b: Builder, entries: list[list[Value]], rows: list[int], columns: list[int]) -> Value:
+    """The determinant of these rows and columns; three at most."""
+    total = entries[rows[0]][columns[0]]
+    if len(rows) == 1:
+        return total
+    for number, column in enumerate(columns):
+        rest = _written_out(b, entries, rows[1:], columns[:number] + columns[number + 1 :])
+        part = b(Mul, entries[rows[0]][column], rest)
+        total = part if number == 0 else b(Sub if number % 2 else Add, total, part)
+    return total

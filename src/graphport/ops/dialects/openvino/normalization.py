@@ -1,0 +1,304 @@
+"""Normalizations in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emitted_reshape, itself
+from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.operands import dtype_of, needed, vector
+from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.normalization import (
+    LRN,
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    LpNormalization,
+    MeanVarianceNormalization,
+    RMSNormalization,
+)
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+from graphport.ops.shapes import axis_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@lower("openvino", "opset1.BatchNormInference")
+def batch_norm_1(
+    b: Builder, gamma: Value, beta: Value, x: Value, mean: Value, variance: Value, *, epsilon: float
+) -> Value:
+    """Given statistics taken out, per channel; the data stood third."""
+    return b(BatchNormalization, x, gamma, beta, mean, variance, epsilon=epsilon)
+
+
+@lower("openvino", "opset5.BatchNormInference")
+def batch_norm_5(
+    b: Builder, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value, *, epsilon: float
+) -> Value:
+    """Given statistics taken out, per channel."""
+    return b(BatchNormalization, x, gamma, beta, mean, variance, epsilon=epsilon)
+
+
+@BatchNormalization.lift("openvino")
+def lift_batch_normalization(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    mean: Value,
+    var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Lifted:
+    if training_mode:
+        return _lift_training(b, x, scale, bias, mean, var, epsilon, momentum)
+    rank = len(b.dims(x))
+    if rank < 2:
+        return None
+    given = [emitted_cast(b, parameter, dtype_of(x)) for parameter in (scale, bias, mean, var)]
+    (y,) = b.word("opset5.BatchNormInference", x, *given, facts=[x.fact], epsilon=epsilon)
+    return (y, *(itself(b, own) for own in (mean, var)[: b.count - 1]))
+
+
+def _lift_training(
+    b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float, momentum: float
+) -> Lifted:
+    """Statistics of the batch itself, and those that are kept, moved toward them."""
+    rank, dtype = len(b.dims(x)), dtype_of(x)
+    others = vector(b, [axis for axis in range(rank) if axis != 1])
+    own_mean = emit(b, "opset1.ReduceMean", x, others, keep_dims=True)
+    centred = emit(b, "opset1.Subtract", x, own_mean)
+    own_var = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), others, keep_dims=True)
+    root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", own_var, epsilon))
+    channel = (-1, *[1] * (rank - 2))
+    factor, summand = (emitted_reshape(b, emitted_cast(b, each, dtype), channel) for each in (scale, bias))
+    scaled = emit(b, "opset1.Multiply", emit(b, "opset1.Divide", centred, root), factor)
+    results = [emit(b, "opset1.Add", scaled, summand)]
+    for kept, current in ((mean, own_mean), (var, own_var)):
+        flat = emitted_cast(b, emit(b, "opset1.Squeeze", current, others), dtype_of(kept))
+        old = emit(b, "opset1.Multiply", kept, momentum)
+        results.append(emit(b, "opset1.Add", old, emit(b, "opset1.Multiply", flat, 1 - momentum)))
+    return tuple(results[: b.count])
+
+
+@lower("openvino", "opset2.MVN")
+def mvn_2(
+    b: Builder,
+    x: Value,
+    *,
+    eps: float,
+    across_channels: bool = False,
+    normalize_variance: bool = False,
+    reduction_axes: tuple[int, ...] = (),
+) -> Value:
+    """Mean 0, and variance 1 if that is asked for, over all axes but the batch, or but the channels, too."""
+    rank = len(b.dims(x))
+    axes = reduction_axes or tuple(range(1 if across_channels else 2, rank))
+    return standardized(b, x, axes, eps=eps, is_scaled=normalize_variance, is_inside=True)
+
+
+@lower("openvino", "opset6.MVN")
+def mvn_6(b: Builder, x: Value, axes: Value, *, eps: float, normalize_variance: bool, eps_mode: str) -> Value:
+    """Mean 0, and variance 1 if that is asked for, over given axes."""
+    places = needed(axes, "the axes of a normalization")
+    is_inside = eps_mode.lower() == "inside_sqrt"
+    return standardized(b, x, places, eps=eps, is_scaled=normalize_variance, is_inside=is_inside)
+
+
+def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_scaled: bool, is_inside: bool) -> Value:
+    """`x` without its mean over `axes`, over its deviation, to which or to whose square `eps` is added."""
+    dims = b.dims(x)
+    places = sorted(axis_indices(axes, len(dims)))
+    dtype = dtype_of(x)
+    last = dims[places[0] :] if places else ()
+    if is_scaled and is_inside and places == list(range(len(dims) - len(last), len(dims))) and last:
+        known = [dim for dim in last if isinstance(dim, int)]
+        if len(known) == len(last) and dtype in (DType.FLOAT32, DType.FLOAT16):
+            made_up(*known[-1:])
+            ones = b.constant(np.ones(known[-1:], dtype.numpy), dtype)
+            return b(LayerNormalization, x, ones, axis=places[0] - len(dims), epsilon=eps)
+    chosen = vector(b, places)
+    centred = b(Sub, x, b(ReduceMean, x, chosen, noop_with_empty_axes=1))
+    if not is_scaled:
+        return centred
+    variance = b(ReduceMean, b(Mul, centred, centred), chosen, noop_with_empty_axes=1)
+    small = b.like(x, eps)
+    deviation = b(Sqrt, b(Add, variance, small)) if is_inside else b(Add, b(Sqrt, variance), small)
+    return b(Div, centred, deviation)
+
+
+def _mvn(b: Builder, x: Value, axes: Sequence[int], eps: float, mode: str = "inside_sqrt") -> Value:
+    return emit(b, "opset6.MVN", x, vector(b, axes), eps=eps, normalize_variance=True, eps_mode=mode)
+
+
+@LayerNormalization.lift("openvino")
+def lift_layer_normalization(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Lifted:
+    if stash_type != 1:
+        return None
+    rank, dtype = len(b.dims(x)), dtype_of(x)
+    axes = range(axis % rank, rank)
+    wide = emitted_cast(b, x, DType.FLOAT32)
+    if b.count == 1:
+        results = [_mvn(b, wide, axes, epsilon)]
+    else:
+        places = vector(b, axes)
+        mean = emit(b, "opset1.ReduceMean", wide, places, keep_dims=True)
+        centred = emit(b, "opset1.Subtract", wide, mean)
+        variance = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), places, keep_dims=True)
+        root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", variance, epsilon))
+        inverse = b.word("opset1.Divide", b.like(root, 1.0), root, facts=[root.fact])[0]
+        results = [emit(b, "opset1.Multiply", centred, inverse), mean, inverse]
+    y = emit(b, "opset1.Multiply", emitted_cast(b, results[0], dtype), scale)
+    results[0] = y if bias is None else emit(b, "opset1.Add", y, bias)
+    return tuple(results)
+
+
+@RMSNormalization.lift("openvino")
+def lift_rms_normalization(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Lifted:
+    if stash_type != 1:
+        return None
+    rank = len(b.dims(x))
+    wide = emitted_cast(b, x, DType.FLOAT32)
+    places = vector(b, range(axis % rank, rank))
+    mean = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", wide, wide), places, keep_dims=True)
+    root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", mean, epsilon))
+    y = emitted_cast(b, emit(b, "opset1.Divide", wide, root), dtype_of(scale))
+    return b.word("opset1.Multiply", y, scale)
+
+
+@InstanceNormalization.lift("openvino")
+def lift_instance_normalization(
+    b: Builder, input: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5
+) -> Lifted:
+    rank = len(b.dims(input))
+    channel = (-1, *[1] * (rank - 2))
+    y = emit(b, "opset1.Multiply", _mvn(b, input, range(2, rank), epsilon), emitted_reshape(b, scale, channel))
+    return b.word("opset1.Add", y, emitted_reshape(b, bias, channel))
+
+
+@lower("openvino", "opset12.GroupNormalization")
+def group_normalization(b: Builder, x: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float) -> Value:
+    """Groups of channels with mean 0 and variance 1, scaled and shifted per channel."""
+    return b(GroupNormalization, x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+
+
+@GroupNormalization.lift("openvino")
+def lift_group_normalization(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    *,
+    epsilon: float = 1e-5,
+    num_groups: int,
+    stash_type: int = 1,
+) -> Lifted:
+    if stash_type != 1:
+        return None
+    return b.word("opset12.GroupNormalization", x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+
+
+@MeanVarianceNormalization.lift("openvino")
+def lift_mean_variance_normalization(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Lifted:
+    return (_mvn(b, x, axes, 1e-9, "outside_sqrt"),)
+
+
+_WIDEST = 1024
+"""Entries of a window of which each is a node of its own."""
+
+
+@lower("openvino", "opset1.LRN")
+def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: float, size: int) -> Value:
+    """`x` over a power of the squares around it, along the given axes together."""
+    if size < 1:
+        message = f"a window of {size} entries"
+        raise ShapeError(message)
+    rank = len(b.dims(x))
+    places = sorted(axis_indices(needed(axes, "the axes of a normalization"), rank))
+    if places == [1] and size % 2 and rank == 4:
+        return b(LRN, x, alpha=alpha, beta=beta, bias=bias, size=size)
+    if size > _WIDEST:
+        message = f"a window of more than {_WIDEST} entries"
+        raise UnsupportedError(message)
+    mean = _windowed_mean(b, b(Mul, x, x), places, size)
+    scale = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
+    return b(Div, x, b(Pow, scale, b.like(x, beta)))
+
+
+def _windowed_mean(b: Builder, x: Value, places: Sequence[int], size: int) -> Value:
+    """The sum over `size` entries around each along `places`, zeros beyond the ends, divided by the window's size."""
+    rank = len(b.dims(x))
+    last = np.iinfo(np.int64).max
+    for axis in places:
+        edges = [(size - 1) // 2 if place == axis else 0 for place in range(rank)]
+        edges += [size // 2 if place == axis else 0 for place in range(rank)]
+        wide = b(Pad, x, vector(b, edges))
+        ends = [last if n == size - 1 else n + 1 - size for n in range(size)]
+        parts = [b(Slice, wide, *(vector(b, [n]) for n in (start, end, axis))) for start, end in enumerate(ends)]
+        x = b(Sum, *parts)
+    return b(Div, x, b.like(x, float(size) ** len(places)))
+
+
+@LRN.lift("openvino")
+def lift_lrn(
+    b: Builder, x: Value, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int
+) -> Lifted:
+    """With a bias of 1, which is the only one that OpenVINO's plugin for processors heeds."""
+    if size % 2 == 0 or bias <= 0:
+        return None
+    stated = {"alpha": alpha / bias, "beta": beta, "bias": 1.0, "size": size}
+    y = emit(b, "opset1.LRN", x, vector(b, [1]), **stated)
+    return (y,) if bias == 1 else b.word("opset1.Multiply", y, b.like(x, bias**-beta))
+
+
+@lower("openvino", "opset1.NormalizeL2")
+def normalize_l2(b: Builder, x: Value, axes: Value, *, eps: float, eps_mode: str) -> Value:
+    """`x` over its length along the given axes, which is kept away from 0 by `eps` under the root."""
+    places = vector(b, needed(axes, "the axes of a normalization"))
+    total = b(ReduceSum, b(Mul, x, x), places, noop_with_empty_axes=1)
+    small = b.like(x, eps)
+    return b(Div, x, b(Sqrt, b(Add, total, small) if eps_mode.lower() == "add" else b(Max, total, small)))
+
+
+@lower("openvino", "opset1.GRN")
+def grn(b: Builder, x: Value, *, bias: float) -> Value:
+    """`x` over its length along the channels, with `bias` under the root."""
+    total = b(ReduceSum, b(Mul, x, x), vector(b, [1]))
+    return b(Div, x, b(Sqrt, b(Add, total, b.like(x, bias))))
+
+
+@LpNormalization.lift("openvino")
+def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Lifted:
+    """Over the norm; where it is 0 so is `input`, and the quotient by 1 is 0, too."""
+    word = "opset4.ReduceL1" if p == 1 else "opset4.ReduceL2"
+    norm = emit(b, word, input, vector(b, [axis]), keep_dims=True)
+    is_zero = emit(b, "opset1.Equal", norm, 0.0)
+    safe = emit(b, "opset1.Select", is_zero, b.like(input, 1), norm)
+    return b.word("opset1.Divide", input, safe)

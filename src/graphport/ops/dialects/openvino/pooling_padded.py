@@ -1,0 +1,166 @@
+"""Pools of OpenVINO's whose windows stand where ONNX has none: what they stand on is put around the data first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.openvino.convolution_extents import Numbers, Vectors, same_padding, spatial
+from graphport.ops.dialects.operands import as_scalar, cast, dtype_of, scalar, vector
+from graphport.ops.pages.arithmetic import Add, Div, Max, Mod, Mul, Sub
+from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, Less, Where
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.pooling import AveragePool, MaxPool
+from graphport.ops.pages.reduction import ReduceMax, ReduceProd
+from graphport.ops.pages.reshape import Concat, Expand, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Extents of the data, and what is put before and behind it; `has_pads` tells whether padding is asked for."""
+
+    extents: Numbers | Value
+    begins: Numbers | Value
+    ends: Numbers | Value
+    has_pads: bool | Value
+
+
+def surroundings(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], rounding: str) -> Surroundings:
+    """What windows in ONNX's words, whose number is rounded as OpenVINO has it, stand on."""
+    v, rank = Vectors(b), len(kernel)
+    strides = np.array(stated["strides"] or (1,) * rank)
+    reach = np.array([(k - 1) * d + 1 for k, d in zip(kernel, stated["dilations"] or (1,) * rank, strict=True)])
+    extents = spatial(b, x)
+    auto_pad = stated.get("auto_pad")
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        begins, ends = same_padding(b, extents, reach.tolist(), strides.tolist(), is_upper=auto_pad == "SAME_UPPER")
+    else:
+        pads = np.array(stated.get("pads") or (0,) * 2 * rank)
+        begins, ends = pads[:rank], pads[rank:]
+    before = v.add(extents, begins)
+    room = v.sub(v.add(before, ends), reach)
+    steps = v.div(room if rounding == "floor" else v.add(room, strides - 1), strides)
+    if rounding == "ceil_torch":
+        steps = v.greater(v.less(steps, v.div(v.sub(before, np.array(1)), strides)), v.sub(steps, np.array(1)))
+    over = v.sub(v.add(v.mul(steps, strides), reach), v.add(before, ends))
+    return Surroundings(extents, begins, v.add(ends, v.greater(over, np.array(0))), _any(b, v.add(begins, ends)))
+
+
+def _any(b: Builder, pads: Numbers | Value) -> bool | Value:
+    if isinstance(pads, np.ndarray):
+        return bool(pads.any())
+    return b(Greater, b(ReduceMax, pads, keepdims=0), b.constant(np.array(0, np.int64)))
+
+
+def _padded(b: Builder, x: Value, around: Surroundings, kernel: Sequence[int], filling: Value) -> Value:
+    """Data behind two axes that stay, with a number around it."""
+    none = np.zeros(2, np.int64)
+    known = [side for side in (around.begins, around.ends) if isinstance(side, np.ndarray)]
+    if len(known) < 2:
+        parts = [part for side in (around.begins, around.ends) for part in (none, side)]
+        return b(Pad, x, b(Concat, *(Vectors(b).value(part) for part in parts), axis=0), filling)
+    pads = np.concatenate([part for side in known for part in (none, side)])
+    padded = b(Pad, x, b.constant(pads), filling)
+    # ONNX Runtime would join the padding and the pool, and then refuse padding that is as wide as a window.
+    is_wide = any((side >= np.array(kernel)).any() for side in known)
+    return b(Max, padded, b.like(x, _least(dtype_of(x)))) if is_wide else padded
+
+
+def _least(dtype: DType) -> float | int:
+    return -np.inf if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
+
+
+def largest_beyond(
+    b: Builder, x: Value, around: Surroundings, kernel: tuple[int, ...], stated: dict[str, Any], *, first: int | None
+) -> tuple[Value, ...]:
+    """The largest entry under each window, the least number where there is nothing.
+
+    With `first` also its place, counted from that axis on, which is the first of the map where there is nothing.
+    """
+    dtype = dtype_of(x)
+    # What is computed in float32 and rounded has no finite least number.
+    least = float(np.finfo(np.float32).min) if dtype.is_floating else _least(dtype)
+    padded = _padded(b, x, around, kernel, scalar(b, least, dtype))
+    plain = {"kernel_shape": kernel, "strides": stated["strides"], "dilations": stated["dilations"]}
+    if first is None:
+        return (b(MaxPool, padded, **plain),)
+    y, places = b.results(MaxPool, 2, padded, **plain)
+    return y, _unpadded(b, x, places, around, first)
+
+
+def _unpadded(b: Builder, x: Value, places: Value, around: Surroundings, first: int) -> Value:
+    """Places in padded data as places in the data."""
+    v, rank = Vectors(b), len(b.dims(x)) - 2
+    lengths = v.add(v.add(around.extents, around.begins), around.ends)
+    zero, total, step = b.constant(np.array(0, np.int64)), None, b.constant(np.array(1, np.int64))
+    is_inside: Value | None = None
+    for axis in reversed(range(rank)):
+        length, begin, n = (_entry(b, side, axis) for side in (lengths, around.begins, around.extents))
+        at = b(Sub, b(Mod, places, length), begin)
+        places = b(Div, places, length)
+        is_here = b(And, b(GreaterOrEqual, at, zero), b(Less, at, n))
+        is_inside = is_here if is_inside is None else b(And, is_inside, is_here)
+        if first <= axis + 2:
+            total = b(Mul, at, step) if total is None else b(Add, total, b(Mul, at, step))
+        step = b(Mul, step, n)
+    found = zero if total is None or is_inside is None else b(Where, is_inside, total, zero)
+    if first >= 2:
+        return found
+    lead = places if first == 0 else b(Mod, places, as_scalar(b, b(Shape, x, start=1, end=2)))
+    return b(Add, b(Mul, lead, step), found)
+
+
+def _entry(b: Builder, numbers: Numbers | Value, place: int) -> Value:
+    if isinstance(numbers, np.ndarray):
+        return b.constant(np.array(numbers[place], np.int64))
+    return b(Gather, numbers, b.constant(np.array(place, np.int64)), axis=0)
+
+
+def mean_beyond(
+    b: Builder,
+    x: Value,
+    around: Surroundings,
+    kernel: tuple[int, ...],
+    stated: dict[str, Any],
+    *,
+    exclude_pad: bool,
+) -> Value:
+    """The mean under each window, of the data or of padding too, if there is any; 0 where there is nothing."""
+    dtype = dtype_of(x)
+    plain = {"kernel_shape": kernel, "strides": stated["strides"], "dilations": stated["dilations"]}
+    total = b(AveragePool, _padded(b, x, around, kernel, b.like(x, 0)), **plain)
+    counted = False if exclude_pad else around.has_pads
+    if counted is True:
+        return total
+    edge = b.like(x, 0) if isinstance(counted, bool) else cast(b, counted, dtype)
+    data = b(Expand, b.like(x, 1), _map(b, around.extents))
+    shares = b(AveragePool, _padded(b, data, around, kernel, edge), **plain)
+    none = b.like(x, 0)
+    return b(Where, b(Greater, shares, none), b(Div, total, shares), none)
+
+
+def _map(b: Builder, extents: Numbers | Value) -> Value:
+    """The shape of one map."""
+    if isinstance(extents, np.ndarray):
+        return vector(b, [1, 1, *extents.tolist()])
+    return b(Concat, vector(b, [1, 1]), extents, axis=0)
+
+
+def entries_from(b: Builder, x: Value, first: int) -> Value:
+    """The number of entries behind each one of the axes before `first`."""
+    dims = b.dims(x)[first:]
+    known = [n for n in dims if isinstance(n, int)]
+    if len(known) == len(dims):
+        return b.constant(np.array(prod(known), np.int64))
+    return b(ReduceProd, cast(b, b(Shape, x, start=first), DType.INT64), keepdims=0)

@@ -1,0 +1,495 @@
+"""Recurrent layers in OpenVINO: batch first, gates in the order f i c o, one bias."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+
+Lifted = tuple[Value | None, ...] | None
+Names = tuple[str, ...]
+Numbers = tuple[float, ...]
+
+_ACTIVATION_NAMES = {
+    name.lower(): name for name in ("Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu")
+} | {name.lower(): name for name in ("ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus")}
+"""Activations by the names of OpenVINO, as ONNX spells them."""
+_SHARED = frozenset({"Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "Softsign", "Softplus"})
+_ONNX_GATES = "iofc"
+
+
+class _Options(NamedTuple):
+    """What the words say besides operands."""
+
+    hidden_size: int
+    direction: str
+    activations: Names
+    alpha: Numbers
+    beta: Numbers
+    clip: float
+
+    def attributes(self) -> dict[str, Any]:
+        """The same for ONNX, where each direction has its own activations."""
+        ways = 2 if self.direction == "bidirectional" else 1
+        unknown = [name for name in self.activations if name.lower() not in _ACTIVATION_NAMES]
+        if unknown:
+            message = f"ONNX has no activation {', '.join(unknown)}"
+            raise UnsupportedError(message)
+        return {
+            "hidden_size": self.hidden_size,
+            "direction": self.direction,
+            "activations": tuple(_ACTIVATION_NAMES[name.lower()] for name in self.activations) * ways,
+            "activation_alpha": self.alpha * ways or None,
+            "activation_beta": self.beta * ways or None,
+            "clip": self.clip or None,
+        }
+
+
+@lower("openvino", "opset5.LSTMSequence")
+def lstm_sequence(
+    b: Builder,
+    x: Value,
+    h: Value,
+    c: Value,
+    lengths: Value,
+    w: Value,
+    r: Value,
+    bias: Value,
+    *,
+    hidden_size: int,
+    direction: str = "forward",
+    activations: Names = ("sigmoid", "tanh", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> tuple[Value, ...]:
+    """Long short-term memory.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], two states."""
+    options = _Options(hidden_size, direction, activations, activations_alpha, activations_beta, clip)
+    weights = [_ordered(b, each, "fico", axis=1) for each in (w, r)]
+    both = _both_biases(b, _ordered(b, bias, "fico", axis=1))
+    states = [_swapped(b, each) for each in (h, c)]
+    made = b.results(LSTM, 3, _swapped(b, x), *weights, both, _lengths(b, lengths, x), *states, **options.attributes())
+    return _sequence_first(b, made[0]), *(_swapped(b, each) for each in made[1:])
+
+
+@lower("openvino", "opset5.GRUSequence")
+def gru_sequence(
+    b: Builder,
+    x: Value,
+    h: Value,
+    lengths: Value,
+    w: Value,
+    r: Value,
+    bias: Value,
+    *,
+    hidden_size: int,
+    direction: str = "forward",
+    linear_before_reset: bool = False,
+    activations: Names = ("sigmoid", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> tuple[Value, ...]:
+    """Gated recurrent units.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
+    options = _Options(hidden_size, direction, activations, activations_alpha, activations_beta, clip)
+    both = _reset_biases(b, bias, hidden_size) if linear_before_reset else _both_biases(b, bias)
+    made = b.results(
+        GRU,
+        2,
+        _swapped(b, x),
+        w,
+        r,
+        both,
+        _lengths(b, lengths, x),
+        _swapped(b, h),
+        linear_before_reset=int(linear_before_reset),
+        **options.attributes(),
+    )
+    return _sequence_first(b, made[0]), _swapped(b, made[1])
+
+
+@lower("openvino", "opset5.RNNSequence")
+def rnn_sequence(
+    b: Builder,
+    x: Value,
+    h: Value,
+    lengths: Value,
+    w: Value,
+    r: Value,
+    bias: Value,
+    *,
+    hidden_size: int,
+    direction: str = "forward",
+    activations: Names = ("tanh",),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> tuple[Value, ...]:
+    """Plain recurrence.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
+    options = _Options(hidden_size, direction, activations, activations_alpha, activations_beta, clip)
+    both = _both_biases(b, bias)
+    operands = (_swapped(b, x), w, r, both, _lengths(b, lengths, x), _swapped(b, h))
+    made = b.results(RNN, 2, *operands, **options.attributes())
+    return _sequence_first(b, made[0]), _swapped(b, made[1])
+
+
+@lower("openvino", "opset4.LSTMCell")
+def lstm_cell(
+    b: Builder,
+    x: Value,
+    h: Value,
+    c: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    *,
+    hidden_size: int,
+    activations: Names = ("sigmoid", "tanh", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> tuple[Value, Value]:
+    """One step of long short-term memory.  Shapes: x [batch, n], states [batch, hidden] → two states."""
+    options = _Options(hidden_size, "forward", activations, activations_alpha, activations_beta, clip)
+    weights = [_unsqueezed(b, _ordered(b, each, "fico", axis=0), 0) for each in (w, r)]
+    both = None if bias is None else _both_biases(b, _unsqueezed(b, _ordered(b, bias, "fico", axis=0), 0))
+    states = [_unsqueezed(b, each, 0) for each in (h, c)]
+    made = b.results(LSTM, 3, _unsqueezed(b, x, 0), *weights, both, None, *states, **options.attributes())
+    return _squeezed(b, made[1], 0), _squeezed(b, made[2], 0)
+
+
+@lower("openvino", "opset1.LSTMCell")
+def old_lstm_cell(
+    b: Builder,
+    x: Value,
+    h: Value,
+    c: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    peepholes: Value | None = None,
+    *,
+    weights_format: str = "ifco",
+    input_forget: bool = False,
+    **options: Any,
+) -> tuple[Value, Value]:
+    """The same: peepholes and the attributes of its own may stand in a file, but OpenVINO computes without them."""
+    del peepholes, weights_format, input_forget
+    return lstm_cell(b, x, h, c, w, r, bias, **options)
+
+
+@lower("openvino", "opset3.GRUCell")
+def gru_cell(
+    b: Builder,
+    x: Value,
+    h: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    *,
+    hidden_size: int,
+    linear_before_reset: bool = False,
+    activations: Names = ("sigmoid", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> Value:
+    """One step of a gated recurrent unit.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
+    options = _Options(hidden_size, "forward", activations, activations_alpha, activations_beta, clip)
+    both = None
+    if bias is not None:
+        one = _unsqueezed(b, bias, 0)
+        both = _reset_biases(b, one, hidden_size) if linear_before_reset else _both_biases(b, one)
+    operands = (_unsqueezed(b, x, 0), _unsqueezed(b, w, 0), _unsqueezed(b, r, 0), both, None, _unsqueezed(b, h, 0))
+    made = b.results(GRU, 2, *operands, linear_before_reset=int(linear_before_reset), **options.attributes())
+    return _squeezed(b, made[1], 0)
+
+
+@lower("openvino", "opset1.RNNCell")
+def rnn_cell(
+    b: Builder,
+    x: Value,
+    h: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    *,
+    hidden_size: int,
+    activations: Names = ("tanh",),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> Value:
+    """One step of a plain recurrence.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
+    options = _Options(hidden_size, "forward", activations, activations_alpha, activations_beta, clip)
+    both = None if bias is None else _both_biases(b, _unsqueezed(b, bias, 0))
+    operands = (_unsqueezed(b, x, 0), _unsqueezed(b, w, 0), _unsqueezed(b, r, 0), both, None, _unsqueezed(b, h, 0))
+    made = b.results(RNN, 2, *operands, **options.attributes())
+    return _squeezed(b, made[1], 0)
+
+
+# Layout
+
+
+def _swapped(b: Builder, x: Value) -> Value:
+    """The first two axes exchanged."""
+    return OpBuilder(b)("Transpose", x, perm=(1, 0, 2))
+
+
+def _sequence_first(b: Builder, y: Value) -> Value:
+    """[length, ways, batch, hidden] to [batch, ways, length, hidden]."""
+    return OpBuilder(b)("Transpose", y, perm=(2, 1, 0, 3))
+
+
+def _unsqueezed(b: Builder, x: Value, axis: int) -> Value:
+    return OpBuilder(b)("Unsqueeze", x, b.constant(np.array([axis], np.int64)))
+
+
+def _squeezed(b: Builder, x: Value, axis: int) -> Value:
+    return OpBuilder(b)("Squeeze", x, b.constant(np.array([axis], np.int64)))
+
+
+def _ordered(b: Builder, x: Value, gates: str, *, axis: int, wanted: str = _ONNX_GATES) -> Value:
+    """The blocks of `x` along `axis`, which are those of `gates`, in the order of `wanted`."""
+    if gates == wanted:
+        return x
+    parts = b.results(registry.pages()["Split"], len(gates), x, axis=axis, num_outputs=len(gates))
+    return OpBuilder(b)("Concat", *(parts[gates.index(gate)] for gate in wanted), axis=axis)
+
+
+def _both_biases(b: Builder, bias: Value) -> Value:
+    """ONNX adds a bias of the entries and one of the state: the second is 0."""
+    emit = OpBuilder(b)
+    return emit("Concat", bias, emit("Mul", bias, b.like(bias, 0)), axis=1)
+
+
+def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
+    """Where the reset comes after the product, the last block is the candidate's bias of the state.
+
+    [z, r, h, s] becomes [z, r, h, 0, 0, s].
+    """
+    emit = OpBuilder(b)
+    cut = b.constant(np.array([3 * hidden], np.int64))
+    end, axis = b.constant(np.array([4 * hidden], np.int64)), b.constant(np.array([1], np.int64))
+    zero = b.constant(np.array([0], np.int64))
+    entry, state = emit("Slice", bias, zero, cut, axis), emit("Slice", bias, cut, end, axis)
+    none = emit("Mul", emit("Slice", bias, zero, b.constant(np.array([2 * hidden], np.int64)), axis), b.like(bias, 0))
+    return emit("Concat", entry, none, state, axis=1)
+
+
+def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
+    """The lengths of the sequences, left out where all are whole."""
+    fact, whole = lengths.fact, x.fact
+    if isinstance(fact, TensorFact) and isinstance(whole, TensorFact) and fact.elements and whole.shape:
+        steps = whole.shape[1]
+        if all(element == steps for element in fact.elements):
+            return None
+    is_int32 = isinstance(fact, TensorFact) and fact.dtype is DType.INT32
+    return lengths if is_int32 else OpBuilder(b)("Cast", lengths, to=DType.INT32)
+
+
+# Liftings
+
+
+@LSTM.lift("openvino")
+def lift_lstm(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    initial_c: Value | None = None,
+    p: Value | None = None,
+    *,
+    input_forget: int = 0,
+    **options: Any,
+) -> Lifted:
+    if p is not None or input_forget:
+        message = "LSTMSequence has neither peepholes nor coupled gates"
+        raise UnsupportedError(message)
+    layer = _Layer(b, x, r, options, ("Sigmoid", "Tanh", "Tanh"))
+    weights = [_emitted_gates(b, each, "fico", axis=1) for each in (w, r)]
+    both = _emitted_gates(b, layer.bias(bias, gates=4), "fico", axis=1)
+    states = [layer.state(each) for each in (initial_h, initial_c)]
+    operands = (layer.x(), *states, layer.lengths(sequence_lens), *weights, both)
+    made = emits(b, "opset5.LSTMSequence", 3, *operands, **layer.attributes())
+    return layer.results(made)
+
+
+@GRU.lift("openvino")
+def lift_gru(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    *,
+    linear_before_reset: int = 0,
+    **options: Any,
+) -> Lifted:
+    layer = _Layer(b, x, r, options, ("Sigmoid", "Tanh"))
+    both = layer.reset_bias(bias) if linear_before_reset else layer.bias(bias, gates=3)
+    operands = (layer.x(), layer.state(initial_h), layer.lengths(sequence_lens), w, r, both)
+    attributes = {**layer.attributes(), "linear_before_reset": bool(linear_before_reset)}
+    return layer.results(emits(b, "opset5.GRUSequence", 2, *operands, **attributes))
+
+
+@RNN.lift("openvino")
+def lift_rnn(
+    b: Builder,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    **options: Any,
+) -> Lifted:
+    layer = _Layer(b, x, r, options, ("Tanh",))
+    operands = (layer.x(), layer.state(initial_h), layer.lengths(sequence_lens), w, r, layer.bias(bias, gates=1))
+    return layer.results(emits(b, "opset5.RNNSequence", 2, *operands, **layer.attributes()))
+
+
+class _Layer:
+    """A layer of ONNX on its way to OpenVINO."""
+
+    def __init__(self, b: Builder, x: Value, r: Value, options: dict[str, Any], default: Names) -> None:
+        self._b = b
+        self._x = x
+        self._r = r
+        self._options = options
+        self._is_batch_first = bool(options.get("layout", 0))
+        self._direction = str(options.get("direction", "forward")).lower()
+        self._ways = 2 if self._direction == "bidirectional" else 1
+        self._default = default
+        self._hidden = int(options.get("hidden_size") or _known(b, r, 2))
+
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the word."""
+        stated = tuple(self._options.get("activations") or self._default * self._ways)
+        names = stated[: len(self._default)]
+        if stated != names * self._ways:
+            message = "both directions of OpenVINO have the same activations"
+            raise UnsupportedError(message)
+        lower = tuple(name.lower() for name in names)
+        if any(_ACTIVATION_NAMES.get(name) not in _SHARED for name in lower):
+            message = f"OpenVINO has no activation among {', '.join(names)}"
+            raise UnsupportedError(message)
+        numbers = {
+            f"activations_{name}": self._one_way(self._options.get(f"activation_{name}")) for name in ("alpha", "beta")
+        }
+        clip = float(self._options.get("clip") or 0.0)
+        return {
+            "hidden_size": self._hidden,
+            "direction": self._direction,
+            "activations": lower,
+            **numbers,
+            "clip": clip,
+        }
+
+    def _one_way(self, numbers: Numbers | None) -> Numbers:
+        found = tuple(numbers or ())
+        half = found[: len(found) // self._ways]
+        if found != half * self._ways:
+            message = "both directions of OpenVINO have the same activations"
+            raise UnsupportedError(message)
+        return half
+
+    def x(self) -> Value:
+        """The sequences, batch first."""
+        return self._x if self._is_batch_first else self._exchanged(self._x)
+
+    def _exchanged(self, x: Value) -> Value:
+        return emit(self._b, "opset1.Transpose", x, self._b.constant(np.array([1, 0, 2], np.int64)))
+
+    def state(self, given: Value | None) -> Value:
+        """An initial state, batch first; zeros where none is given."""
+        if given is not None:
+            return given if self._is_batch_first else self._exchanged(given)
+        batch = self._extent(0 if self._is_batch_first else 1)
+        if isinstance(batch, int):
+            return self._b.like(self._x, np.zeros((batch, self._ways, self._hidden)))
+        ends = [self._b.constant(np.array([n], np.int64)) for n in (self._ways, self._hidden)]
+        shape = emit(self._b, "opset1.Concat", batch, *ends, axis=0)
+        return emit(self._b, "opset3.Broadcast", self._b.like(self._x, 0.0), shape)
+
+    def _extent(self, axis: int) -> int | Value:
+        """An extent of the sequences; a tensor of one number where only the run can tell."""
+        fact = self._x.fact
+        dim = fact.shape[axis] if isinstance(fact, TensorFact) and fact.shape is not None else None
+        if isinstance(dim, int):
+            return dim
+        shape = emit(self._b, "opset3.ShapeOf", self._x, output_type=DType.INT64)
+        place, first = self._b.constant(np.array([axis], np.int64)), self._b.constant(np.array(0, np.int64))
+        return emit(self._b, "opset8.Gather", shape, place, first)
+
+    def lengths(self, given: Value | None) -> Value:
+        """The lengths of the sequences; all are whole where none are given."""
+        if given is not None:
+            return given
+        batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
+        if isinstance(batch, int) and isinstance(steps, int):
+            if steps > np.iinfo(np.int32).max:
+                message = f"a sequence of {steps} steps, its length is an int32"
+                raise UnsupportedError(message)
+            return self._b.constant(np.full(made_up(batch), steps, np.int32))
+        count, length = (self._b.constant(np.array([n], np.int64)) if isinstance(n, int) else n for n in (batch, steps))
+        whole = emit(self._b, "opset3.Broadcast", length, count)
+        return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)
+
+    def bias(self, given: Value | None, *, gates: int) -> Value:
+        """The sum of both biases."""
+        width = gates * self._hidden
+        if given is None:
+            return self._b.like(self._x, np.zeros((self._ways, width)))
+        return emit(self._b, "opset1.Add", *_halves(self._b, given, (width, width)))
+
+    def reset_bias(self, given: Value | None) -> Value:
+        """Where the reset comes after the product, both biases of the candidate stay apart."""
+        h = self._hidden
+        if given is None:
+            return self._b.like(self._x, np.zeros((self._ways, 4 * h)))
+        entry, entry_h, state, state_h = _halves(self._b, given, (2 * h, h, 2 * h, h))
+        return emit(self._b, "opset1.Concat", emit(self._b, "opset1.Add", entry, state), entry_h, state_h, axis=1)
+
+    def results(self, made: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Results in the layout of ONNX."""
+        if self._is_batch_first:
+            order = self._b.constant(np.array([0, 2, 1, 3], np.int64))
+            return emit(self._b, "opset1.Transpose", made[0], order), *made[1:]
+        order = self._b.constant(np.array([2, 1, 0, 3], np.int64))
+        return emit(self._b, "opset1.Transpose", made[0], order), *map(self._exchanged, made[1:])
+
+
+def _known(b: Builder, x: Value, axis: int) -> int:
+    dim = b.dims(x)[axis]
+    if isinstance(dim, int):
+        return dim
+    message = f"extent {axis} of {x.name} is {dim}, and it is the width of a layer"
+    raise UnsupportedError(message)
+
+
+def _halves(b: Builder, x: Value, widths: tuple[int, ...]) -> tuple[Value, ...]:
+    axis, lengths = b.constant(np.array(1, np.int64)), b.constant(np.array(widths, np.int64))
+    return emits(b, "opset1.VariadicSplit", len(widths), x, axis, lengths)
+
+
+def _emitted_gates(b: Builder, x: Value, wanted: str, *, axis: int) -> Value:
+    """The blocks of `x`, which are in ONNX's order, in the order of `wanted`."""
+    parts = emits(b, "opset1.Split", len(wanted), x, b.constant(np.array(axis, np.int64)), num_splits=len(wanted))
+    return emit(b, "opset1.Concat", *(parts[_ONNX_GATES.index(gate)] for gate in wanted), axis=axis)

@@ -1,0 +1,287 @@
+"""Reductions, running sums and places in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
+from graphport.ops.dialects.operands import as_vector, cast, dtype_of, integers, sizes, vector
+from graphport.ops.pages.arithmetic import Abs
+from graphport.ops.pages.indexing import GatherElements
+from graphport.ops.pages.reduction import (
+    ArgMax,
+    ArgMin,
+    CumProd,
+    CumSum,
+    Einsum,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+    TopK,
+)
+from graphport.ops.pages.reshape import Identity
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+_NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})
+"""Integers that ONNX does not sum; a sum of int64, cut off, is the same."""
+
+
+def _reduces(page: Page, *words: str) -> None:
+    """A reduction under its words, the first of which says it.
+
+    Where no axis is named every number is summed up by itself: a norm is its magnitude, all else leaves it alone.
+    """
+    exact = page in (ReduceMax, ReduceMin)
+    is_norm = page in (ReduceL1, ReduceL2)
+
+    def lowered(b: Builder, x: Value, axes: Value, *, keep_dims: bool = False) -> Value:
+        if integers(axes) == ():
+            return b(Abs if is_norm else Identity, x)
+        dtype = dtype_of(x)
+        if dtype in _NARROW and (not exact or dtype.bits == 16):
+            x = cast(b, x, DType.INT64)
+        y = b(page, x, as_vector(b, axes), keepdims=int(keep_dims), noop_with_empty_axes=1)
+        return cast(b, y, dtype)
+
+    for word in words:
+        lower("openvino", word)(lowered)
+
+    @lift("openvino", page.name)
+    def lifted(
+        b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Lifted:
+        places = _places(b, data, axes, noop_with_empty_axes)
+        if places is None:
+            return b.word("opset1.Abs", data) if is_norm else (itself(b, data),)
+        is_logical = dtype_of(data) is DType.BOOL
+        if exact and 0 in b.dims(data):
+            return None if is_logical else (_of_nothing(b, data, places, page is ReduceMax, keepdims=keepdims),)
+        return b.word(words[1] if is_logical else words[0], data, places, keep_dims=bool(keepdims))
+
+
+def _of_nothing(b: Builder, data: Value, places: Value, largest: bool, *, keepdims: int) -> Value:
+    """The largest or least of no number, which OpenVINO's plugin does not make infinite."""
+    fact = Builder(b.inference)(ReduceMax, data, places, keepdims=keepdims).fact
+    shape = sizes(fact.dims if isinstance(fact, TensorFact) else (), "the shape of what is reduced")
+    dtype = dtype_of(data)
+    if dtype.is_floating:
+        number: float = -np.inf if largest else np.inf
+    else:
+        limits = np.iinfo(dtype.numpy)
+        number = limits.min if largest else limits.max
+    return emit(b, "opset3.Broadcast", b.like(data, number), vector(b, shape), mode="numpy")
+
+
+def _places(b: Builder, data: Value, axes: Value | None, noop_with_empty_axes: int) -> Value | None:
+    """The axes that are summed up: all of them where none is named; `None` where that means nothing to do."""
+    if axes is None or b.dims(axes) == (0,):
+        if noop_with_empty_axes:
+            return None
+        return vector(b, range(len(b.dims(data))))
+    axes = as_vector(b, axes)
+    if integers(axes) is None and not isinstance(b.dims(axes)[0], int) and not noop_with_empty_axes:
+        message = "whether any axes are named depends on an extent that is not known"
+        raise UnsupportedError(message)
+    return axes
+
+
+_reduces(ReduceSum, "opset1.ReduceSum")
+_reduces(ReduceMean, "opset1.ReduceMean")
+_reduces(ReduceProd, "opset1.ReduceProd")
+_reduces(ReduceL1, "opset4.ReduceL1")
+_reduces(ReduceL2, "opset4.ReduceL2")
+_reduces(ReduceMax, "opset1.ReduceMax", "opset1.ReduceLogicalOr")
+_reduces(ReduceMin, "opset1.ReduceMin", "opset1.ReduceLogicalAnd")
+
+
+@ReduceSumSquare.lift("openvino")
+def lift_sum_square(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    squares = emit(b, "opset1.Multiply", data, data)
+    places = _places(b, data, axes, noop_with_empty_axes)
+    if places is None:
+        return (squares,)
+    return b.word("opset1.ReduceSum", squares, places, keep_dims=bool(keepdims))
+
+
+@ReduceLogSum.lift("openvino")
+def lift_log_sum(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    places = _places(b, data, axes, noop_with_empty_axes)
+    total = data if places is None else emit(b, "opset1.ReduceSum", data, places, keep_dims=bool(keepdims))
+    return b.word("opset1.Log", total)
+
+
+@ReduceLogSumExp.lift("openvino")
+def lift_log_sum_exp(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Lifted:
+    """The largest number is taken out first, so that the powers do not overflow; an infinite one stays in."""
+    places = _places(b, data, axes, noop_with_empty_axes)
+    if places is None:
+        return (itself(b, data),)
+    if not dtype_of(data).is_floating:
+        return None
+    top = emit(b, "opset1.ReduceMax", data, places, keep_dims=True)
+    limit = float(np.finfo(np.float16 if dtype_of(data) is DType.FLOAT16 else np.float32).max)
+    safe = emit(b, "opset1.Clamp", top, min=-limit, max=limit)
+    powers = emit(b, "opset1.Exp", emit(b, "opset1.Subtract", data, safe))
+    total = emit(b, "opset1.Log", emit(b, "opset1.ReduceSum", powers, places, keep_dims=bool(keepdims)))
+    kept = safe if keepdims else emit(b, "opset1.ReduceMax", safe, places, keep_dims=False)
+    return b.word("opset1.Add", total, kept)
+
+
+@lower("openvino", "opset3.CumSum")
+def cum_sum(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Running sums along an axis."""
+    dtype = dtype_of(x)
+    wide = cast(b, x, DType.INT64) if dtype in _NARROW else x
+    (place,) = integers(axis) or (None,)
+    at = as_vector(b, axis) if place is None else b.constant(np.array(place, np.int64))
+    return cast(b, b(CumSum, wide, at, exclusive=int(exclusive), reverse=int(reverse)), dtype)
+
+
+@CumSum.lift("openvino")
+def lift_cum_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    place = emitted_reshape(b, axis, ()) if b.dims(axis) else axis
+    return b.word("opset3.CumSum", x, place, exclusive=bool(exclusive), reverse=bool(reverse))
+
+
+@CumProd.lift("openvino")
+def lift_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """The product over each run, under a mask: entries behind the run count as 1."""
+    place, dims = integers(axis), b.dims(x)
+    if place is None:
+        return None
+    at = place[0] % len(dims)
+    length = dims[at]
+    if not isinstance(length, int) or length > 256:
+        return None
+    counts = np.arange(length)
+    ahead = counts[None, :] - counts[:, None]
+    ahead = -ahead if reverse else ahead
+    is_seen = (ahead < 0) if exclusive else (ahead <= 0)
+    # [.., 1, n, ..] under [n, n, 1..] is [.., n, n, ..], and its product along the second is the run.
+    rows = emit(b, "opset1.Unsqueeze", x, vector(b, [at]))
+    mask = b.constant(is_seen.reshape(length, length, *[1] * (len(dims) - at - 1)))
+    kept = emit(b, "opset1.Select", mask, rows, b.like(x, 1))
+    return b.word("opset1.ReduceProd", kept, vector(b, [at + 1]), keep_dims=False)
+
+
+@lower("openvino", "opset1.TopK")
+@lower("openvino", "opset3.TopK")
+@lower("openvino", "opset11.TopK")
+def top_k(
+    b: Builder,
+    x: Value,
+    k: Value,
+    *,
+    axis: int,
+    mode: str,
+    sort: str,
+    index_element_type: DType = DType.INT32,
+    stable: bool = False,
+) -> tuple[Value, ...]:
+    """The largest or least numbers along an axis and their places, by value or by place."""
+    del stable
+    count = as_vector(b, k)
+    values, places = b.results(TopK, 2, x, count, axis=axis, largest=int(mode == "max"))
+    if sort == "index":
+        ordered, order = b.results(TopK, 2, places, count, axis=axis, largest=0)
+        values, places = b(GatherElements, values, order, axis=axis), ordered
+    return values, cast(b, places, index_element_type)
+
+
+@TopK.lift("openvino")
+def lift_top_k(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Lifted:
+    del sorted
+    count = emitted_reshape(b, k, ()) if b.dims(k) else k
+    rank = len(b.dims(x))
+    return emits(
+        b,
+        "opset11.TopK",
+        2,
+        x,
+        count,
+        axis=axis % rank,
+        mode="max" if largest else "min",
+        sort="value",
+        index_element_type=DType.INT64,
+        stable=True,
+    )
+
+
+def _finds(page: Page, mode: str) -> None:
+    """Where the largest or least number is: the first place of a TopK of one."""
+
+    @lift("openvino", page.name)
+    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
+        at = axis % len(b.dims(data))
+        if select_last_index:
+            ends = (vector(b, [n]) for n in (-1, np.iinfo(np.int64).min, -1, at))
+            data = emit(b, "opset8.Slice", data, *ends)
+        one = b.constant(np.array(1, np.int64))
+        places = emits(
+            b,
+            "opset11.TopK",
+            2,
+            data,
+            one,
+            axis=at,
+            mode=mode,
+            sort="value",
+            index_element_type=DType.INT64,
+            stable=True,
+        )[1]
+        if select_last_index:
+            places = _counted_back(b, data, at, places)
+        if keepdims:
+            return (itself(b, places),) if not select_last_index else (places,)
+        return b.word("opset1.Squeeze", places, vector(b, [at]))
+
+
+def _counted_back(b: Builder, data: Value, at: int, places: Value) -> Value:
+    """Places in an axis that was turned around, as places in the axis itself."""
+    length = b.dims(data)[at]
+    if isinstance(length, int):
+        last = b.constant(np.array(length - 1, np.int64))
+    else:
+        whole = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", data), vector(b, [at]), b.constant(np.array(0)))
+        last = emit(b, "opset1.Subtract", whole, 1)
+    fact = places.fact if isinstance(places.fact, TensorFact) else TensorFact(DType.INT64, None)
+    return b.word("opset1.Subtract", last, places, facts=[fact])[0]
+
+
+_finds(ArgMax, "max")
+_finds(ArgMin, "min")
+
+
+@lower("openvino", "opset7.Einsum")
+def einsum(b: Builder, *inputs: Value, equation: str) -> Value:
+    """A sum over products of elements, with axes named by letters."""
+    return b(Einsum, *inputs, equation=equation)
+
+
+@Einsum.lift("openvino")
+def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Lifted:
+    return b.word("opset7.Einsum", *inputs, equation=equation.replace(" ", ""))

@@ -1,0 +1,493 @@
+"""Resizing and sampling in OpenVINO."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emitted_reshape, emitted_transpose
+from graphport.ops.dialects.operands import as_vector, cast, dtype_of, needed, reals, sizes, transposed, vector
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
+from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, places, resampled, taps
+from graphport.ops.shapes import axis_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+_MODES = {
+    "nearest": "nearest",
+    "linear": "linear",
+    "linear_onnx": "linear",
+    "cubic": "cubic",
+    "bilinear_pillow": "linear",
+    "bicubic_pillow": "cubic",
+}
+
+
+@lower("openvino", "opset1.Interpolate")
+def interpolate_1(
+    b: Builder,
+    x: Value,
+    output_shape: Value,
+    *,
+    axes: tuple[int, ...],
+    mode: str,
+    align_corners: bool = True,
+    antialias: bool = False,
+    pads_begin: tuple[int, ...] = (),
+    pads_end: tuple[int, ...] = (),
+) -> Value:
+    """To a given shape; places count from the corners, or their quotients do."""
+    coordinates = "align_corners" if align_corners else "asymmetric"
+    x = _padded(b, x, pads_begin, pads_end)
+    stated = {"mode": mode, "coordinates": coordinates, "nearest": "simple", "antialias": antialias, "a": -0.75}
+    return _resized(b, x, axes, output_shape, None, stated)
+
+
+@lower("openvino", "opset4.Interpolate")
+def interpolate_4(
+    b: Builder,
+    x: Value,
+    output_shape: Value,
+    scales: Value,
+    axes: Value | None = None,
+    *,
+    mode: str,
+    shape_calculation_mode: str,
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    antialias: bool = False,
+    pads_begin: tuple[int, ...] = (),
+    pads_end: tuple[int, ...] = (),
+    cube_coeff: float = -0.75,
+) -> Value:
+    """To a given shape, or by given scales; both are operands, and one of them counts."""
+    stated = {
+        "mode": mode,
+        "coordinates": coordinate_transformation_mode,
+        "nearest": nearest_mode,
+        "antialias": antialias,
+        "a": cube_coeff,
+    }
+    x = _padded(b, x, pads_begin, pads_end)
+    by_scales = shape_calculation_mode == "scales"
+    chosen = _axes(b, x, axes)
+    return _resized(b, x, chosen, None if by_scales else output_shape, scales if by_scales else None, stated)
+
+
+@lower("openvino", "opset11.Interpolate")
+def interpolate_11(
+    b: Builder,
+    x: Value,
+    scales_or_sizes: Value,
+    axes: Value | None = None,
+    *,
+    mode: str,
+    shape_calculation_mode: str,
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    antialias: bool = False,
+    pads_begin: tuple[int, ...] = (),
+    pads_end: tuple[int, ...] = (),
+    cube_coeff: float = -0.75,
+) -> Value:
+    """To a given shape, or by given scales."""
+    stated = {
+        "mode": mode,
+        "coordinates": coordinate_transformation_mode,
+        "nearest": nearest_mode,
+        "antialias": antialias,
+        "a": cube_coeff,
+    }
+    x = _padded(b, x, pads_begin, pads_end)
+    by_scales = shape_calculation_mode == "scales"
+    chosen = _axes(b, x, axes)
+    operands = (None, scales_or_sizes) if by_scales else (scales_or_sizes, None)
+    return _resized(b, x, chosen, *operands, stated)
+
+
+def _axes(b: Builder, x: Value, axes: Value | None) -> tuple[int, ...]:
+    rank = len(b.dims(x))
+    return tuple(range(rank)) if axes is None else axis_indices(needed(axes, "the axes of a resizing"), rank)
+
+
+def _padded(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
+    rank = len(b.dims(x))
+    edges = [(*side, *[0] * rank)[:rank] for side in (begins, ends)]
+    return b(Pad, x, vector(b, [*edges[0], *edges[1]])) if any(map(any, edges)) else x
+
+
+def _resized(
+    b: Builder,
+    x: Value,
+    axes: Sequence[int],
+    wanted: Value | None,
+    scales: Value | None,
+    stated: dict[str, Any],
+) -> Value:
+    mode = _MODES.get(stated["mode"])
+    if mode is None:
+        message = f"interpolation of mode {stated['mode']!r}"
+        raise UnsupportedError(message)
+    pillow = stated["mode"].endswith("_pillow")
+    coordinates = "half_pixel" if pillow else stated["coordinates"]
+    antialiases = pillow or (stated["antialias"] and stated["mode"] == "linear")
+    if mode == "nearest":
+        found = _nearest_name(coordinates, stated["nearest"])
+        if found is None:
+            return _gathered(b, x, axes, wanted, scales, coordinates, stated["nearest"])
+        coordinates, nearest = found
+        return _emitted_resize(
+            b, x, axes, wanted, scales, coordinate_transformation_mode=coordinates, mode=mode, nearest_mode=nearest
+        )
+    if coordinates == "tf_half_pixel_for_nn" or antialiases:
+        plans = _plans(b, x, axes, wanted, scales)
+        if pillow:
+            # Pillow knows sizes alone, whatever scale has led to them.
+            plans = [replace(plan, ratio=plan.out / plan.length) for plan in plans]
+        return _mixed(b, x, plans, coordinates, stated, antialiases=antialiases)
+    return _emitted_resize(
+        b,
+        x,
+        axes,
+        wanted,
+        scales,
+        coordinate_transformation_mode=coordinates,
+        mode=mode,
+        cubic_coeff_a=stated["a"] if mode == "cubic" else None,
+    )
+
+
+def _nearest_name(coordinates: str, nearest: str) -> tuple[str, str] | None:
+    """Both modes in ONNX's words, or `None` where it has none."""
+    if coordinates == "tf_half_pixel_for_nn":
+        # The floor of a place that is half an entry further is the rounding of the place itself.
+        return ("half_pixel", "round_prefer_ceil") if nearest == "floor" else None
+    return None if nearest == "simple" else (coordinates, nearest)
+
+
+def _emitted_resize(
+    b: Builder, x: Value, axes: Sequence[int], wanted: Value | None, scales: Value | None, **words: Any
+) -> Value:
+    every = tuple(axes) if list(axes) != list(range(len(b.dims(x)))) else None
+    if scales is not None:
+        dims, factors = [b.dims(x)[axis] for axis in axes], reals(scales)
+        if factors is not None and all(isinstance(n, int) for n in dims):
+            lengths = [int(np.floor(n * s + 1e-5)) for n, s in zip(sizes(dims), factors, strict=True)]
+            own = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(sizes(dims), factors, strict=True)]
+            if lengths != own:
+                return b(Resize, x, None, None, vector(b, lengths), axes=every, **words)
+        return b(Resize, x, None, cast(b, scales, DType.FLOAT32), axes=every, **words)
+    if wanted is None:
+        message = "neither a shape nor scales"
+        raise ShapeError(message)
+    return b(Resize, x, None, None, as_vector(b, wanted), axes=every, **words)
+
+
+def _plans(b: Builder, x: Value, axes: Sequence[int], wanted: Value | None, scales: Value | None) -> list[Axis]:
+    """What happens to each axis, as numbers.
+
+    Raises:
+        UnsupportedError: an extent is not known.
+    """
+    dims = sizes([b.dims(x)[axis] for axis in axes], "an extent that is resampled")
+    if scales is None:
+        lengths = needed(wanted, "the shape of a resizing")
+        ratios = [out / n for n, out in zip(dims, lengths, strict=True)]
+    else:
+        factors = reals(scales)
+        if factors is None:
+            message = "the scales of a resizing must be constant"
+            raise UnsupportedError(message)
+        ratios = list(factors)
+        lengths = [int(np.floor(n * s + 1e-5)) for n, s in zip(dims, factors, strict=True)]
+    return [Axis(axis, n, out, ratio) for axis, n, out, ratio in zip(axes, dims, lengths, ratios, strict=True)]
+
+
+def _places(plan: Axis, coordinates: str) -> np.ndarray[Any, Any]:
+    if coordinates == "tf_half_pixel_for_nn":
+        y = np.arange(made_up(plan.out), dtype=np.float32)
+        return (y + np.float32(0.5)) / np.float32(plan.ratio)
+    return places(plan, coordinates, np.dtype(np.float32))
+
+
+def _gathered(
+    b: Builder,
+    x: Value,
+    axes: Sequence[int],
+    wanted: Value | None,
+    scales: Value | None,
+    coordinates: str,
+    nearest: str,
+) -> Value:
+    """The nearest entries by tables of places, one for each axis."""
+    for plan in _plans(b, x, axes, wanted, scales):
+        if plan.out == plan.length and plan.ratio == 1:
+            continue
+        at = _places(plan, coordinates)
+        rounding = ("ceil" if plan.ratio < 1 else "floor") if nearest == "simple" else nearest
+        entries = np.clip(nearest_entries(at, rounding), 0, plan.length - 1).astype(np.int64)
+        x = b(Gather, x, b.constant(entries), axis=plan.axis)
+    return x
+
+
+def _mixed(
+    b: Builder, x: Value, plans: Sequence[Axis], coordinates: str, stated: dict[str, Any], *, antialiases: bool
+) -> Value:
+    """Each axis by the product with a matrix of shares; what lies outside of it has none."""
+    dtype, rank = dtype_of(x), len(b.dims(x))
+    wide = dtype if dtype.is_floating else DType.FLOAT32
+    x = cast(b, x, wide)
+    for plan in plans:
+        if plan.out == plan.length and plan.ratio == 1:
+            continue
+        shares = _shares(plan, _places(plan, coordinates), stated, antialiases=antialiases)
+        order = [*(other for other in range(rank) if other != plan.axis), plan.axis]
+        product = b(MatMul, transposed(b, x, order), b.constant(shares.astype(wide.numpy), wide))
+        x = transposed(b, product, [int(place) for place in np.argsort(order)])
+    return cast(b, x, dtype)
+
+
+def _shares(plan: Axis, at: np.ndarray[Any, Any], stated: dict[str, Any], *, antialiases: bool) -> np.ndarray[Any, Any]:
+    """How much of each entry is in each new one: [length, out]."""
+    if _MODES[stated["mode"]] == "cubic" and not antialiases:
+        return _clipped_shares(plan, at, stated["a"])
+    scale = min(plan.ratio, 1.0) if antialiases else 1.0
+    made_up(plan.length, plan.out)
+    distance = np.abs(np.arange(plan.length)[:, None] - at.astype(np.float64)) * scale
+    if _MODES[stated["mode"]] == "linear":
+        weights = np.clip(1 - distance, 0, None)
+    else:
+        weights = cubic(distance, -0.5 if stated["mode"] == "bicubic_pillow" else stated["a"])
+    return weights / weights.sum(axis=0)
+
+
+def _clipped_shares(plan: Axis, at: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
+    """Shares of cubic interpolation, whose four entries are the ones at the edge where they lie beyond it."""
+    indices, weights = taps(at.astype(np.float64), plan, "cubic", a, antialiases=False)
+    made_up(plan.length, plan.out)
+    shares = np.zeros((plan.length, plan.out))
+    np.add.at(shares, (np.clip(indices, 0, plan.length - 1), np.arange(plan.out)[:, None]), weights)
+    return shares
+
+
+_COORDINATES = frozenset({"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"})
+
+
+@Resize.lift("openvino")
+def lift_resize(
+    b: Builder,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    wanted: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Lifted:
+    scales = None if scales is None or b.dims(scales) == (0,) else scales
+    chosen = tuple(range(len(b.dims(x)))) if axes is None else axis_indices(axes, len(b.dims(x)))
+    is_plain = not antialias and not exclude_outside and keep_aspect_ratio_policy == "stretch"
+    fact = b.inference.page(Resize, [x.fact, None, scales and scales.fact, wanted and wanted.fact], {"axes": axes}, 1)[
+        0
+    ]
+    lengths = fact.shape if isinstance(fact, TensorFact) and coordinate_transformation_mode == "align_corners" else None
+    if is_plain and coordinate_transformation_mode in _COORDINATES and _is_told(b, x, chosen, scales, lengths, mode):
+        return _interpolated(
+            b,
+            x,
+            wanted if scales is None else scales,
+            chosen,
+            by_scales=scales is not None,
+            mode="linear_onnx" if mode == "linear" else mode,
+            coordinate_transformation_mode=coordinate_transformation_mode,
+            nearest_mode=nearest_mode,
+            cube_coeff=cubic_coeff_a,
+        )
+    if mode != "nearest" and not dtype_of(x).is_floating:
+        return None
+    corners = reals(roi) if coordinate_transformation_mode == "tf_crop_and_resize" else None
+    plans = _planned(b, x, chosen, scales, wanted, corners, keep_aspect_ratio_policy)
+    how: dict[str, Any] = {
+        "mode": mode,
+        "coordinates": coordinate_transformation_mode,
+        "nearest": nearest_mode,
+        "a": cubic_coeff_a,
+        "excludes_outside": bool(exclude_outside),
+        "antialiases": bool(antialias),
+    }
+    return (_axis_by_axis(b, x, plans, how, extrapolation_value),)
+
+
+def _is_told(
+    b: Builder, x: Value, axes: Sequence[int], scales: Value | None, lengths: Sequence[Dim] | None, mode: str
+) -> bool:
+    """Whether `Interpolate` computes the same; its lengths by scales round a little differently."""
+    dims = [b.dims(x)[axis] for axis in axes]
+    if mode in ("linear", "cubic") and not dtype_of(x).is_floating:
+        return False
+    if lengths is not None and 1 in lengths:
+        # With the corners aligned, one entry is the first, or the last.
+        return False
+    changed = [axis for axis, n in zip(axes, dims, strict=True) if not isinstance(n, int)]
+    factors = reals(scales)
+    if factors is not None:
+        known = [(n, s) for n, s in zip(dims, factors, strict=True) if isinstance(n, int)]
+        if any(int(np.floor(n * s + 1e-5)) != int(np.floor(np.float32(n) * np.float32(s))) for n, s in known):
+            return False
+        changed = [axis for axis, s in zip(axes, factors, strict=True) if s != 1]
+    # Only the last axes are interpolated between.
+    return mode == "nearest" or all(axis >= 2 for axis in changed) or len(axes) <= 3
+
+
+def _interpolated(
+    b: Builder, x: Value, operand: Value | None, axes: Sequence[int], *, by_scales: bool, **words: Any
+) -> Lifted:
+    if operand is None:
+        return None
+    none = (0,) * len(b.dims(x))
+    return b.word(
+        "opset11.Interpolate",
+        x,
+        operand,
+        vector(b, axes),
+        shape_calculation_mode="scales" if by_scales else "sizes",
+        antialias=False,
+        pads_begin=none,
+        pads_end=none,
+        **words,
+    )
+
+
+def _planned(
+    b: Builder,
+    x: Value,
+    axes: Sequence[int],
+    scales: Value | None,
+    wanted: Value | None,
+    corners: tuple[float, ...] | None,
+    policy: str,
+) -> list[Axis]:
+    """What happens to each axis, as numbers.
+
+    Raises:
+        UnsupportedError: one of them is not known.
+    """
+    dims = sizes([b.dims(x)[axis] for axis in axes], "an extent that is resampled")
+    half = len(dims)
+    ends = [(0.0, 1.0)] * half if corners is None else list(zip(corners[:half], corners[half:], strict=True))
+    if scales is not None:
+        factors = reals(scales)
+        if factors is None:
+            message = "the scales of a resizing must be constant"
+            raise UnsupportedError(message)
+        lengths = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(dims, factors, strict=True)]
+        ratios = list(factors)
+    else:
+        asked = needed(wanted, "the shape of a resizing")
+        ratios = [size / n if n else 1.0 for n, size in zip(dims, asked, strict=True)]
+        lengths = list(asked)
+        if policy != "stretch":
+            ratio = (min if policy == "not_larger" else max)(ratios)
+            ratios, lengths = [ratio] * half, [int(np.floor(ratio * n + 0.5)) for n in dims]
+    return [
+        Axis(axis, n, out, ratio, start, end)
+        for axis, n, out, ratio, (start, end) in zip(axes, dims, lengths, ratios, ends, strict=True)
+    ]
+
+
+def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, Any], extrapolation: float) -> Value:
+    """Nearest entries gathered, others mixed by the product with a matrix, which the page itself makes of ones."""
+    rank, dtype = len(b.dims(x)), dtype_of(x)
+    crops = how["coordinates"] == "tf_crop_and_resize"
+    for plan in plans:
+        if plan.out == plan.length and plan.ratio == 1 and not crops:
+            continue
+        alone = replace(plan, axis=0)
+        if how["mode"] == "nearest":
+            entries = resampled(np.arange(made_up(plan.length)), [alone], **how, extrapolation=0)
+            x = emit(b, "opset8.Gather", x, b.constant(entries), b.constant(np.array(plan.axis, np.int64)))
+        else:
+            made_up(plan.length, max(plan.length, plan.out))
+            shares = resampled(np.eye(plan.length, dtype=np.float64), [alone], **how, extrapolation=0)
+            order = [*(other for other in range(rank) if other != plan.axis), plan.axis]
+            matrix = b.constant(shares.T.astype(dtype.numpy), dtype)
+            product = emit(b, "opset1.MatMul", emitted_transpose(b, x, order), matrix)
+            x = emitted_transpose(b, product, [int(place) for place in np.argsort(order)])
+        if crops:
+            is_outside = resampled(np.zeros(plan.length), [alone], **how, extrapolation=1) == 1
+            mask = b.constant(is_outside.reshape(-1, *[1] * (rank - plan.axis - 1)))
+            x = emit(b, "opset1.Select", mask, b.like(x, extrapolation), x)
+    return x
+
+
+# Grids
+
+
+_SAMPLED = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+
+
+@lower("openvino", "opset9.GridSample")
+def grid_sample(
+    b: Builder,
+    x: Value,
+    grid: Value,
+    *,
+    align_corners: bool = False,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+) -> Value:
+    """`x` read at the places in `grid`."""
+    places_of = cast(b, grid, DType.FLOAT32) if not dtype_of(grid).is_floating else grid
+    return b(GridSample, x, places_of, align_corners=int(align_corners), mode=_SAMPLED[mode], padding_mode=padding_mode)
+
+
+@GridSample.lift("openvino")
+def lift_grid_sample(
+    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Lifted:
+    if len(b.dims(x)) != 4:
+        return None
+    stated = {ours: theirs for theirs, ours in _SAMPLED.items()}[mode]
+    return b.word(
+        "opset9.GridSample", x, grid, align_corners=bool(align_corners), mode=stated, padding_mode=padding_mode
+    )
+
+
+@AffineGrid.lift("openvino")
+def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
+    """The places of an undistorted grid, times each matrix."""
+    shape = needed(size, "the size of a grid")
+    spatial = shape[2:]
+    made_up(*spatial, len(spatial) + 1)
+    steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
+    mesh = np.meshgrid(*steps, indexing="ij")
+    # The last axis comes first, and a one behind all.
+    base = np.stack([*reversed(mesh), np.ones(spatial)], -1).reshape(-1, len(spatial) + 1)
+    dtype = dtype_of(theta)
+    fixed = b.constant(base.astype(dtype.numpy), dtype)
+    fact = TensorFact(dtype, (shape[0], base.shape[0], len(spatial)))
+    (grid,) = b.word("opset1.MatMul", fixed, theta, facts=[fact], transpose_b=True)
+    return (emitted_reshape(b, grid, [shape[0], *spatial, len(spatial)]),)

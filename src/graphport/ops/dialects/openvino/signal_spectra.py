@@ -1,0 +1,265 @@
+"""Fourier transforms and windows in OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.openvino.arithmetic import emitted_cast
+from graphport.ops.dialects.operands import as_int64, as_scalar, dtype_of, integers, needed, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.comparison import Equal, Where
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Concat, Shape, Squeeze, Unsqueeze
+from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
+    """Axes, counted from the front over `rank` of them, each with the length it is brought to, or `None`."""
+    places = [axis % rank for axis in needed(axes, "the axes of a transform")]
+    if lengths is None:
+        return [(axis, None) for axis in places]
+    known = integers(lengths)
+    if known is None:
+        return [(axis, _length(b, x, axis, lengths, number)) for number, axis in enumerate(places)]
+    return [(axis, None if n == -1 else n) for axis, n in zip(places, known, strict=True)]
+
+
+def _length(b: Builder, x: Value, axis: int, lengths: Value, number: int) -> Value:
+    """A length that comes at run time; -1 is that of the axis."""
+    wanted = b(Gather, as_int64(b, lengths), b.constant(np.array(number, np.int64)))
+    own = as_scalar(b, b(Shape, x, start=axis, end=axis + 1))
+    return b(Where, b(Equal, wanted, b.constant(np.array(-1, np.int64))), own, wanted)
+
+
+def _transformed(
+    b: Builder, x: Value, axis: int, length: int | Value | None, *, inverse: int, onesided: int = 0
+) -> Value:
+    count = b.constant(np.array(length, np.int64)) if isinstance(length, int) else length
+    place = b.constant(np.array(axis, np.int64))
+    return b(DFT, x, count, place, inverse=inverse, onesided=onesided)
+
+
+@lower("openvino", "opset7.DFT")
+def dft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """Complex numbers transformed along some axes."""
+    for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
+        x = _transformed(b, x, axis, length, inverse=0)
+    return x
+
+
+@lower("openvino", "opset7.IDFT")
+def idft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """Complex numbers transformed back along some axes."""
+    for axis, length in _plan(b, x, axes, lengths, len(b.dims(x)) - 1):
+        x = _transformed(b, x, axis, length, inverse=1)
+    return x
+
+
+@lower("openvino", "opset9.RDFT")
+def rdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """Real numbers transformed: half the spectrum of the last axis that is named, and whole ones of the others."""
+    *others, last = _plan(b, x, axes, lengths, len(b.dims(x)))
+    found = _transformed(b, b(Unsqueeze, x, vector(b, [-1])), *last, inverse=0, onesided=1)
+    for axis, length in others:
+        found = _transformed(b, found, axis, length, inverse=0)
+    return found
+
+
+@lower("openvino", "opset9.IRDFT")
+def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """Half a spectrum transformed back to real numbers: the other half mirrors it."""
+    *others, (axis, length) = _plan(b, x, axes, lengths, len(b.dims(x)) - 1)
+    for other, wanted in others:
+        x = _transformed(b, x, other, wanted, inverse=1)
+    if length is not None and not isinstance(length, int):
+        message = "the length of a signal must be constant"
+        raise UnsupportedError(message)
+    given = b.dims(x)[axis]
+    whole = 2 * (given - 1) if length is None and isinstance(given, int) else length
+    if whole is not None:
+        x = _fitted(b, x, axis, given, whole // 2 + 1)
+    # Without a length every entry between the first and the last has its mirror image.
+    first = -2 if whole is None else (whole + 1) // 2 - 1
+    mirrored = _conjugated(b, _range(b, x, axis, first, 0, -1))
+    full = b(Concat, x, mirrored, axis=axis) if whole is None or whole > 2 else x
+    numbers = _transformed(b, full, axis, whole, inverse=1)
+    return b(Gather, numbers, b.constant(np.array(0, np.int64)), axis=-1)
+
+
+def _fitted(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
+    """An axis cut off, or filled with zeros."""
+    if given == wanted:
+        return x
+    edges = [0] * (2 * len(b.dims(x)))
+    edges[len(b.dims(x)) + axis] = wanted - given if isinstance(given, int) else wanted
+    padded = b(Pad, x, vector(b, edges))
+    return padded if isinstance(given, int) else _range(b, padded, axis, 0, wanted, 1)
+
+
+def _range(b: Builder, x: Value, axis: int, start: int, stop: int, step: int) -> Value:
+    return b(Slice, x, *(vector(b, [n]) for n in (start, stop, axis, step)))
+
+
+def _conjugated(b: Builder, x: Value) -> Value:
+    dtype = dtype_of(x)
+    return b(Mul, x, b.constant(np.array([1, -1], dtype.numpy), dtype))
+
+
+@lower("openvino", "opset15.STFT")
+def stft(
+    b: Builder, signal: Value, window: Value, frame_size: Value, frame_step: Value, *, transpose_frames: bool
+) -> Value:
+    """Half the spectra of windowed frames, frame by frame, or (`transpose_frames`) place by place in the spectrum."""
+    (length,) = needed(frame_size, "the size of a frame")
+    (own,) = sizes(b.dims(window), "the length of a window")
+    is_single = len(b.dims(signal)) == 1
+    x = b(Unsqueeze, signal, vector(b, [0, 2] if is_single else [2]))
+    if own < length:
+        before = (length - own) // 2
+        window = b(Pad, window, vector(b, [before, length - own - before]))
+    step = as_scalar(b, as_int64(b, frame_step))
+    found = b(STFT, x, step, window, b.constant(np.array(length, np.int64)), onesided=1)
+    if transpose_frames:
+        found = transposed(b, found, [0, 2, 1, 3])
+    return b(Squeeze, found, vector(b, [0])) if is_single else found
+
+
+# The way to OpenVINO
+
+
+@DFT.lift("openvino")
+def lift_dft(
+    b: Builder,
+    input: Value,
+    dft_length: Value | None = None,
+    axis: Value | None = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> Lifted:
+    rank = len(b.dims(input))
+    place = (-2,) if axis is None else integers(axis)
+    parts = b.dims(input)[-1]
+    if place is None or (onesided and not isinstance(parts, int)):
+        return None
+    at = place[0] % rank
+    more: list[Value] = []
+    if dft_length is not None:
+        length = integers(dft_length)
+        more = [emitted_reshape(b, dft_length, (1,)) if length is None else vector(b, length)]
+    axes = vector(b, [at])
+    if onesided and not inverse:
+        x = emit(b, "opset1.Squeeze", input, vector(b, [-1])) if parts == 1 else None
+        return None if x is None else b.word("opset9.RDFT", x, axes, *more)
+    if onesided:
+        if parts != 2:
+            return None
+        found = emit(b, "opset9.IRDFT", input, axes, *more)
+        return b.word("opset1.Unsqueeze", found, vector(b, [-1]))
+    if parts != 2:
+        # Of one part or two, the first two, the second of which may be zeros.
+        zeros = emit(b, "opset1.Multiply", input, 0.0)
+        input = emit(b, "opset1.Concat", input, zeros, axis=rank - 1)
+    if not isinstance(parts, int):
+        ends = (vector(b, [n]) for n in (0, 2, 1, rank - 1))
+        input = emit(b, "opset8.Slice", input, *ends)
+    return b.word("opset7.IDFT" if inverse else "opset7.DFT", input, axes, *more)
+
+
+@STFT.lift("openvino")
+def lift_stft(
+    b: Builder,
+    signal: Value,
+    frame_step: Value,
+    window: Value | None = None,
+    frame_length: Value | None = None,
+    *,
+    onesided: int = 1,
+) -> Lifted:
+    """Frames gathered, weighted and transformed: OpenVINO's own word takes windows of one size and real signals."""
+    step = needed(frame_step, "the step between frames")[0]
+    dims = b.dims(signal)
+    if onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
+        return _by_own_word(b, signal, step, window, frame_length)
+    _, whole, parts = sizes(b.dims(signal), "the shape of a signal")
+    length = _frame(b, whole, window, frame_length)
+    dtype = dtype_of(signal)
+    count = (whole - length) // step + 1
+    made_up(count, length)
+    places = np.arange(count)[:, None] * step + np.arange(length)
+    frames = emit(b, "opset8.Gather", signal, b.constant(places), b.constant(np.array(1, np.int64)))
+    if window is not None:
+        weights = emit(b, "opset1.Unsqueeze", emitted_cast(b, window, dtype), vector(b, [1]))
+        frames = emit(b, "opset1.Multiply", frames, weights)
+    axes = vector(b, [2])
+    if parts == 1 and onesided:
+        return b.word("opset9.RDFT", emit(b, "opset1.Squeeze", frames, vector(b, [3])), axes)
+    if parts == 1:
+        frames = emit(b, "opset1.Concat", frames, emit(b, "opset1.Multiply", frames, 0.0), axis=3)
+    spectrum = emit(b, "opset7.DFT", frames, axes)
+    if not onesided:
+        return (spectrum,)
+    ends = (vector(b, [n]) for n in (0, length // 2 + 1, 1, 2))
+    return b.word("opset8.Slice", spectrum, *ends)
+
+
+def _by_own_word(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
+    """Of a real signal of any length, half the spectra: what OpenVINO has a word for from opset 15 on."""
+    length = _frame(b, b.dims(signal)[1], window, frame_length)
+    dtype = dtype_of(signal)
+    weights = b.constant(np.ones(length, dtype.numpy)) if window is None else emitted_cast(b, window, dtype)
+    x = emit(b, "opset1.Squeeze", signal, vector(b, [2]))
+    counts = (b.constant(np.array(n, np.int64)) for n in (length, step))
+    return b.word("opset15.STFT", x, weights, *counts, transpose_frames=False)
+
+
+def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | None) -> int:
+    if frame_length is not None:
+        return needed(frame_length, "the length of a frame")[0]
+    return (
+        sizes([whole], "the length of a signal")[0]
+        if window is None
+        else sizes(b.dims(window), "the length of a window")[0]
+    )
+
+
+def _sums_of_cosines(page: Page, *factors: float) -> None:
+    """A window that is a sum of cosines of the place and its multiples."""
+
+    @page.lift("openvino")
+    def lifted(b: Builder, size: Value, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Lifted:
+        if not output_datatype.is_floating:
+            message = f"a window of {output_datatype}"
+            raise UnsupportedError(message)
+        count = emitted_cast(b, size, DType.FLOAT32)
+        zero, one = (b.constant(np.array(n, np.float32)) for n in (0, 1))
+        steps = emit(b, "opset4.Range", zero, count, one, output_type=DType.FLOAT32)
+        last = count if periodic else emit(b, "opset1.Subtract", count, 1.0)
+        angles = emit(b, "opset1.Multiply", emit(b, "opset1.Divide", steps, last), 2 * np.pi)
+        total: Any = None
+        for multiple, factor in enumerate(factors):
+            waves = emit(b, "opset1.Cos", emit(b, "opset1.Multiply", angles, float(multiple)))
+            part = emit(b, "opset1.Multiply", waves, factor)
+            total = part if total is None else emit(b, "opset1.Add", total, part)
+        return (emitted_cast(b, total, output_datatype),)
+
+
+_sums_of_cosines(HannWindow, 0.5, -0.5)
+_sums_of_cosines(HammingWindow, 25 / 46, -21 / 46)
+_sums_of_cosines(BlackmanWindow, 0.42, -0.5, 0.08)

@@ -1,0 +1,151 @@
+"""What rules between dialects ask of an operand, and the small conversions that they make of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from typing import cast as as_type
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import MOST_ELEMENTS, TensorFact, Unknown
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.pages.arithmetic.cast import Cast
+from graphport.ops.pages.reshape import Reshape, Transpose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_NUMBERS = frozenset((int,))
+
+
+def dtype_of(value: Value) -> DType:
+    """The element type; raises `Unknown` where it is not known."""
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    if dtype is None:
+        raise Unknown
+    return dtype
+
+
+def integers(value: Value | None) -> tuple[int, ...] | None:
+    """The numbers of a short integer tensor, flat; `None` where they are not known."""
+    found = _flat(value)
+    if found is None or _NUMBERS.issuperset(map(type, found)):
+        return as_type("tuple[int, ...] | None", found)
+    return None if any(isinstance(x, float) for x in found) else tuple(int(x) for x in found)
+
+
+def reals(value: Value | None) -> tuple[float, ...] | None:
+    """The numbers of a short tensor, flat; `None` where they are not known."""
+    found = _flat(value)
+    return None if found is None else tuple(float(x) for x in found)
+
+
+def real(value: Value | None) -> float | None:
+    """The one number of a tensor that has one element and is known."""
+    found = _flat(value)
+    return None if found is None or len(found) != 1 else float(found[0])
+
+
+def _flat(value: Value | None) -> tuple[float, ...] | None:
+    if value is None or not isinstance(value.fact, TensorFact):
+        return None
+    known = value.fact.elements
+    if known is not None and _NUMBERS.issuperset(map(type, known)):
+        return as_type("tuple[int, ...]", known)
+    if value.fact.reals is not None:
+        return value.fact.reals
+    storage = value.storage
+    is_stand_in = value.graph is None
+    if storage is None or storage.count > MOST_ELEMENTS or storage.dtype is DType.STRING:
+        return None
+    if not (is_stand_in or value.is_constant):
+        return None
+    return tuple(storage.numpy().reshape(-1).tolist())
+
+
+def needed(value: Value | None, what: str) -> tuple[int, ...]:
+    """The integers of an operand that must be constant for a rule to apply.
+
+    Raises:
+        UnsupportedError: they are not known.
+    """
+    found = integers(value)
+    if found is None:
+        message = f"{what} must be constant"
+        raise UnsupportedError(message)
+    return found
+
+
+def sizes(dims: Sequence[Dim], what: str = "a shape") -> tuple[int, ...]:
+    """`dims` as plain numbers.
+
+    Raises:
+        UnsupportedError: one is symbolic.
+    """
+    found = tuple(dim for dim in dims if isinstance(dim, int))
+    if len(found) != len(dims):
+        message = f"{what} must be known"
+        raise UnsupportedError(message)
+    return found
+
+
+def vector(b: Builder, numbers: Sequence[int]) -> Value:
+    """A constant of rank 1 of int64."""
+    return b.constant(np.array(numbers, np.int64))
+
+
+def scalar(b: Builder, number: float, dtype: DType) -> Value:
+    """A constant of rank 0."""
+    with np.errstate(over="ignore"):
+        return b.constant(np.asarray(number).astype(dtype.numpy), dtype)
+
+
+def cast(b: Builder, value: Value, dtype: DType) -> Value:
+    """`value` in an element type; itself if it has that."""
+    own = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    return value if own is dtype else b(Cast, value, to=dtype)
+
+
+def as_index(b: Builder, value: Value) -> Value:
+    """`value` in one of the two types that ONNX counts with: as it is, or in int64."""
+    return value if dtype_of(value) in (DType.INT32, DType.INT64) else as_int64(b, value)
+
+
+def as_int64(b: Builder, value: Value) -> Value:
+    """`value` in int64; of a constant, a constant."""
+    if dtype_of(value) is DType.INT64:
+        return value
+    found = integers(value)
+    if found is None:
+        return b(Cast, value, to=DType.INT64)
+    return b.constant(np.array(found, np.int64).reshape(sizes(b.dims(value))))
+
+
+def as_vector(b: Builder, value: Value) -> Value:
+    """A number or a vector as a vector of int64."""
+    found = integers(value)
+    if found is not None:
+        return vector(b, found)
+    value = as_int64(b, value)
+    return value if b.dims(value) else b(Reshape, value, vector(b, [1]))
+
+
+def as_scalar(b: Builder, value: Value) -> Value:
+    """A tensor of one element with rank 0."""
+    return b(Reshape, value, vector(b, [])) if b.dims(value) else value
+
+
+def transposed(b: Builder, x: Value, perm: Sequence[int]) -> Value:
+    """`x` with its axes in another order; itself if it is the same."""
+    return x if list(perm) == list(range(len(perm))) else b(Transpose, x, perm=tuple(perm))
+
+
+def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+    """`x` in another shape, with -1 and 0 as `Reshape` has them; a constant stays one."""
+    known = all(n > 0 for n in shape)
+    return (b.reshaped(x, shape) if known else None) or b(Reshape, x, vector(b, shape))

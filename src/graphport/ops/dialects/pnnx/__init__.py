@@ -1,0 +1,1 @@
+"""Words of PNNX: modules and functions of PyTorch by their Python names."""

@@ -1,0 +1,404 @@
+"""Element-wise functions of PyTorch, its comparisons, and the expressions of PNNX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.expression.functions import ARITIES, NUMPY_FUNCTIONS, SIGNATURES
+from graphport.expression.parse import parse
+from graphport.expression.scalars import apply_to_scalars
+from graphport.expression.syntax import Call, List, Literal, Node, Reference, postorder
+from graphport.ir.graph import Value
+from graphport.ops import expressions
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, UnsupportedError, lower
+from graphport.ops.dialects.pnnx import arithmetic_lifts as arithmetic_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import arithmetic_logic as arithmetic_logic  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import arithmetic_types as arithmetic_types  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.torch_functions import DIALECT, Scalar, Tensor, dtype_of, emits, number, vector
+from graphport.ops.dialects.torch_promotion import DEFAULT, cast, common, computed, floating, kernel, promoted
+from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Reciprocal, Sign, Sin, Sub
+from graphport.ops.pages.comparison import Equal, IsInf, IsNaN, Less, Or, Where
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
+
+# ── expressions ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lower(DIALECT, "Expression")
+def expression(b: Builder, *operands: Value, expr: str, **keys: Any) -> Value:
+    """A tree of element-wise functions on tensors; or arithmetic on lengths, which gives numbers or a list of them."""
+    del keys  # operands go by their places
+    try:
+        tree = parse(expr, ARITIES, lenient=True).tree
+        if isinstance(tree, List | Literal) or any(isinstance(n, Call) and n.text == "size" for n in postorder(tree)):
+            return _as_tensor(b, _evaluated(b, tree, operands))
+        return expressions.expanded(b, str(tree), operands)
+    except DiagnosticError as error:
+        raise UnsupportedError(error.diagnostics[0].message) from error
+
+
+def _evaluated(b: Builder, tree: Node, operands: Sequence[Value]) -> Any:
+    """A number, a tensor, or a list of them."""
+    done: list[Any] = []
+    for node in postorder(tree):
+        taken = done[len(done) - len(node.arguments) :] if node.arguments else []
+        del done[len(done) - len(taken) :]
+        match node:
+            case Reference():
+                done.append(_operand(operands, node.index))
+            case Literal():
+                done.append(node.value)
+            case List():
+                done.append(list(taken))
+            case _:
+                done.append(_called(b, node.text, taken))
+    return done[0]
+
+
+def _operand(operands: Sequence[Value], index: int) -> Value:
+    if index >= len(operands):
+        message = f"there is no operand @{index}"
+        raise UnsupportedError(message)
+    return operands[index]
+
+
+def _called(b: Builder, name: str, taken: Sequence[Any]) -> Any:
+    if name == "size":
+        return _size(b, *taken)
+    if all(isinstance(x, bool | int | float | complex) for x in taken):
+        return apply_to_scalars(NUMPY_FUNCTIONS[name], taken)
+    if any(not isinstance(x, Value | bool | int | float) for x in taken):
+        message = f"{name} of a list"
+        raise UnsupportedError(message)
+    if name not in SIGNATURES:
+        raise UnsupportedError(name)
+    return computed(b, name, *taken)
+
+
+def _size(b: Builder, x: Any, axis: Any = None) -> Any:
+    """The shape, or one length: a number where it is known."""
+    if not isinstance(x, Value):
+        message = "the size of a number"
+        raise UnsupportedError(message)
+    dims = b.dims(x)
+    if axis is None:
+        return [_size(b, x, place) for place in range(len(dims))]
+    place = int(number(axis)) % max(len(dims), 1)
+    known = dims[place]
+    return known if isinstance(known, int) else b(Squeeze, b(Shape, x, start=place, end=place + 1), vector(b, [0]))
+
+
+def _as_tensor(b: Builder, found: Any) -> Value:
+    if isinstance(found, Value):
+        return found
+    if isinstance(found, bool | int | float):
+        kind = DType.BOOL if isinstance(found, bool) else DType.INT64 if isinstance(found, int) else DEFAULT
+        return b.constant(found, kind)
+    if not isinstance(found, list):
+        message = f"{found} is no tensor"
+        raise UnsupportedError(message)
+    if all(isinstance(x, int) for x in found):
+        return vector(b, found)
+    entries = [b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [0])) if isinstance(x, Value) else x for x in found]
+    if not all(isinstance(x, Value | int) for x in entries):
+        message = "a list of lists"
+        raise UnsupportedError(message)
+    parts = [x if isinstance(x, Value) else vector(b, [x]) for x in entries]
+    return b(Concat, *(b(Reshape, part, vector(b, [-1])) for part in parts), axis=0)
+
+
+# ── functions that expressions have, too ──────────────────────────────────────────────────────────────────────────────
+
+_NOT_CALLED = frozenset({"size", "int", "torch.float", "torch.long", "torch.bool", "and", "or", "xor", "add", "sub"})
+_OTHER_NAMES = {"lshift": ("bitwise_left_shift", "__lshift__"), "rshift": ("bitwise_right_shift", "__rshift__")}
+
+
+def _unary(name: str, b: Builder, input: Tensor) -> Value:
+    return computed(b, name, input)
+
+
+def _binary(name: str, b: Builder, input: Tensor, other: Tensor) -> Value:
+    return computed(b, name, input, other)
+
+
+def _register_functions() -> None:
+    for name, signature in SIGNATURES.items():
+        if name in _NOT_CALLED or name in ("max", "min", "div", "pow"):
+            continue
+        words = [f"{space}{word}" for word in (name, *_OTHER_NAMES.get(name, ())) for space in ("torch.", "aten::")]
+        function: Callable[..., Value] = _bare(_unary if signature.arities == (1,) else _binary, name)
+        emits(*words)(function)
+
+
+def _bare(function: Callable[..., Value], name: str) -> Callable[..., Value]:
+    return partial(function, name)
+
+
+_register_functions()
+
+
+@emits("torch.add", "aten::add", "aten::add_")
+def add(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
+    return computed(b, "add", input, _times(b, other, number(alpha)))
+
+
+@emits("torch.sub", "aten::sub", "aten::sub_")
+def sub(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
+    return computed(b, "sub", input, _times(b, other, number(alpha)))
+
+
+@emits("torch.rsub", "aten::rsub")
+def rsub(b: Builder, input: Tensor, other: Tensor, alpha: Any = 1) -> Value:
+    return computed(b, "sub", other, _times(b, input, number(alpha)))
+
+
+def _times(b: Builder, x: Tensor, factor: Scalar) -> Tensor:
+    if factor == 1:
+        return x
+    return computed(b, "mul", x, factor) if isinstance(x, Value) else x * factor
+
+
+@emits("torch.div", "aten::div", "aten::div_", "torch.true_divide")
+def div(b: Builder, input: Tensor, other: Tensor, rounding_mode: str | None = None) -> Value:
+    match rounding_mode:
+        case None:
+            return computed(b, "div", input, other)
+        case "floor":
+            return computed(b, "floor_divide", input, other)
+        case "trunc" if common(b, input, other).is_integer:
+            return b(Div, *promoted(b, input, other))
+        case "trunc":
+            return computed(b, "trunc", computed(b, "div", input, other))
+        case _:
+            message = f"rounding_mode is {rounding_mode}"
+            raise UnsupportedError(message)
+
+
+@emits("torch.pow", "aten::pow")
+def power(b: Builder, input: Tensor, exponent: Tensor) -> Value:
+    return computed(b, "pow", input, exponent)
+
+
+@emits("aten::float_power", "torch.float_power")
+def float_power(b: Builder, input: Value, exponent: Tensor) -> Value:
+    wide = cast(b, exponent, DType.FLOAT64) if isinstance(exponent, Value) else exponent
+    return computed(b, "pow", cast(b, input, DType.FLOAT64), wide)
+
+
+@emits("torch.fmax", "aten::fmax")
+def fmax(b: Builder, input: Tensor, other: Tensor) -> Value:
+    return _without_nan(b, Max, *promoted(b, input, other))
+
+
+@emits("torch.fmin", "aten::fmin")
+def fmin(b: Builder, input: Tensor, other: Tensor) -> Value:
+    return _without_nan(b, Min, *promoted(b, input, other))
+
+
+def _without_nan(b: Builder, page: Page, x: Value, y: Value) -> Value:
+    """The extreme; where one of both is no number, the other."""
+    found = b(page, x, y)
+    if not dtype_of(x).is_floating:
+        return found
+    return b(Where, b(IsNaN, x), y, b(Where, b(IsNaN, y), x, found))
+
+
+@emits("torch.log2", "aten::log2")
+def log2(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    return b(Div, computed(b, "log", x), b.like(x, math.log(2)))
+
+
+@emits("torch.exp2", "aten::exp2", "torch.special_exp2", "aten::special_exp2")
+def exp2(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    return b(Exp, b(Mul, x, b.like(x, math.log(2))))
+
+
+@emits("torch.erfc", "aten::erfc")
+def erfc(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    return b(Sub, b.like(x, 1), computed(b, "erf", x))
+
+
+@emits("torch.frac", "aten::frac")
+def frac(b: Builder, input: Value) -> Value:
+    return b(Sub, input, computed(b, "trunc", input))
+
+
+@emits("torch.sgn", "aten::sgn")
+def sgn(b: Builder, input: Value) -> Value:
+    return b(Sign, input)
+
+
+@emits("torch.sinc", "aten::sinc")
+def sinc(b: Builder, input: Value) -> Value:
+    x = floating(b, input)
+    angle = b(Mul, x, b.like(x, math.pi))
+    is_zero = b(Equal, x, b.like(x, 0))
+    one = b.like(x, 1)
+    return b(Where, is_zero, one, b(Div, b(Sin, angle), b(Where, is_zero, one, angle)))
+
+
+@emits("torch.logit", "aten::logit")
+def logit(b: Builder, input: Value, eps: Any = None) -> Value:
+    """Without `eps` the ends 0 and 1 are infinite."""
+    x = floating(b, input)
+    if eps is not None:
+        near = float(number(eps))
+        x = b(Min, b(Max, x, b.like(x, near)), b.like(x, 1 - near))
+    return b(Log, b(Div, x, b(Sub, b.like(x, 1), x)))
+
+
+@emits("torch.ldexp", "aten::ldexp")
+def ldexp(b: Builder, input: Value, other: Tensor) -> Value:
+    power = computed(b, "pow", 2.0, other)
+    return computed(b, "mul", input, power)
+
+
+@emits("prim::NumToTensor", "aten::Int", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit")
+def as_number(b: Builder, input: Tensor) -> Value:
+    """A tensor of one element and the number that it is are the same here."""
+    return input if isinstance(input, Value) else b.constant(input)
+
+
+@emits("torch.deg2rad", "aten::deg2rad")
+def deg2rad(b: Builder, input: Value) -> Value:
+    return computed(b, "mul", floating(b, input), math.pi / 180)
+
+
+@emits("torch.rad2deg", "aten::rad2deg")
+def rad2deg(b: Builder, input: Value) -> Value:
+    return computed(b, "mul", floating(b, input), 180 / math.pi)
+
+
+@emits("torch.hypot", "aten::hypot")
+def hypot(b: Builder, input: Value, other: Value) -> Value:
+    """The larger side times what the other adds: the squares themselves might overflow."""
+    x, y = (b(Abs, each) for each in promoted(b, input, other))
+    large, small = b(Max, x, y), b(Min, x, y)
+    is_zero = b(Equal, large, b.like(large, 0))
+    one = b.like(large, 1)
+    ratio = b(Div, small, b(Where, is_zero, one, large))
+    return b(Mul, large, kernel(b, "sqrt", b(Add, one, b(Mul, ratio, ratio))))
+
+
+@emits("torch.copysign", "aten::copysign")
+def copysign(b: Builder, input: Value, other: Tensor) -> Value:
+    x, y = (floating(b, each) for each in promoted(b, input, other))
+    size = b(Abs, x)
+    return b(Where, _has_sign(b, y), b(Neg, size), size)
+
+
+@emits("torch.signbit", "aten::signbit")
+def signbit(b: Builder, input: Value) -> Value:
+    return _has_sign(b, input)
+
+
+def _has_sign(b: Builder, x: Value) -> Value:
+    """Whether it is below 0 or the negative zero, whose reciprocal is."""
+    zero = b.like(x, 0)
+    if not dtype_of(x).is_floating:
+        return b(Less, x, zero)
+    return b(Or, b(Less, x, zero), b(Less, b(Reciprocal, x), zero))
+
+
+@emits("torch.heaviside", "aten::heaviside")
+def heaviside(b: Builder, input: Value, values: Value) -> Value:
+    zero, one = b.like(input, 0), b.like(input, 1)
+    return b(Where, b(Equal, input, zero), values, b(Where, b(Less, input, zero), zero, one))
+
+
+@emits("torch.logaddexp2", "aten::logaddexp2")
+def logaddexp2(b: Builder, input: Value, other: Value) -> Value:
+    x, y = promoted(b, input, other)
+    two = b.like(x, math.log(2))
+    return b(Div, kernel(b, "logaddexp", b(Mul, x, two), b(Mul, y, two)), two)
+
+
+@emits("torch.xlogy", "aten::xlogy", "aten::special_xlogy")
+def xlogy(b: Builder, input: Tensor, other: Tensor) -> Value:
+    x, y = (floating(b, each) for each in promoted(b, input, other))
+    zero = b.like(x, 0)
+    product = b(Where, b(Equal, x, zero), zero, b(Mul, x, kernel(b, "log", y)))
+    return b(Where, b(IsNaN, y), y, product)
+
+
+@emits(
+    "torch.positive",
+    "aten::positive",
+    "torch.clone",
+    "Tensor.clone",
+    "aten::clone",
+    "Tensor.detach",
+    "aten::detach",
+    "Tensor.contiguous",
+    "aten::contiguous",
+    "aten::alias",
+    "aten::lift_fresh_copy",
+    "Tensor.cpu",
+    "Tensor.cuda",
+    ignores=("memory_format",),
+)
+def same(b: Builder, input: Value) -> Value:
+    del b
+    return input
+
+
+# ── of three and more ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@emits("torch.addcmul", "aten::addcmul")
+def addcmul(b: Builder, input: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
+    return computed(b, "add", input, _times(b, computed(b, "mul", tensor1, tensor2), number(value)))
+
+
+@emits("torch.addcdiv", "aten::addcdiv")
+def addcdiv(b: Builder, input: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
+    return computed(b, "add", input, _times(b, computed(b, "div", tensor1, tensor2), number(value)))
+
+
+@emits("torch.lerp", "aten::lerp")
+def lerp(b: Builder, input: Value, end: Value, weight: Tensor) -> Value:
+    """From the end that is nearer, as PyTorch computes it."""
+    gap = b(Sub, end, input)
+    near, far = b(Add, input, computed(b, "mul", gap, weight)), b(Sub, end, _rest(b, gap, weight))
+    if not isinstance(weight, Value):
+        return near if abs(weight) < 0.5 else far
+    return b(Where, b(Less, b(Abs, weight), b.like(weight, 0.5)), near, far)
+
+
+def _rest(b: Builder, gap: Value, weight: Tensor) -> Value:
+    left = computed(b, "sub", 1, weight) if isinstance(weight, Value) else 1 - weight
+    return computed(b, "mul", gap, left)
+
+
+@emits("torch.where", "aten::where")
+def where(b: Builder, condition: Value, input: Tensor, other: Tensor) -> Value:
+    return b(Where, condition, *promoted(b, input, other))
+
+
+@emits("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")
+def masked_fill(b: Builder, input: Value, mask: Value, value: Tensor) -> Value:
+    filler = cast(b, value, dtype_of(input)) if isinstance(value, Value) else b.like(input, value)
+    return b(Where, mask, filler, input)
+
+
+@emits("torch.nan_to_num", "aten::nan_to_num")
+def nan_to_num(b: Builder, input: Value, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Value:
+    dtype = dtype_of(input)
+    if not dtype.is_floating:
+        return input
+    limits = np.finfo(dtype.numpy)
+    high = float(limits.max) if posinf is None else number(posinf)
+    low = float(limits.min) if neginf is None else number(neginf)
+    y = b(Where, b(IsNaN, input), b.like(input, number(nan) or 0.0), input)
+    y = b(Where, b(IsInf, y, detect_negative=0), b.like(input, high), y)
+    return b(Where, b(IsInf, y, detect_positive=0), b.like(input, low), y)

@@ -1,0 +1,114 @@
+"""Comparisons and logic of PyTorch."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page
+from graphport.ops.dialects.torch_functions import Tensor, dtype_of, emits, number
+from graphport.ops.dialects.torch_promotion import cast, computed, floating, promoted
+from graphport.ops.pages.arithmetic import Abs, Add, BitwiseNot, Mul, Sub
+from graphport.ops.pages.comparison import (
+    And,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    IsInf,
+    IsNaN,
+    Less,
+    LessOrEqual,
+    Not,
+    Or,
+    Xor,
+)
+
+
+def _compared(page: Page, b: Builder, input: Tensor, other: Tensor) -> Value:
+    x, y = promoted(b, input, other)
+    if dtype_of(x) is DType.BOOL and page is not Equal:
+        x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
+    return b(page, x, y)
+
+
+def _register_comparisons() -> None:
+    pages = {"eq": Equal, "lt": Less, "gt": Greater, "le": LessOrEqual, "ge": GreaterOrEqual}
+    for word, page in pages.items():
+        emits(f"torch.{word}", f"aten::{word}")(partial(_compared, page))
+
+
+_register_comparisons()
+
+
+@emits("torch.isclose", "aten::isclose")
+def isclose(
+    b: Builder, input: Value, other: Value, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False
+) -> Value:
+    """`|x - y| <= atol + rtol |y|`, or both are the same infinity."""
+    x, y = promoted(b, input, other)
+    if not dtype_of(x).is_floating:
+        x, y = (floating(b, each) for each in (x, y))
+    room = b(Add, b.like(y, float(number(atol))), b(Mul, b(Abs, y), b.like(y, float(number(rtol)))))
+    gap = b(Abs, b(Sub, x, y))
+    is_near = b(And, b(LessOrEqual, gap, room), b(Not, b(IsInf, gap)))
+    found = b(Or, is_near, b(Equal, x, y))
+    return b(Or, found, b(And, b(IsNaN, x), b(IsNaN, y))) if number(equal_nan) else found
+
+
+@emits("torch.ne", "aten::ne")
+def ne(b: Builder, input: Tensor, other: Tensor) -> Value:
+    return b(Not, _compared(Equal, b, input, other))
+
+
+def _is_true(b: Builder, x: Tensor) -> Value:
+    return cast(b, x, DType.BOOL) if isinstance(x, Value) else b.constant(bool(x), DType.BOOL)
+
+
+def _logical(page: Page, b: Builder, input: Value, other: Tensor) -> Value:
+    return b(page, _is_true(b, input), _is_true(b, other))
+
+
+def _bitwise(name: str, b: Builder, input: Tensor, other: Tensor) -> Value:
+    return computed(b, name, input, other)
+
+
+def _register_logic() -> None:
+    for word, page in (("and", And), ("or", Or), ("xor", Xor)):
+        emits(f"torch.logical_{word}", f"aten::logical_{word}")(partial(_logical, page))
+        emits(f"torch.bitwise_{word}", f"aten::bitwise_{word}", f"aten::__{word}__")(partial(_bitwise, word))
+
+
+_register_logic()
+
+
+@emits("torch.logical_not", "aten::logical_not")
+def logical_not(b: Builder, input: Value) -> Value:
+    return b(Not, _is_true(b, input))
+
+
+@emits("torch.bitwise_not", "aten::bitwise_not")
+def bitwise_not(b: Builder, input: Value) -> Value:
+    return b(Not if dtype_of(input) is DType.BOOL else BitwiseNot, input)
+
+
+@emits("torch.isnan", "aten::isnan")
+def isnan(b: Builder, input: Value) -> Value:
+    return b(IsNaN, input) if dtype_of(input).is_floating else _never(b, input)
+
+
+@emits("torch.isinf", "aten::isinf")
+def isinf(b: Builder, input: Value) -> Value:
+    return b(IsInf, input) if dtype_of(input).is_floating else _never(b, input)
+
+
+@emits("torch.isfinite", "aten::isfinite")
+def isfinite(b: Builder, input: Value) -> Value:
+    return b(Not, b(Or, isnan(b, input), isinf(b, input)))
+
+
+def _never(b: Builder, x: Value) -> Value:
+    """A number is always equal to itself."""
+    return b(Not, b(Equal, x, x))

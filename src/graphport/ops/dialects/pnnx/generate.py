@@ -1,0 +1,170 @@
+"""Tensors that PyTorch makes of nothing but a shape."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import isfinite, prod
+from typing import Any
+
+import numpy as np
+
+from graphport.core.budget import MOST_AT_ONCE, made_up
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.torch_functions import (
+    DIALECT,
+    DTYPES,
+    Scalar,
+    bounded,
+    called,
+    dtype_of,
+    emits,
+    named_dtype,
+    number,
+    static,
+)
+from graphport.ops.pages.generate import Constant, ConstantOfShape, Range, constant_value
+from graphport.ops.pages.reshape import Shape
+
+_IGNORED = ("device", "layout", "pin_memory", "requires_grad", "memory_format", "names")
+_REAL = DType.FLOAT32
+
+
+def _dtype(given: Any, default: DType) -> DType:
+    if given is not None and not isinstance(given, str):
+        message = f"the element type is {given}"
+        raise UnsupportedError(message)
+    return named_dtype(given) or default
+
+
+def filled(b: Builder, shape: Value, value: Scalar, dtype: DType) -> Value:
+    """`value` in every place of `shape`."""
+    return b(ConstantOfShape, shape, value=storage_of([value], dtype))
+
+
+def _filled(value: Scalar, b: Builder, size: Any, dtype: Any = None) -> Value:
+    return filled(b, lengths(b, size), value, _dtype(dtype, _REAL))
+
+
+def _like(value: Scalar, b: Builder, input: Value, dtype: Any = None) -> Value:
+    return filled(b, b(Shape, input), value, _dtype(dtype, dtype_of(input)))
+
+
+def _new(value: Scalar, b: Builder, input: Value, size: Any, dtype: Any = None) -> Value:
+    return filled(b, lengths(b, size), value, _dtype(dtype, dtype_of(input)))
+
+
+for _word, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
+    emits(f"torch.{_word}", f"aten::{_word}", ignores=_IGNORED)(partial(_filled, _value))
+    emits(f"torch.{_word}_like", f"aten::{_word}_like", ignores=_IGNORED)(partial(_like, _value))
+    emits(f"Tensor.new_{_word}", f"aten::new_{_word}", ignores=_IGNORED)(partial(_new, _value))
+
+
+def _typed(value: Scalar) -> DType:
+    return DType.BOOL if isinstance(value, bool) else DType.INT64 if isinstance(value, int) else _REAL
+
+
+@emits("torch.full", "aten::full", ignores=_IGNORED)
+def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
+    value = number(fill_value)
+    return filled(b, lengths(b, size), value, _dtype(dtype, _typed(value)))
+
+
+@emits("torch.full_like", "aten::full_like", ignores=_IGNORED)
+def full_like(b: Builder, input: Value, fill_value: Any, dtype: Any = None) -> Value:
+    return _like(number(fill_value), b, input, dtype)
+
+
+@emits("Tensor.new_full", "aten::new_full", ignores=_IGNORED)
+def new_full(b: Builder, input: Value, size: Any, fill_value: Any, dtype: Any = None) -> Value:
+    return _new(number(fill_value), b, input, size, dtype)
+
+
+@emits("Tensor.fill", "aten::fill", "aten::fill_")
+def fill(b: Builder, input: Value, value: Any) -> Value:
+    return _like(number(value), b, input)
+
+
+@emits("torch.zero_", "aten::zero_", "aten::zero")
+def zero(b: Builder, input: Value) -> Value:
+    return _like(0, b, input)
+
+
+@emits("torch.arange", ignores=_IGNORED)
+def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dtype: Any = None) -> Value:
+    if end is None:
+        start, end = 0, start
+    bounds = [0 if start is None else start, end, 1 if step is None else step]
+    known = [_known(each) for each in bounds]
+    if not any(isinstance(each, Value) for each in known):
+        wanted = _dtype(dtype, DType.INT64 if all(isinstance(each, int) for each in known) else _REAL)
+        bounded(int(abs((known[1] - known[0]) / known[2])))
+        return b.constant(np.arange(*known).astype(wanted.numpy), wanted)
+    wanted = _dtype(dtype, DType.INT64)
+    if wanted is not DType.INT64:
+        message = f"a range of {wanted} whose length is computed"
+        raise UnsupportedError(message)
+    return b(Range, *(each if isinstance(each, Value) else b.constant(each, wanted) for each in known))
+
+
+def _known(bound: Any) -> Any:
+    return number(bound) if isinstance(bound, Value) and bound.storage is not None else bound
+
+
+@emits("aten::arange")
+def aten_arange(b: Builder, *arguments: Any, dtype: Any = None) -> Value:
+    del b, arguments, dtype
+    message = "the arguments of this form have no names"
+    raise UnsupportedError(message)
+
+
+@emits("torch.linspace", ignores=_IGNORED)
+def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
+    wanted = _dtype(dtype, _REAL)
+    return b.constant(np.linspace(number(start), number(end), made_up(int(number(steps)))).astype(wanted.numpy), wanted)
+
+
+@emits("torch.eye", ignores=_IGNORED)
+def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
+    wanted = _dtype(dtype, _REAL)
+    rows = int(number(n))
+    bounded(rows * (rows if m is None else int(number(m))))
+    made_up(rows, rows if m is None else int(number(m)))
+    return b.constant(np.eye(rows, rows if m is None else int(number(m))).astype(wanted.numpy), wanted)
+
+
+@emits("torch.scalar_tensor", "torch.tensor", "aten::scalar_tensor", ignores=_IGNORED)
+def scalar_tensor(b: Builder, s: Any = None, data: Any = None, dtype: Any = None) -> Value:
+    value = number(s if s is not None else data)
+    wanted = _dtype(dtype, _typed(value))
+    return b.constant(value, wanted)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Constant.lift(DIALECT)
+def lift_constant(b: Builder, **value: Any) -> Value | None:
+    """An attribute of the model."""
+    if "sparse_value" in value:
+        return None
+    return b.constant(constant_value(value))
+
+
+@ConstantOfShape.lift(DIALECT)
+def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Value | None:
+    size = static(input)
+    if size is None:
+        return None
+    number_ = 0.0 if value is None else value.numpy().reshape(-1)[0].item()
+    dtype = _REAL if value is None else value.dtype
+    if dtype is DType.FLOAT64 and isfinite(number_) and float(np.float32(number_)) != number_:
+        # Parameters have the digits of float32.
+        return None if prod(size) > MOST_AT_ONCE else b.constant(np.full(size, number_))
+    name = next((name for name, own in DTYPES.items() if own is dtype), None)
+    return called(b, "torch.full", TensorFact(dtype, size), size=size, fill_value=number_, dtype=name)

@@ -1,0 +1,61 @@
+"""Pieces and places of tensors in the words of PNNX."""
+
+from __future__ import annotations
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.dialects.pnnx import indexing_indices as indexing_indices  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import indexing_masks as indexing_masks  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import indexing_slices as indexing_slices  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx.indexing_slices import END
+from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static
+from graphport.ops.pages.indexing import Gather, GatherElements, Slice
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Slice.lift(DIALECT)
+def lift_slice(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Value | None:
+    """One axis after another; PyTorch's steps go forward, so an axis that is gone through backward is turned before."""
+    first, last, by = static(starts), static(ends), static(steps)
+    places = static(axes)
+    if first is None or last is None or (steps is not None and by is None) or (axes is not None and places is None):
+        return None
+    places = tuple(range(len(first))) if places is None else places
+    by = (1,) * len(first) if by is None else by
+    dims = b.dims(data)
+    turned = {axis: length(dims, axis) for axis, step in zip(places, by, strict=True) if step < 0}
+    y = called(b, "torch.flip", TensorFact(dtype_of(data), dims), input=data, dims=tuple(turned)) if turned else data
+    for axis, start, end, step in zip(places, first, last, by, strict=True):
+        p, q = (start, end) if step > 0 else (_turned(place, turned[axis]) for place in (start, end))
+        q = min(q, END) if q >= 0 else q
+        fact = TensorFact(dtype_of(data), None)
+        y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=p, end=q, step=abs(step))
+    return y
+
+
+def _turned(place: int, count: int) -> int:
+    """Where a place of an axis lies, or the end behind it, when the axis is turned."""
+    return count - 1 - max(min(place + count * (place < 0), count - 1), -1)
+
+
+@Gather.lift(DIALECT)
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
+    """One place, a row of them, or rows of a table."""
+    fact = TensorFact(dtype_of(data), None)
+    rank = len(b.dims(indices))
+    known = static(indices)
+    if rank == 0 and known is not None:
+        return called(b, "Tensor.select", fact, input=data, dim=axis, index=known[0])
+    if rank == 1 and (known is None or min(known, default=0) >= 0):
+        return called(b, "torch.index_select", fact, input=data, index=indices, dim=axis)
+    return called(b, "F.embedding", fact, input=indices, weight=data) if axis == 0 and len(b.dims(data)) == 2 else None
+
+
+@GatherElements.lift(DIALECT)
+def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
+    return called(b, "torch.gather", TensorFact(dtype_of(data), b.dims(indices)), input=data, index=indices, dim=axis)

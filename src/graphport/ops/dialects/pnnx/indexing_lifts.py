@@ -1,0 +1,153 @@
+"""Places, masks and triangles in the words of PNNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.dialects.pnnx.arithmetic_lifts import expressed
+from graphport.ops.dialects.torch_functions import DIALECT, KEYS, called, dtype_of, seen, weight_of
+from graphport.ops.pages.indexing import Compress, GatherND, NonZero, OneHot, ScatterElements, ScatterND, Trilu, Unique
+from graphport.ops.shapes import broadcast
+
+
+@Trilu.lift(DIALECT)
+def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value | None:
+    diagonal = 0 if k is None else None if (known := weight_of(k)) is None else int(known.numpy().reshape(-1)[0])
+    if diagonal is None:
+        return None
+    return called(b, "torch.triu" if upper else "torch.tril", input=input, diagonal=diagonal)
+
+
+@NonZero.lift(DIALECT)
+def lift_nonzero(b: Builder, x: Value) -> Value | None:
+    """Places in rows there, in columns here."""
+    if not b.dims(x):
+        return None
+    rows = called(b, "torch.nonzero", TensorFact(DType.INT64, None), input=x)
+    return called(b, "Tensor.permute", TensorFact(DType.INT64, None), input=rows, dims=(1, 0))
+
+
+@Unique.lift(DIALECT)
+def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Value | None:
+    """All values in order."""
+    if b.count > 1 or axis is not None or not sorted:
+        return None
+    return called(b, "torch.unique", TensorFact(dtype_of(x), None), input=x, sorted=True)
+
+
+@Compress.lift(DIALECT)
+def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Value | None:
+    """By a mask that is known, entries at places."""
+    known = seen(condition)
+    if known is None or axis is None:
+        return None
+    places = np.flatnonzero(known)
+    fact = TensorFact(dtype_of(input), None)
+    return called(b, "torch.index_select", fact, input=input, index=b.constant(places.astype(np.int64)), dim=axis)
+
+
+def _counted(b: Builder, index: Value, extent: object) -> Value | None:
+    """Places counted from the front: PyTorch takes no others here."""
+    known = seen(index)
+    if known is not None and not (known < 0).any() and dtype_of(index) is DType.INT64:
+        return index
+    if not isinstance(extent, int):
+        return None
+    x = index
+    if dtype_of(index) is not DType.INT64:
+        fact = TensorFact(DType.INT64, b.dims(index))
+        x = called(b, "Tensor.to", fact, input=index, copy=False, dtype="torch.long")
+    return expressed(b, f"remainder(@0,{extent})", x) if extent else x
+
+
+@ScatterElements.lift(DIALECT)
+def lift_scatter_elements(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Value | None:
+    index = _counted(b, indices, b.dims(data)[axis])
+    if index is None:
+        return None
+    if reduction == "none":
+        return called(b, "torch.scatter", input=data, index=index, src=updates, dim=axis)
+    ways = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+    return called(
+        b,
+        "torch.scatter_reduce",
+        input=data,
+        index=index,
+        src=updates,
+        dim=axis,
+        reduce=ways[reduction],
+        include_self=True,
+    )
+
+
+def _columns(b: Builder, indices: Value) -> list[Value] | None:
+    """The places along each axis."""
+    dims = b.dims(indices)
+    count = dims[-1] if len(dims) > 1 else None
+    if not isinstance(count, int) or not count or not all(isinstance(dim, int) for dim in dims):
+        return None
+    facts = [TensorFact(dtype_of(indices), dims[:-1])] * count
+    return list(b.word("torch.unbind", indices, facts=facts, dim=len(dims) - 1))
+
+
+@GatherND.lift(DIALECT)
+def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value | None:
+    columns = _columns(b, indices) if not batch_dims else None
+    if columns is None:
+        return None
+    fact = TensorFact(dtype_of(data), (*b.dims(indices)[:-1], *b.dims(data)[len(columns) :]))
+    listed = _listed(b, columns)
+    keys: dict[str, Any] = {KEYS: ("input", "expr")}
+    return b.word("Tensor.index", data, listed, facts=[fact], **keys)[0]
+
+
+@ScatterND.lift(DIALECT)
+def lift_scatter_nd(
+    b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none"
+) -> Value | None:
+    columns = _columns(b, indices) if reduction in ("none", "add") else None
+    if columns is None:
+        return None
+    keys: dict[str, Any] = {KEYS: ("input", "indices", "values")}
+    operands = (data, _listed(b, columns), updates)
+    facts = [TensorFact(dtype_of(data), b.dims(data))]
+    return b.word("Tensor.index_put", *operands, facts=facts, accumulate=reduction == "add", **keys)[0]
+
+
+def _listed(b: Builder, columns: Sequence[Value]) -> Value:
+    """Values as the list that PyTorch's words for places take."""
+    places = ",".join(f"@{index}" for index in range(len(columns)))
+    return b.word("Expression", *columns, expr=f"[{places}]")[0]
+
+
+@OneHot.lift(DIALECT)
+def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value | None:
+    """Where the place along the new axis is the index, counted from the front or from the end."""
+    known, count = weight_of(values), weight_of(depth)
+    if known is None or count is None or known.dtype.kind not in "bif":
+        return None
+    size = int(count.numpy().reshape(-1)[0])
+    dims = b.dims(indices)
+    place = axis % (len(dims) + 1)
+    wide = called(
+        b, "torch.unsqueeze", TensorFact(dtype_of(indices), (*dims[:place], 1, *dims[place:])), input=indices, dim=place
+    )
+    rows = np.arange(made_up(size)).reshape(-1, *[1] * (len(dims) - place))
+    fact = TensorFact(DType.BOOL, broadcast(b.dims(wide), tuple(rows.shape)))
+    hits = [
+        called(b, "torch.eq", fact, input=wide, other=b.constant(each, dtype_of(indices)))
+        for each in (rows, rows - size)
+    ]
+    hit = called(b, "torch.logical_or", fact, input=hits[0], other=hits[1])
+    off, on = (b.constant(known.numpy()[each : each + 1], known.dtype) for each in (0, 1))
+    return called(b, "torch.where", TensorFact(known.dtype, fact.dims), condition=hit, input=on, other=off)

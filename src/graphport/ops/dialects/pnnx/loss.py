@@ -1,0 +1,163 @@
+"""Losses of PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.torch_functions import dtype_of, emits, length, number, vector
+from graphport.ops.pages.activation import LogSoftmax, Softplus
+from graphport.ops.pages.arithmetic import Abs, Add, Exp, Log, Max, Mul, Neg, Sub
+from graphport.ops.pages.comparison import Less, Where
+from graphport.ops.pages.loss import NegativeLogLikelihoodLoss
+from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+
+_REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
+
+
+def _reduction(given: Any) -> str:
+    """The way that a number or a word stands for."""
+    found = str(given) if isinstance(given, str) else _REDUCTIONS.get(int(number(given)), "")
+    if found not in _REDUCTIONS.values():
+        message = f"reduction is {given}"
+        raise UnsupportedError(message)
+    return found
+
+
+def _reduced(b: Builder, loss: Value, reduction: Any) -> Value:
+    match _reduction(reduction):
+        case "none":
+            return loss
+        case "mean":
+            return b(ReduceMean, loss, keepdims=0)
+        case _:
+            return b(ReduceSum, loss, keepdims=0)
+
+
+@emits("F.mse_loss", "torch.mse_loss", "aten::mse_loss")
+def mse_loss(b: Builder, input: Value, target: Value, reduction: Any = 1) -> Value:
+    gap = b(Sub, input, target)
+    return _reduced(b, b(Mul, gap, gap), reduction)
+
+
+@emits("F.l1_loss", "torch.l1_loss", "aten::l1_loss")
+def l1_loss(b: Builder, input: Value, target: Value, reduction: Any = 1) -> Value:
+    return _reduced(b, b(Abs, b(Sub, input, target)), reduction)
+
+
+@emits("F.smooth_l1_loss", "aten::smooth_l1_loss")
+def smooth_l1_loss(b: Builder, input: Value, target: Value, reduction: Any = 1, beta: Any = 1.0) -> Value:
+    """A parabola up to `beta`, a line beyond it."""
+    width = float(number(beta))
+    gap = b(Abs, b(Sub, input, target))
+    if not width:
+        return _reduced(b, gap, reduction)
+    inner = b(Mul, b(Mul, gap, gap), b.like(gap, 0.5 / width))
+    outer = b(Sub, gap, b.like(gap, 0.5 * width))
+    return _reduced(b, b(Where, b(Less, gap, b.like(gap, width)), inner, outer), reduction)
+
+
+@emits("F.huber_loss", "aten::huber_loss")
+def huber_loss(b: Builder, input: Value, target: Value, reduction: Any = 1, delta: Any = 1.0) -> Value:
+    width = float(number(delta))
+    gap = b(Abs, b(Sub, input, target))
+    inner = b(Mul, b(Mul, gap, gap), b.like(gap, 0.5))
+    outer = b(Mul, b(Sub, gap, b.like(gap, 0.5 * width)), b.like(gap, width))
+    return _reduced(b, b(Where, b(Less, gap, b.like(gap, width)), inner, outer), reduction)
+
+
+def _weighted(b: Builder, loss: Value, weight: Any) -> Value:
+    return b(Mul, loss, weight) if isinstance(weight, Value) else loss
+
+
+@emits("F.binary_cross_entropy", "aten::binary_cross_entropy")
+def binary_cross_entropy(b: Builder, input: Value, target: Value, weight: Any = None, reduction: Any = 1) -> Value:
+    """Logarithms are -100 at least, as PyTorch has them."""
+    one, floor = b.like(input, 1), b.like(input, -100.0)
+    hit = b(Mul, target, b(Max, b(Log, input), floor))
+    miss = b(Mul, b(Sub, one, target), b(Max, b(Log, b(Sub, one, input)), floor))
+    return _reduced(b, _weighted(b, b(Neg, b(Add, hit, miss)), weight), reduction)
+
+
+@emits("F.binary_cross_entropy_with_logits", "aten::binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(
+    b: Builder, input: Value, target: Value, weight: Any = None, pos_weight: Any = None, reduction: Any = 1
+) -> Value:
+    """`(1 - t) x + (1 + (p - 1) t) softplus(-x)`, which nothing overflows in."""
+    one = b.like(input, 1)
+    below = b(Softplus, b(Neg, input))
+    if isinstance(pos_weight, Value):
+        below = b(Mul, b(Add, b(Mul, b(Sub, pos_weight, one), target), one), below)
+    loss = b(Add, b(Mul, b(Sub, one, target), input), below)
+    return _reduced(b, _weighted(b, loss, weight), reduction)
+
+
+@emits("F.kl_div", "aten::kl_div")
+def kl_div(b: Builder, input: Value, target: Value, reduction: Any = 1, log_target: Any = False) -> Value:
+    if number(log_target):
+        return _reduced(b, b(Mul, b(Exp, target), b(Sub, target, input)), reduction)
+    # Nothing is lost where the target is 0.
+    zero = b.like(target, 0)
+    some = b(Less, zero, target)
+    logarithm = b(Log, b(Where, some, target, b.like(target, 1)))
+    loss = b(Where, some, b(Mul, target, b(Sub, logarithm, input)), zero)
+    return _reduced(b, loss, reduction)
+
+
+@emits("F.nll_loss", "aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss2d")
+def nll_loss(
+    b: Builder, input: Value, target: Value, weight: Any = None, reduction: Any = 1, ignore_index: Any = -100
+) -> Value:
+    given = weight if isinstance(weight, Value) else None
+    ignored = int(number(ignore_index))
+    return b(NegativeLogLikelihoodLoss, input, target, given, ignore_index=ignored, reduction=_reduction(reduction))
+
+
+@emits("F.cross_entropy", "aten::cross_entropy_loss")
+def cross_entropy(
+    b: Builder,
+    input: Value,
+    target: Value,
+    weight: Any = None,
+    reduction: Any = 1,
+    ignore_index: Any = -100,
+    label_smoothing: Any = 0.0,
+) -> Value:
+    """Of classes, or of a share of each class."""
+    if number(label_smoothing):
+        message = "labels that are smoothed"
+        raise UnsupportedError(message)
+    axis = 1 if len(b.dims(input)) > 1 else 0
+    logarithm = b(LogSoftmax, input, axis=axis)
+    if not dtype_of(target).is_floating:
+        return nll_loss(b, logarithm, target, weight, reduction, ignore_index)
+    if isinstance(weight, Value):
+        message = "shares of classes that are weighted"
+        raise UnsupportedError(message)
+    loss = b(Neg, b(ReduceSum, b(Mul, logarithm, target), vector(b, [axis]), keepdims=0))
+    if _reduction(reduction) != "mean" or axis == 0:
+        return _reduced(b, loss, "sum" if axis == 0 else reduction)
+    total = b(ReduceSum, loss, keepdims=0)
+    return b(Mul, total, b.like(total, 1 / length(b.dims(input), 0)))
+
+
+@emits("F.margin_ranking_loss", "aten::margin_ranking_loss")
+def margin_ranking_loss(
+    b: Builder, input1: Value, input2: Value, target: Value, margin: Any = 0.0, reduction: Any = 1
+) -> Value:
+    gap = b(Mul, b(Neg, target), b(Sub, input1, input2))
+    return _reduced(b, b(Max, b(Add, gap, b.like(gap, float(number(margin)))), b.like(gap, 0)), reduction)
+
+
+@emits("F.soft_margin_loss", "aten::soft_margin_loss")
+def soft_margin_loss(b: Builder, input: Value, target: Value, reduction: Any = 1) -> Value:
+    return _reduced(b, b(Softplus, b(Neg, b(Mul, target, input))), reduction)
+
+
+@emits("F.hinge_embedding_loss", "aten::hinge_embedding_loss")
+def hinge_embedding_loss(b: Builder, input: Value, target: Value, margin: Any = 1.0, reduction: Any = 1) -> Value:
+    zero = b.like(input, 0)
+    missed = b(Max, b(Sub, b.like(input, float(number(margin))), input), zero)
+    return _reduced(b, b(Where, b(Less, zero, target), input, missed), reduction)

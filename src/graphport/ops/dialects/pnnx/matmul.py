@@ -1,0 +1,214 @@
+"""Products of matrices of PyTorch."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.torch_functions import (
+    DIALECT,
+    axis_of,
+    called,
+    dtype_of,
+    emits,
+    integers,
+    length,
+    number,
+    vector,
+    weight_of,
+)
+from graphport.ops.pages.arithmetic import Add, Mul, Sub
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.matmul import Det, Gemm, MatMul
+from graphport.ops.pages.reduction import Einsum, ReduceSum
+from graphport.ops.pages.reshape import Reshape, Transpose, Unsqueeze
+
+_MOST_FACTORS = 64
+
+
+@emits("nn.Linear", "F.linear", "aten::linear", ignores=("in_features", "out_features"))
+def linear(b: Builder, input: Value, weight: Value, bias: Value | None = None) -> Value:
+    if len(b.dims(input)) == 2 and len(b.dims(weight)) == 2:
+        return b(Gemm, input, weight, bias, transB=1)
+    rank = len(b.dims(weight))
+    turned = b(Transpose, weight, perm=(1, 0)) if rank == 2 else weight
+    y = b(MatMul, input, turned)
+    return y if bias is None else b(Add, y, bias)
+
+
+@emits(
+    "torch.matmul",
+    "torch.mm",
+    "torch.bmm",
+    "torch.mv",
+    "torch.dot",
+    "aten::matmul",
+    "aten::mm",
+    "aten::bmm",
+    "aten::mv",
+    "aten::dot",
+)
+def matmul(b: Builder, input: Value, other: Value | None = None, mat2: Any = None, vec: Any = None) -> Value:
+    right = next(each for each in (other, mat2, vec, input) if isinstance(each, Value))
+    return b(MatMul, input, right)
+
+
+def _scaled(b: Builder, x: Value, factor: Any) -> Value:
+    found = number(factor)
+    return x if found == 1 else b(Mul, x, b.like(x, found))
+
+
+def _added(b: Builder, input: Value, product: Value, beta: Any, alpha: Any) -> Value:
+    scaled = _scaled(b, product, alpha)
+    return scaled if number(beta) == 0 else b(Add, _scaled(b, input, beta), scaled)
+
+
+@emits("torch.addmm", "aten::addmm")
+def addmm(b: Builder, input: Value, mat1: Value, mat2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+    return _added(b, input, b(MatMul, mat1, mat2), beta, alpha)
+
+
+@emits("torch.addmv", "aten::addmv")
+def addmv(b: Builder, input: Value, mat: Value, vec: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+    return _added(b, input, b(MatMul, mat, vec), beta, alpha)
+
+
+@emits("torch.baddbmm", "aten::baddbmm")
+def baddbmm(b: Builder, input: Value, batch1: Value, batch2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+    return _added(b, input, b(MatMul, batch1, batch2), beta, alpha)
+
+
+@emits("torch.addbmm", "aten::addbmm")
+def addbmm(b: Builder, input: Value, batch1: Value, batch2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+    total = b(ReduceSum, b(MatMul, batch1, batch2), vector(b, [0]), keepdims=0)
+    return _added(b, input, total, beta, alpha)
+
+
+@emits("torch.outer", "torch.ger", "aten::outer", "aten::ger")
+def outer(b: Builder, input: Value, vec2: Value) -> Value:
+    return b(Mul, b(Unsqueeze, input, vector(b, [1])), b(Unsqueeze, vec2, vector(b, [0])))
+
+
+@emits("torch.linalg.multi_dot", "aten::linalg_multi_dot", "torch.chain_matmul", "aten::chain_matmul")
+def multi_dot(b: Builder, *tensors: Value) -> Value:
+    """Products from the left."""
+    return reduce(lambda x, y: b(MatMul, x, y), tensors)
+
+
+@emits("torch.linalg.matrix_power", "aten::linalg_matrix_power", "torch.matrix_power", "aten::matrix_power")
+def matrix_power(b: Builder, input: Value, n: Any) -> Value:
+    count = int(number(n))
+    if not 1 <= count <= _MOST_FACTORS:
+        message = f"a matrix to the power of {count}"
+        raise UnsupportedError(message)
+    return reduce(lambda x, _: b(MatMul, x, input), range(count - 1), input)
+
+
+@emits("torch.det", "aten::det", "torch.linalg.det", "aten::linalg_det")
+def det(b: Builder, input: Value) -> Value:
+    return b(Det, input)
+
+
+@emits("torch.addr", "aten::addr")
+def addr(b: Builder, input: Value, vec1: Value, vec2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+    return _added(b, input, outer(b, vec1, vec2), beta, alpha)
+
+
+@emits("torch.inner", "aten::inner")
+def inner(b: Builder, input: Value, other: Value) -> Value:
+    """Products of the last axes of both."""
+    if not b.dims(input) or not b.dims(other):
+        return b(Mul, input, other)
+    return tensordot(b, input, other, (len(b.dims(input)) - 1,), (len(b.dims(other)) - 1,))
+
+
+@emits("torch.tensordot", "aten::tensordot")
+def tensordot(b: Builder, input: Value, other: Value, dims_self: Any, dims_other: Any) -> Value:
+    ranks = len(b.dims(input)), len(b.dims(other))
+    left, right = integers(dims_self), integers(dims_other)
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    first = [next(letters) for _ in range(ranks[0])]
+    second = [next(letters) for _ in range(ranks[1])]
+    for i, j in zip(left, right, strict=True):
+        second[axis_of(j, ranks[1])] = first[axis_of(i, ranks[0])]
+    free = [each for each in [*first, *second] if not (each in first and each in second)]
+    equation = f"{''.join(first)},{''.join(second)}->{''.join(free)}"
+    return b(Einsum, input, other, equation=equation)
+
+
+@emits("torch.kron", "aten::kron")
+def kron(b: Builder, input: Value, other: Value) -> Value:
+    """Every element of one times the whole other."""
+    rank = max(len(b.dims(input)), len(b.dims(other)))
+    left = [1] * (rank - len(b.dims(input))) + [length(b.dims(input), a) for a in range(len(b.dims(input)))]
+    right = [1] * (rank - len(b.dims(other))) + [length(b.dims(other), a) for a in range(len(b.dims(other)))]
+    x = b(Reshape, input, vector(b, [n for each in left for n in (each, 1)]))
+    y = b(Reshape, other, vector(b, [n for each in right for n in (1, each)]))
+    return b(Reshape, b(Mul, x, y), vector(b, [n * m for n, m in zip(left, right, strict=True)]))
+
+
+@emits("torch.cross", "torch.linalg.cross", "aten::cross", "aten::linalg_cross")
+def cross(b: Builder, input: Value, other: Value, dim: Any = -1) -> Value:
+    axis = axis_of(number(dim), len(b.dims(input)))
+    one, two = vector(b, [1, 2, 0]), vector(b, [2, 0, 1])
+    x1, x2 = b(Gather, input, one, axis=axis), b(Gather, input, two, axis=axis)
+    y1, y2 = b(Gather, other, one, axis=axis), b(Gather, other, two, axis=axis)
+    return b(Sub, b(Mul, x1, y2), b(Mul, x2, y1))
+
+
+@emits("nn.Bilinear", "F.bilinear", "aten::bilinear", ignores=("in1_features", "in2_features", "out_features"))
+def bilinear(b: Builder, input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Value:
+    y = b(Einsum, input1, weight, input2, equation="...i,oij,...j->...o")
+    return y if bias is None else b(Add, y, bias)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@MatMul.lift(DIALECT)
+def lift_matmul(b: Builder, x: Value, y: Value) -> Value:
+    return called(b, "torch.matmul", TensorFact(dtype_of(x), None), input=x, other=y)
+
+
+@Gemm.lift(DIALECT)
+def lift_gemm(
+    b: Builder,
+    x: Value,
+    w: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """A module where the weight is a matrix of numbers, else the sum with a product."""
+    weight, bias = weight_of(w), weight_of(c)
+    rows = b.dims(x)[1 if transA else 0]
+    outputs = length(b.dims(w), 0 if transB else 1)
+    fact = TensorFact(dtype_of(x), (rows, outputs))
+    is_vector = c is None or (bias is not None and bias.shape == (outputs,))
+    if weight is not None and is_vector and transB and not transA and alpha == beta == 1:
+        weights: dict[str, Any] = {"@weight": weight} | ({} if bias is None else {"@bias": bias})
+        sizes = {"in_features": weight.shape[1], "out_features": outputs}
+        return called(b, "nn.Linear", fact, input=x, bias=c is not None, **sizes, **weights)
+    left, right = (_turned(b, each) if is_turned else each for each, is_turned in ((x, transA), (w, transB)))
+    if c is None:
+        y = called(b, "torch.mm", fact, input=left, mat2=right)
+        return y if alpha == 1 else b.word("Expression", y, facts=[fact], expr=f"mul(@0,{alpha!r})")[0]
+    return called(b, "torch.addmm", fact, input=c, mat1=left, mat2=right, alpha=alpha, beta=beta)
+
+
+def _turned(b: Builder, x: Value) -> Value:
+    dims = b.dims(x)
+    return called(b, "torch.t", TensorFact(dtype_of(x), (dims[1], dims[0])), input=x)
+
+
+@Einsum.lift(DIALECT)
+def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
+    compact = "".join(equation.split())
+    return b.word("torch.einsum", *inputs, facts=[TensorFact(dtype_of(inputs[0]), None)], equation=compact)[0]

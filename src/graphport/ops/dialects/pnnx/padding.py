@@ -1,0 +1,104 @@
+"""Padding of PyTorch: from the last axis on, in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, integers, number, static, vector
+from graphport.ops.pages.padding import Pad
+
+_MODES = MappingProxyType(
+    {"constant": "constant", "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+)
+
+
+def padded(b: Builder, x: Value, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Any = None) -> Value:
+    """`x` with `pairs` of entries before and behind its last axes, in the order of the axes."""
+    if mode not in _MODES:
+        message = f"the padding mode is {mode}"
+        raise UnsupportedError(message)
+    rank = len(b.dims(x))
+    if len(pairs) > rank:
+        message = f"{len(pairs)} axes of a tensor of rank {rank} are padded"
+        raise ShapeError(message)
+    if not any(p or q for p, q in pairs):
+        return x
+    free = [0] * (rank - len(pairs))
+    pads = vector(b, [*free, *(p for p, _ in pairs), *free, *(q for _, q in pairs)])
+    filler = b.like(x, number(value)) if mode == "constant" and value else None
+    return b(Pad, x, pads, filler, mode=_MODES[mode])
+
+
+@emits("F.pad", "aten::pad")
+def pad(b: Builder, input: Value, pad: Any, mode: str = "constant", value: Any = None) -> Value:
+    numbers = integers(pad)
+    if len(numbers) % 2:
+        message = f"the padding {list(numbers)} has no two entries for each axis"
+        raise ShapeError(message)
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
+    return padded(b, input, pairs, mode, value)
+
+
+@emits("aten::constant_pad_nd")
+def constant_pad(b: Builder, input: Value, pad: Any, value: Any = 0) -> Value:
+    return _module(b, input, pad, "constant", value)
+
+
+def _module(b: Builder, x: Value, padding: Any, mode: str, value: Any = None, count: int | None = None) -> Value:
+    numbers = integers(padding, count)
+    return padded(b, x, list(zip(numbers[::2], numbers[1::2], strict=True))[::-1], mode, value)
+
+
+def _register_modules() -> None:
+    for rank in (1, 2, 3):
+        emits(f"nn.ReflectionPad{rank}d", f"aten::reflection_pad{rank}d")(_with_mode("reflect", rank))
+        emits(f"nn.ReplicationPad{rank}d", f"aten::replication_pad{rank}d")(_with_mode("replicate", rank))
+        emits(f"nn.CircularPad{rank}d")(_with_mode("circular", rank))
+        emits(f"nn.ZeroPad{rank}d", f"nn.ConstantPad{rank}d")(_with_mode("constant", rank))
+
+
+def _with_mode(mode: str, rank: int) -> Any:
+    def padding_module(b: Builder, input: Value, padding: Any, value: Any = None) -> Value:
+        return _module(b, input, padding, mode, value, 2 * rank)
+
+    return padding_module
+
+
+_register_modules()
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Pad.lift(DIALECT)
+def lift_pad(
+    b: Builder,
+    data: Value,
+    pads: Value,
+    constant_value: Value | None = None,
+    axes: Value | None = None,
+    *,
+    mode: str = "constant",
+) -> Value | None:
+    rank = len(b.dims(data))
+    numbers, places = static(pads), static(axes) if axes is not None else tuple(range(rank))
+    stated = next((name for name, own in _MODES.items() if own == mode and name != "zeros"), None)
+    if numbers is None or places is None or stated is None:
+        return None
+    pairs = [(0, 0)] * rank
+    for index, place in enumerate(places):
+        pairs[place % rank] = (numbers[index], numbers[index + len(places)])
+    while len(pairs) > 1 and pairs[0] == (0, 0) and (mode == "constant" or len(pairs) > rank - 2):
+        pairs.pop(0)
+    if mode != "constant" and not 1 <= len(pairs) <= max(rank - 2, 1):
+        return None
+    flat = tuple(n for pair in reversed(pairs) for n in pair)
+    value = 0.0 if constant_value is None else number(constant_value)
+    fact = TensorFact(dtype_of(data), None)
+    return called(b, "F.pad", fact, input=data, pad=flat, mode=stated, value_=value if mode == "constant" else None)

@@ -1,0 +1,330 @@
+"""Pooling of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from graphport.core.dims import Symbolic
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.adaptive_pooling import largest, pooled
+from graphport.ops.dialects.pnnx.convolution import batched, unbatched
+from graphport.ops.dialects.torch_functions import DIALECT, called, emits, integers, number, vector
+from graphport.ops.pages.arithmetic import Max, Mod, Mul, Pow
+from graphport.ops.pages.convolution.window import window
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean
+from graphport.ops.pages.reshape import Concat
+
+Answer = Value | tuple[Value, ...]
+
+
+def _words(name: str) -> list[str]:
+    snake = name.replace("Pool", "_pool").replace("Adaptive", "adaptive_").lower()
+    return [f"{word}{n}d" for n in (1, 2, 3) for word in (f"nn.{name}", f"F.{snake}", f"aten::{snake}")]
+
+
+def _spatial(b: Builder, kernel_size: Any, x: Value) -> int:
+    """The number of axes that are slid over; of a lone number, all but batch and channels."""
+    numbers = integers(kernel_size)
+    return len(numbers) if len(numbers) > 1 or len(b.dims(x)) < 3 else len(b.dims(x)) - 2
+
+
+def _steps(stride: Any, kernel: tuple[int, ...]) -> tuple[int, ...]:
+    given = stride is not None and stride != ()
+    return integers(stride, len(kernel)) if given else kernel
+
+
+@emits(*_words("MaxPool"))
+def max_pool(
+    b: Builder,
+    input: Value,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: Any = False,
+    return_indices: Any = False,
+) -> Answer:
+    count = _spatial(b, kernel_size, input)
+    kernel = integers(kernel_size, count)
+    x, is_added = batched(b, input, count + 2)
+    attributes: dict[str, Any] = {
+        "kernel_shape": kernel,
+        "strides": _steps(stride, kernel),
+        "pads": integers(padding, count) * 2,
+        "dilations": integers(dilation, count),
+        "ceil_mode": int(bool(number(ceil_mode))) or None,
+    }
+    if b.count == 1 and not number(return_indices):
+        return unbatched(b, b(MaxPool, x, **attributes), is_added=is_added)
+    y, places = b.results(MaxPool, 2, x, **attributes)
+    # PyTorch counts within a plane, ONNX over the whole tensor.
+    return unbatched(b, y, is_added=is_added), unbatched(b, _within_planes(b, x, places), is_added=is_added)
+
+
+def _within_planes(b: Builder, x: Value, places: Value) -> Value:
+    area = 1
+    for dim in b.dims(x)[2:]:
+        if isinstance(dim, Symbolic):
+            message = "the places of maxima in planes of unknown size"
+            raise UnsupportedError(message)
+        area *= dim
+    return b(Mod, places, b.like(places, area))
+
+
+@emits(*_words("AvgPool"))
+def avg_pool(
+    b: Builder,
+    input: Value,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: Any = False,
+    count_include_pad: Any = True,
+    divisor_override: Any = None,
+) -> Value:
+    count = _spatial(b, kernel_size, input)
+    kernel = integers(kernel_size, count)
+    pads = integers(padding, count)
+    x, is_added = batched(b, input, count + 2)
+    divisor = number(divisor_override)
+    counts_padding = bool(number(count_include_pad)) or divisor is not None
+    if divisor is not None and number(ceil_mode):
+        message = "a divisor of its own and windows that hang over the end"
+        raise UnsupportedError(message)
+    y = b(
+        AveragePool,
+        x,
+        kernel_shape=kernel,
+        strides=_steps(stride, kernel),
+        pads=pads * 2 if any(pads) else None,
+        ceil_mode=int(bool(number(ceil_mode))) or None,
+        count_include_pad=1 if counts_padding and any(pads) else None,
+    )
+    if divisor is not None:
+        area = 1
+        for k in kernel:
+            area *= k
+        y = b(Mul, y, b.like(y, area / divisor))
+    return unbatched(b, y, is_added=is_added)
+
+
+@emits("nn.LPPool1d", "nn.LPPool2d", "nn.LPPool3d", "F.lp_pool1d", "F.lp_pool2d", "F.lp_pool3d")
+def lp_pool(
+    b: Builder, input: Value, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: Any = False
+) -> Value:
+    """The root of the sum of powers. PyTorch takes powers of the numbers themselves, and drops negative sums."""
+    count = _spatial(b, kernel_size, input)
+    kernel = integers(kernel_size, count)
+    power = float(number(norm_type))
+    x, is_added = batched(b, input, count + 2)
+    area = 1
+    for k in kernel:
+        area *= k
+    powers = b(Pow, x, b.like(x, power))
+    mean = b(
+        AveragePool,
+        powers,
+        kernel_shape=kernel,
+        strides=_steps(stride, kernel),
+        ceil_mode=int(bool(number(ceil_mode))) or None,
+    )
+    total = b(Mul, mean, b.like(x, area))
+    positive = b(Max, total, b.like(x, 0))
+    return unbatched(b, b(Pow, positive, b.like(x, 1 / power)), is_added=is_added)
+
+
+# ── adaptive: windows whose lengths differ ────────────────────────────────────────────────────────────────────────────
+
+
+@emits(*_words("AdaptiveAvgPool"))
+def adaptive_avg_pool(b: Builder, input: Value, output_size: Any) -> Value:
+    return _adaptive(b, input, output_size, AveragePool)
+
+
+@emits(*_words("AdaptiveMaxPool"))
+def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices: Any = False) -> Answer:
+    if b.count == 1 and not number(return_indices):
+        return _adaptive(b, input, output_size, MaxPool)
+    lengths, x, is_added = _targets(b, input, output_size)
+    extents = b.dims(x)[2:]
+    pairs = list(zip(extents, lengths, strict=True))
+    if any(not isinstance(n, int) or n % m for n, m in pairs):
+        if b.count == 1:
+            return _adaptive(b, input, output_size, MaxPool)
+        if 0 in lengths:
+            message = "the places of maxima where the length of an axis is kept, and not known"
+            raise UnsupportedError(message)
+        y, places = largest(b, x, dict(enumerate(lengths, 2)))
+        return unbatched(b, y, is_added=is_added), unbatched(b, places, is_added=is_added)
+    kernel = tuple(int(n) // m for n, m in pairs if isinstance(n, int))
+    y = max_pool(b, x, kernel, kernel, return_indices=True)
+    return tuple(unbatched(b, each, is_added=is_added) for each in y) if isinstance(y, tuple) else y
+
+
+def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Value, bool]:
+    """The length of each axis of the result, 0 for one that is kept and not known; and the operand with a batch."""
+    rank = len(b.dims(input))
+    sizes = output_size if isinstance(output_size, tuple) else integers(output_size)
+    count = len(sizes) if len(sizes) > 1 or rank < 3 else rank - 2
+    sizes = tuple(sizes) * count if len(sizes) == 1 else tuple(sizes)
+    x, is_added = batched(b, input, count + 2)
+    dims = b.dims(x)[2:]
+    lengths: list[int] = []
+    for size, dim in zip(sizes, dims, strict=True):
+        # The writer of PNNX has 0 for a length that stays.
+        kept = 0 if isinstance(dim, Symbolic) else dim
+        lengths.append(int(number(size)) if size else kept)
+    return lengths, x, is_added
+
+
+_MOST_WINDOWS = 1024
+"""Windows along an axis that are each cut out by itself."""
+
+
+def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
+    lengths, x, is_added = _targets(b, input, output_size)
+    if all(n == 1 for n in lengths):
+        return unbatched(b, b(GlobalAveragePool if page is AveragePool else GlobalMaxPool, x), is_added=is_added)
+    extents = b.dims(x)[2:]
+    numbers = [n for n in extents if isinstance(n, int)]
+    if any(not 1 <= m <= _MOST_WINDOWS for n, m in zip(extents, lengths, strict=True) if m or isinstance(n, int)):
+        message = f"adaptive pooling to {', '.join(map(str, lengths))} windows"
+        raise UnsupportedError(message)
+    if len(numbers) < len(extents):
+        y = x
+        for axis, (n, m) in enumerate(zip(extents, lengths, strict=True), 2):
+            if m not in (0, n):
+                y = pooled(b, y, axis, m, ReduceMean if page is AveragePool else ReduceMax)
+        return unbatched(b, y, is_added=is_added)
+    if all(n % m == 0 for n, m in zip(numbers, lengths, strict=True)):
+        kernel = tuple(n // m for n, m in zip(numbers, lengths, strict=True))
+        y = b(page, x, kernel_shape=kernel, strides=kernel)
+        return unbatched(b, y, is_added=is_added)
+    y = x
+    for axis, (n, m) in enumerate(zip(numbers, lengths, strict=True)):
+        y = _along(b, y, axis, len(numbers), _windows(n, m), page)
+    return unbatched(b, y, is_added=is_added)
+
+
+def _windows(extent: int, count: int) -> list[tuple[int, int]]:
+    """Where the windows begin and end: the bounds of equal parts, rounded outwards."""
+    return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
+
+
+def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[int, int]], page: Any) -> Value:
+    """Means or maxima along one axis, which go apart for means, too: windows are products of those of the axes."""
+    starts = [start for start, _ in windows]
+    widths = {stop - start for start, stop in windows}
+    steps = {after - before for before, after in pairwise(starts)}
+    if len(widths) == 1 and len(steps) <= 1:
+        width, step = widths.pop(), steps.pop() if steps else 1
+        return b(page, x, kernel_shape=_only(axis, count, width), strides=_only(axis, count, step))
+    parts: list[Value] = []
+    place = vector(b, [axis + 2])
+    for start, stop in windows:
+        part = b(Slice, x, vector(b, [start]), vector(b, [stop]), place)
+        kernel = _only(axis, count, stop - start)
+        parts.append(b(page, part, kernel_shape=kernel, strides=kernel))
+    return b(Concat, *parts, axis=axis + 2)
+
+
+def _only(axis: int, count: int, value: int) -> tuple[int, ...]:
+    return tuple(value if place == axis else 1 for place in range(count))
+
+
+@emits("torchvision.ops.roi_pool", "torchvision.ops.RoIPool")
+def roi_pool(b: Builder, input: Value, boxes: Value, output_size: Any, spatial_scale: Any = 1.0) -> Value:
+    return b(
+        MaxRoiPool, input, boxes, pooled_shape=integers(output_size, 2), spatial_scale=float(number(spatial_scale))
+    )
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Axes = tuple[int, ...]
+
+
+def _emitted(b: Builder, word: str, x: Value, kernel: Axes, dilations: Axes | None, **attributes: Any) -> Value | None:
+    count = len(kernel)
+    if not 1 <= count <= 3 or b.count > 1:
+        return None
+    counts = attributes.pop("counts", None)
+    ceil_mode = bool(attributes.pop("ceil_mode"))
+    slid = window(b.dims(x)[2:], kernel, dilations=dilations, ceil_mode=int(ceil_mode), **attributes)
+    pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
+    if len(pairs) < count or any(p != q or not 0 <= 2 * p <= k for (p, q), k in zip(pairs, kernel, strict=True)):
+        return None
+    more: dict[str, Any] = {"dilation": slid.dilations, "return_indices": False}
+    if counts is not None:
+        if dilations is not None and any(d != 1 for d in dilations):
+            return None
+        more = {"count_include_pad": counts} | ({"divisor_override_": None} if count > 1 else {})
+    padding = tuple(p for p, _ in pairs)
+    return called(
+        b,
+        f"F.{word}_pool{count}d",
+        input=x,
+        kernel_size=kernel,
+        stride=slid.strides,
+        padding=padding,
+        ceil_mode=ceil_mode,
+        **more,
+    )
+
+
+@MaxPool.lift(DIALECT)
+def lift_max_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Axes | None = None,
+    kernel_shape: Axes,
+    pads: Axes | None = None,
+    storage_order: int = 0,
+    strides: Axes | None = None,
+) -> Value | None:
+    del storage_order
+    options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
+    return _emitted(b, "max", x, kernel_shape, dilations, **options)
+
+
+@AveragePool.lift(DIALECT)
+def lift_average_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Axes | None = None,
+    kernel_shape: Axes,
+    pads: Axes | None = None,
+    strides: Axes | None = None,
+) -> Value | None:
+    options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
+    return _emitted(b, "avg", x, kernel_shape, dilations, counts=bool(count_include_pad), **options)
+
+
+def _global(b: Builder, x: Value, word: str) -> Value | None:
+    count = len(b.dims(x)) - 2
+    if not 1 <= count <= 3:
+        return None
+    return called(b, f"F.adaptive_{word}_pool{count}d", input=x, output_size=(1,) * count)
+
+
+@GlobalAveragePool.lift(DIALECT)
+def lift_global_average_pool(b: Builder, x: Value) -> Value | None:
+    return _global(b, x, "avg")
+
+
+@GlobalMaxPool.lift(DIALECT)
+def lift_global_max_pool(b: Builder, x: Value) -> Value | None:
+    return _global(b, x, "max")

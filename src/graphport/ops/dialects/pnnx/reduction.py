@@ -1,0 +1,363 @@
+"""Reductions of PyTorch."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, lift
+from graphport.ops.dialects.pnnx import reduction_lifts as reduction_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import reduction_norms as reduction_norms  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import reduction_statistics as reduction_statistics  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx.reduction_reduced import reduced
+from graphport.ops.dialects.torch_functions import (
+    DIALECT,
+    axes_of,
+    axis_of,
+    called,
+    dtype_of,
+    emits,
+    length,
+    named_dtype,
+    number,
+    static,
+    vector,
+)
+from graphport.ops.dialects.torch_promotion import cast, promoted
+from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Min, Mul, Sqrt, Sub
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.reduction import (
+    ArgMax,
+    ArgMin,
+    CumProd,
+    CumSum,
+    Einsum,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    TopK,
+)
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze
+
+Answer = Value | tuple[Value, ...]
+
+
+def _summed(b: Builder, x: Value, dtype: Any) -> Value:
+    """What is summed: in the element type that is asked for, integers in that of 64 bits."""
+    wanted = named_dtype(dtype)
+    if wanted is not None:
+        return cast(b, x, wanted)
+    return x if dtype_of(x).kind in "fc" else cast(b, x, DType.INT64)
+
+
+@emits("torch.sum", "aten::sum", "Tensor.sum")
+def sum_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    return reduced(b, ReduceSum, _summed(b, input, dtype), dim, keepdim=keepdim)
+
+
+@emits("torch.mean", "aten::mean", "Tensor.mean")
+def mean(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype)
+    return reduced(b, ReduceMean, input if wanted is None else cast(b, input, wanted), dim, keepdim=keepdim)
+
+
+@emits("torch.prod", "aten::prod")
+def prod(b: Builder, input: Value, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    return reduced(b, ReduceProd, _summed(b, input, dtype), dim, keepdim=keepdim)
+
+
+@emits("torch.amax", "aten::amax")
+def amax(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return reduced(b, ReduceMax, input, dim, keepdim=keepdim)
+
+
+@emits("torch.amin", "aten::amin")
+def amin(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return reduced(b, ReduceMin, input, dim, keepdim=keepdim)
+
+
+@emits("torch.aminmax", "aten::aminmax")
+def aminmax(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Answer:
+    return amin(b, input, dim, keepdim), amax(b, input, dim, keepdim)
+
+
+@emits("torch.logsumexp", "aten::logsumexp")
+def logsumexp(b: Builder, input: Value, dim: Any, keepdim: Any = False) -> Value:
+    return reduced(b, ReduceLogSumExp, input, dim, keepdim=keepdim)
+
+
+@emits("torch.var_mean", "aten::var_mean")
+def var_mean(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Answer:
+    return var(b, input, dim, unbiased, keepdim, correction), mean(b, input, dim, keepdim)
+
+
+@emits("torch.std_mean", "aten::std_mean")
+def std_mean(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Answer:
+    return std(b, input, dim, unbiased, keepdim, correction), mean(b, input, dim, keepdim)
+
+
+@emits("torch.var", "aten::var")
+def var(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Value:
+    """The mean square distance from the mean; of a sample, the sum is divided by one less than the count."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    dims = b.dims(input)
+    axes = axes_of(dim, len(dims))
+    center = b(ReduceMean, input, vector(b, axes))
+    gap = b(Sub, input, center)
+    squares = b(Mul, gap, gap)
+    fewer = _correction(unbiased, correction)
+    if not fewer:
+        return reduced(b, ReduceMean, squares, axes, keepdim=keepdim)
+    total = reduced(b, ReduceSum, squares, axes, keepdim=keepdim)
+    count = math.prod(length(dims, axis) for axis in axes)
+    return b(Div, total, b.like(total, max(count - fewer, 0)))
+
+
+def _correction(unbiased: Any, correction: Any) -> float:
+    if correction is not None:
+        return number(correction)
+    return 0 if unbiased is not None and not number(unbiased) else 1
+
+
+@emits("torch.std", "aten::std")
+def std(
+    b: Builder, input: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Value:
+    return b(Sqrt, var(b, input, dim, unbiased, keepdim, correction))
+
+
+# ── places ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _place(page: Page, b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    rank = len(b.dims(input))
+    if dim is not None:
+        return b(page, input, axis=axis_of(number(dim), rank), keepdims=None if number(keepdim) else 0)
+    found = b(page, b(Reshape, input, vector(b, [-1])), axis=0, keepdims=0)
+    return b(Reshape, found, vector(b, [1] * rank)) if number(keepdim) else found
+
+
+emits("torch.argmax", "aten::argmax")(partial(_place, ArgMax))
+emits("torch.argmin", "aten::argmin")(partial(_place, ArgMin))
+
+
+def _extreme(
+    pages: tuple[Page, Page, Page], b: Builder, input: Value, dim: Any = None, keepdim: Any = False, other: Any = None
+) -> Answer:
+    """The largest or smallest of all; along an axis, with its places; of two tensors, element by element."""
+    values, places, pair = pages
+    if isinstance(dim, Value) and b.dims(dim) and dim.producer is not None:
+        other = dim
+    if other is not None:
+        return b(pair, *promoted(b, input, other))
+    if dim is None:
+        return reduced(b, values, input, None, keepdim=False)
+    axis = axis_of(number(dim), len(b.dims(input)))
+    keeps = None if number(keepdim) else 0
+    found = b(values, input, vector(b, [axis]), keepdims=keeps)
+    return found if b.count == 1 else (found, b(places, input, axis=axis, keepdims=keeps))
+
+
+emits("torch.max", "aten::max")(partial(_extreme, (ReduceMax, ArgMax, Max)))
+emits("torch.min", "aten::min")(partial(_extreme, (ReduceMin, ArgMin, Min)))
+
+
+@emits("torch.topk", "aten::topk")
+def topk(b: Builder, input: Value, k: Any, dim: Any = -1, largest: Any = True, sorted: Any = True) -> Answer:
+    del sorted  # sorted results are unsorted ones, too
+    return b.results(TopK, 2, input, _count(b, k), axis=int(number(dim)), largest=None if number(largest) else 0)
+
+
+def _count(b: Builder, k: Any) -> Value:
+    return b(Reshape, k, vector(b, [1])) if isinstance(k, Value) and k.storage is None else vector(b, [int(number(k))])
+
+
+@emits("torch.sort", "aten::sort")
+def sort(b: Builder, input: Value, dim: Any = -1, descending: Any = False, stable: Any = None) -> Answer:
+    del stable
+    axis = axis_of(number(dim), len(b.dims(input)))
+    count = b(Shape, input, start=axis, end=axis + 1)
+    return b.results(TopK, 2, input, count, axis=axis, largest=None if number(descending) else 0)
+
+
+@emits("torch.argsort", "aten::argsort")
+def argsort(b: Builder, input: Value, dim: Any = -1, descending: Any = False, stable: Any = None) -> Value:
+    found = sort(b, input, dim, descending, stable)
+    return found[1] if isinstance(found, tuple) else found
+
+
+@emits("torch.median", "aten::median")
+def median(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Answer:
+    """Of an even number of elements, the lower one of both in the middle."""
+    x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
+    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
+    middle = (length(b.dims(x), axis) - 1) // 2
+    values, places = b.results(TopK, 2, x, vector(b, [middle + 1]), axis=axis, largest=0)
+    picked = [_entry(b, each, axis, middle, keepdim) for each in (values, places)]
+    return tuple(picked) if dim is not None and b.count > 1 else picked[0]
+
+
+def _entry(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> Value:
+    place_, axis_ = vector(b, [place]), vector(b, [axis])
+    one = b(Slice, x, place_, vector(b, [place + 1]), axis_)
+    return one if number(keepdim) else b(Squeeze, one, axis_)
+
+
+@emits("torch.all", "aten::all")
+def all_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return cast(b, reduced(b, ReduceMin, _bits(b, input), dim, keepdim=keepdim), DType.BOOL)
+
+
+@emits("torch.any", "aten::any")
+def any_(b: Builder, input: Value, dim: Any = None, keepdim: Any = False) -> Value:
+    return cast(b, reduced(b, ReduceMax, _bits(b, input), dim, keepdim=keepdim), DType.BOOL)
+
+
+def _bits(b: Builder, x: Value) -> Value:
+    return cast(b, cast(b, x, DType.BOOL), DType.INT32)
+
+
+@emits("torch.count_nonzero", "aten::count_nonzero")
+def count_nonzero(b: Builder, input: Value, dim: Any = None) -> Value:
+    return reduced(b, ReduceSum, cast(b, cast(b, input, DType.BOOL), DType.INT64), dim, keepdim=False)
+
+
+# ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _running(page: Page, b: Builder, input: Value, dim: Any, dtype: Any = None) -> Value:
+    x = _summed(b, input, dtype)
+    if not b.dims(x):
+        axis_of(number(dim), 0)
+        return x
+    return b(page, x, b.constant(axis_of(number(dim), len(b.dims(x))), DType.INT64))
+
+
+emits("torch.cumsum", "aten::cumsum")(partial(_running, CumSum))
+emits("torch.cumprod", "aten::cumprod")(partial(_running, CumProd))
+
+
+@emits("torch.logcumsumexp", "aten::logcumsumexp")
+def logcumsumexp(b: Builder, input: Value, dim: Any) -> Value:
+    """From the largest of all, which nothing overflows above; what is far below it is lost."""
+    axis = axis_of(number(dim), len(b.dims(input)))
+    top = b(ReduceMax, input, vector(b, [axis]))
+    total = b(CumSum, b(Exp, b(Sub, input, top)), b.constant(axis, DType.INT64))
+    return b(Add, b(Log, total), top)
+
+
+@emits("torch.diff", "aten::diff")
+def diff(b: Builder, input: Value, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None) -> Value:
+    axis = axis_of(number(dim), len(b.dims(input)))
+    x = input
+    if isinstance(prepend, Value) or isinstance(append, Value):
+        x = b(Concat, *(each for each in (prepend, x, append) if isinstance(each, Value)), axis=axis)
+    place, far = vector(b, [axis]), vector(b, [2**63 - 1])
+    for _ in range(int(number(n))):
+        later = b(Slice, x, vector(b, [1]), far, place)
+        earlier = b(Slice, x, vector(b, [0]), vector(b, [-1]), place)
+        x = b(Sub, later, earlier)
+    return x
+
+
+@emits("torch.einsum", "aten::einsum")
+def einsum(b: Builder, *operands: Value, equation: str) -> Value:
+    """The sum; pnnx drops the dots of an equation, which stand for axes in front of those that have letters."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    lacks = [len(term) < len(b.dims(each)) for term, each in zip(terms, operands, strict=False)]
+    if "." not in equation and any(lacks):
+        terms = [f"...{term}" if lack else term for term, lack in zip(terms, lacks, strict=False)]
+        equation = ",".join(terms) + (f"{arrow}...{result}" if arrow else "")
+    return b(Einsum, *operands, equation=equation)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _register_reductions() -> None:
+    for page, word in ((ReduceSum, "sum"), (ReduceMean, "mean"), (ReduceMax, "amax"), (ReduceMin, "amin")):
+        lift(DIALECT, page.name)(partial(_lifted, f"torch.{word}", {}))
+    lift(DIALECT, ReduceLogSumExp.name)(partial(_lifted, "torch.logsumexp", {}))
+    for page, power in ((ReduceL1, 1), (ReduceL2, 2)):
+        lift(DIALECT, page.name)(partial(_lifted, "torch.norm", {"p": power}))
+    for page, word in ((ArgMax, "argmax"), (ArgMin, "argmin")):
+        lift(DIALECT, page.name)(partial(_placed, f"torch.{word}"))
+
+
+def _lifted(
+    word: str,
+    more: dict[str, Any],
+    b: Builder,
+    data: Value,
+    axes: Value | None = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value | None:
+    chosen = static(axes)
+    rank = len(b.dims(data))
+    if (axes is not None and not chosen) or (axes is None and noop_with_empty_axes):
+        return None
+    if word == "torch.sum" and not dtype_of(data).is_floating and dtype_of(data) is not DType.INT64:
+        return None
+    dim = tuple(range(rank)) if chosen is None else chosen
+    return called(b, word, TensorFact(dtype_of(data), None), input=data, dim=dim, keepdim=bool(keepdims), **more)
+
+
+def _placed(
+    word: str, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Value | None:
+    fact = TensorFact(DType.INT64, None)
+    return None if select_last_index else called(b, word, fact, input=data, dim=axis, keepdim=bool(keepdims))
+
+
+_register_reductions()
+
+
+@ReduceProd.lift(DIALECT)
+def lift_prod(
+    b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Value | None:
+    """Along one axis."""
+    chosen = static(axes)
+    if chosen is None or len(chosen) != 1 or not dtype_of(data).is_floating:
+        return None
+    return called(b, "torch.prod", TensorFact(dtype_of(data), None), input=data, dim=chosen[0], keepdim=bool(keepdims))
+
+
+@CumSum.lift(DIALECT)
+def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
+    place = static(axis)
+    if place is None or exclusive or reverse or not dtype_of(x).is_floating:
+        return None
+    return called(b, "torch.cumsum", input=x, dim=place[0])
+
+
+@TopK.lift(DIALECT)
+def lift_topk(
+    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, ...] | None:
+    count = static(k)
+    if count is None:
+        return None
+    facts = [TensorFact(dtype_of(x), None), TensorFact(DType.INT64, None)]
+    options: dict[str, Any] = {"k": count[0], "dim": axis, "largest": bool(largest), "sorted": bool(sorted)}
+    return b.word("torch.topk", x, facts=facts, **options)

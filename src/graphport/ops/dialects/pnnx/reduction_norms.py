@@ -1,0 +1,98 @@
+"""Norms and distances of PyTorch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.pnnx.reduction_reduced import reduced
+from graphport.ops.dialects.torch_functions import axis_of, dtype_of, emits, integers, named_dtype, number, vector
+from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.pages.arithmetic import Abs, Pow, Sub
+from graphport.ops.pages.comparison import Equal, Not
+from graphport.ops.pages.reduction import ReduceL1, ReduceL2, ReduceMax, ReduceMin, ReduceSum
+from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+
+
+def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
+    """The `p`-norm over axes."""
+    if not b.dims(x):
+        x = b(Abs, x)  # where there is no axis to go over nothing else is done
+    power = 2.0 if p is None else number(p)
+    if isinstance(power, str):
+        if power not in ("fro", "inf", "-inf"):
+            message = f"the norm {power}"
+            raise UnsupportedError(message)
+        power = 2.0 if power == "fro" else float(power)
+    match float(power):
+        case 2.0:
+            return reduced(b, ReduceL2, x, dim, keepdim=keepdim)
+        case 1.0:
+            return reduced(b, ReduceL1, x, dim, keepdim=keepdim)
+        case math.inf:
+            return reduced(b, ReduceMax, b(Abs, x), dim, keepdim=keepdim)
+        case n if n == -math.inf:
+            return reduced(b, ReduceMin, b(Abs, x), dim, keepdim=keepdim)
+        case 0.0:
+            nonzero = cast(b, b(Not, b(Equal, x, b.like(x, 0))), dtype_of(x))
+            return reduced(b, ReduceSum, nonzero, dim, keepdim=keepdim)
+        case n:
+            total = reduced(b, ReduceSum, b(Pow, b(Abs, x), b.like(x, n)), dim, keepdim=keepdim)
+            return b(Pow, total, b.like(total, 1 / n))
+
+
+@emits("torch.norm", "aten::norm", "Tensor.norm")
+def norm_(b: Builder, input: Value, p: Any = 2.0, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype)
+    return norm(b, input if wanted is None else cast(b, input, wanted), p, dim, keepdim)
+
+
+@emits("torch.linalg.vector_norm", "aten::linalg_vector_norm")
+def vector_norm(
+    b: Builder, input: Value, ord: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None
+) -> Value:
+    wanted = named_dtype(dtype)
+    return norm(b, input if wanted is None else cast(b, input, wanted), ord, dim, keepdim)
+
+
+@emits("torch.linalg.norm", "aten::linalg_norm")
+def linalg_norm(
+    b: Builder, input: Value, ord: Any = None, dim: Any = None, keepdim: Any = False, dtype: Any = None
+) -> Value:
+    """Of vectors along one axis, or of all numbers where no order is told; else of matrices."""
+    rank = len(b.dims(input))
+    axes = tuple(range(rank)) if dim is None else integers(dim)
+    if ord is None or len(axes) != 2:
+        return vector_norm(b, input, 2.0 if ord is None else ord, dim, keepdim, dtype)
+    return matrix_norm(b, input, ord, axes, keepdim, dtype)
+
+
+@emits("torch.linalg.matrix_norm", "aten::linalg_matrix_norm")
+def matrix_norm(
+    b: Builder, input: Value, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, dtype: Any = None
+) -> Value:
+    """The largest sum of a column or row, or what all numbers have together; singular values are not computed."""
+    power = number(ord)
+    if power == "fro":
+        return vector_norm(b, input, 2.0, dim, keepdim, dtype)
+    if isinstance(power, str) or abs(power) not in (1, math.inf):
+        message = f"the norm {power} of matrices, which is made of singular values"
+        raise UnsupportedError(message)
+    wanted = named_dtype(dtype)
+    x = b(Abs, input if wanted is None else cast(b, input, wanted))
+    rows, columns = (axis_of(axis, len(b.dims(x))) for axis in integers(dim, 2))
+    summed, chosen = (rows, columns) if abs(power) == 1 else (columns, rows)
+    total = reduced(b, ReduceSum, x, (summed,), keepdim=True)
+    found = reduced(b, ReduceMax if power > 0 else ReduceMin, total, (chosen,), keepdim=True)
+    return found if number(keepdim) else b(Squeeze, found, vector(b, sorted((rows, columns))))
+
+
+@emits("torch.cdist", "aten::cdist")
+def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = None) -> Value:
+    """The distances of all pairs of rows."""
+    del compute_mode
+    left, right = b(Unsqueeze, x1, vector(b, [-2])), b(Unsqueeze, x2, vector(b, [-3]))
+    return norm(b, b(Sub, left, right), p, -1, False)

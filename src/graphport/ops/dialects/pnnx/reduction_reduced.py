@@ -1,0 +1,19 @@
+"""Reductions as PyTorch has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page
+from graphport.ops.dialects.torch_functions import axes_of, number, vector
+
+
+def reduced(b: Builder, page: Page, x: Value, dim: Any, *, keepdim: Any) -> Value:
+    """`x` reduced over the axes `dim`, all of them for `None`."""
+    rank = len(b.dims(x))
+    keeps = 1 if number(keepdim) else 0
+    if not rank:
+        return x
+    return b(page, x, vector(b, axes_of(dim, rank)), keepdims=None if keeps else 0)

@@ -1,0 +1,131 @@
+"""Channels and space of PyTorch: shuffles, folds."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.sequences import is_sequence
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.torch_functions import axis_of, emits, integers, length, number, vector
+from graphport.ops.pages.reshape import (
+    Col2Im,
+    Concat,
+    DepthToSpace,
+    Reshape,
+    Shape,
+    SpaceToDepth,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
+
+
+@emits("nn.PixelShuffle", "F.pixel_shuffle", "aten::pixel_shuffle")
+def pixel_shuffle(b: Builder, input: Value, upscale_factor: Any) -> Value:
+    return b(DepthToSpace, input, blocksize=int(number(upscale_factor)), mode="CRD")
+
+
+@emits("nn.PixelUnshuffle", "F.pixel_unshuffle", "aten::pixel_unshuffle")
+def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
+    """Channels come first among those of a pixel; ONNX's SpaceToDepth puts them last."""
+    r = int(number(downscale_factor))
+    if r == 1:
+        return b(SpaceToDepth, input, blocksize=1)
+    dims = b.dims(input)
+    if len(dims) != 4 or any(isinstance(dim, Symbolic) for dim in dims[1:]):
+        message = "a pixel_unshuffle of a picture of unknown size"
+        raise UnsupportedError(message)
+    channels, height, width = (length(dims, axis) for axis in (1, 2, 3))
+    apart = b(Reshape, input, vector(b, [0, channels, height // r, r, width // r, r]))
+    return b(
+        Reshape,
+        b(Transpose, apart, perm=(0, 1, 3, 5, 2, 4)),
+        vector(b, [0, channels * r * r, height // r, width // r]),
+    )
+
+
+@emits(
+    "nn.ChannelShuffle",
+    "F.channel_shuffle",
+    "aten::channel_shuffle",
+    "torch.channel_shuffle",
+    "aten::native_channel_shuffle",
+)
+def channel_shuffle(b: Builder, input: Value, groups: Any) -> Value:
+    dims = b.dims(input)
+    channels, count = length(dims, 1), int(number(groups))
+    if channels % count:
+        message = f"{channels} channels are not {count} groups of the same size"
+        raise ShapeError(message)
+    rest = list(range(3, len(dims) + 1))
+    apart = b(Unsqueeze, input, vector(b, [1]))
+    if any(isinstance(dim, Symbolic) for dim in dims[2:]):
+        behind = b(Shape, input, start=2)
+        grouped = b(Reshape, input, b(Concat, vector(b, [0, count, channels // count]), behind, axis=0))
+        turned = b(Transpose, grouped, perm=(0, 2, 1, *rest))
+        return b(Reshape, turned, b(Shape, input))
+    spatial = [length(dims, axis) for axis in range(2, len(dims))]
+    grouped = b(Reshape, apart, vector(b, [0, count, channels // count, *spatial]))
+    turned = b(Transpose, grouped, perm=(0, 2, 1, *rest))
+    return b(Reshape, turned, vector(b, [0, channels, *spatial]))
+
+
+@emits("nn.Fold", "F.fold", "aten::col2im")
+def fold(
+    b: Builder,
+    input: Value,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
+) -> Value:
+    is_alone = len(b.dims(input)) == 2
+    x = b(Unsqueeze, input, vector(b, [0])) if is_alone else input
+    y = b(
+        Col2Im,
+        x,
+        vector(b, integers(output_size, 2)),
+        vector(b, integers(kernel_size, 2)),
+        dilations=integers(dilation, 2),
+        pads=integers(padding, 2) * 2,
+        strides=integers(stride, 2),
+    )
+    return b(Squeeze, y, vector(b, [0])) if is_alone else y
+
+
+@emits("SliceIndexes")
+def slice_indexes(b: Builder, *operands: Value, indexes: Any) -> Value:
+    """Numbers and operands as one vector."""
+    entries: list[Any] = []
+    for item in indexes if is_sequence(indexes) else [indexes]:
+        if isinstance(item, str) and item.startswith("@") and item[1:].isdigit() and int(item[1:]) < len(operands):
+            entries.append(operands[int(item[1:])])
+        elif isinstance(item, int):
+            entries.append(item)
+        else:
+            message = f"the index {item}"
+            raise UnsupportedError(message)
+    return lengths(b, entries)
+
+
+@emits("aten::size", "Tensor.size")
+def size(b: Builder, input: Value, dim: Any = None) -> Value:
+    if dim is None:
+        return b(Shape, input)
+    axis = axis_of(number(dim), len(b.dims(input)))
+    return b(Squeeze, b(Shape, input, start=axis, end=axis + 1), vector(b, [0]))
+
+
+@emits("aten::numel", "torch.numel")
+def numel(b: Builder, input: Value) -> Value:
+    dims = b.dims(input)
+    return b.constant(np.array(prod(length(dims, axis) for axis in range(len(dims)))), DType.INT64)

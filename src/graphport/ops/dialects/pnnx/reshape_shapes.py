@@ -1,0 +1,139 @@
+"""Reshaping of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphport.core.dims import Symbolic
+from graphport.core.sequences import is_sequence
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.torch_functions import axes_of, axis_of, emits, integers, number, vector
+from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+
+Answer = Value | tuple[Value, ...]
+
+
+def lengths(b: Builder, shape: Any) -> Value:
+    """A shape as a tensor: numbers, tensors of rank 0 or 1, or a list of these; PNNX writes an empty one as `None`."""
+    if shape is None:
+        return vector(b, [])
+    if isinstance(shape, Value):
+        return shape if b.dims(shape) else b(Unsqueeze, shape, vector(b, [0]))
+    items = list(shape) if is_sequence(shape) else [shape]
+    if not any(isinstance(item, Value) for item in items):
+        return vector(b, [int(item) for item in items])
+    return b(Concat, *(lengths(b, item) for item in items), axis=0)
+
+
+def _zeros(shape: Any) -> bool:
+    """Whether a length of 0 is meant, which would be taken for a copy."""
+    return is_sequence(shape) and any(item == 0 and not isinstance(item, Value) for item in shape)
+
+
+@emits(
+    "Tensor.reshape", "Tensor.view", "torch.reshape", "aten::reshape", "aten::view", "torch.view", "aten::_unsafe_view"
+)
+def reshape(b: Builder, input: Value, shape: Any = None, size: Any = None) -> Value:
+    target = shape if shape is not None else size if size is not None else ()
+    return b(Reshape, input, lengths(b, target), allowzero=1 if _zeros(target) else None)
+
+
+@emits("Tensor.reshape_as", "Tensor.view_as", "aten::reshape_as", "aten::view_as")
+def reshape_as(b: Builder, input: Value, other: Value) -> Value:
+    return b(Reshape, input, b(Shape, other))
+
+
+@emits("nn.Flatten", "torch.flatten", "aten::flatten")
+def flatten(b: Builder, input: Value, start_dim: Any = None, end_dim: Any = -1) -> Value:
+    rank = len(b.dims(input))
+    # A module keeps the batch; its writer always says so.
+    start = axis_of(number(start_dim) if start_dim is not None else 0, rank)
+    stop = axis_of(number(end_dim), rank)
+    if rank == 0:
+        return b(Reshape, input, vector(b, [1]))
+    if start == stop:
+        return input
+    if (start, stop) == (1, rank - 1):
+        return b(Flatten, input)
+    return merged(b, input, start, stop)
+
+
+def merged(b: Builder, x: Value, start: int, stop: int) -> Value:
+    dims = b.dims(x)
+    behind = dims[stop + 1 :]
+    if not any(isinstance(dim, Symbolic) for dim in behind):
+        numbers = [0] * start + [-1] + [int(dim) for dim in behind if isinstance(dim, int)]
+        if 0 not in numbers[start:]:
+            return b(Reshape, x, vector(b, numbers))
+    parts = [b(Shape, x, start=0, end=start), vector(b, [-1]), b(Shape, x, start=stop + 1)]
+    return b(Reshape, x, b(Concat, *parts, axis=0))
+
+
+@emits("nn.Unflatten", "torch.unflatten", "Tensor.unflatten", "aten::unflatten")
+def unflatten(b: Builder, input: Value, dim: Any, sizes: Any = None, unflattened_size: Any = None) -> Value:
+    rank = len(b.dims(input))
+    axis = axis_of(number(dim), rank)
+    parts = sizes if sizes is not None else unflattened_size
+    if parts is None:
+        message = "the lengths of the parts are missing"
+        raise ShapeError(message)
+    shape = [b(Shape, input, start=0, end=axis), lengths(b, parts), b(Shape, input, start=axis + 1)]
+    return b(Reshape, input, b(Concat, *shape, axis=0))
+
+
+@emits("torch.squeeze", "aten::squeeze", "Tensor.squeeze")
+def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
+    """Axes that are not of length 1 stay."""
+    dims = b.dims(input)
+    axes = axes_of(dim, len(dims)) if dim is not None else tuple(range(len(dims)))
+    if any(isinstance(dims[axis], Symbolic) for axis in axes if dims):
+        message = "whether a length is 1 is not known"
+        raise UnsupportedError(message)
+    chosen = [axis for axis in axes if dims and dims[axis] == 1]
+    return b(Squeeze, input, vector(b, chosen)) if chosen else input
+
+
+@emits("torch.unsqueeze", "aten::unsqueeze", "Tensor.unsqueeze")
+def unsqueeze(b: Builder, input: Value, dim: Any) -> Value:
+    return b(Unsqueeze, input, vector(b, [axis_of(number(dim), len(b.dims(input)) + 1)]))
+
+
+def moved(b: Builder, x: Value, perm: Sequence[int]) -> Value:
+    """The axes in another order."""
+    return x if list(perm) == list(range(len(perm))) else b(Transpose, x, perm=tuple(perm))
+
+
+@emits("torch.transpose", "aten::transpose", "torch.swapaxes", "torch.swapdims", "aten::swapaxes")
+def transpose(b: Builder, input: Value, dim0: Any, dim1: Any) -> Value:
+    rank = len(b.dims(input))
+    order = list(range(rank))
+    i, j = axis_of(number(dim0), rank), axis_of(number(dim1), rank)
+    order[i], order[j] = order[j], order[i]
+    return moved(b, input, order)
+
+
+@emits("torch.t", "aten::t", "Tensor.t", "aten::numpy_T")
+def t(b: Builder, input: Value) -> Value:
+    return moved(b, input, range(len(b.dims(input)))[::-1])
+
+
+@emits("Tensor.permute", "torch.permute", "aten::permute")
+def permute(b: Builder, input: Value, dims: Any) -> Value:
+    rank = len(b.dims(input))
+    order = [axis_of(axis, rank) for axis in integers(dims)]
+    if sorted(order) != list(range(rank)):
+        message = f"{order} is no order of {rank} axes"
+        raise ShapeError(message)
+    return moved(b, input, order)
+
+
+@emits("torch.movedim", "torch.moveaxis", "aten::movedim")
+def movedim(b: Builder, input: Value, source: Any, destination: Any) -> Value:
+    rank = len(b.dims(input))
+    places = [axis_of(axis, rank) for axis in integers(destination)]
+    taken = dict(zip(places, (axis_of(axis, rank) for axis in integers(source)), strict=True))
+    rest = iter([axis for axis in range(rank) if axis not in taken.values()])
+    return moved(b, input, [taken[place] if place in taken else next(rest) for place in range(rank)])

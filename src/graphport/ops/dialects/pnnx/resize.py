@@ -1,0 +1,254 @@
+"""Resizing and sampling of PyTorch."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool
+from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.torch_functions import (
+    DIALECT,
+    called,
+    dtype_of,
+    emits,
+    integers,
+    length,
+    number,
+    static,
+    vector,
+    weight_of,
+)
+from graphport.ops.pages.reshape import Concat, Shape
+from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
+
+_LINEAR = ("linear", "bilinear", "trilinear")
+_MODES = ("nearest", "nearest-exact", "bicubic", *_LINEAR)
+_SHARP, _SMOOTH = -0.75, -0.5
+"""The coefficient of cubics, and that of those which a filter is stretched with."""
+
+
+@emits("F.interpolate", "F.upsample", "nn.Upsample")
+def interpolate(
+    b: Builder,
+    input: Value,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+    recompute_scale_factor: Any = None,
+    antialias: Any = False,
+) -> Value:
+    """By `scale_factor` it is the factor, not the lengths that it gives, that places the points."""
+    dims = b.dims(input)
+    count = len(dims) - 2
+    if mode == "area":
+        return adaptive_avg_pool(b, input, _sizes(b, input, size, scale_factor))
+    if mode not in _MODES:
+        message = f"the mode is {mode}"
+        raise UnsupportedError(message)
+    attributes = _points(mode, corners=bool(number(align_corners)), antialias=bool(number(antialias)))
+    if number(antialias) and number(align_corners):
+        message = "antialiasing with aligned corners: PyTorch takes the step between corners from places at halves"
+        raise UnsupportedError(message)
+    axes = tuple(range(2, 2 + count))
+    if size is not None or recompute_scale_factor:
+        target = _lengths(b, input, size, scale_factor, count)
+        return b(Resize, input, None, None, target, **attributes)
+    factors = _factors(scale_factor, count)
+    extents = [dims[axis] for axis in axes]
+    whole = [f * n for f, n in zip(factors, extents, strict=True) if isinstance(n, int)]
+    by_corners = attributes["coordinate_transformation_mode"] == "align_corners"
+    if len(whole) == count and (by_corners or all(f == int(f) for f in whole)):
+        # Lengths that are exact say the same, whoever rounds.
+        return b(Resize, input, None, None, _lengths(b, input, None, scale_factor, count), **attributes)
+    scales = b.constant(np.array([1.0, 1.0, *factors]), DType.FLOAT32)
+    return b(Resize, input, None, scales, None, **attributes)
+
+
+def _points(mode: str, *, corners: bool, antialias: bool) -> dict[str, Any]:
+    """How points of the result are found in the operand, as `Resize` says it."""
+    if mode == "nearest":
+        return {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        }
+    if mode == "nearest-exact":
+        return {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
+    way = "align_corners" if corners else "half_pixel"
+    return {
+        "mode": "cubic" if mode == "bicubic" else "linear",
+        "coordinate_transformation_mode": way,
+        # A filter that reaches over the border is cut off there.
+        "antialias": 1 if antialias else None,
+        "exclude_outside": 1 if antialias else None,
+        "cubic_coeff_a": _SMOOTH if antialias and mode == "bicubic" else None,
+    }
+
+
+def _factors(scale_factor: Any, count: int) -> list[float]:
+    if scale_factor is None:
+        message = "neither a size nor a factor is given"
+        raise UnsupportedError(message)
+    given = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,)
+    factors = [float(number(each)) for each in given]
+    return factors * count if len(factors) == 1 else factors
+
+
+def _sizes(b: Builder, x: Value, size: Any, scale_factor: Any) -> tuple[int, ...]:
+    """The lengths of the result.
+
+    Raises:
+        UnsupportedError: they depend on lengths that are not known.
+    """
+    dims = b.dims(x)
+    count = len(dims) - 2
+    if size is not None:
+        return integers(size, count)
+    factors = _factors(scale_factor, count)
+    return tuple(floor(length(dims, axis + 2) * f) for axis, f in enumerate(factors))
+
+
+def _lengths(b: Builder, x: Value, size: Any, scale_factor: Any, count: int) -> Value:
+    """The shape of the result."""
+    dims = b.dims(x)
+    if isinstance(size, Value) or (isinstance(size, tuple) and any(isinstance(each, Value) for each in size)):
+        return b(Concat, b(Shape, x, start=0, end=2), lengths(b, size), axis=0)
+    sizes = _sizes(b, x, size, scale_factor)
+    if len(sizes) != count:
+        message = f"{len(sizes)} sizes for {count} axes"
+        raise UnsupportedError(message)
+    if any(isinstance(dim, Symbolic) for dim in dims[:2]):
+        return b(Concat, b(Shape, x, start=0, end=2), vector(b, sizes), axis=0)
+    return vector(b, [length(dims, 0), length(dims, 1), *sizes])
+
+
+@emits("F.upsample_nearest", "nn.UpsamplingNearest2d")
+def upsample_nearest(b: Builder, input: Value, size: Any = None, scale_factor: Any = None) -> Value:
+    return interpolate(b, input, size, scale_factor)
+
+
+@emits("F.upsample_bilinear", "nn.UpsamplingBilinear2d")
+def upsample_bilinear(b: Builder, input: Value, size: Any = None, scale_factor: Any = None) -> Value:
+    return interpolate(b, input, size, scale_factor, "bilinear", align_corners=True)
+
+
+@emits("aten::_upsample_bilinear2d_aa")
+def upsample_bilinear_aa(
+    b: Builder, input: Value, size: Any, align_corners: Any = False, scales_h: Any = None, scales_w: Any = None
+) -> Value:
+    del scales_h, scales_w
+    return interpolate(b, input, size, None, "bilinear", align_corners, antialias=True)
+
+
+@emits("aten::_upsample_bicubic2d_aa")
+def upsample_bicubic_aa(
+    b: Builder, input: Value, size: Any, align_corners: Any = False, scales_h: Any = None, scales_w: Any = None
+) -> Value:
+    del scales_h, scales_w
+    return interpolate(b, input, size, None, "bicubic", align_corners, antialias=True)
+
+
+@emits("F.grid_sample", "aten::grid_sampler")
+def grid_sample(
+    b: Builder,
+    input: Value,
+    grid: Value,
+    mode: Any = "bilinear",
+    padding_mode: Any = "zeros",
+    align_corners: Any = False,
+) -> Value:
+    kinds = ("bilinear", "nearest", "bicubic")
+    borders = ("zeros", "border", "reflection")
+    stated = kinds[mode] if isinstance(mode, int) else mode
+    border = borders[padding_mode] if isinstance(padding_mode, int) else padding_mode
+    names = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+    if stated not in names or border not in borders:
+        message = f"mode is {mode}, padding_mode {padding_mode}"
+        raise UnsupportedError(message)
+    corners = 1 if align_corners is not None and number(align_corners) else None
+    return b(GridSample, input, grid, mode=names[stated], padding_mode=border, align_corners=corners)
+
+
+@emits("F.affine_grid", "aten::affine_grid_generator")
+def affine_grid(b: Builder, theta: Value, size: Any, align_corners: Any = False) -> Value:
+    corners = 1 if align_corners is not None and number(align_corners) else None
+    return b(AffineGrid, theta, lengths(b, size), align_corners=corners)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@Resize.lift(DIALECT)
+def lift_resize(
+    b: Builder, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None, **how: Any
+) -> Value | None:
+    """To lengths, or by factors of them that are not whole."""
+    del roi
+    dims = b.dims(x)
+    count = len(dims) - 2
+    way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
+    rounding, coefficient = how.pop("nearest_mode", "round_prefer_floor"), how.pop("cubic_coeff_a", _SHARP)
+    antialias, outside = how.pop("antialias", 0), how.pop("exclude_outside", 0)
+    if not 1 <= count <= 3 or any(how.values()) or antialias != outside:
+        return None
+    if mode == "cubic" and coefficient != (_SMOOTH if antialias else _SHARP):
+        return None
+    name = _op_name(mode, way, rounding, count)
+    if name is None:
+        return None
+    corners = None if mode == "nearest" else way == "align_corners"
+    more: dict[str, Any] = {"mode": name, "align_corners": corners, "antialias": True if antialias else None}
+    fact = TensorFact(dtype_of(x), None)
+    target = static(sizes)
+    if target is not None and target[:2] == dims[:2]:
+        return called(b, "F.interpolate", fact, input=x, size=target[2:], **more)
+    factors = None if scales is None else weight_of(scales)
+    if factors is None or factors.count != count + 2:
+        return None
+    numbers = [float(factor) for factor in factors.numpy().tolist()]
+    return (
+        called(b, "F.interpolate", fact, input=x, scale_factor=tuple(numbers[2:]), **more)
+        if numbers[:2] == [1, 1]
+        else None
+    )
+
+
+def _op_name(mode: str, way: str, rounding: str, count: int) -> str | None:
+    """PyTorch's name of a way to find points and numbers between them."""
+    if mode == "nearest":
+        names = {("asymmetric", "floor"): "nearest", ("half_pixel", "round_prefer_ceil"): "nearest-exact"}
+        return names.get((way, rounding))
+    if way not in ("half_pixel", "align_corners"):
+        return None
+    return _LINEAR[count - 1] if mode == "linear" else "bicubic" if count == 2 else None
+
+
+@GridSample.lift(DIALECT)
+def lift_grid_sample(
+    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Value:
+    names = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
+    fact = TensorFact(dtype_of(x), None)
+    corners = bool(align_corners)
+    return called(
+        b, "F.grid_sample", fact, input=x, grid=grid, mode=names[mode], padding_mode=padding_mode, align_corners=corners
+    )
+
+
+@AffineGrid.lift(DIALECT)
+def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Value | None:
+    lengths_ = static(size)
+    if lengths_ is None:
+        return None
+    fact = TensorFact(dtype_of(theta), (lengths_[0], *lengths_[2:], len(lengths_) - 2))
+    return called(b, "F.affine_grid", fact, theta=theta, size=lengths_, align_corners=bool(align_corners))

@@ -1,0 +1,88 @@
+"""Arithmetic of exported programs whose overloads or arguments differ from PNNX's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.dialects.pytorch import arithmetic_sizes as arithmetic_sizes  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pytorch import arithmetic_special as arithmetic_special  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pytorch.overloads import aten, renamed
+from graphport.ops.dialects.torch_functions import dtype_of, number, vector
+from graphport.ops.dialects.torch_promotion import promoted
+from graphport.ops.pages.arithmetic import Abs, Div, Mod, Mul, Round
+from graphport.ops.pages.comparison import Equal, Where
+from graphport.ops.pages.indexing import NonZero
+from graphport.ops.pages.reshape import Reshape, Split, Squeeze
+
+
+@aten("aten.item", "aten._local_scalar_dense")
+def item(b: Builder, self: Value) -> Value:
+    return b(Reshape, self, vector(b, [])) if b.dims(self) else self
+
+
+@aten("aten.round.decimals")
+def round_decimals(b: Builder, self: Value, decimals: Any) -> Value:
+    factor = 10.0 ** abs(int(number(decimals)))
+    scale = b.like(self, factor)
+    if number(decimals) < 0:
+        return b(Mul, b(Round, b(Div, self, scale)), scale)
+    return b(Div, b(Round, b(Mul, self, scale)), scale)
+
+
+@aten("aten.where.default")
+def where_places(b: Builder, condition: Value) -> tuple[Value, ...]:
+    """The places that are not zero: a row for each axis."""
+    rank = len(b.dims(condition))
+    places = b(NonZero, condition)
+    rows = b.results(Split, rank, places, vector(b, [1] * rank), axis=0) if rank > 1 else (places,)
+    return tuple(b(Squeeze, row, vector(b, [0])) for row in rows)
+
+
+@aten("aten.gcd")
+def gcd(b: Builder, self: Value, other: Value) -> Value:
+    """Euclid's steps, as many as 64 bits take at most where the lengths of operands are those of one another."""
+    x, y = (b(Abs, each) for each in promoted(b, self, other))
+    zero = b.like(x, 0)
+    one = b.like(x, 1)
+    for _ in range(_EUCLID[dtype_of(x).bits]):
+        rest = b(Mod, x, b(Where, b(Equal, y, zero), one, y))
+        x, y = b(Where, b(Equal, y, zero), x, y), b(Where, b(Equal, y, zero), y, rest)
+    return x
+
+
+@aten("aten.lcm")
+def lcm(b: Builder, self: Value, other: Value) -> Value:
+    """The product without what both have in common; 0 where one is 0."""
+    x, y = (b(Abs, each) for each in promoted(b, self, other))
+    common = gcd(b, x, y)
+    is_zero = b(Equal, common, b.like(x, 0))
+    return b(Mul, b(Div, x, b(Where, is_zero, b.like(x, 1), common)), y)
+
+
+_EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}
+"""Steps of the greatest common divisor of numbers of so many bits."""
+
+renamed("aten.dot", "aten::dot", tensor="other")
+renamed("aten.vdot", "aten::dot")
+renamed("aten.clamp.Tensor", "aten::clamp")
+renamed("aten.special_expm1", "aten::expm1")
+renamed("aten.special_log1p", "aten::log1p")
+renamed("aten.special_erf", "aten::erf")
+renamed("aten.special_expit", "aten::sigmoid")
+renamed("aten.div.Tensor_mode", "aten::div")
+renamed("aten.special_logit", "aten::logit")
+renamed("aten.special_xlogy", "aten::xlogy")
+renamed("aten.special_sinc", "aten::sinc")
+
+for _word, _other in (
+    *(("true_divide", "div"), ("divide", "div"), ("multiply", "mul"), ("subtract", "sub"), ("negative", "neg")),
+    *(("absolute", "abs"), ("greater", "gt"), ("greater_equal", "ge"), ("less", "lt"), ("less_equal", "le")),
+    *(("not_equal", "ne"), ("arccos", "acos"), ("arcsin", "asin"), ("arctan", "atan"), ("arctan2", "atan2")),
+    *(("arccosh", "acosh"), ("arcsinh", "asinh"), ("arctanh", "atanh"), ("fix", "trunc"), ("special_erfc", "erfc")),
+    *(("special_exp2", "exp2"), ("special_round", "round"), ("special_log_softmax", "log_softmax"), ("clip", "clamp")),
+    *(("special_softmax", "softmax"), ("special_logsumexp", "logsumexp"), ("moveaxis", "movedim")),
+    *(("row_stack", "vstack"), ("ger", "outer")),
+):
+    renamed(f"aten.{_word}", f"aten::{_other}")

@@ -1,0 +1,146 @@
+"""Tensors that exported programs make of nothing but a shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.dialects.pnnx.generate import arange as pnnx_arange
+from graphport.ops.dialects.pnnx.generate import filled
+from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, aten, renamed
+from graphport.ops.dialects.torch_functions import bounded, dtype_of, named_dtype, number, vector
+from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Sub
+from graphport.ops.pages.comparison import Equal
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.reshape import Expand, Shape, Unsqueeze
+
+_INTEGRAL, _REAL = DType.INT64, DType.FLOAT32
+FUNCTIONAL["aten.zero_"] = "aten.zeros_like"
+
+
+@aten("aten.arange")
+def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dtype: Any = None) -> Value:
+    """Where its length is computed, it is counted in integers and scaled: that is how PyTorch does it, too."""
+    if end is None:
+        start, end = 0, start
+    bounds = [0 if start is None else start, end, 1 if step is None else step]
+    if not any(isinstance(each, Value) and each.storage is None for each in bounds):
+        return pnnx_arange(b, *bounds, dtype=dtype)
+    wanted = named_dtype(dtype) or (_REAL if any(_is_real(each) for each in bounds) else _INTEGRAL)
+    if not any(_is_real(each) for each in bounds):
+        found = b(Range, *(cast(b, _tensor(b, each), _INTEGRAL) for each in bounds))
+        return cast(b, found, wanted)
+    first, last, by = (cast(b, _tensor(b, each), DType.FLOAT64) for each in bounds)
+    count = b(Cast, b(Ceil, b(Div, b(Sub, last, first), by)), to=_INTEGRAL)
+    places = b(Range, b.constant(0, _INTEGRAL), count, b.constant(1, _INTEGRAL))
+    return cast(b, b(Add, first, b(Mul, cast(b, places, DType.FLOAT64), by)), wanted)
+
+
+def _is_real(bound: Any) -> bool:
+    return dtype_of(bound).is_floating if isinstance(bound, Value) else isinstance(bound, float)
+
+
+def _tensor(b: Builder, bound: Any) -> Value:
+    return bound if isinstance(bound, Value) else b.constant(bound)
+
+
+@aten("aten.fill.Tensor")
+def fill(b: Builder, self: Value, value: Value) -> Value:
+    return b(Expand, cast(b, value, dtype_of(self)), b(Shape, self))
+
+
+@aten("aten.full")
+def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
+    if not isinstance(fill_value, Value) or fill_value.storage is not None:
+        value = number(fill_value)
+        kind = DType.BOOL if isinstance(value, bool) else _INTEGRAL if isinstance(value, int) else _REAL
+        return filled(b, lengths(b, size), value, named_dtype(dtype) or kind)
+    return b(Expand, cast(b, fill_value, named_dtype(dtype) or dtype_of(fill_value)), lengths(b, size))
+
+
+@aten("aten.full_like")
+def full_like(b: Builder, self: Value, fill_value: Any, dtype: Any = None) -> Value:
+    return full(b, b(Shape, self), fill_value, dtype or f"torch.{dtype_of(self).text}")
+
+
+@aten("aten.new_full")
+def new_full(b: Builder, self: Value, size: Any, fill_value: Any, dtype: Any = None) -> Value:
+    return full(b, size, fill_value, dtype or f"torch.{dtype_of(self).text}")
+
+
+@aten("aten.empty_permuted", "aten.empty_strided", "aten.new_empty_strided")
+def empty(
+    b: Builder, size: Any, physical_layout: Any = None, stride: Any = None, self: Any = None, dtype: Any = None
+) -> Value:
+    """What nobody has written yet: zeros."""
+    del physical_layout, stride
+    own = dtype_of(self) if isinstance(self, Value) else _REAL
+    return filled(b, lengths(b, size), 0, named_dtype(dtype) or own)
+
+
+@aten("aten.scalar_tensor")
+def scalar_tensor(b: Builder, s: Any, dtype: Any = None) -> Value:
+    """A number without a dtype is a real one, whatever it is."""
+    wanted = named_dtype(dtype) or _REAL
+    return cast(b, s, wanted) if isinstance(s, Value) and s.storage is None else b.constant(number(s), wanted)
+
+
+@aten("aten.linspace")
+def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
+    """Counted from both ends, as PyTorch does it."""
+    wanted = named_dtype(dtype) or _REAL
+    count = bounded(int(number(steps)))
+    return b.constant(_spaced(number(start), number(end), count, wanted).astype(wanted.numpy), wanted)
+
+
+def _spaced(start: float, end: float, count: int, dtype: DType) -> Any:
+    kind = np.float64 if dtype is DType.FLOAT64 or not dtype.is_floating else np.float32
+    if count < 2:
+        return np.full(count, start, kind)
+    step = (kind(end) - kind(start)) / kind(count - 1)
+    places = np.arange(count, dtype=kind)
+    return np.where(places < count // 2, kind(start) + step * places, kind(end) - step * (count - 1 - places))
+
+
+@aten("aten.logspace")
+def logspace(b: Builder, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype) or _REAL
+    exponents = _spaced(number(start), number(end), bounded(int(number(steps))), DType.FLOAT64)
+    return b.constant(np.power(float(number(base)), exponents).astype(wanted.numpy), wanted)
+
+
+@aten("aten.eye", "aten.eye.m")
+def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype) or _REAL
+    if any(isinstance(each, Value) and each.storage is None for each in (n, m)):
+        rows, columns = (b(Range, *(_tensor(b, x) for x in (0, each, 1))) for each in (n, n if m is None else m))
+        return cast(b, b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns), wanted)
+    rows, columns = int(number(n)), int(number(n if m is None else m))
+    bounded(rows * columns)
+    return b.constant(np.eye(rows, columns).astype(wanted.numpy), wanted)
+
+
+def _triangle(b: Builder, row: int, col: int, offset: int, dtype: Any, *, upper: bool) -> Value:
+    rows, columns = np.indices((bounded(row * max(col, 1)) // max(col, 1), col))
+    mask = columns - rows >= offset if upper else columns - rows <= offset
+    wanted = named_dtype(dtype) or _INTEGRAL
+    return b.constant(np.stack(np.nonzero(mask)).astype(wanted.numpy), wanted)
+
+
+@aten("aten.tril_indices")
+def tril_indices(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = None) -> Value:
+    return _triangle(b, int(number(row)), int(number(col)), int(number(offset)), dtype, upper=False)
+
+
+@aten("aten.triu_indices")
+def triu_indices(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = None) -> Value:
+    return _triangle(b, int(number(row)), int(number(col)), int(number(offset)), dtype, upper=True)
+
+
+renamed("aten.new_empty", "aten::new_zeros")

@@ -1,0 +1,170 @@
+"""Targets of exported programs: `aten.add.Tensor`, a function of PyTorch with the overload that was called.
+
+Most of them are what PNNX calls `aten::add`, with the same arguments, and have no rule of their own: a word of this
+dialect without one is looked up there. Where overloads differ in what they mean, or arguments in what they are called,
+there is a rule for the overload, or for all that have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Any, Literal
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
+from graphport.ops.dialects.torch_functions import COMPLEX, ITEM, KEYS, Function, bound
+from graphport.ops.dialects.torch_functions import DIALECT as PNNX
+
+DIALECT = "pytorch"
+_SPACE = "aten."
+_WITHOUT_MEANING = ("device", "layout", "pin_memory", "non_blocking", "memory_format", "generator")
+"""Arguments about where and how numbers lie, which the graph says nothing of."""
+_DENSE = "strided"
+
+Kind = Literal["same", "slice", "reshape", "undo", "cat", "stack", "never"]
+Doubt = Literal["layout", "contiguous", "cast", "training"]
+
+Inverse = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A word whose results look at the numbers of its first operand.
+
+    `kind` is how numbers that are written into a result get back into the operand: they are it (`same`), `word` puts
+    them there (`slice`), they take its shape (`reshape`), `word` undoes it (`undo`, with arguments that `inverse` makes
+    of those of the view), all results together are it (`cat`, `stack`), or there is no way.
+    """
+
+    kind: Kind
+    word: str | None = None
+    inverse: Inverse | None = None
+    doubt: Doubt | None = None
+    """When it looks: where the layout allows it, where that is contiguous, where the type stays, unless it trains."""
+
+
+VIEWS: dict[str, View] = {}
+"""By word without overload."""
+FUNCTIONAL: dict[str, str] = {}
+"""Words that write into their operand and are not called like what they compute with an underscore behind."""
+
+
+def aten(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Register a function as the meaning of targets: `aten.max.dim`, or `aten.max` for every overload without a rule.
+
+    As `emits` for PNNX: parameters have PyTorch's names, tensors are values, numbers are what they are in Python.
+    """
+
+    def register(function: Function) -> Function:
+        for word in words:
+            lower(DIALECT, word)(_Plain(bound(word, function, ignores)))
+        return function
+
+    return register
+
+
+def renamed(word: str, other: str, /, **names: str) -> None:
+    """Let `word` mean what PNNX calls `other`, with arguments called otherwise there; a name of `""` is left out."""
+    lower(DIALECT, word)(_Plain(partial(_renamed, other, MappingProxyType(names))))
+
+
+def view(
+    *words: str, kind: Kind, word: str | None = None, inverse: Inverse | None = None, doubt: Doubt | None = None
+) -> None:
+    """Declare words whose results look at the numbers of their first operand; see `View`."""
+    for name in words:
+        VIEWS[name] = View(kind, word, inverse, doubt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A rule that is given no arguments about where numbers lie."""
+
+    rule: Callable[..., Any]
+
+    def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+        if attributes.get("layout", _DENSE) not in (_DENSE, None):
+            message = f"the result has the layout {attributes['layout']}"
+            raise UnsupportedError(message)
+        kept = {name: value for name, value in attributes.items() if name not in _WITHOUT_MEANING}
+        return self.rule(b, *operands, **kept)
+
+
+def _renamed(other: str, names: Mapping[str, str], b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+    rule = registry.lowering(PNNX, other)
+    if rule is None:
+        message = f"there is no rule for {other}"
+        raise UnsupportedError(message)
+    keys = attributes.pop(KEYS, ())
+    given = {names.get(name, name): value for name, value in attributes.items() if names.get(name, name)}
+    kept = [(place, _other(key, names)) for place, key in enumerate(keys)]
+    found = [(operands[place] if place < len(operands) else None, key) for place, key in kept if key]
+    return rule(b, *(value for value, _ in found), **given, **{KEYS: tuple(key for _, key in found)})
+
+
+def _other(key: str, names: Mapping[str, str]) -> str:
+    """A key of an operand, or of an item of a list, under its other name."""
+    name = key.removesuffix(ITEM)
+    return names.get(name, name) + key[len(name) :]
+
+
+def plain(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """`rule`, given no arguments about where numbers lie."""
+    return _Plain(rule)
+
+
+def base_of(word: str) -> str:
+    """A word without its overload: `aten.add` of `aten.add.Tensor`, `aten.add_` of `aten.add_.Tensor`."""
+    parts = word.split(".")
+    return ".".join(parts[:2])
+
+
+def is_in_place(word: str) -> bool:
+    """Whether a word writes into its first operand."""
+    base = base_of(word)
+    return (base.startswith(_SPACE) and base.endswith("_") and not base.endswith("__")) or base in FUNCTIONAL
+
+
+def functional(word: str) -> str:
+    """The word that computes what `word` writes into its operand."""
+    base = base_of(word)
+    own = FUNCTIONAL.get(base, base.removesuffix("_"))
+    return own + word[len(base) :]
+
+
+_COPY = "_copy"
+
+
+@cache
+def _fallback(word: str) -> Callable[..., Any] | None:
+    """The rule of a word that has none of its own: of all its overloads, of what it writes, or PNNX's."""
+    prefix = COMPLEX if word.startswith(COMPLEX) else ""
+    bare = word.removeprefix(COMPLEX)
+    base = base_of(bare)
+    name = base.removeprefix(_SPACE)
+    own = (DIALECT, f"{prefix}{base}") in LOWERINGS or registry.lowering(PNNX, f"{prefix}aten::{name}") is not None
+    if base.endswith(_COPY) and not own:
+        # A view that is copied at once is what the view is.
+        return registry.lowering(DIALECT, f"{prefix}{base.removesuffix(_COPY)}{bare[len(base) :]}")
+    if base != bare and (rule := registry.lowering(DIALECT, f"{prefix}{base}")) is not None:
+        return rule
+    if is_in_place(bare):
+        return registry.lowering(DIALECT, f"{prefix}{functional(bare)}")
+    if base != bare or not base.startswith(_SPACE):
+        return None
+    rule = registry.lowering(PNNX, f"{prefix}aten::{name}")
+    return None if rule is None else _Plain(rule)
+
+
+FALLBACKS[DIALECT] = _fallback
+
+
+def dtype_known(value: Value) -> bool:
+    """Whether the element type is known."""
+    return isinstance(value.fact, TensorFact) and value.fact.dtype is not None

@@ -1,0 +1,56 @@
+"""Numbers by chance in exported programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.dialects.pnnx.generate import filled
+from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.torch_functions import dtype_of, named_dtype, number
+from graphport.ops.dialects.torch_promotion import cast
+from graphport.ops.pages.arithmetic import Add, Floor, Mul
+from graphport.ops.pages.comparison import Less
+from graphport.ops.pages.random import RandomNormalLike, RandomUniformLike
+
+
+def _zeros(b: Builder, size: Any, dtype: Any) -> Value:
+    return filled(b, lengths(b, size), 0, named_dtype(dtype) or DType.FLOAT32)
+
+
+@aten("aten.rand_like")
+def rand_like(b: Builder, self: Value, dtype: Any = None) -> Value:
+    return b(RandomUniformLike, self, dtype=named_dtype(dtype))
+
+
+@aten("aten.randn_like")
+def randn_like(b: Builder, self: Value, dtype: Any = None) -> Value:
+    return b(RandomNormalLike, self, dtype=named_dtype(dtype))
+
+
+@aten("aten.rand")
+def rand(b: Builder, size: Any, dtype: Any = None) -> Value:
+    return b(RandomUniformLike, _zeros(b, size, dtype))
+
+
+@aten("aten.randn")
+def randn(b: Builder, size: Any, dtype: Any = None) -> Value:
+    return b(RandomNormalLike, _zeros(b, size, dtype))
+
+
+@aten("aten.randint", "aten.randint.low")
+def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -> Value:
+    first, last = float(number(low)), float(number(high))
+    x = b(RandomUniformLike, _zeros(b, size, None))
+    wide = b(Floor, b(Add, b(Mul, x, b.like(x, last - first)), b.like(x, first)))
+    return cast(b, wide, named_dtype(dtype) or DType.INT64)
+
+
+@aten("aten.bernoulli")
+def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
+    """1 with the probability that stands there."""
+    chance = self if p is None else b.like(self, float(number(p)))
+    return cast(b, b(Less, b(RandomUniformLike, self), chance), dtype_of(self))

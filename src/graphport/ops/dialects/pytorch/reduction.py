@@ -1,0 +1,221 @@
+"""Reductions, ranks and distances of exported programs, along axes of open length too."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page
+from graphport.ops.dialects.pnnx.reduction import median as pnnx_median
+from graphport.ops.dialects.pnnx.reduction_norms import norm
+from graphport.ops.dialects.pnnx.reduction_reduced import reduced
+from graphport.ops.dialects.pnnx.reduction_statistics import running_extreme
+from graphport.ops.dialects.pytorch.overloads import aten
+from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, number, vector
+from graphport.ops.dialects.torch_promotion import cast, promoted
+from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sqrt, Sub
+from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather, GatherElements
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, TopK
+from graphport.ops.pages.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
+
+Answer = Any
+
+
+def _count(b: Builder, x: Value, axes: Any) -> Value:
+    """How many elements lie along axes, in the type of `x`."""
+    dims = b.dims(x)
+    chosen = [dims[axis] for axis in axes]
+    if not any(isinstance(dim, Symbolic) for dim in chosen):
+        return b.like(x, math.prod(int(dim) for dim in chosen if isinstance(dim, int)))
+    lengths = b(Gather, b(Shape, x), vector(b, list(axes)))
+    return cast(b, b(ReduceProd, lengths, keepdims=0), dtype_of(x))
+
+
+def _variance(b: Builder, x: Value, dim: Any, unbiased: Any, keepdim: Any, correction: Any) -> Value:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    axes = axes_of(dim, len(b.dims(x)))
+    wide = cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
+    gap = b(Sub, wide, b(ReduceMean, wide, vector(b, axes)))
+    squares = b(Mul, gap, gap)
+    fewer = number(correction) if correction is not None else 0 if unbiased is not None and not number(unbiased) else 1
+    if not fewer:
+        return cast(b, reduced(b, ReduceMean, squares, axes, keepdim=keepdim), dtype_of(x))
+    total = reduced(b, ReduceSum, squares, axes, keepdim=keepdim)
+    count = b(Sub, _count(b, wide, axes), b.like(wide, fewer))
+    return cast(b, b(Div, total, b(Max, count, b.like(count, 0))), dtype_of(x))
+
+
+@aten("aten.var")
+def var(
+    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Value:
+    return _variance(b, self, dim, unbiased, keepdim, correction)
+
+
+@aten("aten.std")
+def std(
+    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Value:
+    return b(Sqrt, _variance(b, self, dim, unbiased, keepdim, correction))
+
+
+def _mean(b: Builder, x: Value, dim: Any, keepdim: Any) -> Value:
+    return reduced(b, ReduceMean, x, None if isinstance(dim, bool) else dim, keepdim=keepdim)
+
+
+@aten("aten.var_mean")
+def var_mean(
+    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Answer:
+    return var(b, self, dim, unbiased, keepdim, correction), _mean(b, self, dim, keepdim)
+
+
+@aten("aten.std_mean")
+def std_mean(
+    b: Builder, self: Value, dim: Any = None, unbiased: Any = None, keepdim: Any = False, correction: Any = None
+) -> Answer:
+    return std(b, self, dim, unbiased, keepdim, correction), _mean(b, self, dim, keepdim)
+
+
+# ── ranks ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _running(page: Page, b: Builder, self: Value, dim: Any) -> Answer:
+    """Of an open length, every entry is held against all before it."""
+    rank = len(b.dims(self))
+    axis = axis_of(number(dim), rank)
+    if not isinstance(b.dims(self)[axis], Symbolic):
+        return running_extreme(page, b, self, dim)
+    perm = [*(a for a in range(rank) if a != axis), axis]
+    x = b(Transpose, self, perm=tuple(perm))
+    count = b(Reshape, b(Shape, x, start=rank - 1, end=rank), vector(b, []))
+    places = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
+    seen = b(LessOrEqual, places, b(Unsqueeze, places, vector(b, [1])))
+    wide = b(Unsqueeze, x, vector(b, [rank - 1]))
+    kind = dtype_of(x)
+    info = (np.inf, -np.inf) if kind.is_floating else (np.iinfo(kind.numpy).max, np.iinfo(kind.numpy).min)
+    worst = info[1] if page is ReduceMax else info[0]
+    shown = b(Where, seen, wide, b.like(x, worst))
+    values = b(page, shown, vector(b, [rank]), keepdims=0)
+    is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))))
+    last = b(ReduceMax, b(Where, is_best, places, b.constant(-1, DType.INT64)), vector(b, [rank]), keepdims=0)
+    back = tuple(int(place) for place in np.argsort(perm))
+    return b(Transpose, values, perm=back), b(Transpose, last, perm=back)
+
+
+aten("aten.cummax")(partial(_running, ReduceMax))
+aten("aten.cummin")(partial(_running, ReduceMin))
+
+
+@aten("aten.median", "aten.nanmedian")
+def median(b: Builder, self: Value, dim: Any = None, keepdim: Any = False) -> Answer:
+    """The lower one of both in the middle of an even number."""
+    x = self if dim is not None else b(Reshape, self, vector(b, [-1]))
+    axis = axis_of(number(dim) if dim is not None else 0, len(b.dims(x)))
+    if not isinstance(b.dims(x)[axis], Symbolic):
+        return pnnx_median(b, self, dim, keepdim)
+    count = b(Shape, x, start=axis, end=axis + 1)
+    one = vector(b, [1])
+    place = b(Div, b(Sub, count, one), vector(b, [2]))
+    found = b.results(TopK, 2, x, b(Add, place, one), axis=axis, largest=0)
+    picked = [b(Gather, each, place, axis=axis) for each in found]
+    if dim is None or not number(keepdim):
+        picked = [b(Squeeze, each, vector(b, [axis])) for each in picked]
+    return tuple(picked) if dim is not None and b.count > 1 else picked[0]
+
+
+@aten("aten.searchsorted")
+def searchsorted(
+    b: Builder,
+    sorted_sequence: Value,
+    self: Any,
+    out_int32: Any = False,
+    right: Any = False,
+    side: Any = None,
+    sorter: Value | None = None,
+) -> Value:
+    """How many entries of its row lie in front of each."""
+    ordered = sorted_sequence
+    if sorter is not None:
+        ordered = b(GatherElements, sorted_sequence, sorter, axis=-1)
+    x = self if isinstance(self, Value) else b.like(ordered, number(self))
+    behind = side == "right" if side is not None else bool(number(right))
+    last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
+    wide = ordered if len(b.dims(ordered)) == 1 else b(Unsqueeze, ordered, vector(b, [len(b.dims(ordered)) - 1]))
+    before = b(LessOrEqual if behind else Less, wide, last)
+    found = b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
+    return cast(b, found, DType.INT32) if number(out_int32) else found
+
+
+@aten("aten.bucketize")
+def bucketize(b: Builder, self: Any, boundaries: Value, out_int32: Any = False, right: Any = False) -> Value:
+    return searchsorted(b, boundaries, self, out_int32, right)
+
+
+@aten("aten.isin", ignores=("assume_unique",))
+def isin(b: Builder, elements: Any, test_elements: Any, invert: Any = False) -> Value:
+    """Whether each is one of those that are looked for."""
+    given, wanted = (
+        each if isinstance(each, Value) else b.constant(number(each)) for each in (elements, test_elements)
+    )
+    x, y = promoted(b, b(Unsqueeze, given, vector(b, [-1])), b(Reshape, wanted, vector(b, [-1])))
+    # That none is looked for counts, too: a sum of nothing is 0.
+    found = b(ReduceSum, cast(b, b(Equal, x, y), DType.INT64), vector(b, [-1]), keepdims=0)
+    return b(Equal if number(invert) else Greater, found, b.like(found, 0))
+
+
+# ── distances ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@aten("aten._cdist_forward", "aten._euclidean_dist", "aten.cdist")
+def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = None) -> Value:
+    del compute_mode
+    left, right = b(Unsqueeze, x1, vector(b, [-2])), b(Unsqueeze, x2, vector(b, [-3]))
+    return norm(b, b(Sub, left, right), p, -1, False)
+
+
+@aten("aten.trace")
+def trace(b: Builder, self: Value) -> Value:
+    zero, one, scalar = b.constant(0, DType.INT64), b.constant(1, DType.INT64), vector(b, [])
+    counts = [b(Reshape, b(Shape, self, start=a, end=a + 1), scalar) for a in (0, 1)]
+    rows, columns = (b(Range, zero, count, one) for count in counts)
+    eye = b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns)
+    kind = dtype_of(self) if dtype_of(self).is_floating else DType.INT64
+    return b(ReduceSum, b(Mul, cast(b, self, kind), cast(b, eye, kind)), keepdims=0)
+
+
+@aten("aten.dist")
+def dist(b: Builder, self: Value, other: Value, p: Any = 2) -> Value:
+    return norm(b, b(Sub, self, other), p, None, False)
+
+
+@aten("aten._trilinear")
+def trilinear(
+    b: Builder,
+    i1: Value,
+    i2: Value,
+    i3: Value,
+    expand1: Any,
+    expand2: Any,
+    expand3: Any,
+    sumdim: Any,
+    unroll_dim: Any = 1,
+) -> Value:
+    del unroll_dim
+    wide = [_expanded(b, x, axes) for x, axes in ((i1, expand1), (i2, expand2), (i3, expand3))]
+    product = b(Mul, b(Mul, wide[0], wide[1]), wide[2])
+    return b(ReduceSum, product, vector(b, list(sumdim)), keepdims=0) if sumdim else product
+
+
+def _expanded(b: Builder, x: Value, axes: Any) -> Value:
+    return b(Unsqueeze, x, vector(b, list(axes))) if axes else x

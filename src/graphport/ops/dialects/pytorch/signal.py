@@ -1,0 +1,268 @@
+"""Complex tensors and Fourier transforms of exported programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.dialects.pnnx.generate import filled
+from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
+from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, in_pairs, parts, same, stacked
+from graphport.ops.dialects.pytorch.overloads import DIALECT, aten, plain
+from graphport.ops.dialects.torch_functions import COMPLEX, Function, axes_of, bound, bounded, named_dtype, number
+from graphport.ops.dialects.torch_functions import DIALECT as PNNX
+from graphport.ops.dialects.torch_promotion import cast, floating
+from graphport.ops.pages.arithmetic import Add, Neg, Sub
+from graphport.ops.pages.comparison import IsNaN, Less, Where
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reshape import Shape
+
+_NORMS = {0: (None, None), 1: ("ortho", "ortho"), 2: ("forward", "backward")}
+"""How a transform and its inverse are normalized: not, by the root of the count, by the count."""
+
+
+def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Register a function as the meaning of targets where complex tensors are among operands or results."""
+
+    def register(function: Function) -> Function:
+        for word in words:
+            lower(DIALECT, f"{COMPLEX}{word}")(plain(partial(in_pairs, bound(word, function, ignores))))
+        return function
+
+    return register
+
+
+def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
+    return b.dims(x.real if isinstance(x, Pair) else x)
+
+
+@pairs("aten._fft_r2c")
+def fft_r2c(b: Builder, self: Value, dim: Any, normalization: Any, onesided: Any) -> Part:
+    norm, _ = _NORMS[int(number(normalization))]
+    *rest, last = axes_of(dim, len(b.dims(self)))
+    found: Part = rfft(b, self, None, last, norm) if number(onesided) else fft(b, self, None, last, norm)
+    for axis in rest:
+        found = fft(b, found, None, axis, norm)
+    return found
+
+
+@pairs("aten._fft_c2c")
+def fft_c2c(b: Builder, self: Pair, dim: Any, normalization: Any, forward: Any) -> Part:
+    found: Part = self
+    for axis in axes_of(dim, len(_shape(b, self))):
+        found = _one_way(b, found, axis, int(number(normalization)), forward=bool(number(forward)))
+    return found
+
+
+def _one_way(b: Builder, x: Part, axis: int, normalization: int, *, forward: bool) -> Part:
+    """Unnormalized, the inverse of PyTorch's own kernel is not divided by the count either."""
+    if forward:
+        return fft(b, x, None, axis, _NORMS[normalization][0])
+    return ifft(b, x, None, axis, {0: "forward", 1: "ortho", 2: "backward"}[normalization])
+
+
+@pairs("aten._fft_c2r")
+def fft_c2r(b: Builder, self: Pair, dim: Any, normalization: Any, last_dim_size: Any) -> Value:
+    kind = int(number(normalization))
+    *rest, last = axes_of(dim, len(_shape(b, self)))
+    found: Part = self
+    for axis in rest:
+        found = _one_way(b, found, axis, kind, forward=False)
+    norm = {0: "forward", 1: "ortho", 2: "backward"}[kind]
+    return irfft(b, found, int(number(last_dim_size)), last, norm)
+
+
+@pairs("aten._neg_view")
+def neg_view(b: Builder, self: Pair) -> Pair:
+    return Pair(b(Neg, self.real), b(Neg, self.imaginary))
+
+
+@aten("aten._neg_view")
+def neg_view_of_reals(b: Builder, self: Value) -> Value:
+    return b(Neg, self)
+
+
+# ── arithmetic with numbers ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _part(b: Builder, x: Any, like: Pair) -> Part:
+    """A tensor, or a number of any kind as one."""
+    if isinstance(x, Value | Pair):
+        return x
+    if isinstance(x, complex):
+        return Pair(b.like(like.real, x.real), b.like(like.real, x.imag))
+    return b.like(like.real, number(x))
+
+
+def _binary(name: str, b: Builder, self: Any, other: Any, alpha: Any = 1) -> Part:
+    like = next((x for x in (self, other) if isinstance(x, Pair)), None)
+    if like is None:
+        reals = [x for x in (self, other) if isinstance(x, Value)]
+        like = Pair(reals[0], b.like(reals[0], 0))
+    x, y = _part(b, self, like), _part(b, other, like)
+    if number(alpha) != 1:
+        factor = b.like(like.real, number(alpha))
+        y = both(b, "mul", y, factor)
+    if isinstance(x, Value) and isinstance(y, Value):
+        x = Pair(x, b.like(x, 0))
+    return both(b, name, x, y)
+
+
+for _name in ("add", "sub", "mul", "div"):
+    pairs(f"aten.{_name}")(partial(_binary, _name))
+
+
+@pairs("aten.rsub")
+def rsub(b: Builder, self: Any, other: Any, alpha: Any = 1) -> Part:
+    return _binary("sub", b, other, self, alpha)
+
+
+@pairs("aten.pow")
+def power(b: Builder, self: Pair, exponent: Any) -> Part:
+    count = number(exponent)
+    if count != int(count) or not 1 <= count <= 8:
+        message = f"a complex tensor to the power {count}"
+        raise UnsupportedError(message)
+    found: Part = self
+    for _ in range(int(count) - 1):
+        found = both(b, "mul", found, self)
+    return found
+
+
+@pairs("aten.to", "aten._to_copy", ignores=("copy",))
+def to(b: Builder, self: Part, dtype: Any = None) -> Part:
+    """A real tensor as a complex one, or another width of numbers."""
+    text = str(dtype or "")
+    wide = DType.FLOAT64 if "complex128" in text else DType.FLOAT32 if "complex64" in text else named_dtype(dtype)
+    if "complex" in text and wide is not None:
+        if isinstance(self, Value):
+            x = cast(b, self, wide)
+            return Pair(x, filled(b, b(Shape, x), 0, wide))
+        return Pair(cast(b, self.real, wide), cast(b, self.imaginary, wide))
+    if isinstance(self, Pair):
+        return self if wide is None else cast(b, self.real, wide)
+    return self
+
+
+@pairs("aten.where")
+def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
+    like = next(x for x in (self, other) if isinstance(x, Pair))
+    sides = [_part(b, x, like) for x in (self, other)]
+    wide = [x if isinstance(x, Pair) else Pair(x, b.like(x, 0)) for x in sides]
+    return Pair(
+        b(Where, condition, wide[0].real, wide[1].real), b(Where, condition, wide[0].imaginary, wide[1].imaginary)
+    )
+
+
+def _product(b: Builder, self: Part, other: Any = None, mat2: Any = None) -> Part:
+    right = other if other is not None else mat2
+    x, y = (p if isinstance(p, Pair) else Pair(p, b.like(p, 0)) for p in (self, right))
+    real_ = b(Sub, b(MatMul, x.real, y.real), b(MatMul, x.imaginary, y.imaginary))
+    return Pair(real_, b(Add, b(MatMul, x.real, y.imaginary), b(MatMul, x.imaginary, y.real)))
+
+
+pairs("aten.matmul", "aten.mm", "aten.bmm")(_product)
+pairs("aten.alias", "aten.detach", "aten.lift_fresh", "aten.lift_fresh_copy", "aten.contiguous")(same)
+
+
+@aten("aten.angle")
+def angle_of_reals(b: Builder, self: Value) -> Value:
+    """0 or half a turn."""
+    x = floating(b, self)
+    turned = b(Where, b(Less, x, b.like(x, 0)), b.like(x, math.pi), b.like(x, 0))
+    return b(Where, b(IsNaN, x), x, turned)
+
+
+@aten("aten.real", "aten._conj", "aten.conj", "aten.conj_physical", "aten.resolve_neg")
+def unchanged(b: Builder, self: Value) -> Value:
+    del b
+    return self
+
+
+_ALIKE = (
+    *("reshape", "view", "_unsafe_view", "permute", "select", "slice", "expand", "repeat", "unflatten", "index"),
+    *("flatten", "transpose", "squeeze", "unsqueeze", "cat", "stack", "flip", "roll", "sum", "mean", "cumsum", "diff"),
+    *("split", "split_with_sizes", "chunk", "unbind", "index_select", "narrow", "tile", "t", "movedim", "gather"),
+    *("fft_fftshift", "fft_ifftshift", "swapaxes", "mT", "numpy_T", "slice_scatter", "select_scatter", "copy"),
+    *("expand_as", "view_as", "reshape_as", "constant_pad_nd", "pad", "diagonal", "tril", "triu", "ravel"),
+)
+"""Words that do the same to both parts of a complex tensor."""
+
+
+def _alike(word: str, b: Builder, *operands: Value | None, **attributes: Any) -> tuple[Value, ...]:
+    rule = registry.lowering(DIALECT, word)
+    flags = attributes.pop(COMPLEX, ())
+    if rule is None:
+        raise UnsupportedError(word)
+    given = [parts(b, x) if flag and x is not None else x for x, flag in zip(operands, flags, strict=True)]
+    sides = [
+        registry.results(rule(b, *(_side(b, x, is_real=is_real) for x in given), **attributes))
+        for is_real in (True, False)
+    ]
+    found = zip(*sides, strict=True)
+    return tuple(stacked(b, Pair(x, y)) for x, y in found if x is not None and y is not None)
+
+
+def _side(b: Builder, x: Part | None, *, is_real: bool) -> Value | None:
+    del b
+    if not isinstance(x, Pair):
+        return x
+    return x.real if is_real else x.imaginary
+
+
+for _word in _ALIKE:
+    lower(DIALECT, f"{COMPLEX}aten.{_word}")(plain(partial(_alike, f"aten.{_word}")))
+
+
+# ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _window(
+    coefficients: tuple[float, ...], b: Builder, window_length: Any, periodic: Any = True, dtype: Any = None
+) -> Value:
+    count = bounded(int(number(window_length)))
+    wanted = named_dtype(dtype) or DType.FLOAT32
+    span = count if number(periodic) else count - 1
+    angles = 2 * np.pi * np.arange(count) / max(span, 1)
+    found = sum(c * np.cos(k * angles) for k, c in enumerate(coefficients)) if count > 1 else np.ones(count)
+    return b.constant(np.asarray(found).astype(wanted.numpy), wanted)
+
+
+aten("aten.hann_window")(partial(_window, (0.5, -0.5)))
+aten("aten.hamming_window")(partial(_window, (0.54, -0.46)))
+aten("aten.blackman_window")(partial(_window, (0.42, -0.5, 0.08)))
+
+
+@aten("aten.fft_fftfreq")
+def fftfreq(b: Builder, n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype) or DType.FLOAT32
+    found = np.fft.fftfreq(bounded(int(number(n))), float(number(d)))
+    return b.constant(found.astype(wanted.numpy), wanted)
+
+
+@aten("aten.fft_rfftfreq")
+def rfftfreq(b: Builder, n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+    wanted = named_dtype(dtype) or DType.FLOAT32
+    found = np.fft.rfftfreq(bounded(int(number(n))), float(number(d)))
+    return b.constant(found.astype(wanted.numpy), wanted)
+
+
+def _uncentered(b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+    """`stft` without an argument for it is not centered: who calls it has padded the signal."""
+    rule = registry.lowering(PNNX, f"{COMPLEX}aten::stft" if COMPLEX in attributes else "aten::stft")
+    if rule is None:
+        raise UnsupportedError("stft")
+    return rule(b, *operands, center=False, **attributes)
+
+
+lower(DIALECT, "aten.stft.default")(plain(_uncentered))
+lower(DIALECT, f"{COMPLEX}aten.stft.default")(plain(_uncentered))

@@ -1,0 +1,130 @@
+"""Activations of TFLite."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.operands import cast, dtype_of
+from graphport.ops.dialects.tflite import activation_lifts as activation_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite import tables
+from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.pages.activation import (
+    Clip,
+    Elu,
+    Gelu,
+    HardSwish,
+    LeakyRelu,
+    LogSoftmax,
+    PRelu,
+    Relu,
+    Sigmoid,
+    Softmax,
+    Tanh,
+)
+from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.special import erf
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.declare import Page
+    from graphport.ops.dialects.tflite.tables import Numbers
+
+
+def _plain(name: str, page: Page) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        return op.b(page, op[0])
+
+    del rule
+
+
+_plain("RELU", Relu)
+_plain("ELU", Elu)
+_plain("HARD_SWISH", HardSwish)
+_plain("LOG_SOFTMAX", LogSoftmax)
+
+
+@word("LOGISTIC")
+def logistic(op: Operator) -> Value:
+    """Between 0 and 1."""
+    found = tables.logistic(op)
+    return op.b(Sigmoid, op[0]) if found is None else found
+
+
+@word("TANH")
+def tanh(op: Operator) -> Value:
+    """Between -1 and 1."""
+    found = tables.tanh(op)
+    return op.b(Tanh, op[0]) if found is None else found
+
+
+def _clamped(name: str, least: float, most: float) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        x = op[0]
+        return op.b(Clip, x, op.b.like(x, least), op.b.like(x, most))
+
+    del rule
+
+
+_clamped("RELU6", 0, 6)
+_clamped("RELU_N1_TO_1", -1, 1)
+_clamped("RELU_0_TO_1", 0, 1)
+
+
+@word("LEAKY_RELU")
+def leaky_relu(op: Operator) -> Value:
+    """`alpha * x` below zero."""
+    return op.b(LeakyRelu, op[0], alpha=float(op.option("alpha", 0.0)))
+
+
+@word("PRELU")
+def prelu(op: Operator) -> Value:
+    """A slope for each element, which is fitted to the last axes."""
+    return op.b(PRelu, op[0], op[1])
+
+
+@word("GELU")
+def gelu(op: Operator) -> Value:
+    """With the error function, or close to it with the hyperbolic tangent."""
+    is_close = bool(op.option("approximate", default=False))
+    found = tables.interpolated(op, _gelu_by_tanh if is_close else _gelu)
+    return op.b(Gelu, op[0], approximate="tanh" if is_close else None) if found is None else found
+
+
+def _gelu(x: Numbers) -> Numbers:
+    return np.float32(0.5) * x * (1 + erf(x.astype(np.float64) * math.sqrt(0.5)))
+
+
+def _gelu_by_tanh(x: Numbers) -> Numbers:
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+    return np.float32(0.5) * x * (1 + np.tanh(inner))
+
+
+@word("SOFTMAX")
+def softmax(op: Operator) -> Value:
+    """Along the last axis, of `beta * x`; beta is 0 where the file does not say it."""
+    x, beta = op[0], float(op.option("beta", 0.0))
+    if beta != 1:
+        x = op.b(Mul, x, op.b.like(x, beta))
+    return op.b(Softmax, x)
+
+
+@word("FAKE_QUANT")
+def fake_quant(op: Operator) -> Value:
+    """What is left of a number that was an integer of `num_bits` between min and max for a moment."""
+    b, bits = op.b, int(op.option("num_bits", 8))
+    least, most = float(op.option("min", 0.0)), float(op.option("max", 0.0))
+    dtype = DType.UINT8 if bits <= 8 else DType.UINT16
+    low, high = (1 if op.option("narrow_range", default=False) else 0), (1 << bits) - 1
+    scale = (most - least) / (high - low)
+    zero = int(np.clip(np.round(low - least / scale), low, high)) if scale else 0
+    nudged_low, nudged_high = np.float32((low - zero) * scale), np.float32((high - zero) * scale)
+    x = b(Clip, cast(b, op[0], dtype_of(op[0])), b.like(op[0], nudged_low), b.like(op[0], nudged_high))
+    told = b.constant(np.float32(scale)), b.constant(np.array(zero), dtype)
+    return b(DequantizeLinear, b(QuantizeLinear, x, *told), *told)

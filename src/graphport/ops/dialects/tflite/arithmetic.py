@@ -1,0 +1,264 @@
+"""Arithmetic of TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import cast, dtype_of, scalar
+from graphport.ops.dialects.tflite import arithmetic_bits as arithmetic_bits  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite import arithmetic_lifts as arithmetic_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite import tables
+from graphport.ops.dialects.tflite.binding import Operator, in_type, word
+from graphport.ops.pages.arithmetic import (
+    Abs,
+    Add,
+    Atan,
+    BitShift,
+    BitwiseAnd,
+    BitwiseXor,
+    Cast,
+    Ceil,
+    Cos,
+    Div,
+    Exp,
+    Floor,
+    Log,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Neg,
+    Pow,
+    Reciprocal,
+    Round,
+    Sign,
+    Sin,
+    Sqrt,
+    Sub,
+    Sum,
+)
+from graphport.ops.pages.arithmetic.bits import BitCast
+from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+_NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
+
+
+def computed(b: Builder, page: Page, *operands: Value) -> Value:
+    """An operation, on short integers in int32, for runtimes have none of their own."""
+    if dtype_of(operands[0]) in _NARROW:
+        return in_type(b, DType.INT32, page, *operands)
+    return b(page, *operands)
+
+
+def _plain(name: str, page: Page, count: int) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        return computed(op.b, page, *[op[index] for index in range(count)])
+
+    del rule
+
+
+for _name, _page in (
+    ("ABS", Abs),
+    ("CEIL", Ceil),
+    ("COS", Cos),
+    ("FLOOR", Floor),
+    ("ROUND", Round),
+    ("SIGN", Sign),
+    ("SIN", Sin),
+    ("SQRT", Sqrt),
+):
+    _plain(_name, _page, 1)
+for _name, _page in (
+    ("ADD", Add),
+    ("SUB", Sub),
+    ("MUL", Mul),
+    ("DIV", Div),
+    ("POW", Pow),
+    ("STABLEHLO_ADD", Add),
+    ("STABLEHLO_SUBTRACT", Sub),
+    ("STABLEHLO_MULTIPLY", Mul),
+    ("STABLEHLO_DIVIDE", Div),
+    ("STABLEHLO_MAXIMUM", Max),
+    ("STABLEHLO_MINIMUM", Min),
+):
+    _plain(_name, _page, 2)
+
+
+@word("EXP")
+def exp(op: Operator) -> Value:
+    """e to the power of x."""
+    found = tables.interpolated(op, np.exp)
+    return computed(op.b, Exp, op[0]) if found is None else found
+
+
+@word("LOG")
+def log(op: Operator) -> Value:
+    """The natural logarithm; of int16 that stands for zero or less, the least number."""
+    found = tables.interpolated(op, np.log, -32768)
+    return computed(op.b, Log, op[0]) if found is None else found
+
+
+def _chosen(name: str, page: Page, relation: Page) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        """The first where it is beyond the second: where the first is no number, that is the second."""
+        b, x, y = op.b, op[0], op[1]
+        if not dtype_of(x).is_floating or op.quantization(0) is not None:
+            return computed(b, page, x, y)
+        return b(Where, b(relation, x, y), x, y)
+
+    del rule
+
+
+_chosen("MAXIMUM", Max, Greater)
+_chosen("MINIMUM", Min, Less)
+
+
+@word("NEG", is_raw=True)
+def neg(op: Operator) -> Value:
+    """The opposite number; of quantized numbers, that of the integer, whatever it stands for."""
+    b, x = op.b, op.raw(0)
+    return in_type(b, DType.INT32, Neg, x) if dtype_of(x) in _NARROW else b(Neg, x)
+
+
+@word("RSQRT")
+def rsqrt(op: Operator) -> Value:
+    """1 by the root; of int16 that stands for zero or less, the largest number."""
+    found = tables.interpolated(op, lambda x: 1 / np.sqrt(x), 32767)
+    return op.b(Reciprocal, op.b(Sqrt, op[0])) if found is None else found
+
+
+@word("SQUARE")
+def square(op: Operator) -> Value:
+    """x times itself."""
+    x = op[0]
+    return computed(op.b, Mul, x, x)
+
+
+@word("SQUARED_DIFFERENCE")
+def squared_difference(op: Operator) -> Value:
+    """The square of x minus y."""
+    difference = computed(op.b, Sub, op[0], op[1])
+    return computed(op.b, Mul, difference, difference)
+
+
+@word("FLOOR_DIV")
+def floor_div(op: Operator) -> Value:
+    """The quotient, rounded down."""
+    b, x, y = op.b, op[0], op[1]
+    if dtype_of(x).is_floating:
+        return b(Floor, b(Div, x, y))
+    own = dtype_of(x)
+    if own in _NARROW:
+        x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
+    quotient, zero = b(Div, x, y), b.like(x, 0)
+    is_inexact = b(Not, b(Equal, b(Mul, quotient, y), x))
+    is_negative = b(Xor, b(Less, x, zero), b(Less, y, zero))
+    lower = cast(b, b(And, is_inexact, is_negative), dtype_of(x))
+    return cast(b, b(Sub, quotient, lower), own)
+
+
+@word("FLOOR_MOD")
+def floor_mod(op: Operator) -> Value:
+    """What is left of a quotient that is rounded down: it has the sign of the divisor."""
+    b, x, y = op.b, op[0], op[1]
+    if not dtype_of(x).is_floating:
+        return computed(b, Mod, x, y)
+    rest = b(Mod, x, y, fmod=1)
+    zero = b.like(x, 0)
+    is_other = b(And, b(Not, b(Equal, rest, zero)), b(Xor, b(Less, rest, zero), b(Less, y, zero)))
+    return b(Where, is_other, b(Add, rest, y), rest)
+
+
+@word("ATAN2")
+def atan2(op: Operator) -> Value:
+    """The angle of the point (x, y), from -pi to pi; operands y, x."""
+    b, y, x = op.b, op[0], op[1]
+    zero = b.like(x, 0)
+    is_left, is_below = b(Less, x, zero), b(Or, b(Less, y, zero), _is_negative_zero(b, y))
+    turned = b(Where, is_below, b.like(x, -np.pi), b.like(x, np.pi))
+    angle = b(Atan, b(Div, y, x))
+    angle = b(Add, angle, b(Where, b(Or, is_left, _is_negative_zero(b, x)), turned, zero))
+    is_origin = b(And, b(Equal, x, zero), b(Equal, y, zero))
+    beside = b(Where, b(Or, is_left, _is_negative_zero(b, x)), turned, y)
+    return b(Where, is_origin, beside, angle)
+
+
+def _is_negative_zero(b: Builder, x: Value) -> Value:
+    return b(And, b(Equal, x, b.like(x, 0)), b(Less, b(Reciprocal, x), b.like(x, 0)))
+
+
+@word("ADD_N")
+def add_n(op: Operator) -> Value:
+    """The sum of all operands."""
+    operands = op.all()
+    if dtype_of(operands[0]).is_floating:
+        return op.b(Sum, *operands)
+    total = operands[0]
+    for operand in operands[1:]:
+        total = op.b(Add, total, operand)
+    return total
+
+
+@word("CAST", is_raw=True)
+def cast_(op: Operator) -> Value:
+    """The same numbers in another element type, which is that of the result."""
+    b, x, dtype = op.b, op.raw(0), op.types[0]
+    if dtype is None:
+        message = "it does not say to which type"
+        raise UnsupportedError(message)
+    own = dtype_of(x)
+    if own.kind == "c" or dtype.kind == "c":
+        message = f"there are no numbers of type {own if own.kind == 'c' else dtype}"
+        raise UnsupportedError(message)
+    if own is DType.FLOAT32 and dtype is DType.INT32:
+        return _saturated(b, x)
+    return b(Cast, x, to=dtype)
+
+
+def _saturated(b: Builder, x: Value) -> Value:
+    """float32 to int32: what is too large, or no number, becomes the largest."""
+    inside = b(Cast, b(Max, x, b.like(x, -2147483648.0)), to=DType.INT32)
+    is_beyond = b(Or, b(GreaterOrEqual, x, b.like(x, 2147483648.0)), b(IsNaN, x))
+    return b(Where, is_beyond, b.constant(np.int32(2147483647)), inside)
+
+
+@word("BITCAST", is_raw=True)
+def bitcast(op: Operator) -> Value:
+    """The same bits as another element type."""
+    return op.b(BitCast, op.raw(0), to=op.types[0])
+
+
+@word("BITWISE_XOR", is_raw=True)
+def bitwise_xor(op: Operator) -> Value:
+    """Bits that are in one of both."""
+    if dtype_of(op.raw(0)) is DType.BOOL:
+        return op.b(Xor, op.raw(0), op.raw(1))
+    return op.b(BitwiseXor, op.raw(0), op.raw(1))
+
+
+@word("STABLEHLO_AND", is_raw=True)
+def stablehlo_and(op: Operator) -> Value:
+    """Bits that are in both."""
+    return op.b(And if dtype_of(op.raw(0)) is DType.BOOL else BitwiseAnd, op.raw(0), op.raw(1))
+
+
+@word("RIGHT_SHIFT", is_raw=True)
+def right_shift(op: Operator) -> Value:
+    """Bits moved to the right; the sign fills what becomes free."""
+    b, x, y = op.b, op.raw(0), op.raw(1)
+    own = dtype_of(x)
+    if own.kind == "u":
+        return b(BitShift, x, y, direction="RIGHT")
+    by = b(Pow, scalar(b, 2, DType.FLOAT64), cast(b, y, DType.FLOAT64))
+    return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), by)), own)

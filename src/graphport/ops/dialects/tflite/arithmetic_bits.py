@@ -1,0 +1,53 @@
+"""Bits in TFLite: there are kernels for the exclusive or, for and, and for moving to the right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import dtype_of
+from graphport.ops.dialects.tflite.emitting import cast_to, computed_in
+from graphport.ops.pages.arithmetic import BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_WORDS = frozenset((DType.UINT8, DType.UINT16, DType.INT32, DType.UINT32))
+_AND = _WORDS | {DType.INT64, DType.UINT64}
+
+
+@BitwiseXor.lift("tflite")
+def lift_xor(b: Builder, a: Value, other: Value) -> Lifted:
+    return (computed_in(b, _WORDS, "BITWISE_XOR", a, other),)
+
+
+@BitwiseAnd.lift("tflite")
+def lift_and(b: Builder, a: Value, other: Value) -> Lifted:
+    # This kernel does not broadcast.
+    zeros = b(BitwiseXor, a, a), b(BitwiseXor, other, other)
+    if b.dims(a) != b.dims(other):
+        a, other = b(BitwiseXor, a, zeros[1]), b(BitwiseXor, other, zeros[0])
+    return (computed_in(b, _AND, "STABLEHLO_AND", a, other),)
+
+
+@BitwiseOr.lift("tflite")
+def lift_or(b: Builder, a: Value, other: Value) -> Lifted:
+    return (b(BitwiseXor, b(BitwiseXor, a, other), b(BitwiseAnd, a, other)),)
+
+
+@BitwiseNot.lift("tflite")
+def lift_not(b: Builder, x: Value) -> Lifted:
+    dtype = dtype_of(x)
+    ones = -1 if dtype.kind == "i" else (1 << dtype.bits) - 1
+    return (b(BitwiseXor, x, b.like(x, ones)),)
+
+
+@BitShift.lift("tflite")
+def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Lifted:
+    if direction == "RIGHT":
+        return (computed_in(b, _WORDS, "RIGHT_SHIFT", x, y),)
+    wide = [cast_to(b, each, DType.INT32) for each in (x, y)]
+    return (cast_to(b, emit(b, "MUL", wide[0], emit(b, "POW", b.like(wide[0], 2), wide[1])), dtype_of(x)),)

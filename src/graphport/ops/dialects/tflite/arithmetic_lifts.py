@@ -1,0 +1,386 @@
+"""Operators on single elements, sums and products, as TFLite says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import dtype_of, real
+from graphport.ops.dialects.tflite.emitting import array_of, cast_to, computed_in, shaped, turned
+from graphport.ops.pages import activation, arithmetic, comparison
+from graphport.ops.pages.arithmetic.cast import Cast
+from graphport.ops.pages.matmul import Gemm, MatMul
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_CHOSEN = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
+"""What takes the first of two numbers where this says so, and the second where either is none."""
+_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+
+
+def _plain(page: Page, word: str, types: frozenset[DType] = _NUMBERS) -> None:
+    @lift("tflite", page.name)
+    def lifted(b: Builder, *operands: Value) -> Lifted:
+        return (computed_in(b, types, word, *operands),)
+
+    del lifted
+
+
+_REALS = frozenset((DType.FLOAT32,))
+for _page, _word in (
+    (arithmetic.Ceil, "CEIL"),
+    (arithmetic.Cos, "COS"),
+    (arithmetic.Exp, "EXP"),
+    (arithmetic.Floor, "FLOOR"),
+    (arithmetic.Log, "LOG"),
+    (arithmetic.Round, "ROUND"),
+    (arithmetic.Sin, "SIN"),
+    (arithmetic.Sqrt, "SQRT"),
+    (activation.Sigmoid, "LOGISTIC"),
+    (activation.Tanh, "TANH"),
+    (activation.HardSwish, "HARD_SWISH"),
+    (activation.PRelu, "PRELU"),
+    (activation.Relu, "RELU"),
+):
+    _plain(_page, _word, _REALS)
+for _page, _word in (
+    (arithmetic.Add, "ADD"),
+    (arithmetic.Sub, "SUB"),
+    (arithmetic.Mul, "MUL"),
+    (arithmetic.Neg, "NEG"),
+):
+    _plain(_page, _word)
+_plain(arithmetic.Sign, "SIGN", frozenset((DType.FLOAT32, DType.INT32)))
+_plain(arithmetic.Div, "DIV", frozenset((DType.FLOAT32, DType.INT32)))
+_plain(comparison.And, "LOGICAL_AND", frozenset((DType.BOOL,)))
+_plain(comparison.Or, "LOGICAL_OR", frozenset((DType.BOOL,)))
+_plain(comparison.Xor, "NOT_EQUAL", frozenset((DType.BOOL,)))
+_plain(comparison.Not, "LOGICAL_NOT", frozenset((DType.BOOL,)))
+_plain(comparison.Equal, "EQUAL", _NUMBERS | {DType.BOOL})
+for _page, _word in (
+    (comparison.Less, "LESS"),
+    (comparison.Greater, "GREATER"),
+    (comparison.LessOrEqual, "LESS_EQUAL"),
+    (comparison.GreaterOrEqual, "GREATER_EQUAL"),
+):
+    _plain(_page, _word)
+
+
+_UNSIGNED = frozenset((DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DType.BOOL))
+_WITH_ABS = frozenset((DType.FLOAT32, DType.INT32))
+
+
+@arithmetic.Abs.lift("tflite")
+def lift_abs(b: Builder, x: Value) -> Lifted:
+    if dtype_of(x) in _UNSIGNED:
+        return (shaped(b, x, b.dims(x)),)
+    if dtype_of(x) is DType.INT64:
+        return (emit(b, "MAXIMUM", x, emit(b, "NEG", x)),)
+    return (computed_in(b, _WITH_ABS, "ABS", x),)
+
+
+@arithmetic.Pow.lift("tflite")
+def lift_pow(b: Builder, x: Value, y: Value) -> Lifted:
+    """A power of the first one's type; one of integers to a real exponent is not computed exactly anywhere."""
+    told = dtype_of(x), dtype_of(y)
+    if not told[0].is_floating and told[1].is_floating:
+        message = f"no kernel computes POW of {told[0]} and {told[1]}"
+        raise UnsupportedError(message)
+    return (computed_in(b, _WITH_ABS, "POW", x, cast_to(b, y, told[0])),)
+
+
+def _chained(page: Page, word: str) -> None:
+    @lift("tflite", page.name)
+    def lifted(b: Builder, *data_0: Value) -> Lifted:
+        total = data_0[0]
+        for each in data_0[1:]:
+            total = computed_in(b, _NUMBERS, word, total, each)
+        return (total if len(data_0) > 1 else shaped(b, total, b.dims(total)),)
+
+    del lifted
+
+
+_chained(arithmetic.Max, "MAXIMUM")
+_chained(arithmetic.Min, "MINIMUM")
+_chained(arithmetic.Sum, "ADD")
+
+
+@arithmetic.Mean.lift("tflite")
+def lift_mean(b: Builder, *data_0: Value) -> Lifted:
+    return (b(arithmetic.Mul, b(arithmetic.Sum, *data_0), b.like(data_0[0], 1 / len(data_0))),)
+
+
+@arithmetic.Mod.lift("tflite")
+def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
+    """What is left has the sign of the divisor, or of the dividend."""
+    if not fmod:
+        return (computed_in(b, _NUMBERS, "FLOOR_MOD", x, y),)
+    rest = computed_in(b, _NUMBERS, "FLOOR_MOD", b(arithmetic.Abs, x), b(arithmetic.Abs, y))
+    is_negative = computed_in(b, _NUMBERS, "LESS", x, b.like(x, 0))
+    return (emit(b, "SELECT_V2", is_negative, b(arithmetic.Neg, rest), rest),)
+
+
+@Cast.lift("tflite")
+def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
+    del round_mode, saturate
+    taken = _NUMBERS | {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.FLOAT16, DType.FLOAT64}
+    if dtype_of(input) not in taken or to not in taken:
+        message = f"{dtype_of(input)} is not cast to {to}"
+        raise UnsupportedError(message)
+    return (emit(b, "CAST", input, types=(to,)),)
+
+
+@comparison.Where.lift("tflite")
+def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
+    asked = condition.producer
+    if asked is not None and asked.word in _CHOSEN and list(asked.operands) == [x, y]:
+        return (emit(b, _CHOSEN[asked.word], x, y),)
+    return (emit(b, "SELECT_V2", condition, x, y),)
+
+
+@comparison.IsNaN.lift("tflite")
+def lift_is_nan(b: Builder, x: Value) -> Lifted:
+    return (emit(b, "NOT_EQUAL", x, x),)
+
+
+@comparison.IsInf.lift("tflite")
+def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Lifted:
+    if not detect_negative:
+        return (emit(b, "EQUAL", x, float("inf" if detect_positive else "nan")),)
+    if not detect_positive:
+        return (emit(b, "EQUAL", x, float("-inf")),)
+    return (emit(b, "EQUAL", emit(b, "ABS", x), float("inf")),)
+
+
+@arithmetic.Reciprocal.lift("tflite")
+def lift_reciprocal(b: Builder, x: Value) -> Lifted:
+    return (emit(b, "DIV", b.like(x, 1), x),)
+
+
+def _formula(page: Page, formula: Callable[[Builder, Value], Value]) -> None:
+    """An operator that is made of others."""
+
+    @lift("tflite", page.name)
+    def lifted(b: Builder, x: Value) -> Lifted:
+        return (formula(b, x),) if dtype_of(x) is DType.FLOAT32 else None
+
+    del lifted
+
+
+def _arctan(b: Builder, y: Value, x: Value) -> Value:
+    return emit(b, "ATAN2", y, x)
+
+
+def _leg(b: Builder, x: Value) -> Value:
+    """The other leg of a right triangle whose hypotenuse is 1."""
+    return emit(b, "SQRT", emit(b, "SUB", b.like(x, 1), emit(b, "MUL", x, x)))
+
+
+def _root(b: Builder, x: Value, more: float) -> Value:
+    return emit(b, "SQRT", emit(b, "ADD", emit(b, "MUL", x, x), more))
+
+
+def _ones(b: Builder, x: Value) -> Value:
+    return emit(b, "ADD", emit(b, "MUL", x, 0.0), 1.0)
+
+
+def _softplus(b: Builder, x: Value) -> Value:
+    """max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    small = emit(b, "EXP", emit(b, "NEG", emit(b, "ABS", x)))
+    return emit(b, "ADD", emit(b, "RELU", x), emit(b, "LOG", emit(b, "ADD", small, 1.0)))
+
+
+def _half(b: Builder, x: Value, word: str) -> Value:
+    return emit(b, "MUL", emit(b, word, emit(b, "EXP", x), emit(b, "EXP", emit(b, "NEG", x))), 0.5)
+
+
+_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+
+
+def _erf(b: Builder, x: Value) -> Value:
+    """The error function within 1.5e-7, by a polynomial (Abramowitz and Stegun, 7.1.26): there is no word for it."""
+    size = emit(b, "ABS", x)
+    t = emit(b, "DIV", b.like(x, 1), emit(b, "ADD", emit(b, "MUL", size, 0.3275911), 1.0))
+    total = emit(b, "MUL", t, _ERF[0])
+    for factor in _ERF[1:]:
+        total = emit(b, "MUL", emit(b, "ADD", total, factor), t)
+    bell = emit(b, "EXP", emit(b, "NEG", emit(b, "MUL", x, x)))
+    return emit(b, "MUL", emit(b, "SIGN", x), emit(b, "SUB", b.like(x, 1), emit(b, "MUL", total, bell)))
+
+
+_formula(arithmetic.Erf, _erf)
+_formula(arithmetic.Tan, lambda b, x: emit(b, "DIV", emit(b, "SIN", x), emit(b, "COS", x)))
+_formula(arithmetic.Atan, lambda b, x: _arctan(b, x, _ones(b, x)))
+_formula(arithmetic.Asin, lambda b, x: _arctan(b, x, _leg(b, x)))
+_formula(arithmetic.Acos, lambda b, x: _arctan(b, _leg(b, x), x))
+_formula(arithmetic.Acosh, lambda b, x: emit(b, "LOG", emit(b, "ADD", x, _root(b, x, -1.0))))
+_formula(
+    arithmetic.Asinh,
+    lambda b, x: emit(
+        b, "MUL", emit(b, "SIGN", x), emit(b, "LOG", emit(b, "ADD", emit(b, "ABS", x), _root(b, x, 1.0)))
+    ),
+)
+_formula(
+    arithmetic.Atanh,
+    lambda b, x: emit(
+        b, "MUL", emit(b, "LOG", emit(b, "DIV", emit(b, "ADD", x, 1.0), emit(b, "SUB", b.like(x, 1), x))), 0.5
+    ),
+)
+_formula(arithmetic.Sinh, lambda b, x: _half(b, x, "SUB"))
+_formula(arithmetic.Cosh, lambda b, x: _half(b, x, "ADD"))
+_formula(activation.Softplus, _softplus)
+_formula(activation.Softsign, lambda b, x: emit(b, "DIV", x, emit(b, "ADD", emit(b, "ABS", x), 1.0)))
+_formula(activation.Mish, lambda b, x: emit(b, "MUL", x, emit(b, "TANH", _softplus(b, x))))
+
+
+@activation.Swish.lift("tflite")
+def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    inner = x if alpha == 1 else emit(b, "MUL", x, alpha)
+    return (emit(b, "MUL", x, emit(b, "LOGISTIC", inner)),)
+
+
+@activation.LeakyRelu.lift("tflite")
+def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Lifted:
+    return (emit(b, "LEAKY_RELU", x, alpha=alpha),)
+
+
+@activation.Elu.lift("tflite")
+def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    if alpha == 1:
+        return (emit(b, "ELU", x),)
+    below = emit(b, "MUL", emit(b, "ELU", emit(b, "MINIMUM", x, 0.0)), alpha)
+    return (emit(b, "ADD", emit(b, "RELU", x), below),)
+
+
+@activation.Selu.lift("tflite")
+def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Lifted:
+    return (b(arithmetic.Mul, b(activation.Elu, x, alpha=alpha), b.like(x, gamma)),)
+
+
+@activation.Celu.lift("tflite")
+def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    inner = emit(b, "ELU", emit(b, "MINIMUM", emit(b, "MUL", x, 1 / alpha), 0.0))
+    return (emit(b, "ADD", emit(b, "RELU", x), emit(b, "MUL", inner, alpha)),)
+
+
+@activation.ThresholdedRelu.lift("tflite")
+def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    return (emit(b, "SELECT_V2", emit(b, "GREATER", x, alpha), x, b.like(x, 0)),)
+
+
+@activation.Shrink.lift("tflite")
+def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Lifted:
+    if dtype_of(input) is not DType.FLOAT32:
+        return None
+    above = emit(b, "SELECT_V2", emit(b, "GREATER", input, lambd), emit(b, "SUB", input, bias), b.like(input, 0))
+    return (emit(b, "SELECT_V2", emit(b, "LESS", input, -lambd), emit(b, "ADD", input, bias), above),)
+
+
+@activation.HardSigmoid.lift("tflite")
+def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Lifted:
+    scaled = emit(b, "ADD", emit(b, "MUL", x, alpha), beta)
+    return (emit(b, "MINIMUM", emit(b, "RELU", scaled), 1.0),)
+
+
+@activation.Gelu.lift("tflite")
+def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
+    return (emit(b, "GELU", x, approximate=approximate == "tanh"),)
+
+
+_CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
+
+
+@activation.Clip.lift("tflite")
+def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
+    bounds = real(min), real(max)
+    word = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
+    if word is not None and dtype_of(input) is DType.FLOAT32:
+        return (emit(b, word, input),)
+    y = input if min is None else computed_in(b, _NUMBERS, "MAXIMUM", input, min)
+    y = y if max is None else computed_in(b, _NUMBERS, "MINIMUM", y, max)
+    return (shaped(b, y, b.dims(y)) if y is input else y,)
+
+
+def _along(word: str, page: Page) -> None:
+    """A normalization along the last axis; another is moved there."""
+
+    @lift("tflite", page.name)
+    def lifted(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+        rank = len(b.dims(input))
+        axis %= rank
+        order = [*[i for i in range(rank) if i != axis], axis]
+        options = {"beta": 1.0} if word == "SOFTMAX" else {}
+        y = emit(b, word, turned(b, input, order), **options)
+        return (turned(b, y, [order.index(i) for i in range(rank)]),)
+
+    del lifted
+
+
+_along("SOFTMAX", activation.Softmax)
+_along("LOG_SOFTMAX", activation.LogSoftmax)
+
+
+# Products
+
+
+def _is_stored(value: Value) -> bool:
+    """Whether it is made of constant integers."""
+    node = value.producer
+    return node is not None and node.word == "DEQUANTIZE" and array_of(node.operand(0)) is not None
+
+
+@MatMul.lift("tflite")
+def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
+    if dtype_of(a) in (DType.FLOAT16, DType.FLOAT64):
+        return (cast_to(b, b(MatMul, *(cast_to(b, x, DType.FLOAT32) for x in (a, other))), dtype_of(a)),)
+    if dtype_of(a) is not DType.FLOAT32:
+        return None
+    ranks = len(b.dims(a)), len(b.dims(other))
+    if (array_of(other) is not None or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
+        w = turned(b, other, (1, 0))
+        bias = b.constant(np.zeros([n for n in b.dims(other)[1:] if isinstance(n, int)], np.float32))
+        return (emit(b, "FULLY_CONNECTED", a, w, bias, keep_num_dims=ranks[0] > 2),)
+    left = a if ranks[0] > 1 else shaped(b, a, (1, *b.dims(a)))
+    right = other if ranks[1] > 1 else shaped(b, other, (*b.dims(other), 1))
+    y = emit(b, "BATCH_MATMUL", left, right)
+    if min(ranks) > 1:
+        return (y,)
+    dims = b.dims(y)
+    dims = (*dims[:-2], *(dims[-2:-1] if ranks[0] > 1 else ()), *(dims[-1:] if ranks[1] > 1 else ()))
+    return (shaped(b, y, dims),)
+
+
+@Gemm.lift("tflite")
+def lift_gemm(
+    b: Builder,
+    a: Value,
+    other: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Lifted:
+    if dtype_of(a) is not DType.FLOAT32:
+        return None
+    a = turned(b, a, (1, 0)) if transA else a
+    w = other if transB else turned(b, other, (1, 0))
+    bias = c if c is not None and alpha == beta == 1 and b.dims(c) == b.dims(w)[:1] else None
+    (maps,) = [n for n in b.dims(w)[:1] if isinstance(n, int)] or [0]
+    told = bias if bias is not None else b.constant(np.zeros(maps, np.float32))
+    y = emit(b, "FULLY_CONNECTED", a, w, told)
+    y = y if alpha == 1 else emit(b, "MUL", y, alpha)
+    if c is None or bias is not None:
+        return (y,)
+    return (emit(b, "ADD", y, c if beta == 1 else emit(b, "MUL", c, beta)),)

@@ -1,0 +1,340 @@
+"""Operators of TFLite: what a lowering is given, and what the wrapping around it does for all of them.
+
+A node has its options as attributes, and beside them `quantized` and `quantized_results`: for each operand and result
+`None`, or element type, axis (-1 for the whole tensor), scales and zero points. A rule computes with the real numbers
+that integers stand for; its results are clamped by the fused activation and turned into integers behind it. A rule that
+only moves elements is given the integers themselves where operands and results stand for the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.sequences import is_sequence
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, scalar, transposed, vector
+from graphport.ops.pages.activation import Clip, Relu
+from graphport.ops.pages.arithmetic import Add, Max, Mul, Round, Sub
+from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+DIALECT = "tflite"
+Quantization: TypeAlias = "tuple[DType, int, tuple[float, ...], tuple[int, ...]]"
+Rule: TypeAlias = "Callable[[Operator], Any]"
+
+FIRST = (0, 3, 1, 2)
+"""Channels last to channels first."""
+LAST = (0, 2, 3, 1)
+"""Channels first to channels last."""
+RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
+LAYOUTS: dict[str, str] = {}
+"""Operators that compute the same in any order of axes, filled while the families are imported: see `word`."""
+_BOUNDS = {RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
+_CLIPPED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, DType.INT64))
+_QUANTIZED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT4, DType.UINT4, DType.INT2))
+
+
+class Operator:
+    """An operator that is being lowered."""
+
+    def __init__(
+        self,
+        b: Builder,
+        operands: Sequence[Value | None],
+        options: dict[str, Any],
+        quantized: Sequence[Quantization | None],
+        results: Sequence[Quantization | None],
+        types: Sequence[DType | None],
+    ) -> None:
+        self.b = b
+        self.operands = operands
+        self.options = options
+        self.quantized = quantized
+        self.results = results
+        self.types = types
+        self.is_raw = False
+
+    @property
+    def count(self) -> int:
+        """How many operands there are."""
+        return len(self.operands)
+
+    def has(self, index: int) -> bool:
+        """Whether operand `index` is given."""
+        return index < len(self.operands) and self.operands[index] is not None
+
+    def raw(self, index: int) -> Value:
+        """Operand `index` as it is stored.
+
+        Raises:
+            ShapeError: it is absent.
+        """
+        value = self.operands[index] if index < len(self.operands) else None
+        if value is None:
+            message = f"operand {index} is missing"
+            raise ShapeError(message)
+        return value
+
+    def quantization(self, index: int) -> Quantization | None:
+        """How operand `index` is quantized."""
+        return self.quantized[index] if index < len(self.quantized) else None
+
+    def __getitem__(self, index: int) -> Value:
+        """Operand `index` as real numbers; as it is stored for rules that only move elements."""
+        if self.is_raw:
+            return self.raw(index)
+        value, told = self._wide(index)
+        return value if told is None else dequantized(self.b, value, told)
+
+    def _wide(self, index: int) -> tuple[Value, Quantization | None]:
+        """Operand `index` as it is stored: weights in int8 that runtimes of ONNX do not take in fewer bits.
+
+        They take int4 beside real numbers only, and int2 not at all.
+        """
+        value, told = self.raw(index), self.quantization(index)
+        if told is None or value.storage is None or told[0] not in (DType.INT4, DType.INT2):
+            return value, told
+        if told[0] is DType.INT4 and self.quantization(0) is None:
+            return value, told
+        wide = self.b.constant(value.storage.numpy().astype(np.int8), DType.INT8)
+        return wide, (DType.INT8, *told[1:])
+
+    def all(self, start: int = 0) -> list[Value]:
+        """All operands from `start` on."""
+        return [self[index] for index in range(start, self.count)]
+
+    def weight(self, index: int, perm: Sequence[int]) -> Value:
+        """Operand `index` with its axes in another order, which is that of the stored numbers, then real."""
+        value, told = self._wide(index)
+        moved = transposed(self.b, value, perm)
+        if told is None:
+            dtype = dtype_of(moved)
+            return moved if dtype is not DType.FLOAT16 else cast(self.b, moved, DType.FLOAT32)
+        dtype, axis, scales, zeros = told
+        return dequantized(self.b, moved, (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros))
+
+    def dims(self, index: int) -> tuple[Dim, ...]:
+        """The shape of operand `index`."""
+        return self.b.dims(self.raw(index))
+
+    def option(self, name: str, default: Any = 0) -> Any:
+        """An option; `default` where the file does not say it."""
+        told = self.options.get(name)
+        return default if told is None else told
+
+    def stored(self, value: Value, activation: int, told: Quantization | None) -> Value:
+        """A result behind the fused activation, as it is stored."""
+        return quantized_as(self.b, activated(self.b, value, activation), told)
+
+    def positive(self, *names: str) -> tuple[int, ...]:
+        """Options that are counts from 1.
+
+        Raises:
+            ShapeError: one is not.
+        """
+        found = tuple(int(self.option(name)) for name in names)
+        for name, number in zip(names, found, strict=True):
+            if number < 1:
+                message = f"{name} is {number}"
+                raise ShapeError(message, "it is 1 or more")
+        return found
+
+
+def word(
+    name: str,
+    *,
+    moves: bool | Sequence[int] = False,
+    is_raw: bool = False,
+    has_states: bool = False,
+    layout: str = "",
+) -> Callable[[Rule], Rule]:
+    """Register how a builtin operator is said canonically.
+
+    Args:
+        name: the operator.
+        moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
+            numbers, integers are moved as they are.
+        is_raw: the rule is given what is stored, and gives that.
+        layout: `any` where it treats every element alike, `axis` where the option `axis` alone tells axes apart, `axes`
+            where operand 1 lists axes, `rows` where operands from 1 on have an entry for each axis.
+        has_states: it activates itself what it gives, and behind the results gives the next states of operands.
+    """
+    if layout:
+        LAYOUTS[name] = layout
+
+    def register(rule: Rule) -> Rule:
+        @lower(DIALECT, name)
+        @wraps(rule)
+        def lowered(
+            b: Builder,
+            *operands: Value | None,
+            quantized: Sequence[Quantization | None] = (),
+            quantized_results: Sequence[Quantization | None] = (),
+            types: Sequence[DType | None] = (),
+            states: Sequence[int] = (),
+            **options: Any,
+        ) -> Any:
+            op = Operator(b, operands, options, quantized, quantized_results, types)
+            told = [] if moves is False else [op.quantization(i) for i in _moved(moves, op.count)]
+            op.is_raw = is_raw or (bool(told) and all(each == other for each in told for other in op.results))
+            answer = rule(op)
+            results = list(answer) if is_sequence(answer) else [answer]
+            if op.is_raw:
+                return results
+            activation = 0 if has_states else op.option("fused_activation_function")
+            told = [*(_at(op.results, index) for index in range(len(types))), *map(op.quantization, states)]
+            return [
+                None if value is None else op.stored(value, activation, _at(told, index))
+                for index, value in enumerate(results)
+            ]
+
+        del lowered
+        return rule
+
+    return register
+
+
+def _moved(moves: bool | Sequence[int], count: int) -> Sequence[int]:
+    if moves is True:
+        return (0,)
+    return moves if not isinstance(moves, bool) and moves else range(count)
+
+
+def _at(items: Sequence[Quantization | None], index: int) -> Quantization | None:
+    return items[index] if index < len(items) else None
+
+
+def dequantized(b: Builder, value: Value, told: Quantization) -> Value:
+    """The real numbers that stored ones stand for."""
+    dtype, axis, scales, zeros = told
+    scale = np.array(scales if axis >= 0 else scales[0], np.float32)
+    if dtype not in _QUANTIZED and not (dtype is DType.INT32 and not any(zeros)):
+        return _multiplied(b, value, scale, axis, zeros)
+    operands = [value, b.constant(scale)]
+    if any(zeros):
+        operands.append(b.constant(np.array(zeros if axis >= 0 else zeros[0]).astype(dtype.numpy), dtype))
+    elif dtype is not DType.INT32:
+        operands.append(b.constant(np.zeros(scale.shape).astype(dtype.numpy), dtype))
+    return b(DequantizeLinear, *operands, axis=axis if axis >= 0 else None)
+
+
+def _multiplied(b: Builder, value: Value, scale: np.ndarray[Any, Any], axis: int, zeros: Sequence[int]) -> Value:
+    """Integers of types that ONNX does not dequantize."""
+    if any(zeros):
+        value = b(Sub, value, b.like(value, np.array(zeros[0])))
+    if axis >= 0:
+        scale = scale.reshape(-1, *[1] * (len(b.dims(value)) - axis - 1))
+    return b(Mul, cast(b, value, DType.FLOAT32), b.constant(scale))
+
+
+def quantized_as(b: Builder, value: Value, told: Quantization | None) -> Value:
+    """Real numbers as integers that stand for them."""
+    if told is None:
+        return value
+    dtype, axis, scales, zeros = told
+    scale = np.array(scales if axis >= 0 else scales[0], np.float32)
+    if dtype not in _QUANTIZED:
+        rounded = b(Round, b(Mul, value, b.constant(np.float32(1) / scale)))
+        return b(Add, cast(b, rounded, dtype), scalar(b, zeros[0], dtype)) if any(zeros) else cast(b, rounded, dtype)
+    zero = b.constant(np.array(zeros if axis >= 0 else zeros[0]).astype(dtype.numpy), dtype)
+    return b(QuantizeLinear, value, b.constant(scale), zero, axis=axis if axis >= 0 else None)
+
+
+def activated(b: Builder, value: Value, activation: int) -> Value:
+    """A result behind the activation that is fused into its operator.
+
+    LiteRT's kernels clamp; what is no clamp (the hyperbolic tangent, the sign) they leave out without a word.
+    """
+    if activation == RELU:
+        return b(Relu, value) if dtype_of(value).is_floating else b(Max, value, b.like(value, 0))
+    bounds = _BOUNDS.get(activation)
+    if bounds is None:
+        return value
+    return b(Clip, value, b.like(value, bounds[0]), b.like(value, bounds[1]))
+
+
+def first(b: Builder, x: Value) -> Value:
+    """Channels behind the batch."""
+    return transposed(b, x, (0, len(b.dims(x)) - 1, *range(1, len(b.dims(x)) - 1)))
+
+
+def last(b: Builder, x: Value) -> Value:
+    """Channels behind everything."""
+    return transposed(b, x, (0, *range(2, len(b.dims(x))), 1))
+
+
+def pads_of(
+    op: Operator, dims: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> dict[str, Any]:
+    """The padding of a window over `dims` in ONNX's words: as numbers, where they are known.
+
+    Raises:
+        ShapeError: the window is larger than what it slides over.
+    """
+    if op.option("padding") != 0:
+        for n, k, d in zip(dims, kernel, dilations, strict=True):
+            if isinstance(n, int) and n < (k - 1) * d + 1:
+                message = f"a window of {(k - 1) * d + 1} is larger than the {n} that it slides over"
+                raise ShapeError(message)
+        return {}
+    begins: list[int] = []
+    ends: list[int] = []
+    for n, k, s, d in zip(dims, kernel, strides, dilations, strict=True):
+        reach = (k - 1) * d + 1
+        if isinstance(n, int):
+            total = max(0, (-(-n // s) - 1) * s + reach - n)
+        elif s == 1:
+            total = reach - 1
+        else:
+            return {"auto_pad": "SAME_UPPER"}
+        begins.append(total // 2)
+        ends.append(total - total // 2)
+    return {"pads": (*begins, *ends)} if any(begins) or any(ends) else {}
+
+
+def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
+    """Extents, steps and gaps of a window in ONNX's words; those that say nothing are left out."""
+    return {
+        "kernel_shape": tuple(kernel),
+        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
+        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
+    }
+
+
+def known_dims(dims: Sequence[Dim], what: str) -> tuple[int, ...]:
+    """`dims` as plain numbers.
+
+    Raises:
+        UnsupportedError: one is open.
+    """
+    found = tuple(n for n in dims if isinstance(n, int))
+    if len(found) != len(dims):
+        message = f"{what} must be known"
+        raise UnsupportedError(message)
+    return found
+
+
+def in_type(b: Builder, dtype: DType, page: Page, *operands: Value, **attributes: Any) -> Value:
+    """An operation computed in another element type than its first operand's, to which its result is converted back."""
+    own = dtype_of(operands[0])
+    return cast(b, b(page, *[cast(b, x, dtype) for x in operands], **attributes), own)
+
+
+def int64(b: Builder, value: Value) -> Value:
+    """A tensor of indices or extents in int64."""
+    return as_int64(b, value)
+
+
+def flat(b: Builder, numbers: Sequence[int]) -> Value:
+    """A vector of int64."""
+    return vector(b, numbers)

@@ -1,0 +1,69 @@
+"""Comparisons, logic and choices of TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.operands import cast, dtype_of, reshaped
+from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Not, Or, Where
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.declare import Page
+
+_NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
+
+
+def _compared(name: str, page: Page, *, is_opposite: bool = False) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        x, y = op[0], op[1]
+        if dtype_of(x) in _NARROW:
+            x, y = cast(op.b, x, DType.INT32), cast(op.b, y, DType.INT32)
+        found = op.b(page, x, y)
+        return op.b(Not, found) if is_opposite else found
+
+    del rule
+
+
+_compared("EQUAL", Equal)
+_compared("NOT_EQUAL", Equal, is_opposite=True)
+_compared("LESS", Less)
+_compared("LESS_EQUAL", LessOrEqual)
+_compared("GREATER", Greater)
+_compared("GREATER_EQUAL", GreaterOrEqual)
+
+
+@word("LOGICAL_AND")
+def logical_and(op: Operator) -> Value:
+    """Both."""
+    return op.b(And, op[0], op[1])
+
+
+@word("LOGICAL_OR")
+def logical_or(op: Operator) -> Value:
+    """One of both."""
+    return op.b(Or, op[0], op[1])
+
+
+@word("LOGICAL_NOT")
+def logical_not(op: Operator) -> Value:
+    """The opposite."""
+    return op.b(Not, op[0])
+
+
+@word("SELECT", moves=(1, 2))
+def select(op: Operator) -> Value:
+    """Elements of x where the condition holds, else of y; a condition of rank 1 chooses rows."""
+    condition, rank = op.raw(0), len(op.dims(1))
+    if len(op.dims(0)) == 1 and rank > 1:
+        condition = reshaped(op.b, condition, (-1, *[1] * (rank - 1)))
+    return op.b(Where, condition, op[1], op[2])
+
+
+@word("SELECT_V2", moves=(1, 2))
+def select_v2(op: Operator) -> Value:
+    """Elements of x where the condition holds, else of y."""
+    return op.b(Where, op.raw(0), op[1], op[2])

@@ -1,0 +1,146 @@
+"""Control flow of TFLite: subgraphs that are given all that they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ir.graph import Graph, Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.tflite import control_lifts as control_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.pages.control.branches import If
+from graphport.ops.pages.control.loops import Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _copied(b: Builder, body: Graph) -> Graph:
+    """A body to be edited, in which new values are called like none around it."""
+    twin = rewrite.copy(body)
+    if b.graph is not None:
+        b.graph.share_names(twin)
+    return twin
+
+
+def _body(op: Operator, name: str, count: int, results: int) -> Graph:
+    """A subgraph of so many inputs and outputs.
+
+    Raises:
+        UnsupportedError: it is not there.
+        ShapeError: it has others.
+    """
+    body = op.options.get(name)
+    if not isinstance(body, Graph):
+        message = f"{name} is missing"
+        raise UnsupportedError(message)
+    if len(body.inputs) != count or len(body.outputs) != results:
+        message = (
+            f"{name} has {len(body.inputs)} inputs and {len(body.outputs)} outputs, {count} and {results} are wanted"
+        )
+        raise ShapeError(message)
+    return body
+
+
+def _own(b: Builder, body: Graph, values: Sequence[Value]) -> list[Value]:
+    """Results that the body computes itself, each once, which is all that it may return."""
+    op = OpBuilder(Builder(b.inference, body, origin=b.origin, stem=b.stem))
+    found: list[Value] = []
+    for value in values:
+        is_own = value.producer is not None and value.graph is body and value not in found
+        found.append(value if is_own else op("Identity", value))
+    return found
+
+
+def _scalar(op: OpBuilder, x: Value) -> Value:
+    if isinstance(x.fact, TensorFact) and x.fact.shape == ():
+        return x
+    return op("Reshape", x, op.constant(np.array([], np.int64)))
+
+
+@word("IF", is_raw=True)
+def if_(op: Operator) -> tuple[Value, ...]:
+    """One subgraph or another, each given all operands behind the condition."""
+    b, operands = op.b, [op.raw(index) for index in range(1, op.count)]
+    branches: list[Graph] = []
+    for name in ("then_subgraph", "else_subgraph"):
+        branch = _copied(b, _body(op, name, len(operands), b.count))
+        returned = branch.outputs
+        for inner, outer in zip(branch.inputs, operands, strict=True):
+            returned = [outer if value is inner else value for value in returned]
+            inner.replace_uses(outer)
+            branch.remove_input(inner)
+        branch.set_outputs(_own(b, branch, returned))
+        branches.append(branch)
+    condition = _scalar(OpBuilder(b), op.raw(0))
+    return b.results(If, b.count, condition, then_branch=branches[0], else_branch=branches[1])
+
+
+@word("WHILE", is_raw=True)
+def while_(op: Operator) -> tuple[Value, ...]:
+    """A subgraph again and again while another, which is given the same, holds."""
+    return _looped(op, "cond_subgraph", "body_subgraph")
+
+
+@word("STABLEHLO_WHILE", is_raw=True)
+def stablehlo_while(op: Operator) -> tuple[Value, ...]:
+    """The same in the words of StableHLO."""
+    return _looped(op, "cond_subgraph", "body_subgraph")
+
+
+def _looped(op: Operator, condition_name: str, body_name: str) -> tuple[Value, ...]:
+    b, operands = op.b, [op.raw(index) for index in range(op.count)]
+    condition = _body(op, condition_name, len(operands), 1)
+    twin = _copied(b, _body(op, body_name, len(operands), len(operands)))
+    old, returned = twin.inputs, twin.outputs
+    twin.add_input("round", TensorFact(DType.INT64, ()))
+    twin.add_input("goes_on", TensorFact(DType.BOOL, ()))
+    for value in old:
+        new = twin.add_input(value.name, value.fact)
+        returned = [new if each is value else each for each in returned]
+        value.replace_uses(new)
+        twin.remove_input(value)
+    inside = Builder(b.inference, twin, origin=b.origin, stem=b.stem)
+    (again,) = inlined(inside, condition, returned)
+    again = _scalar(OpBuilder(inside), again)
+    twin.set_outputs(_own(b, twin, [again, *returned]))
+    (begins,) = inlined(b, condition, operands)
+    return b.results(Loop, len(operands), None, _scalar(OpBuilder(b), begins), *operands, body=twin)
+
+
+def inlined(b: Builder, body: Graph, given: Sequence[Value]) -> list[Value]:
+    """What a body returns for these operands, computed where the builder builds."""
+    if b.graph is None:
+        return [Value(value.name, value.fact) for value in body.outputs]
+    graph = b.graph
+    moved = dict(zip(body.inputs, given, strict=True))
+    for value in body.constants:
+        moved[value] = graph.add_constant(value.name, value.fact, value.storage, origin=value.origin)
+    for inner in list(body):
+        results = [None if v is None else Value(graph.fresh(v.name), v.fact, origin=v.origin) for v in inner.outputs]
+        copy = rewrite.copy_node(inner, moved, results)
+        graph.append(copy) if b.before is None else graph.insert_before(b.before, copy)
+        pairs = zip(inner.outputs, results, strict=True)
+        moved |= {old: new for old, new in pairs if old is not None and new is not None}
+    return [moved[value] for value in body.outputs]
+
+
+@word("CALL", is_raw=True)
+def call(op: Operator) -> list[Value]:
+    """What a subgraph returns."""
+    operands = [op.raw(index) for index in range(op.count)]
+    return inlined(op.b, _body(op, "subgraph", len(operands), op.b.count), operands)
+
+
+@word("STABLEHLO_COMPOSITE", is_raw=True)
+def stablehlo_composite(op: Operator) -> list[Value]:
+    """What the subgraph returns that says in plain operators what the composite is."""
+    operands = [op.raw(index) for index in range(op.count)]
+    return inlined(op.b, _body(op, "decomposition_subgraph", len(operands), op.b.count), operands)

@@ -1,0 +1,135 @@
+"""Convolutions of TFLite: channels last, filters with their maps in front."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.operands import reshaped, vector
+from graphport.ops.dialects.tflite import convolution_lifts as convolution_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, pads_of, window, word
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.convolution import Conv, ConvTranspose
+from graphport.ops.pages.padding import Pad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+
+
+def _bias(op: Operator, index: int) -> Value | None:
+    return op[index] if op.has(index) else None
+
+
+def _convolved(op: Operator, w: Value, group: int, strides: Sequence[int], dilations: Sequence[int]) -> Value:
+    """A convolution of operand 0 with filters in ONNX's order."""
+    b, kernel = op.b, known_dims(op.b.dims(w)[2:], "the window")
+    stated = window(kernel, strides, dilations) | pads_of(op, op.dims(0)[1:-1], kernel, strides, dilations)
+    y = b(Conv, first(b, op[0]), w, _bias(op, 2), group=group if group > 1 else None, **stated)
+    return last(b, y)
+
+
+@word("CONV_2D")
+def conv_2d(op: Operator) -> Value:
+    """Filters [maps, height, width, channels of a group]."""
+    if len(op.dims(0)) != 4 or len(op.dims(1)) != 4:
+        message = f"ranks {len(op.dims(0))} and {len(op.dims(1))}"
+        raise ShapeError(message, "x and filters have rank 4")
+    strides, dilations = op.positive("stride_h", "stride_w"), _dilations(op)
+    return _convolved(op, op.weight(1, (0, 3, 1, 2)), _groups(op.dims(0)[3], op.dims(1)[3]), strides, dilations)
+
+
+def _dilations(op: Operator) -> tuple[int, ...]:
+    found = (int(op.option("dilation_h_factor", 1)), int(op.option("dilation_w_factor", 1)))
+    if min(found) < 1:
+        message = f"the dilation is {found}"
+        raise ShapeError(message, "it is 1 or more")
+    return found
+
+
+def _groups(channels: Dim, own: Dim) -> int:
+    if not isinstance(channels, int) or not isinstance(own, int):
+        return 1
+    if own == 0 or channels % own:
+        message = f"{channels} channels are no groups of {own}"
+        raise ShapeError(message)
+    return channels // own
+
+
+@word("DEPTHWISE_CONV_2D")
+def depthwise_conv_2d(op: Operator) -> Value:
+    """Filters [1, height, width, channels * multiplier]; the multiplier among the options is not looked at."""
+    (channels,) = known_dims(op.dims(0)[3:], "the channels")
+    maps = op.dims(1)[-1]
+    if len(op.dims(1)) != 4 or op.dims(1)[0] != 1 or not isinstance(maps, int) or maps % max(channels, 1):
+        message = f"filters {list(op.dims(1))} for {channels} channels"
+        raise ShapeError(message, "they are [1, height, width, channels * multiplier]")
+    strides = op.positive("stride_h", "stride_w")
+    return _convolved(op, op.weight(1, (3, 0, 1, 2)), channels, strides, _dilations(op))
+
+
+@word("CONV_3D")
+def conv_3d(op: Operator) -> Value:
+    """Filters [depth, height, width, channels, maps]."""
+    strides = op.positive("stride_d", "stride_h", "stride_w")
+    dilations = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in "dhw")
+    return _convolved(op, op.weight(1, (4, 3, 0, 1, 2)), _groups(op.dims(0)[4], op.dims(1)[3]), strides, dilations)
+
+
+@word("TRANSPOSE_CONV")
+def transpose_conv(op: Operator) -> Value:
+    """Operands: the shape of the result, filters [maps, height, width, channels], x, bias."""
+    return _transposed(op, (3, 0, 1, 2), op.positive("stride_h", "stride_w"), (1, 1))
+
+
+@word("CONV_3D_TRANSPOSE")
+def conv_3d_transpose(op: Operator) -> Value:
+    """Operands: the shape of the result, filters [depth, height, width, maps, channels], x, bias."""
+    strides = op.positive("stride_d", "stride_h", "stride_w")
+    dilations = tuple(int(op.option(f"dilation_{axis}_factor", 1)) for axis in "dhw")
+    return _transposed(op, (4, 3, 0, 1, 2), strides, dilations)
+
+
+def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Value:
+    """The full result, cut in front by half of what is too much, behind to the shape; zeros beyond it."""
+    b, w = op.b, op.weight(1, perm)
+    kernel = known_dims(b.dims(w)[2:], "the window")
+    stated: dict[str, Any] = window(kernel, strides, dilations)
+    wanted = _wanted(op, 0)[1:-1]
+    sizes = known_dims(op.dims(2)[1:-1], "what a transposed convolution reads")
+    full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)]
+    if any(out < 1 for out in wanted):
+        message = f"a result of {list(wanted)}"
+        raise ShapeError(message)
+    begins = [max(0, f - out) // 2 for f, out in zip(full, wanted, strict=True)]
+    ends = [f - begin - out for f, begin, out in zip(full, begins, wanted, strict=True)]
+    more = [max(0, -end) for end in ends]
+    stated["pads"] = (*begins, *[max(0, end) for end in ends])
+    x, bias = first(b, op[2]), _bias(op, 3)
+    if not any(more):
+        return last(b, b(ConvTranspose, x, w, bias, **stated))
+    if all(extra < s for extra, s in zip(more, strides, strict=True)):
+        return last(b, b(ConvTranspose, x, w, bias, output_padding=tuple(more), **stated))
+    y = b(ConvTranspose, x, w, **stated)
+    y = b(Pad, y, vector(b, [0] * (2 + len(kernel)) + [0, 0, *more]))
+    if bias is not None:
+        y = b(Add, y, reshaped(b, bias, (-1, *[1] * len(kernel))))
+    return last(b, y)
+
+
+def _wanted(op: Operator, index: int) -> tuple[int, ...]:
+    """The extents of the result that an operand tells, the batch as 1 if it is open."""
+    fact: Any = op.raw(index).fact
+    elements = getattr(fact, "elements", None)
+    if elements is None or len(elements) != len(op.dims(2)):
+        message = "the shape of a transposed convolution must be known"
+        raise UnsupportedError(message)
+    found = [n if isinstance(n, int) else None for n in elements]
+    if any(n is None for n in found[1:]):
+        message = "the shape of a transposed convolution must be known"
+        raise UnsupportedError(message)
+    return tuple(np.array([1 if n is None else n for n in found]).tolist())

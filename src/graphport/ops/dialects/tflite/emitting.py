@@ -1,0 +1,151 @@
+"""What liftings to TFLite have in common: its words with their facts, and constants as it wants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.spill import kept
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import dtype_of, integers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Attribute, Value
+    from graphport.ops.builder import Builder
+
+_LARGEST = (1 << 31) - 1
+
+
+def ints(b: Builder, numbers: Sequence[int] | Sequence[Sequence[int]] | int) -> Value:
+    """A constant of int32; what is larger becomes the largest, as ends of slices are.
+
+    Raises:
+        UnsupportedError: a number is less than all of int32.
+    """
+    return b.constant(np.clip(np.array(numbers, np.int64), -_LARGEST, _LARGEST).astype(np.int32))
+
+
+def in_int32(b: Builder, value: Value) -> Value:
+    """Indices or extents in int32; of a constant, a constant."""
+    if dtype_of(value) is DType.INT32:
+        return value
+    told = integers(value)
+    if told is not None:
+        shape = [n for n in b.dims(value) if isinstance(n, int)]
+        return ints(b, np.array(told, np.int64).reshape(shape).tolist())
+    return cast_to(b, value, DType.INT32)
+
+
+def cast_to(b: Builder, value: Value, dtype: DType) -> Value:
+    """A value in an element type; itself if it has that."""
+    if dtype_of(value) is dtype:
+        return value
+    array = array_of(value)
+    if array is None:
+        if DType.UINT64 in (dtype, dtype_of(value)):
+            message = f"no kernel casts {dtype_of(value)} to {dtype}"
+            raise UnsupportedError(message)
+        return emit(b, "CAST", value, types=(dtype,))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return b.constant(array.astype(dtype.numpy), dtype)
+
+
+_WIDER = {
+    **dict.fromkeys((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16), (DType.INT32,)),
+    DType.UINT32: (DType.INT64,),
+    DType.INT32: (DType.INT64,),
+    **dict.fromkeys((DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64), (DType.FLOAT32,)),
+}
+"""In which type kernels compute what they do not compute in another one; there are next to none for float64."""
+
+
+def computed_in(
+    b: Builder,
+    types: Collection[DType],
+    word: str,
+    /,
+    *operands: Value,
+    beside: Sequence[Value] = (),
+    **attributes: Attribute,
+) -> Value:
+    """A word of operands of one element type, computed in the nearest type for which there are kernels.
+
+    Behind them stand the operands `beside`, which are of other types.
+
+    Raises:
+        UnsupportedError: there are none.
+    """
+    own = dtype_of(operands[0])
+    wide = own if own in types else next((each for each in _WIDER.get(own, ()) if each in types), None)
+    if wide is None:
+        message = f"no kernel computes {word} of {own}"
+        raise UnsupportedError(message)
+    y = emit(b, word, *(cast_to(b, x, wide) for x in operands), *beside, **attributes)
+    return cast_to(b, y, own) if dtype_of(y) is wide else y
+
+
+def array_of(value: Value | None) -> np.ndarray[Any, Any] | None:
+    """The numbers of a constant; `None` of anything else."""
+    if value is None or not value.is_constant or value.storage is None:
+        return None
+    return value.storage.numpy()
+
+
+def needed_array(value: Value | None, what: str) -> np.ndarray[Any, Any]:
+    """The numbers of a constant.
+
+    Raises:
+        UnsupportedError: it is computed.
+    """
+    found = array_of(value)
+    if found is None:
+        message = f"{what} must be constant"
+        raise UnsupportedError(message)
+    return found
+
+
+def turned(b: Builder, value: Value, perm: Sequence[int]) -> Value:
+    """A value with its axes in another order; a constant stays one."""
+    if list(perm) == list(range(len(perm))):
+        return value
+    array = array_of(value)
+    if array is None:
+        return emit(b, "TRANSPOSE", value, ints(b, list(perm)))
+    return b.constant(kept(np.ascontiguousarray(array.transpose(perm)), dtype_of(value)), name=value.name)
+
+
+def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:
+    """A value in another shape, of which one extent may be open.
+
+    Raises:
+        UnsupportedError: more are.
+    """
+    numbers = [n if isinstance(n, int) else -1 for n in dims]
+    if numbers.count(-1) > 1:
+        message = "the shape must be known"
+        raise UnsupportedError(message)
+    constant = b.reshaped(value, numbers) if -1 not in numbers else None
+    return constant or emit(b, "RESHAPE", value, ints(b, numbers))
+
+
+def wrapped(b: Builder, indices: Value, n: Dim) -> Value:
+    """Indices counted from the front."""
+    told = integers(indices)
+    if told is not None and min(told, default=0) >= 0:
+        return in_int32(b, indices)
+    if not isinstance(n, int):
+        message = "what is picked from must be known"
+        raise UnsupportedError(message)
+    length = n
+    if told is not None:
+        array = np.array(told).reshape([d for d in b.dims(indices) if isinstance(d, int)])
+        return ints(b, np.where(array < 0, array + length, array).tolist())
+    places_ = in_int32(b, indices)
+    is_negative = emit(b, "LESS", places_, ints(b, 0))
+    return emit(b, "SELECT_V2", is_negative, emit(b, "ADD", places_, ints(b, length)), places_)

@@ -1,0 +1,64 @@
+"""Tensors made from numbers, as TFLite says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import dtype_of, sizes
+from graphport.ops.dialects.tflite.emitting import cast_to, in_int32, shaped
+from graphport.ops.pages.generate import ConstantOfShape, EyeLike, Range
+from graphport.ops.pages.reshape import Identity
+from graphport.ops.pages.signal import BlackmanWindow, HammingWindow, HannWindow
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+@Range.lift("tflite")
+def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Lifted:
+    return (emit(b, "RANGE", start, limit, delta),)
+
+
+@ConstantOfShape.lift("tflite")
+def lift_constant_of_shape(b: Builder, input: Value, *, value: object = None) -> Lifted:
+    array = np.zeros(1, np.float32) if value is None else np.asarray(value.numpy())  # type: ignore[attr-defined]
+    return (emit(b, "FILL", in_int32(b, input), b.constant(array.reshape(()))),)
+
+
+@EyeLike.lift("tflite")
+def lift_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
+    rows, columns = sizes(b.dims(input), "the shape")
+    made_up(rows, columns)
+    own = dtype or dtype_of(input)
+    return (b(Identity, b.constant(np.eye(rows, columns, k).astype(own.numpy), own)),)
+
+
+def _window(page: Page, *factors: float) -> None:
+    """A sum of cosines of once, twice... the angle."""
+
+    @page.lift("tflite")
+    def lifted(b: Builder, size: Value, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> Lifted:
+        count = cast_to(b, shaped(b, size, ()), DType.FLOAT32)
+        numbers = emit(b, "RANGE", b.like(count, 0), count, b.like(count, 1))
+        whole = count if periodic else emit(b, "MAXIMUM", emit(b, "SUB", count, 1.0), 1.0)
+        angle = emit(b, "DIV", emit(b, "MUL", numbers, 2 * np.pi), whole)
+        total = emit(b, "ADD", emit(b, "MUL", angle, 0.0), factors[0])
+        for times, factor in enumerate(factors[1:], 1):
+            total = emit(b, "ADD", total, emit(b, "MUL", emit(b, "COS", emit(b, "MUL", angle, float(times))), factor))
+        return (cast_to(b, total, output_datatype),)
+
+    del lifted
+
+
+_window(HannWindow, 0.5, -0.5)
+_window(HammingWindow, 25 / 46, -21 / 46)
+_window(BlackmanWindow, 0.42, -0.5, 0.08)

@@ -1,0 +1,276 @@
+"""Picking elements in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import bounded
+from graphport.core.dtypes import DType
+from graphport.ops.declare import ShapeError
+from graphport.ops.dialects.operands import (
+    as_index,
+    as_int64,
+    as_scalar,
+    as_vector,
+    cast,
+    dtype_of,
+    reshaped,
+    scalar,
+    transposed,
+    vector,
+)
+from graphport.ops.dialects.tflite import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
+from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where
+from graphport.ops.pages.indexing.gathering import Gather, GatherND
+from graphport.ops.pages.indexing.indices import NonZero, OneHot, Unique
+from graphport.ops.pages.indexing.regions import ReverseSequence
+from graphport.ops.pages.indexing.scattering import ScatterElements, ScatterND
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.reduction.indices import ArgMax
+from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.pages.reshape.pieces import Concat, Expand
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+_SUMMED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
+
+
+@word("GATHER", moves=True)
+def gather(op: Operator) -> Value:
+    """Slices at places along an axis, for each element of the leading `batch_dims` axes its own."""
+    b, x = op.b, op[0]
+    places = as_index(b, op.raw(1))
+    rank, depth = len(b.dims(x)), len(op.dims(1))
+    axis, batch = int(op.option("axis")), int(op.option("batch_dims"))
+    axis, batch = axis + rank * (axis < 0), batch + depth * (batch < 0)
+    if not 0 <= batch <= min(depth, axis) or not axis < rank:
+        message = f"axis {axis} and {batch} batch dims of operands of rank {rank} and {depth}"
+        raise ShapeError(message)
+    if not batch:
+        return b(Gather, x, places, axis=axis)
+    turned = transposed(b, x, (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)))
+    found = b(GatherND, turned, b(Unsqueeze, as_int64(b, places), vector(b, [-1])), batch_dims=batch)
+    moved, between = depth - batch, axis - batch
+    order = [
+        *range(batch),
+        *range(depth, depth + between),
+        *range(batch, batch + moved),
+        *range(depth + between, rank + depth - batch - 1),
+    ]
+    return transposed(b, found, order)
+
+
+@word("GATHER_ND", moves=True)
+def gather_nd(op: Operator) -> Value:
+    """Slices at places along the leading axes."""
+    return op.b(GatherND, op[0], as_int64(op.b, op.raw(1)))
+
+
+@word("SCATTER_ND", moves=(1,))
+def scatter_nd(op: Operator) -> Value:
+    """Zeros, to which updates are added at places; operands are places, updates, shape."""
+    b, updates = op.b, op[1]
+    own = dtype_of(updates)
+    wide = own if own in _SUMMED else DType.INT32
+    zeros = b(Expand, scalar(b, 0, wide), as_vector(b, op.raw(2)))
+    places = as_int64(b, op.raw(0))
+    return cast(b, b(ScatterND, zeros, places, cast(b, updates, wide), reduction="add"), own)
+
+
+@word("ONE_HOT", is_raw=True)
+def one_hot(op: Operator) -> Value:
+    """`on` where the index along a new axis is that of the element, `off` elsewhere; negative ones are nowhere."""
+    b = op.b
+    places, depth = as_int64(b, op.raw(0)), as_scalar(b, as_int64(b, op.raw(1)))
+    places = b(Where, b(Less, places, scalar(b, 0, DType.INT64)), depth, places)
+    on, off = (reshaped(b, op.raw(index), (1,)) for index in (2, 3))
+    own = dtype_of(on)
+    wide = own if own in (DType.FLOAT32, DType.INT32, DType.INT64) else DType.INT32
+    values = b(Concat, cast(b, off, wide), cast(b, on, wide), axis=0)
+    return cast(b, b(OneHot, places, depth, values, axis=int(op.option("axis", -1))), own)
+
+
+@word("WHERE", is_raw=True)
+def where(op: Operator) -> Value:
+    """Where elements are not zero, a place a row."""
+    x = op.raw(0)
+    if dtype_of(x) not in (DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64):
+        x = cast(op.b, x, DType.INT32 if dtype_of(x).is_integer else DType.FLOAT32)
+    return op.b(Transpose, op.b(NonZero, x), perm=(1, 0))
+
+
+@word("UNIQUE", moves=True)
+def unique(op: Operator) -> tuple[Value, Value]:
+    """Every number once, in the order in which they come, and which of them each element is."""
+    b, x = op.b, op[0]
+    own = dtype_of(x)
+    wide = cast(b, x, DType.INT64) if own.is_integer and own is not DType.INT64 else x
+    values, _, places, _ = b.results(Unique, 4, wide, sorted=0)
+    return cast(b, values, own), cast(b, places, op.types[1] or DType.INT32)
+
+
+@word("REVERSE_SEQUENCE", moves=True)
+def reverse_sequence(op: Operator) -> Value:
+    """The first so many elements of each sequence the other way round."""
+    b, x, rank = op.b, op[0], len(op.dims(0))
+    time, batch = (int(op.option(name)) % max(rank, 1) for name in ("seq_dim", "batch_dim"))
+    if time == batch:
+        message = f"seq_dim and batch_dim are both {time}"
+        raise ShapeError(message)
+    order = [batch, time, *[axis for axis in range(rank) if axis not in (batch, time)]]
+    found = b(ReverseSequence, transposed(b, x, order), as_int64(b, op.raw(1)), batch_axis=0, time_axis=1)
+    return transposed(b, found, [order.index(axis) for axis in range(rank)])
+
+
+@word("DYNAMIC_UPDATE_SLICE", moves=(0, 1))
+def dynamic_update_slice(op: Operator) -> Value:
+    """x with another tensor in it, which begins where it still fits."""
+    b, x, update = op.b, op[0], op[1]
+    dims, own = known_dims(b.dims(x), "what is updated"), known_dims(b.dims(update), "the update")
+    starts = as_vector(b, op.raw(2))
+    if len(dims) != len(own) or any(n < k for n, k in zip(dims, own, strict=True)):
+        message = f"an update {list(own)} of {list(dims)}"
+        raise ShapeError(message)
+    room = [n - k for n, k in zip(dims, own, strict=True)]
+    starts = b(Max, b(Min, starts, vector(b, room)), vector(b, [0] * len(room)))
+    strides = [int(np.prod(dims[axis + 1 :], dtype=np.int64)) for axis in range(len(dims))]
+    grid = np.zeros(bounded(own), np.int64)
+    for axis, stride in enumerate(strides):
+        grid += (np.arange(own[axis]) * stride).reshape(-1, *[1] * (len(own) - axis - 1))
+    at = b(ReduceSum, b(Mul, starts, vector(b, strides)), keepdims=1)
+    places = b(Add, vector(b, grid.reshape(-1).tolist()), at)
+    flat = b(ScatterElements, b(Reshape, x, vector(b, [-1])), places, b(Reshape, update, vector(b, [-1])))
+    return b(Reshape, flat, vector(b, dims))
+
+
+# Matrices
+
+
+@word("MATRIX_DIAG", moves=True)
+def matrix_diag(op: Operator) -> Value:
+    """Vectors as diagonals of matrices that are zero elsewhere."""
+    b, x = op.b, op[0]
+    (n,) = known_dims(b.dims(x)[-1:], "the diagonal")
+    return _diagonal(b, b(Unsqueeze, x, vector(b, [-2])), b.like(x, 0), n, n)
+
+
+@word("MATRIX_SET_DIAG", moves=(0, 1))
+def matrix_set_diag(op: Operator) -> Value:
+    """Matrices with other diagonals."""
+    b, x, diagonal = op.b, op[0], op[1]
+    rows, columns = known_dims(b.dims(x)[-2:], "the matrices")
+    # Along the shorter side, for that is as long as the diagonal.
+    axis = -2 if columns <= rows else -1
+    return _diagonal(b, b(Unsqueeze, diagonal, vector(b, [axis])), x, rows, columns)
+
+
+def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int) -> Value:
+    return b(Where, b.constant(np.eye(rows, columns, dtype=bool)), inside, outside)
+
+
+# Tables
+
+
+@word("SPARSE_TO_DENSE", moves=(2, 3))
+def sparse_to_dense(op: Operator) -> Value:
+    """One number everywhere but at places; operands are places, shape, numbers, the one number."""
+    b, shape = op.b, as_vector(op.b, op.raw(1))
+    values, default = op[2], as_scalar(op.b, op[3])
+    places, rank = as_int64(b, op.raw(0)), len(op.dims(0))
+    if rank < 2:
+        places = reshaped(b, places, (1, 1) if not rank else (-1, 1))
+    count = b.dims(places)[0]
+    if not b.dims(values):
+        values = b(Expand, values, vector(b, [count]) if isinstance(count, int) else b(Shape, places, end=1))
+    return b(ScatterND, b(Expand, default, shape), places, values)
+
+
+def _segments(name: str, reduction: str) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        count = as_scalar(op.b, as_int64(op.b, op.raw(2)))
+        return _gathered_up(op.b, op[0], as_int64(op.b, op.raw(1)), count, reduction)
+
+    del rule
+
+
+_segments("UNSORTED_SEGMENT_SUM", "add")
+_segments("UNSORTED_SEGMENT_PROD", "mul")
+_segments("UNSORTED_SEGMENT_MAX", "max")
+_segments("UNSORTED_SEGMENT_MIN", "min")
+
+
+@word("SEGMENT_SUM")
+def segment_sum(op: Operator) -> Value:
+    """Sums of the rows of each number; there are as many as the largest number says."""
+    b, numbers = op.b, as_int64(op.b, op.raw(1))
+    count = b(Add, b(ReduceMax, numbers, keepdims=0), scalar(b, 1, DType.INT64))
+    return _gathered_up(b, op[0], numbers, count, "add")
+
+
+def _start(dtype: DType, reduction: str) -> object:
+    if reduction in ("add", "mul"):
+        return 0 if reduction == "add" else 1
+    limits = np.finfo(dtype.numpy) if dtype.is_floating else np.iinfo(dtype.numpy)
+    return limits.min if reduction == "max" else limits.max
+
+
+def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: str) -> Value:
+    """Rows of x put together by their numbers; a row behind takes those whose number is negative, and is cut off."""
+    rank = len(b.dims(numbers))
+    rest = b.dims(x)[rank:]
+    if rank != 1:
+        known = known_dims(rest, "a row")
+        x, numbers = reshaped(b, x, (-1, *known)), reshaped(b, numbers, (-1,))
+    numbers = b(Where, b(Less, numbers, scalar(b, 0, DType.INT64)), count, numbers)
+    rows = reshaped(b, b(Add, count, scalar(b, 1, DType.INT64)), (1,))
+    shape = rows if not rest else b(Concat, rows, b(Shape, x, start=1), axis=0)
+    own = dtype_of(x)
+    start = b(Expand, b.constant(np.asarray(_start(own, reduction)).astype(own.numpy), own), shape)
+    found = b(ScatterND, start, b(Unsqueeze, numbers, vector(b, [-1])), x, reduction=reduction)
+    return b(Slice, found, vector(b, [0]), reshaped(b, count, (1,)), vector(b, [0]))
+
+
+@word("EMBEDDING_LOOKUP")
+def embedding_lookup(op: Operator) -> Value:
+    """Rows of a table; operands are their numbers and the table."""
+    b, told = op.b, op.quantization(1)
+    places = as_index(b, op.raw(0))
+    if told is None or told[1] > 0 or told[1] < 0:
+        return b(Gather, op[1], places, axis=0)
+    rows = b(Gather, op.raw(1), places, axis=0)
+    rank = len(op.dims(1))
+    scale = b.constant(np.array(told[2], np.float32).reshape(-1, *[1] * (rank - 1)))
+    return b(Mul, cast(b, rows, DType.FLOAT32), b(Gather, scale, places, axis=0))
+
+
+@word("HASHTABLE_LOOKUP", moves=(2,))
+def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
+    """Rows of a table by their keys, and which were found; zeros for the others."""
+    b, values = op.b, op[2]
+    is_found = b(Equal, b(Unsqueeze, op.raw(0), vector(b, [1])), b(Unsqueeze, op.raw(1), vector(b, [0])))
+    hits = cast(b, is_found, DType.INT32)
+    found = b(ReduceMax, hits, vector(b, [1]), keepdims=0)
+    rows = b(Gather, values, b(ArgMax, hits, axis=1, keepdims=0), axis=0)
+    rank = len(b.dims(values))
+    if dtype_of(values) is not DType.STRING:
+        there = b(Equal, reshaped(b, found, (-1, *[1] * (rank - 1))), scalar(b, 1, DType.INT32))
+        rows = b(Where, there, rows, b.like(values, 0))
+    return rows, cast(b, found, DType.UINT8)
+
+
+@word("BUCKETIZE", is_raw=True)
+def bucketize(op: Operator) -> Value:
+    """How many boundaries are not above each number."""
+    b, x = op.b, op.raw(0)
+    boundaries = np.array(op.option("boundaries", ()), np.float32)
+    wide = x if dtype_of(x) is DType.FLOAT32 else cast(b, x, DType.FLOAT32)
+    is_above = b(GreaterOrEqual, b(Unsqueeze, wide, vector(b, [-1])), b.constant(boundaries))
+    return b(ReduceSum, cast(b, is_above, DType.INT32), vector(b, [-1]), keepdims=0)

@@ -1,0 +1,269 @@
+"""Places of elements in TFLite: what is gathered, scattered and picked by more than one index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import bounded, made_up
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.operands import dtype_of, integers, real, sizes
+from graphport.ops.dialects.tflite.emitting import cast_to, computed_in, in_int32, ints, shaped, turned, wrapped
+from graphport.ops.pages.indexing import gathering, indices, regions, scattering
+from graphport.ops.pages.reduction import indices as found_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+_REDUCED = {"add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
+
+
+@gathering.Gather.lift("tflite")
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
+    return (emit(b, "GATHER", data, wrapped(b, indices, b.dims(data)[axis]), axis=axis % len(b.dims(data))),)
+
+
+def _grid(b: Builder, dims: Sequence[int], axis: int) -> Value:
+    """The place along an axis of each element of a tensor [*dims]."""
+    made_up(*dims)
+    return ints(b, np.broadcast_to(np.arange(dims[axis]).reshape(-1, *[1] * (len(dims) - axis - 1)), dims).tolist())
+
+
+def _whole(b: Builder, indices: Value, axis: int, n: int) -> Value:
+    """The whole place of the element that each index picks along an axis: [*i, rank]."""
+    dims = sizes(b.dims(indices), "the indices")
+    along = wrapped(b, indices, n)
+    parts = [along if each == axis else _grid(b, dims, each) for each in range(len(dims))]
+    return emit(b, "CONCATENATION", *(shaped(b, part, (*dims, 1)) for part in parts), axis=len(dims))
+
+
+@gathering.GatherElements.lift("tflite")
+def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
+    axis %= len(b.dims(data))
+    (n,) = sizes(b.dims(data)[axis : axis + 1], "what is picked from")
+    return (emit(b, "GATHER_ND", data, _whole(b, indices, axis, n)),)
+
+
+@gathering.GatherND.lift("tflite")
+def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Lifted:
+    dims = b.dims(indices)
+    if batch_dims and dims[-1] == 1:
+        picked = wrapped(b, shaped(b, indices, dims[:-1]), b.dims(data)[batch_dims])
+        return (emit(b, "GATHER", data, picked, axis=batch_dims, batch_dims=batch_dims),)
+    told = sizes(dims, "the indices")
+    lengths = sizes(b.dims(data)[batch_dims : batch_dims + told[-1]], "what is picked from")
+    found = _all_wrapped(b, indices, lengths)
+    if batch_dims:
+        grids = [shaped(b, _grid(b, told[:-1], axis), (*told[:-1], 1)) for axis in range(batch_dims)]
+        found = emit(b, "CONCATENATION", *grids, found, axis=len(told) - 1)
+    return (emit(b, "GATHER_ND", data, found),)
+
+
+def _all_wrapped(b: Builder, indices: Value, lengths: Sequence[int]) -> Value:
+    """Indices [*i, axes] counted from the front of each axis."""
+    known = integers(indices)
+    if known is not None and min(known, default=0) >= 0:
+        return in_int32(b, indices)
+    found = in_int32(b, indices)
+    return emit(b, "SELECT_V2", emit(b, "LESS", found, 0), emit(b, "ADD", found, ints(b, list(lengths))), found)
+
+
+def _scattered(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
+    """`data` with updates [n, *rest] at places [n, k]; of places that come up twice `add` alone takes both."""
+    extents = ints(b, list(sizes(b.dims(data), "the shape")))
+    if reduction == "add":
+        return computed_in(b, _NUMBERS, "ADD", data, emit(b, "SCATTER_ND", at, updates, extents))
+    ones = b.like(at, np.ones(bounded(sizes(b.dims(updates), "the updates"))))
+    is_set = emit(b, "GREATER", emit(b, "SCATTER_ND", at, ones, extents), 0)
+    new = emit(b, "SCATTER_ND", at, updates, extents)
+    if reduction != "none":
+        new = computed_in(b, _NUMBERS, _REDUCED[reduction], data, new)
+    return emit(b, "SELECT_V2", is_set, new, data)
+
+
+def _one_by_one(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
+    """The same, in turn: places that come up twice are set twice."""
+    (count,) = sizes(b.dims(at)[:1], "the indices")
+    if reduction == "add" or _are_apart(at):
+        return _scattered(b, data, at, updates, reduction)
+    if count > _MOST_TURNS:
+        message = f"{count} updates with reduction {reduction}, which may be of one place"
+        raise UnsupportedError(message)
+    for place in range(count):
+        one, update = (emit(b, "GATHER", each, ints(b, [place]), axis=0) for each in (at, updates))
+        data = _scattered(b, data, one, update, reduction)
+    return data
+
+
+_MOST_TURNS = 64
+"""Updates that are written one after the other."""
+
+
+def _are_apart(at: Value) -> bool:
+    """Whether places are known, and none of them comes up twice."""
+    told, shape = integers(at), getattr(at.fact, "shape", None)
+    if told is None and at.storage is not None and at.is_constant:
+        told = tuple(at.storage.numpy().reshape(-1).tolist())
+    if told is None or shape is None:
+        return False
+    rows = np.array(told).reshape(-1, int(shape[-1]))
+    return len(np.unique(rows, axis=0)) == len(rows)
+
+
+@scattering.ScatterND.lift("tflite")
+def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Lifted:
+    if dtype_of(data) not in _NUMBERS:
+        message = f"no kernel scatters {dtype_of(data)}"
+        raise UnsupportedError(message)
+    *rows, depth = sizes(b.dims(indices), "the indices")
+    lengths = sizes(b.dims(data), "the shape")
+    count = int(np.prod(rows, dtype=np.int64))
+    at = shaped(b, _all_wrapped(b, indices, lengths[:depth]), (count, depth))
+    return (_one_by_one(b, data, at, shaped(b, updates, (count, *lengths[depth:])), reduction),)
+
+
+@scattering.ScatterElements.lift("tflite")
+def lift_scatter_elements(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Lifted:
+    if dtype_of(data) not in _NUMBERS:
+        message = f"no kernel scatters {dtype_of(data)}"
+        raise UnsupportedError(message)
+    rank = len(b.dims(data))
+    (n,) = sizes(b.dims(data)[axis % rank : axis % rank + 1], "what is set")
+    count = int(np.prod(sizes(b.dims(indices), "the indices"), dtype=np.int64))
+    at = shaped(b, _whole(b, indices, axis % rank, n), (count, rank))
+    return (_one_by_one(b, data, at, shaped(b, updates, (count,)), reduction),)
+
+
+@indices.OneHot.lift("tflite")
+def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
+    axis %= len(b.dims(indices)) + 1
+    off, on = (emit(b, "GATHER", values, ints(b, place), axis=0) for place in (0, 1))
+    wide, count = cast_to(b, indices, DType.INT32), real(depth)
+    n = ints(b, int(count)) if count is not None else shaped(b, cast_to(b, depth, DType.INT32), ())
+    wide = emit(b, "SELECT_V2", emit(b, "LESS", wide, 0), emit(b, "ADD", wide, n), wide)
+    if dtype_of(values) in _ON_OFF:
+        return (emit(b, "ONE_HOT", wide, n, on, off, axis=axis),)
+    told = [cast_to(b, each, DType.FLOAT32) for each in (on, off)]
+    return (cast_to(b, emit(b, "ONE_HOT", wide, n, *told, axis=axis), dtype_of(values)),)
+
+
+_ON_OFF = frozenset((DType.FLOAT32, DType.INT16, DType.INT32, DType.INT64, DType.INT8, DType.UINT8, DType.BOOL))
+
+
+@indices.NonZero.lift("tflite")
+def lift_non_zero(b: Builder, x: Value) -> Lifted:
+    condition = x if dtype_of(x) is DType.BOOL else computed_in(b, _NUMBERS, "NOT_EQUAL", x, b.like(x, 0))
+    return (emit(b, "TRANSPOSE", emit(b, "WHERE", condition), ints(b, [1, 0])),)
+
+
+@gathering.Compress.lift("tflite")
+def lift_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Lifted:
+    kept = cast_to(b, shaped(b, emit(b, "WHERE", condition), (-1,)), DType.INT32)
+    if axis is None:
+        return (emit(b, "GATHER", shaped(b, input, (-1,)), kept, axis=0),)
+    return (emit(b, "GATHER", input, kept, axis=axis % len(b.dims(input))),)
+
+
+@regions.Trilu.lift("tflite")
+def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
+    rows, columns = sizes(b.dims(input)[-2:], "the matrices")
+    made_up(rows, columns)
+    ahead = np.arange(columns) - np.arange(rows)[:, None]
+    told = 0 if k is None else real(k)
+    if told is None and k is not None:
+        places_ = b.like(k, ahead)
+        kept = emit(b, "GREATER_EQUAL" if upper else "LESS_EQUAL", places_, shaped(b, k, ()))
+    else:
+        kept = b.constant(ahead >= (told or 0) if upper else ahead <= (told or 0))
+    return (emit(b, "SELECT_V2", kept, input, b.like(input, np.zeros(()))),)
+
+
+@regions.ReverseSequence.lift("tflite")
+def lift_reverse_sequence(
+    b: Builder, input: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
+) -> Lifted:
+    return (emit(b, "REVERSE_SEQUENCE", input, sequence_lens, seq_dim=time_axis, batch_dim=batch_axis),)
+
+
+def _best(page: Page, word: str) -> None:
+    @page.lift("tflite")
+    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
+        axis %= max(len(b.dims(data)), 1)
+        given = emit(b, "REVERSE_V2", data, ints(b, [axis])) if select_last_index else data
+        options = {"output_type": 4, "types": (DType.INT64,)}
+        y = computed_in(b, _SEARCHED, word, given, beside=(ints(b, axis),), **options)
+        if select_last_index:
+            (n,) = sizes(b.dims(data)[axis : axis + 1], "what is searched")
+            y = emit(b, "SUB", b.like(y, n - 1), y)
+        if not keepdims:
+            return (y,)
+        dims = b.dims(data)
+        return (shaped(b, y, (*dims[:axis], 1, *dims[axis + 1 :])),)
+
+    del lifted
+
+
+_SEARCHED = frozenset((DType.FLOAT32, DType.INT32))
+_best(found_places.ArgMax, "ARG_MAX")
+_best(found_places.ArgMin, "ARG_MIN")
+
+
+@found_places.TopK.lift("tflite")
+def lift_top_k(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Lifted:
+    del sorted
+    rank = len(b.dims(x))
+    if dtype_of(x) is DType.INT64:
+        message = "no kernel sorts int64"
+        raise UnsupportedError(message)
+    wide = x if dtype_of(x) in _SEARCHED else cast_to(b, x, DType.INT32 if dtype_of(x) in _SMALL else DType.FLOAT32)
+    order = [*(each for each in range(rank) if each != axis % rank), axis % rank]
+    back = [order.index(each) for each in range(rank)]
+    told = integers(k)
+    count = ints(b, told[0]) if told else in_int32(b, shaped(b, k, ()))
+    given = turned(b, wide, order)
+    given = given if largest else emit(b, "NEG", given)
+    values, numbers = emits(b, "TOPK_V2", 2, given, count, types=(dtype_of(wide), DType.INT32))
+    values = turned(b, values if largest else emit(b, "NEG", values), back)
+    return cast_to(b, values, dtype_of(x)), cast_to(b, turned(b, numbers, back), DType.INT64)
+
+
+_SMALL = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
+
+
+@indices.Unique.lift("tflite")
+def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
+    """Distinct numbers in the order of their first appearance, which are sorted then."""
+    if axis is not None and len(b.dims(x)) > 1:
+        message = "distinct rows"
+        raise UnsupportedError(message)
+    own = dtype_of(x)
+    wide = own if own in _DISTINCT else DType.INT32 if own in _SMALL else DType.FLOAT32
+    flat = cast_to(b, shaped(b, x, (-1,)), wide)
+    values, which = emits(b, "UNIQUE", 2, flat, idx_out_type=2, types=(wide, DType.INT32))
+    count = shaped(b, emit(b, "SHAPE", values, out_type=2, types=(DType.INT32,)), ())
+    table = emit(b, "ONE_HOT", which, count, ints(b, 1), ints(b, 0), axis=-1)
+    begins = emit(b, "ARG_MAX", table, ints(b, 0), output_type=2, types=(DType.INT32,))
+    counts = emit(b, "SUM", table, ints(b, [0]), keep_dims=False)
+    if sorted:
+        if wide is DType.INT64:
+            message = "no kernel sorts int64"
+            raise UnsupportedError(message)
+        _, order = emits(b, "TOPK_V2", 2, emit(b, "NEG", values), count, types=(wide, DType.INT32))
+        _, ranks = emits(b, "TOPK_V2", 2, emit(b, "NEG", order), count, types=(DType.INT32, DType.INT32))
+        values, begins, counts = (emit(b, "GATHER", each, order, axis=0) for each in (values, begins, counts))
+        which = emit(b, "GATHER", ranks, which, axis=0)
+    return cast_to(b, values, own), *(cast_to(b, each, DType.INT64) for each in (begins, which, counts))
+
+
+_DISTINCT = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))

@@ -1,0 +1,50 @@
+"""Matrix products in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.operands import reshaped, transposed
+from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.matmul import Gemm, MatMul
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+
+
+@word("FULLY_CONNECTED")
+def fully_connected(op: Operator) -> Value:
+    """x times filters [maps, k] turned around; x is made a matrix of k columns unless it keeps its dims."""
+    b, x = op.b, op[0]
+    if op.option("weights_format"):
+        message = "its weights are shuffled"
+        raise UnsupportedError(message)
+    if len(op.dims(1)) != 2:
+        message = f"filters of rank {len(op.dims(1))}"
+        raise ShapeError(message, "they are [maps, k]")
+    rank = len(b.dims(x))
+    bias = op[2] if op.has(2) else None
+    if op.option("keep_num_dims", default=False) and rank != 2:
+        y = b(MatMul, x, op.weight(1, (1, 0)))
+        return y if bias is None else b(Add, y, bias)
+    if rank != 2 or op.dims(0)[1] != op.dims(1)[1]:
+        (columns,) = known_dims(op.dims(1)[1:], "the columns of the filters")
+        x = reshaped(b, x, (-1, columns)) if columns else x
+    return b(Gemm, x, op.weight(1, (0, 1)), bias, transB=1)
+
+
+@word("BATCH_MATMUL")
+def batch_matmul(op: Operator) -> Value:
+    """Products of the last two axes, either of which may be turned around."""
+    operands: list[Value] = []
+    for index, name in enumerate(("adj_x", "adj_y")):
+        rank = len(op.dims(index))
+        is_turned = bool(op.option(name, default=False))
+        order = (*range(rank - 2), rank - 1, rank - 2) if is_turned else tuple(range(rank))
+        if op.quantization(index) is None and op.raw(index).storage is None:
+            operands.append(transposed(op.b, op[index], order))
+        else:
+            operands.append(op.weight(index, order))
+    return op.b(MatMul, *operands)

@@ -1,0 +1,122 @@
+"""Normalizations in TFLite: their formulas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import dtype_of, scalar, vector
+from graphport.ops.dialects.tflite.emitting import array_of, shaped
+from graphport.ops.pages import arithmetic
+from graphport.ops.pages.comparison import Equal, Where
+from graphport.ops.pages.normalization.batch import BatchNormalization
+from graphport.ops.pages.normalization.groups import GroupNormalization, InstanceNormalization
+from graphport.ops.pages.normalization.layer import LayerNormalization, RMSNormalization
+from graphport.ops.pages.normalization.norms import LpNormalization
+from graphport.ops.pages.reduction import reduce as reductions
+from graphport.ops.pages.reshape import Reshape
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def _standardized(b: Builder, x: Value, axes: list[int], epsilon: float) -> tuple[Value, Value, Value]:
+    """x of mean 0 and variance 1, its mean, and its deviation."""
+    places = vector(b, axes)
+    mean = b(reductions.ReduceMean, x, places)
+    centered = b(arithmetic.Sub, x, mean)
+    variance = b(reductions.ReduceMean, b(arithmetic.Mul, centered, centered), places)
+    deviation = b(arithmetic.Sqrt, b(arithmetic.Add, variance, b.like(x, epsilon)))
+    return b(arithmetic.Div, centered, deviation), mean, deviation
+
+
+@LayerNormalization.lift("tflite")
+def lift_layer_normalization(
+    b: Builder, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5, **_: int
+) -> Lifted:
+    rank = len(b.dims(x))
+    standard, mean, deviation = _standardized(b, x, list(range(axis % rank, rank)), epsilon)
+    y = b(arithmetic.Mul, standard, scale)
+    y = y if bias is None else b(arithmetic.Add, y, bias)
+    return (y,) if b.count == 1 else (y, mean, b(arithmetic.Reciprocal, deviation))
+
+
+@RMSNormalization.lift("tflite")
+def lift_rms_normalization(
+    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, **_: int
+) -> Lifted:
+    rank = len(b.dims(x))
+    mean = b(reductions.ReduceMean, b(arithmetic.Mul, x, x), vector(b, list(range(axis % rank, rank))))
+    root = b(arithmetic.Sqrt, b(arithmetic.Add, mean, b.like(x, epsilon)))
+    return (b(arithmetic.Mul, b(arithmetic.Div, x, root), scale),)
+
+
+def _by_channel(b: Builder, value: Value, rank: int) -> Value:
+    return shaped(b, value, (*b.dims(value), *[1] * (rank - 2)))
+
+
+@InstanceNormalization.lift("tflite")
+def lift_instance_normalization(
+    b: Builder, input: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5
+) -> Lifted:
+    rank = len(b.dims(input))
+    y, _, _ = _standardized(b, input, list(range(2, rank)), epsilon)
+    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
+
+
+@GroupNormalization.lift("tflite")
+def lift_group_normalization(
+    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, **_: int
+) -> Lifted:
+    dims = [n for n in b.dims(x) if isinstance(n, int)]
+    rank = len(b.dims(x))
+    if len(dims) != rank:
+        return None
+    parts = b(Reshape, x, vector(b, [dims[0], num_groups, -1]))
+    y = b(Reshape, _standardized(b, parts, [2], epsilon)[0], vector(b, dims))
+    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
+
+
+@BatchNormalization.lift("tflite")
+def lift_batch_normalization(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    mean: Value,
+    variance: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Lifted:
+    del momentum
+    if training_mode or b.count > 1 or dtype_of(x) is not DType.FLOAT32:
+        return None
+    rank = len(b.dims(x))
+    arrays = [array_of(each) for each in (scale, bias, mean, variance)]
+    if all(each is not None for each in arrays):
+        g, o, m, v = (np.asarray(each, np.float64) for each in arrays)
+        factor = g / np.sqrt(v + epsilon)
+        shape = (-1, *[1] * (rank - 2))
+        pair = [b.constant(each.astype(np.float32).reshape(shape)) for each in (factor, o - m * factor)]
+        return (emit(b, "ADD", emit(b, "MUL", x, pair[0]), pair[1]),)
+    root = b(arithmetic.Sqrt, b(arithmetic.Add, variance, scalar(b, epsilon, DType.FLOAT32)))
+    centered = b(arithmetic.Sub, x, _by_channel(b, mean, rank))
+    y = b(arithmetic.Mul, centered, _by_channel(b, b(arithmetic.Div, scale, root), rank))
+    return (b(arithmetic.Add, y, _by_channel(b, bias, rank)),)
+
+
+@LpNormalization.lift("tflite")
+def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Lifted:
+    """0 where the norm is 0."""
+    along = vector(b, [axis % len(b.dims(input))])
+    norm = b(reductions.ReduceL1 if p == 1 else reductions.ReduceL2, input, along)
+    is_zero = b(Equal, norm, b.like(input, 0))
+    return (b(arithmetic.Div, input, b(Where, is_zero, b.like(input, 1), norm)),)

@@ -1,0 +1,40 @@
+"""Pooling in TFLite: channels last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.ops.dialects.tflite import pooling_lifts as pooling_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite.binding import Operator, first, last, pads_of, window, word
+from graphport.ops.pages.arithmetic import Mul, Sqrt
+from graphport.ops.pages.pooling import AveragePool, MaxPool
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.declare import Page
+
+
+def _pooled(op: Operator, page: Page, x: Value) -> Value:
+    b, kernel = op.b, op.positive("filter_height", "filter_width")
+    strides = op.positive("stride_h", "stride_w")
+    stated = window(kernel, strides, (1, 1)) | pads_of(op, op.dims(0)[1:-1], kernel, strides, (1, 1))
+    return b(page, first(b, x), **stated)
+
+
+@word("AVERAGE_POOL_2D")
+def average_pool_2d(op: Operator) -> Value:
+    """The mean of the elements inside."""
+    return last(op.b, _pooled(op, AveragePool, op[0]))
+
+
+@word("MAX_POOL_2D")
+def max_pool_2d(op: Operator) -> Value:
+    """The largest element."""
+    return last(op.b, _pooled(op, MaxPool, op[0]))
+
+
+@word("L2_POOL_2D")
+def l2_pool_2d(op: Operator) -> Value:
+    """The root of the mean of the squares."""
+    b, x = op.b, op[0]
+    return last(b, b(Sqrt, _pooled(op, AveragePool, b(Mul, x, x))))

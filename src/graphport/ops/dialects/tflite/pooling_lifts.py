@@ -1,0 +1,252 @@
+"""Pools in TFLite: those over images that have no gaps have a word, others are made of slices."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import bounded, made_up
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import dtype_of, sizes
+from graphport.ops.dialects.tflite.convolution_lifts import as_before, as_image, bordered, first, last, pair_of
+from graphport.ops.dialects.tflite.emitting import cast_to, ints
+from graphport.ops.pages import arithmetic
+from graphport.ops.pages.convolution.window import Window, window
+from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, LpPool, MaxPool
+from graphport.ops.pages.reduction.reduce import ReduceSum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_IMAGE = 4
+_MOST_CELLS = 512
+"""Cells of a window that is put together of as many slices."""
+_FARTHEST = 1 << 62
+_NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+
+
+def _has_word(b: Builder, x: Value, stated: dict[str, Any]) -> bool:
+    return len(b.dims(x)) <= _IMAGE and all(d == 1 for d in stated["dilations"] or ())
+
+
+def _kernel(slid: Window) -> tuple[int, ...]:
+    """The extents of a window that is put together of its cells."""
+    kernel = tuple(sizes(slid.kernel, "the window"))
+    if prod(kernel) > _MOST_CELLS:
+        message = f"a window of {prod(kernel)} cells for which there is no word"
+        raise UnsupportedError(message)
+    return kernel
+
+
+def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[tuple[int, ...], Value]]:
+    """Each cell of a window, and what it covers at all places of the window: [N, C, *lengths]."""
+    kernel, lengths = _kernel(slid), sizes(slid.lengths, "the result")
+    dims = sizes(b.dims(x), "what is pooled")
+    begins = sizes([before for before, _ in slid.pads], "the padding")
+    told = list(zip(dims[2:], begins, kernel, slid.strides, slid.dilations, lengths, strict=True))
+    ends = [max(0, (out - 1) * s + (k - 1) * d + 1 - n - p) for n, p, k, s, d, out in told]
+    pads = [[0, 0], [0, 0], *map(list, zip(begins, ends, strict=True))]
+    if any(map(any, pads)):
+        x = emit(b, "PADV2", x, ints(b, pads), b.like(x, filler))
+    for cell in product(*map(range, kernel)):
+        begin = [at * d for at, d in zip(cell, slid.dilations, strict=True)]
+        end = [at + (out - 1) * s + 1 for at, out, s in zip(begin, lengths, slid.strides, strict=True)]
+        rows = [0, 0, *begin], [*dims[:2], *end], [1, 1, *slid.strides]
+        yield cell, emit(b, "STRIDED_SLICE", x, *(ints(b, row) for row in rows))
+
+
+def _places(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
+    """Where the cell stands along each spatial axis, at all places of the window."""
+    begins = sizes([first for first, _ in slid.pads], "the padding")
+    told = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
+    if any(out * s + at * d + abs(p) > _FARTHEST for at, out, s, d, p in told):
+        message = "places of a window that 64 bits do not hold"
+        raise UnsupportedError(message)
+    return [np.arange(made_up(out)) * s + at * d - p for at, out, s, d, p in told]
+
+
+def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
+    """The largest of all cells, and where in x it is."""
+    dtype = dtype_of(x)
+    dims = sizes(b.dims(x), "what is pooled")
+    wide = x if dtype in _NUMBERS else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
+    least = np.finfo(np.float32).min if dtype.is_floating else np.iinfo(dtype.numpy).min
+    space = dims[2:]
+    weights = [int(prod(space[:axis] if storage_order else space[axis + 1 :])) for axis in range(len(space))]
+    best: Value | None = None
+    place: Value | None = None
+    for cell, found in _cells(b, wide, slid, float(least)):
+        at = sum(
+            w * along.reshape(-1, *[1] * (len(space) - axis - 1))
+            for axis, (w, along) in enumerate(zip(weights, _places(slid, cell), strict=True))
+        )
+        here = b.constant(np.asarray(at, np.int64)) if b.count > 1 else None
+        if best is None:
+            best, place = found, here
+            continue
+        if here is not None and place is not None:
+            place = emit(b, "SELECT_V2", emit(b, "GREATER", found, best), here, place)
+        best = emit(b, "MAXIMUM", best, found)
+    if best is None:
+        return None
+    y = cast_to(b, best, dtype)
+    if place is None:
+        return (y,)
+    made_up(*dims[:2])
+    planes = np.arange(prod(dims[:2]), dtype=np.int64).reshape(*dims[:2], *[1] * len(space)) * prod(space)
+    return y, emit(b, "ADD", place, b.constant(planes))
+
+
+def _sum(b: Builder, x: Value, slid: Window) -> Value:
+    total: Value | None = None
+    for _, found in _cells(b, x, slid, 0.0):
+        total = found if total is None else emit(b, "ADD", total, found)
+    if total is None:
+        message = "a window without cells"
+        raise UnsupportedError(message)
+    return total
+
+
+def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
+    space, kernel = sizes(b.dims(x)[2:], "what is pooled"), _kernel(slid)
+    share = np.ones([1] * len(space))
+    for axis, n in enumerate(space):
+        before, behind = sizes(slid.pads[axis], "the padding") if counts_padding else (0, 0)
+        cells = [_places(slid, [at] * len(space))[axis] for at in range(kernel[axis])]
+        inside = sum(((each >= -before) & (each < n + behind)).astype(np.float64) for each in cells)
+        share = share * np.reshape(inside, (-1, *[1] * (len(space) - axis - 1)))
+    return emit(b, "DIV", _sum(b, x, slid), b.constant(share.astype(np.float32)))
+
+
+def _pool(
+    b: Builder, word: str, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float
+) -> tuple[Value, int]:
+    steps = stated["strides"]
+    image, border = bordered(b, last(b, x), kernel, stated, filler)
+    options = {"padding": border, "stride_h": steps[0], "stride_w": steps[1]}
+    options |= {"filter_height": kernel[0], "filter_width": kernel[1]}
+    return emit(b, word, image, **options), border
+
+
+def _pool_window(
+    b: Builder, x: Value, kernel_shape: Sequence[int], stated: dict[str, Any]
+) -> tuple[Value, int, tuple[int, int], dict[str, Any]]:
+    x, count = as_image(b, x)
+    pads = stated["pads"]
+    pads = (0, pads[0], 0, pads[1]) if pads and count == 1 else pads
+    steps = pair_of(stated["strides"] or (1, 1), count)
+    return x, count, pair_of(kernel_shape, count), stated | {"pads": pads, "strides": steps, "dilations": None}
+
+
+@MaxPool.lift("tflite")
+def lift_max_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: tuple[int, ...] | None = None,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] | None = None,
+    storage_order: int = 0,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    stated: dict[str, Any] = {
+        "auto_pad": auto_pad,
+        "ceil_mode": ceil_mode,
+        "dilations": dilations,
+        "pads": pads,
+        "strides": strides,
+    }
+    if b.count > 1 or dtype_of(x) is not DType.FLOAT32 or not _has_word(b, x, stated):
+        return _largest(b, x, window(b.dims(x)[2:], kernel_shape, **stated), storage_order)
+    x, count, kernel, stated = _pool_window(b, x, kernel_shape, stated)
+    y, _ = _pool(b, "MAX_POOL_2D", x, kernel, stated, float(np.finfo(np.float32).min))
+    return (as_before(b, first(b, y), count),)
+
+
+@AveragePool.lift("tflite")
+def lift_average_pool(
+    b: Builder,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: tuple[int, ...] | None = None,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    """Where padding does not count and there is no word for it, divided by the share of the window that is inside."""
+    if dtype_of(x) is not DType.FLOAT32:
+        return None
+    stated: dict[str, Any] = {
+        "auto_pad": auto_pad,
+        "ceil_mode": ceil_mode,
+        "dilations": dilations,
+        "pads": pads,
+        "strides": strides,
+    }
+    if not _has_word(b, x, stated) or (count_include_pad and (ceil_mode or auto_pad.startswith("SAME"))):
+        slid = window(b.dims(x)[2:], kernel_shape, **stated)
+        return (_mean(b, x, slid, counts_padding=bool(count_include_pad)),)
+    x, count, kernel, stated = _pool_window(b, x, kernel_shape, stated)
+    if count_include_pad and any(stated["pads"] or ()):
+        pads4 = stated["pads"]
+        table = ints(b, [[0, 0], [0, 0], [pads4[0], pads4[2]], [pads4[1], pads4[3]]])
+        x, stated = emit(b, "PAD", x, table), stated | {"pads": None}
+    y, border = _pool(b, "AVERAGE_POOL_2D", x, kernel, stated, 0)
+    is_padded = y.producer is not None and y.producer.operands[0].producer is not None
+    before = y.producer.operands[0].producer if is_padded and y.producer is not None else None
+    if border == 1 and before is not None and before.word == "PAD" and not count_include_pad:
+        extents = sizes(b.dims(x)[2:], "the image")
+        ones = b.constant(np.ones((1, 1, *bounded(extents)), np.float32))
+        share, _ = _pool(b, "AVERAGE_POOL_2D", ones, kernel, stated, 0)
+        y = emit(b, "DIV", y, share)
+    return (as_before(b, first(b, y), count),)
+
+
+def _over_space(b: Builder, word: str, x: Value) -> Lifted:
+    return (emit(b, word, x, ints(b, list(range(2, len(b.dims(x))))), keep_dims=True),)
+
+
+@GlobalAveragePool.lift("tflite")
+def lift_global_average_pool(b: Builder, x: Value) -> Lifted:
+    return _over_space(b, "MEAN", x)
+
+
+@GlobalMaxPool.lift("tflite")
+def lift_global_max_pool(b: Builder, x: Value) -> Lifted:
+    return _over_space(b, "REDUCE_MAX", x)
+
+
+def _powered(b: Builder, x: Value, p: float) -> Value:
+    size = b(arithmetic.Abs, x)
+    return size if p == 1 else b(arithmetic.Mul, x, x) if p == 2 else b(arithmetic.Pow, size, b.like(x, p))
+
+
+def _root(b: Builder, x: Value, p: float) -> Value:
+    return x if p == 1 else b(arithmetic.Sqrt, x) if p == 2 else b(arithmetic.Pow, x, b.like(x, 1 / p))
+
+
+@LpPool.lift("tflite")
+def lift_lp_pool(b: Builder, x: Value, *, kernel_shape: tuple[int, ...], p: int = 2, **stated: Any) -> Lifted:
+    if dtype_of(x) is not DType.FLOAT32:
+        return None
+    return (_root(b, _sum(b, _powered(b, x, p), window(b.dims(x)[2:], kernel_shape, **stated)), p),)
+
+
+@GlobalLpPool.lift("tflite")
+def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Lifted:
+    axes = b.constant(np.arange(2, len(b.dims(x))))
+    return (_root(b, b(ReduceSum, _powered(b, x, p), axes), p),)

@@ -1,0 +1,273 @@
+"""Integers that stand for real numbers, as TFLite says them; their products as those of real numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import cast, dtype_of, sizes, vector
+from graphport.ops.dialects.tflite.emitting import array_of, cast_to, ints, needed_array, shaped
+from graphport.ops.pages import arithmetic
+from graphport.ops.pages.arithmetic.cast import Cast
+from graphport.ops.pages.convolution import Conv
+from graphport.ops.pages.convolution.quantized import ConvInteger, QLinearConv
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.matmul.quantized import MatMulInteger, QLinearMatMul
+from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
+from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMin
+from graphport.ops.pages.reshape import Unsqueeze
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_BYTE = 8
+_MOST_EXACT = 256
+"""Products of bytes whose sum float32 holds exactly."""
+
+
+_STORED = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT4, DType.INT2))
+
+
+def _told(scale: Value, zero: Value | None, dtype: DType, axis: int, rank: int) -> object:
+    scales = needed_array(scale, "its scale").astype(np.float32)
+    zeros = np.zeros(scales.size, np.int64) if zero is None else needed_array(zero, "its zero point").astype(np.int64)
+    if scales.ndim > 1 or dtype not in _STORED:
+        message = f"scales of rank {scales.ndim} for {dtype}"
+        raise UnsupportedError(message)
+    own = axis % rank if scales.size > 1 else -1
+    return dtype, own, tuple(map(float, scales.reshape(-1))), tuple(map(int, zeros.reshape(-1)))
+
+
+def _is_later(*values: Value | None) -> bool:
+    return any(value is not None and array_of(value) is None for value in values)
+
+
+def _fitted(b: Builder, parameter: Value, x: Value, axis: int, block_size: int) -> Value:
+    """A scale or zero point beside x: one for all, for each slice along an axis, or for each block."""
+    dims, rank = b.dims(parameter), len(b.dims(x))
+    if block_size:
+        axis %= rank
+        apart = shaped(b, parameter, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+        table = [1] * (rank + 1)
+        table[axis + 1] = block_size
+        whole = emit(b, "TILE", apart, ints(b, table))
+        wide = shaped(
+            b, whole, (*dims[:axis], *(n * block_size for n in sizes(dims[axis : axis + 1])), *dims[axis + 1 :])
+        )
+        begin, lengths = [0] * rank, list(sizes(b.dims(x)))
+        return emit(b, "SLICE", wide, ints(b, begin), ints(b, lengths))
+    if len(dims) != 1 or dims == (1,):
+        return shaped(b, parameter, ()) if dims == (1,) else parameter
+    return shaped(b, parameter, (*dims, *[1] * (rank - axis % rank - 1)))
+
+
+def _quantized_later(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    zero: Value | None,
+    axis: int,
+    block_size: int,
+    dtype: DType | None = None,
+) -> Value:
+    """The formula, for scales that are given later."""
+    dtype = dtype_of(zero) if zero is not None else dtype or DType.UINT8
+    if not dtype.is_integer or dtype.bits not in (8, 16):
+        message = f"{dtype} with scales that are given later"
+        raise UnsupportedError(message)
+    real_x, real_scale = (cast_to(b, each, DType.FLOAT32) for each in (x, scale))
+    rounded = emit(b, "ROUND", emit(b, "DIV", real_x, _fitted(b, real_scale, x, axis, block_size)))
+    if zero is not None:
+        rounded = emit(b, "ADD", rounded, _fitted(b, cast_to(b, zero, DType.FLOAT32), x, axis, block_size))
+    limits = np.iinfo(dtype.numpy)
+    kept = emit(b, "MINIMUM", emit(b, "MAXIMUM", rounded, float(limits.min)), float(limits.max))
+    return cast_to(b, cast_to(b, kept, DType.INT32), dtype)
+
+
+@QuantizeLinear.lift("tflite")
+def lift_quantize_linear(
+    b: Builder,
+    x: Value,
+    y_scale: Value,
+    y_zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: DType | None = None,
+    **_: object,
+) -> Lifted:
+    dtype = dtype_of(y_zero_point) if y_zero_point is not None else output_dtype or DType.UINT8
+    if _is_later(y_scale, y_zero_point) or block_size:
+        return (_quantized_later(b, x, y_scale, y_zero_point, axis, block_size, dtype),)
+    told = _told(y_scale, y_zero_point, dtype, axis, len(b.dims(x)))
+    if dtype is DType.INT32 or dtype_of(x) is not DType.FLOAT32:
+        return None
+    return b.word("QUANTIZE", x, facts=[TensorFact(dtype, b.dims(x))], quantized_results=(told,))  # type: ignore[arg-type]
+
+
+@DequantizeLinear.lift("tflite")
+def lift_dequantize_linear(
+    b: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    **_: object,
+) -> Lifted:
+    dtype = dtype_of(x)
+    if (_is_later(x_scale, x_zero_point) or block_size) and dtype.is_integer and dtype.bits >= _BYTE:
+        wide = cast_to(b, x, DType.FLOAT32)
+        if x_zero_point is not None:
+            zero = cast_to(b, x_zero_point, DType.FLOAT32)
+            wide = emit(b, "SUB", wide, _fitted(b, zero, x, axis, block_size))
+        y = emit(b, "MUL", wide, _fitted(b, cast_to(b, x_scale, DType.FLOAT32), x, axis, block_size))
+        return (cast_to(b, y, dtype_of(x_scale)),)
+    told = _told(x_scale, x_zero_point, dtype, axis, max(len(b.dims(x)), 1))
+    if dtype_of(x_scale) is not DType.FLOAT32:
+        return None
+    if dtype is DType.INT32:
+        scales, zeros = told[2], told[3]  # type: ignore[index]
+        numbers = needed_array(x, "integers of 32 bits").astype(np.float64)
+        shape = (-1, *[1] * (numbers.ndim - 1 - axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
+        reals = (numbers - np.reshape(zeros, shape)) * np.reshape(scales, shape)
+        return (emit(b, "RESHAPE", b.constant(reals.astype(np.float32)), ints(b, list(sizes(b.dims(x))))),)
+    return b.word("DEQUANTIZE", x, facts=[TensorFact(DType.FLOAT32, b.dims(x))], quantized=(told,))  # type: ignore[arg-type]
+
+
+@DynamicQuantizeLinear.lift("tflite")
+def lift_dynamic_quantize_linear(b: Builder, x: Value) -> Lifted:
+    zero = b.like(x, 0)
+    low = b(arithmetic.Min, zero, b(ReduceMin, x, keepdims=0))
+    high = b(arithmetic.Max, zero, b(ReduceMax, x, keepdims=0))
+    scale = b(arithmetic.Div, b(arithmetic.Sub, high, low), b.like(x, 255))
+    # What is nothing but zeros has the scale 0, and any zero point.
+    is_flat = emit(b, "EQUAL", scale, 0.0)
+    divisor = emit(b, "SELECT_V2", is_flat, b.like(scale, 1), scale)
+    place = emit(b, "ROUND", b(arithmetic.Sub, zero, b(arithmetic.Div, low, divisor)))
+    shift = emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), 255.0)
+    zero_point = cast_to(b, cast_to(b, shift, DType.INT32), DType.UINT8)
+    return _quantized_later(b, x, divisor, zero_point, 0, 0), scale, zero_point
+
+
+def _centred(b: Builder, x: Value, zero: Value | None) -> Value:
+    wide = cast(b, x, DType.FLOAT32)
+    return wide if zero is None else b(arithmetic.Sub, wide, cast(b, zero, DType.FLOAT32))
+
+
+def _by_row(b: Builder, parameter: Value | None, a: Value) -> Value | None:
+    """A vector of one number per row of `a`, as a column."""
+    if parameter is None or len(b.dims(parameter)) != 1 or b.dims(parameter) == (1,) or len(b.dims(a)) < 2:
+        return parameter
+    return b(Unsqueeze, parameter, vector(b, [1]))
+
+
+def _product(b: Builder, left: Value, right: Value) -> Value:
+    """The product of integers below 2^8 that stand in float32, exactly: so many at once as it holds."""
+    (inner,) = sizes(b.dims(left)[-1:], "the inner extent")
+    total: Value | None = None
+    for start in range(0, inner, _MOST_EXACT):
+        end = min(inner, start + _MOST_EXACT)
+        parts = [left, right]
+        if inner > _MOST_EXACT:
+            bounds = vector(b, [start]), vector(b, [end])
+            axes = len(b.dims(left)) - 1, max(0, len(b.dims(right)) - 2)
+            parts = [b(Slice, x, *bounds, vector(b, [axis])) for x, axis in zip(parts, axes, strict=True)]
+        part = b(Cast, b(MatMul, *parts), to=DType.INT32)
+        total = part if total is None else b(arithmetic.Add, total, part)
+    if total is None:
+        message = "a product over nothing"
+        raise UnsupportedError(message)
+    return total
+
+
+@MatMulInteger.lift("tflite")
+def lift_matmul_integer(
+    b: Builder, a: Value, other: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+) -> Lifted:
+    left = _centred(b, a, _by_row(b, a_zero_point, a))
+    return (_product(b, left, _centred(b, other, b_zero_point)),)
+
+
+@QLinearMatMul.lift("tflite")
+def lift_qlinear_matmul(
+    b: Builder,
+    a: Value,
+    a_scale: Value,
+    a_zero_point: Value,
+    other: Value,
+    b_scale: Value,
+    b_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+) -> Lifted:
+    if not _is_later(a_scale, a_zero_point, b_scale, b_zero_point, y_scale, y_zero_point):
+        left = b(DequantizeLinear, a, a_scale, a_zero_point, axis=-2)
+        right = b(DequantizeLinear, other, b_scale, b_zero_point, axis=-1)
+        return (b(QuantizeLinear, b(MatMul, left, right), y_scale, y_zero_point, axis=-2),)
+    left = _centred(b, a, _by_row(b, a_zero_point, a))
+    total = cast(b, _product(b, left, _centred(b, other, b_zero_point)), DType.FLOAT32)
+    scales = [cast(b, each, DType.FLOAT32) for each in (a_scale, b_scale, y_scale)]
+    up = b(arithmetic.Mul, _by_row(b, scales[0], a) or scales[0], scales[1])
+    scaled = b(arithmetic.Mul, total, b(arithmetic.Div, up, _by_row(b, scales[2], a) or scales[2]))
+    one = b.constant(np.float32(1))
+    return (_quantized_later(b, scaled, one, _by_row(b, y_zero_point, a), -2, 0),)
+
+
+@ConvInteger.lift("tflite")
+def lift_conv_integer(
+    b: Builder,
+    x: Value,
+    w: Value,
+    x_zero_point: Value | None = None,
+    w_zero_point: Value | None = None,
+    **stated: Any,
+) -> Lifted:
+    _check_exact(b, w)
+    rows = None if w_zero_point is None else _fitted(b, w_zero_point, w, 0, 0)
+    return (b(Cast, b(Conv, _centred(b, x, x_zero_point), _centred(b, w, rows), **stated), to=DType.INT32),)
+
+
+def _check_exact(b: Builder, w: Value) -> None:
+    count = int(np.prod(sizes(b.dims(w)[1:], "the filters")))
+    if count > _MOST_EXACT:
+        message = f"sums of {count} products, which float32 does not hold exactly"
+        raise UnsupportedError(message)
+
+
+@QLinearConv.lift("tflite")
+def lift_qlinear_conv(
+    b: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+    bias: Value | None = None,
+    **stated: Any,
+) -> Lifted:
+    if not _is_later(x_scale, x_zero_point, w_scale, w_zero_point, y_scale, y_zero_point, bias):
+        scales = needed_array(x_scale, "its scale") * needed_array(w_scale, "its scale")
+        reals = None if bias is None else b.constant((needed_array(bias, "its bias") * scales).astype(np.float32))
+        given = b(DequantizeLinear, x, x_scale, x_zero_point)
+        y = b(Conv, given, b(DequantizeLinear, w, w_scale, w_zero_point, axis=0), reals, **stated)
+        return (b(QuantizeLinear, y, y_scale, y_zero_point),)
+    _check_exact(b, w)
+    total = b(Conv, _centred(b, x, x_zero_point), _centred(b, w, _fitted(b, w_zero_point, w, 0, 0)), **stated)
+    if bias is not None:
+        total = b(arithmetic.Add, total, _fitted(b, cast(b, bias, DType.FLOAT32), total, 1, 0))
+    factor = b(arithmetic.Mul, x_scale, _fitted(b, w_scale, total, 1, 0))
+    scaled = b(arithmetic.Mul, total, b(arithmetic.Div, factor, y_scale))
+    return (_quantized_later(b, scaled, b.constant(np.float32(1)), y_zero_point, 1, 0),)

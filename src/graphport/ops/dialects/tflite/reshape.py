@@ -1,0 +1,432 @@
+"""Shapes and pieces in TFLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError
+from graphport.ops.dialects.operands import (
+    as_int64,
+    as_vector,
+    cast,
+    dtype_of,
+    integers,
+    needed,
+    reshaped,
+    transposed,
+    vector,
+)
+from graphport.ops.dialects.tflite import reshape_lifts as reshape_lifts  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, word
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.indexing.slicing import Slice
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
+from graphport.ops.pages.reshape.pieces import Concat, Expand, Split, Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+_REST = (1 << 63) - 1
+_FIRST = -_REST
+_TILED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.UINT8, DType.INT8, DType.STRING))
+
+
+@word("RESHAPE", moves=True)
+def reshape(op: Operator) -> Value:
+    """The same elements in another shape: that of operand 1, else that of the options."""
+    b, x = op.b, op[0]
+    if op.has(1):
+        told = integers(op.raw(1))
+        if told is None:
+            shape = as_vector(b, op.raw(1))
+            fact = shape.fact
+            elements = fact.elements if isinstance(fact, TensorFact) else None
+            is_plain = elements is not None and not any(isinstance(n, int) and n == 0 for n in elements)
+            return b(Reshape, x, shape, allowzero=None if is_plain else 1)
+    else:
+        told = tuple(op.option("new_shape", ()))
+    if 0 in told and -1 not in told:
+        return b(Reshape, x, vector(b, told), allowzero=1)
+    return b(Reshape, x, vector(b, told))
+
+
+@word("SQUEEZE", moves=True)
+def squeeze(op: Operator) -> Value:
+    """Without these axes of extent 1, or without all of them."""
+    axes = tuple(op.option("squeeze_dims", ()))
+    return op.b(Squeeze, op[0], vector(op.b, axes) if axes else None)
+
+
+@word("EXPAND_DIMS", moves=True)
+def expand_dims(op: Operator) -> Value:
+    """With another axis of extent 1."""
+    return op.b(Unsqueeze, op[0], vector(op.b, needed(op.raw(1), "the axis")))
+
+
+@word("TRANSPOSE", moves=True)
+def transpose(op: Operator) -> Value:
+    """With its axes in another order."""
+    return op.b(Transpose, op[0], perm=needed(op.raw(1), "the order of axes"))
+
+
+@word("CONCATENATION", moves=(), layout="axis")
+def concatenation(op: Operator) -> Value:
+    """Pieces one after another along an axis."""
+    return op.b(Concat, *op.all(), axis=int(op.option("axis")))
+
+
+@word("PACK", moves=())
+def pack(op: Operator) -> Value:
+    """Operands stacked along a new axis."""
+    axis = int(op.option("axis"))
+    return op.b(Concat, *[op.b(Unsqueeze, x, vector(op.b, [axis])) for x in op.all()], axis=axis)
+
+
+@word("UNPACK", moves=True)
+def unpack(op: Operator) -> list[Value]:
+    """What stands along an axis, each without it."""
+    b, axis, x = op.b, int(op.option("axis")), op[0]
+    count = int(op.option("num")) or b.count
+    n = b.dims(x)[axis] if -len(b.dims(x)) <= axis < len(b.dims(x)) else None
+    if n is None or (isinstance(n, int) and n != count):
+        message = f"{count} pieces along axis {axis} of {list(map(str, b.dims(x)))}"
+        raise ShapeError(message)
+    if not count:
+        return []
+    parts = b.results(Split, count, x, axis=axis, num_outputs=count) if count > 1 else (x,)
+    return [b(Squeeze, part, vector(b, [axis])) for part in parts]
+
+
+@word("SPLIT", moves=(1,))
+def split(op: Operator) -> tuple[Value, ...]:
+    """Pieces of one size along an axis; operands are the axis and x."""
+    (axis,) = needed(op.raw(0), "the axis")
+    count = int(op.option("num_splits")) or op.b.count
+    x = op[1]
+    if -len(op.b.dims(x)) <= axis < len(op.b.dims(x)):
+        n = op.b.dims(x)[axis]
+        if isinstance(n, int) and n % count:
+            message = f"{n} along axis {axis} are not {count} pieces of one size"
+            raise ShapeError(message)
+    return op.b.results(Split, count, x, axis=axis, num_outputs=count)
+
+
+@word("SPLIT_V", moves=True)
+def split_v(op: Operator) -> tuple[Value, ...]:
+    """Pieces of given sizes along an axis, one of which may be what is left."""
+    (axis,) = needed(op.raw(2), "the axis")
+    sizes, x = list(needed(op.raw(1), "the sizes")), op[0]
+    if sizes.count(-1) == 1:
+        (n,) = known_dims([op.b.dims(x)[axis]], "what is split")
+        sizes[sizes.index(-1)] = n - sum(sizes) - 1
+    return op.b.results(Split, len(sizes), x, vector(op.b, sizes), axis=axis)
+
+
+@word("TILE", moves=True)
+def tile(op: Operator) -> Value:
+    """Repeated along each axis."""
+    b, x = op.b, op[0]
+    own = dtype_of(x)
+    if own in _TILED:
+        return b(Tile, x, as_int64(b, op.raw(1)))
+    return cast(b, b(Tile, cast(b, x, DType.INT32 if own.is_integer else DType.FLOAT32), as_int64(b, op.raw(1))), own)
+
+
+@word("REVERSE_V2", moves=True)
+def reverse_v2(op: Operator) -> Value:
+    """The other way round along axes."""
+    b, axes = op.b, needed(op.raw(1), "the axes")
+    columns = [[-1] * len(axes), [_FIRST] * len(axes), axes, [-1] * len(axes)]
+    return b(Slice, op[0], *[vector(b, column) for column in columns])
+
+
+@word("SLICE", moves=True, layout="rows")
+def slice_(op: Operator) -> Value:
+    """A piece that begins somewhere and has a size; -1 is all the rest."""
+    b, rank = op.b, len(op.dims(0))
+    begins, sizes = integers(op.raw(1)), integers(op.raw(2))
+    if begins is not None and sizes is not None:
+        if len(begins) != rank or len(sizes) != rank:
+            message = f"begins {list(begins)} and sizes {list(sizes)} of {rank} axes"
+            raise ShapeError(message)
+        for begin, size, n in zip(begins, sizes, op.dims(0), strict=True):
+            if isinstance(n, int) and (begin < 0 or begin > n or (size >= 0 and begin + size > n) or size < -1):
+                message = f"{size} elements from {begin} on, of {n}"
+                raise ShapeError(message)
+        ends = [_REST if size < 0 else begin + size for begin, size in zip(begins, sizes, strict=True)]
+        return _sliced(b, op[0], begins, ends, [1] * rank)
+    begin, size = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
+    end = b(Add, begin, size)
+    if sizes is None or min(sizes, default=0) < 0:
+        end = b(Where, b(Less, size, vector(b, [0])), vector(b, [_REST]), end)
+    return b(Slice, op[0], begin, end, vector(b, range(rank)))
+
+
+def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> Value:
+    rows = [
+        (axis, begin, end, step)
+        for axis, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True))
+        if (begin, end, step) != (0, _REST, 1)
+    ]
+    if not rows:
+        rows = [(0, 0, _REST, 1)]
+    if not b.dims(x):
+        return reshaped(b, x, ())
+    axes, starts, stops, strides = zip(*rows, strict=True)
+    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, axes), vector(b, strides))
+
+
+@word("STRIDED_SLICE", moves=True)
+def strided_slice(op: Operator) -> Value:
+    """Every so many elements along each axis; masks say which entries are ends of the axis, new or dropped axes."""
+    b, x, rank = op.b, op[0], len(op.dims(0))
+    steps = needed(op.raw(3), "the steps")
+    begin, end = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
+    if op.option("offset", default=False):
+        end = b(Add, begin, end)
+    masks = {name: int(op.option(f"{name}_mask")) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    axes = _axes(len(steps), rank, masks)
+    if any(steps[entry] == 0 for _, entry in axes):
+        message = "a step is 0"
+        raise ShapeError(message)
+    rows = [(axis, entry) for axis, entry in axes]
+    if rows:
+        told = integers(begin), integers(end)
+        if told[0] is not None and told[1] is not None:
+            x = _cut(b, x, rows, (told[0], told[1], steps), masks)
+        else:
+            x = _cut_by(b, x, rows, (begin, end), steps, masks)
+    shrunk = [axis for axis, entry in rows if masks["shrink_axis"] >> entry & 1]
+    if shrunk:
+        x = b(Squeeze, x, vector(b, shrunk))
+    added = _added(len(steps), rank, masks)
+    return b(Unsqueeze, x, vector(b, added)) if added else x if rows else b(Identity, x)
+
+
+def _axes(count: int, rank: int, masks: dict[str, int]) -> list[tuple[int, int]]:
+    """Which axis each entry is for, as far as it cuts one.
+
+    Raises:
+        ShapeError: there are more entries than axes.
+    """
+    new = [entry for entry in range(count) if masks["new_axis"] >> entry & 1 and not masks["ellipsis"] >> entry & 1]
+    own = [entry for entry in range(count) if entry not in new and not masks["ellipsis"] >> entry & 1]
+    if len(own) > rank:
+        message = f"{len(own)} entries for {rank} axes"
+        raise ShapeError(message)
+    ellipsis_at = next((entry for entry in range(count) if masks["ellipsis"] >> entry & 1), None)
+    found: list[tuple[int, int]] = []
+    for place, entry in enumerate(own):
+        behind = ellipsis_at is not None and entry > ellipsis_at
+        found.append((rank - len(own) + place if behind else place, entry))
+    return found
+
+
+def _added(count: int, rank: int, masks: dict[str, int]) -> list[int]:
+    """Where the result has new axes."""
+    own = [
+        entry for entry in range(count) if not (masks["new_axis"] >> entry & 1) and not masks["ellipsis"] >> entry & 1
+    ]
+    found: list[int] = []
+    place = 0
+    has_ellipsis = False
+    for entry in range(count):
+        if masks["ellipsis"] >> entry & 1:
+            if not has_ellipsis:
+                place += rank - len(own)
+            has_ellipsis = True
+        elif masks["new_axis"] >> entry & 1:
+            found.append(place)
+            place += 1
+        elif not masks["shrink_axis"] >> entry & 1:
+            place += 1
+    return found
+
+
+def _cut(
+    b: Builder,
+    x: Value,
+    rows: Sequence[tuple[int, int]],
+    told: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    masks: dict[str, int],
+) -> Value:
+    begins, ends, steps = ([0] * len(b.dims(x)), [_REST] * len(b.dims(x)), [1] * len(b.dims(x)))
+    for axis, entry in rows:
+        begin, end, step = (numbers[entry] for numbers in told)
+        if masks["shrink_axis"] >> entry & 1:
+            begin = 0 if masks["begin"] >> entry & 1 else begin
+            _check_inside(begin, b.dims(x)[axis])
+            begins[axis], ends[axis] = begin, _REST if begin == -1 else begin + 1
+            continue
+        begins[axis] = (0 if step > 0 else _REST) if masks["begin"] >> entry & 1 else begin
+        ends[axis] = (_REST if step > 0 else _FIRST) if masks["end"] >> entry & 1 else end
+        steps[axis] = step
+    return _sliced(b, x, begins, ends, steps)
+
+
+def _check_inside(begin: int, n: object) -> None:
+    if isinstance(n, int) and not -n <= begin < n:
+        message = f"there is no element {begin} among {n}"
+        raise ShapeError(message)
+
+
+def _cut_by(
+    b: Builder,
+    x: Value,
+    rows: Sequence[tuple[int, int]],
+    ends_of: tuple[Value, Value],
+    steps: Sequence[int],
+    masks: dict[str, int],
+) -> Value:
+    """A cut whose ends are computed."""
+    begin, end = ends_of
+    starts: list[Value] = []
+    stops: list[Value] = []
+    for _, entry in rows:
+        start, stop = (b(Slice, each, vector(b, [entry]), vector(b, [entry + 1])) for each in (begin, end))
+        step = steps[entry]
+        if masks["shrink_axis"] >> entry & 1:
+            stop = b(Add, start, vector(b, [1]))
+            stop = b(Where, b(Equal, start, vector(b, [-1])), vector(b, [_REST]), stop)
+        else:
+            if masks["begin"] >> entry & 1:
+                start = vector(b, [0 if step > 0 else _REST])
+            if masks["end"] >> entry & 1:
+                stop = vector(b, [_REST if step > 0 else _FIRST])
+        starts.append(start)
+        stops.append(stop)
+    by = [1 if masks["shrink_axis"] >> entry & 1 else steps[entry] for _, entry in rows]
+    together = [each[0] if len(each) == 1 else b(Concat, *each, axis=0) for each in (starts, stops)]
+    return b(Slice, x, *together, vector(b, [axis for axis, _ in rows]), vector(b, by))
+
+
+@word("SHAPE", is_raw=True)
+def shape(op: Operator) -> Value:
+    """The extents of x."""
+    return cast(op.b, op.b(Shape, op.raw(0)), op.types[0] or DType.INT32)
+
+
+@word("RANK", is_raw=True)
+def rank(op: Operator) -> Value:
+    """The number of axes of x."""
+    return op.b.constant(np.int32(len(op.dims(0))))
+
+
+@word("BROADCAST_TO", moves=True)
+def broadcast_to(op: Operator) -> Value:
+    """Repeated until it has a shape."""
+    return op.b(Expand, op[0], as_vector(op.b, op.raw(1)))
+
+
+@word("BROADCAST_ARGS", is_raw=True)
+def broadcast_args(op: Operator) -> Value:
+    """The shape that two shapes broadcast to."""
+    b = op.b
+    shapes = [as_vector(b, op.raw(index)) for index in (0, 1)]
+    lengths = [known_dims(b.dims(each), "the rank")[0] for each in shapes]
+    most = max(lengths)
+    one, two = (
+        b(Concat, vector(b, [1] * (most - n)), each, axis=0) if n < most else each
+        for each, n in zip(shapes, lengths, strict=True)
+    )
+    return cast(b, b(Where, b(Equal, one, vector(b, [1])), two, one), dtype_of(op.raw(0)))
+
+
+# Blocks
+
+
+@word("SPACE_TO_DEPTH", moves=True)
+def space_to_depth(op: Operator) -> Value:
+    """Squares of the image as channels."""
+    (size,) = op.positive("block_size")
+    return _between(op, SpaceToDepth, size, None)
+
+
+@word("DEPTH_TO_SPACE", moves=True)
+def depth_to_space(op: Operator) -> Value:
+    """Channels as squares of the image, the channel last among what becomes of one."""
+    (size,) = op.positive("block_size")
+    return _between(op, DepthToSpace, size, "DCR")
+
+
+def _between(op: Operator, page: Page, size: int, mode: str | None) -> Value:
+    b, x = op.b, first(op.b, op[0])
+    own = dtype_of(x)
+    wide = x if own is DType.FLOAT32 else cast(b, x, DType.FLOAT32)
+    return last(b, cast(b, b(page, wide, blocksize=size, mode=mode), own))
+
+
+@word("SPACE_TO_BATCH_ND", moves=True)
+def space_to_batch_nd(op: Operator) -> Value:
+    """Every so many elements of the image as images of their own."""
+    b, x = op.b, op[0]
+    blocks, pads = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the padding")
+    count, rank_ = len(blocks), len(op.dims(0))
+    if any(pads):
+        told = op.quantization(0)
+        zero = b.like(x, told[3][0]) if op.is_raw and told is not None and told[3][0] else None
+        behind = [0] * (rank_ - count - 1)
+        wide = dtype_of(x) is DType.INT16
+        padded = cast(b, x, DType.INT32) if wide else x
+        zero = cast(b, zero, DType.INT32) if zero is not None and wide else zero
+        x = cast(b, b(Pad, padded, vector(b, [0, *pads[::2], *behind, 0, *pads[1::2], *behind]), zero), dtype_of(x))
+    batch, *extents = b.dims(x)
+    space = known_dims(extents[:count], "the image")
+    rest = known_dims(extents[count:], "the channels")
+    if any(n % block for n, block in zip(space, blocks, strict=True)):
+        message = f"{list(space)} are no blocks of {list(blocks)}"
+        raise ShapeError(message)
+    parts = [n for pair in zip([n // k for n, k in zip(space, blocks, strict=True)], blocks, strict=True) for n in pair]
+    own = batch if isinstance(batch, int) else -1
+    y = reshaped(b, x, (own, *parts, *rest))
+    outer = [2 * i + 2 for i in range(count)]
+    inner = [2 * i + 1 for i in range(count)]
+    behind = list(range(2 * count + 1, 2 * count + 1 + len(rest)))
+    y = transposed(b, y, (*outer, 0, *inner, *behind))
+    return reshaped(b, y, (_times(batch, blocks), *[n // k for n, k in zip(space, blocks, strict=True)], *rest))
+
+
+def _times(batch: object, blocks: Sequence[int]) -> int:
+    return batch * int(np.prod(blocks)) if isinstance(batch, int) else -1
+
+
+@word("BATCH_TO_SPACE_ND", moves=True)
+def batch_to_space_nd(op: Operator) -> Value:
+    """Images as elements of one that is larger, of which the borders are cut off."""
+    b, x = op.b, op[0]
+    blocks, crops = needed(op.raw(1), "the blocks"), needed(op.raw(2), "the crops")
+    count = len(blocks)
+    batch, *extents = b.dims(x)
+    space = known_dims(extents[:count], "the image")
+    rest = known_dims(extents[count:], "the channels")
+    whole = int(np.prod(blocks))
+    if isinstance(batch, int) and batch % whole:
+        message = f"a batch of {batch} is none of blocks {list(blocks)}"
+        raise ShapeError(message)
+    own = batch // whole if isinstance(batch, int) else -1
+    y = reshaped(b, x, (*blocks, own, *space, *rest))
+    order = [count]
+    for index in range(count):
+        order += [count + 1 + index, index]
+    order += range(2 * count + 1, 2 * count + 1 + len(rest))
+    y = transposed(b, y, order)
+    larger = [n * k for n, k in zip(space, blocks, strict=True)]
+    y = reshaped(b, y, (own, *larger, *rest))
+    if not any(crops):
+        return y
+    ends = [n - end for n, end in zip(larger, crops[1::2], strict=True)]
+    if any(begin > end for begin, end in zip(crops[::2], ends, strict=True)):
+        message = f"the crops {list(crops)} are larger than {larger}"
+        raise ShapeError(message)
+    return b(Slice, y, vector(b, crops[::2]), vector(b, ends), vector(b, range(1, count + 1)))

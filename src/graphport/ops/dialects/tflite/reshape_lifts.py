@@ -1,0 +1,329 @@
+"""Shapes, pieces, places and integers that stand for reals, as TFLite says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.emitting import emit, emits
+from graphport.ops.dialects.operands import dtype_of, integers, needed, real, sizes
+from graphport.ops.dialects.tflite.emitting import cast_to, computed_in, in_int32, ints, shaped, turned, wrapped
+from graphport.ops.pages import reshape
+from graphport.ops.pages.indexing import slicing
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reduction import running
+from graphport.ops.pages.reshape import pieces
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def _open(dims: tuple[Dim, ...]) -> int:
+    return sum(not isinstance(n, int) for n in dims)
+
+
+def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes: int) -> Lifted:
+    """x in the shape that an operator gives it, if at most one extent is open."""
+    from graphport.ops.builder import Builder as Facts
+
+    fact = Facts(b.inference, stem=b.stem)(page, x, *operands, **attributes).fact
+    return (shaped(b, x, fact.dims),) if isinstance(fact, TensorFact) else None
+
+
+def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
+    """x with axes of length 1 at places of the result that are given later: from the first one on."""
+    (count,) = sizes(b.dims(axes), "how many axes it is told of")
+    places = wrapped(b, axes, len(b.dims(x)) + count)
+    falling, _ = emits(b, "TOPK_V2", 2, places, ints(b, count), types=(DType.INT32, DType.INT32))
+    for place in reversed(range(count)):
+        axis = shaped(b, emit(b, "GATHER", falling, ints(b, [place]), axis=0), ())
+        fact = TensorFact(dtype_of(x), (OPEN,) * (len(b.dims(x)) + 1))
+        (x,) = b.word("EXPAND_DIMS", x, axis, facts=[fact])
+    return x
+
+
+@reshape.Reshape.lift("tflite")
+def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
+    told = integers(shape)
+    if told is not None and (0 not in told or allowzero):
+        return (emit(b, "RESHAPE", data, ints(b, list(told))),)
+    if told is None:
+        if not allowzero:
+            shape = _without_zeros(b, data, in_int32(b, shape))
+        return (emit(b, "RESHAPE", data, in_int32(b, shape)),)
+    return _as(b, data, reshape.Reshape, shape)
+
+
+def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
+    """A shape in which zeros, which kernels take as they are, have become the extents of x that they stand for."""
+    (count,) = sizes(b.dims(shape), "how many axes there are to be")
+    lengths = emit(b, "SHAPE", data, out_type=2, types=(DType.INT32,))
+    rank = len(b.dims(data))
+    if rank > count:
+        lengths = emit(b, "SLICE", lengths, ints(b, [0]), ints(b, [count]))
+    elif rank < count:
+        lengths = emit(b, "PAD", lengths, ints(b, [[0, count - rank]]))
+    return emit(b, "SELECT_V2", emit(b, "EQUAL", shape, 0), lengths, shape)
+
+
+@reshape.Flatten.lift("tflite")
+def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+    return _as(b, input, reshape.Flatten, axis=axis)
+
+
+@reshape.Squeeze.lift("tflite")
+def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+    told = () if axes is None else integers(axes)
+    if told is None and axes is not None:
+        chosen = emit(b, "ONE_HOT", wrapped(b, axes, len(b.dims(data))), ints(b, len(b.dims(data))), 1, 0, axis=-1)
+        kept = emit(b, "WHERE", emit(b, "EQUAL", emit(b, "SUM", chosen, ints(b, [0]), keep_dims=False), 0))
+        lengths = emit(b, "SHAPE", data, out_type=2, types=(DType.INT32,))
+        left = emit(b, "GATHER", lengths, cast_to(b, shaped(b, kept, (-1,)), DType.INT32), axis=0)
+        return (emit(b, "RESHAPE", data, left),)
+    return (emit(b, "SQUEEZE", data, squeeze_dims=tuple(told or ())),)
+
+
+@reshape.Unsqueeze.lift("tflite")
+def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
+    if integers(axes) is None:
+        return (_with_axes(b, data, axes),)
+    if _open(b.dims(data)) <= 1:
+        return _as(b, data, reshape.Unsqueeze, axes)
+    told = needed(axes, "its axes")
+    rank = len(b.dims(data)) + len(told)
+    for axis in sorted(axis % rank for axis in told):
+        data = emit(b, "EXPAND_DIMS", data, ints(b, axis))
+    return (data,)
+
+
+@reshape.Identity.lift("tflite")
+def lift_identity(b: Builder, input: Value) -> Lifted:
+    return (shaped(b, input, b.dims(input)) if input.storage is None else emit(b, "RESHAPE", input, _own(b, input)),)
+
+
+def _own(b: Builder, x: Value) -> Value:
+    return ints(b, list(sizes(b.dims(x), "the shape")))
+
+
+@reshape.Transpose.lift("tflite")
+def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+    order = tuple(perm) if perm is not None else tuple(reversed(range(len(b.dims(data)))))
+    if not order or order == tuple(range(len(order))):
+        return (shaped(b, data, b.dims(data)),) if data.storage is None else None
+    return (turned(b, data, order),)
+
+
+@reshape.Shape.lift("tflite")
+def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Lifted:
+    rank = len(b.dims(data))
+    begin, stop, _ = slice(start, end).indices(rank)
+    found = emit(b, "SHAPE", data, out_type=4, types=(DType.INT64,))
+    if (begin, stop) == (0, rank):
+        return (found,)
+    return (emit(b, "SLICE", found, ints(b, [begin]), ints(b, [max(0, stop - begin)])),)
+
+
+@reshape.Size.lift("tflite")
+def lift_size(b: Builder, data: Value) -> Lifted:
+    found = emit(b, "SHAPE", data, out_type=4, types=(DType.INT64,))
+    return (emit(b, "REDUCE_PROD", found, ints(b, [0]), keep_dims=False),)
+
+
+@pieces.Concat.lift("tflite")
+def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
+    return (emit(b, "CONCATENATION", *inputs, axis=axis),)
+
+
+@pieces.Split.lift("tflite")
+def lift_split(
+    b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> Lifted:
+    del num_outputs
+    count = b.count
+    if split is None:
+        (n,) = sizes(b.dims(input)[axis : axis + 1] if axis >= 0 else [b.dims(input)[axis]], "what is split")
+        part = -(-n // count)
+        lengths = [part] * (count - 1) + [n - part * (count - 1)]
+    elif integers(split) is None:
+        return emits(b, "SPLIT_V", count, input, in_int32(b, split), ints(b, axis), num_splits=count)
+    else:
+        lengths = list(needed(split, "the sizes"))
+    return emits(b, "SPLIT_V", count, input, ints(b, lengths), ints(b, axis), num_splits=count)
+
+
+@slicing.Slice.lift("tflite")
+def lift_slice(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Lifted:
+    rank = len(b.dims(data))
+    if any(each is not None and integers(each) is None for each in (starts, ends, axes, steps)):
+        return (_sliced(b, data, (starts, ends, steps), axes),)
+    begin, end = list(needed(starts, "where it begins")), list(needed(ends, "where it ends"))
+    along = list(range(len(begin))) if axes is None else [a % rank for a in needed(axes, "its axes")]
+    by = [1] * len(begin) if steps is None else list(needed(steps, "its steps"))
+    rows: list[list[int]] = [[0] * rank, [0] * rank, [1] * rank]
+    masks = [(1 << rank) - 1, (1 << rank) - 1]
+    for axis, first, last, step in zip(along, begin, end, by, strict=True):
+        n = b.dims(data)[axis]
+        if not isinstance(n, int):
+            first, last = _bounds(first, last)  # noqa: PLW2901  what is beyond every extent
+        else:
+            first, last, _ = slice(first, last if last > -n or step > 0 else None, step).indices(n)  # noqa: PLW2901
+        rows[0][axis], rows[1][axis], rows[2][axis] = first, last, step
+        masks[0] &= ~(1 << axis)
+        if last == -1 and step < 0:
+            continue
+        masks[1] &= ~(1 << axis)
+    y = emit(b, "STRIDED_SLICE", data, *[ints(b, row) for row in rows], begin_mask=masks[0], end_mask=masks[1])
+    return (y,)
+
+
+_MOST = (1 << 31) - 1
+
+
+def _sliced(b: Builder, data: Value, told: tuple[Value, Value, Value | None], axes: Value | None) -> Value:
+    """A slice of which a part is given later: what is told of some axes stands among what is so of the others."""
+    rank = len(b.dims(data))
+    lengths = b.dims(told[0])
+    if len(lengths) != 1:
+        message = "its starts are no list"
+        raise UnsupportedError(message)
+    (count,) = sizes(lengths, "how many axes it is told of")
+    if axes is None:
+        chosen = np.eye(count, rank, dtype=np.int32)
+        places = ints(b, chosen.tolist())
+    else:
+        places = emit(b, "ONE_HOT", wrapped(b, axes, rank), ints(b, rank), ints(b, 1), ints(b, 0), axis=-1)
+    is_told = emit(b, "SUM", places, ints(b, [0]), keep_dims=False)
+
+    def spread(value: Value | None, other: int) -> Value:
+        rest = emit(b, "MUL", emit(b, "SUB", ints(b, 1), is_told), ints(b, other))
+        if value is None:
+            return emit(b, "ADD", rest, is_told)
+        column = shaped(b, _within_int32(b, value), (count, 1))
+        return emit(b, "ADD", emit(b, "SUM", emit(b, "MUL", places, column), ints(b, [0]), keep_dims=False), rest)
+
+    begin, end, step = spread(told[0], 0), spread(told[1], _MOST), spread(told[2], 1)
+    if told[2] is not None and min(integers(told[2]) or (-1,)) < 0:
+        # An end before the first element is -1 - n, which a kernel takes for no end; what begins behind the last, too.
+        lengths = ints(b, list(sizes(b.dims(data), "the shape")))
+        end = emit(b, "MAXIMUM", end, emit(b, "SUB", ints(b, -1), lengths))
+        begin = emit(b, "MINIMUM", begin, emit(b, "SUB", lengths, ints(b, 0)))
+    return emit(b, "STRIDED_SLICE", data, begin, end, step)
+
+
+def _within_int32(b: Builder, value: Value) -> Value:
+    """Numbers that may be the least or largest of int64, in int32."""
+    if dtype_of(value) is not DType.INT64 or integers(value) is not None:
+        return in_int32(b, value)
+    low, high = b.like(value, -_MOST), b.like(value, _MOST)
+    return cast_to(b, emit(b, "MINIMUM", emit(b, "MAXIMUM", value, low), high), DType.INT32)
+
+
+def _bounds(first: int, last: int) -> tuple[int, int]:
+    most = (1 << 31) - 1
+    return max(-most, min(first, most)), max(-most, min(last, most))
+
+
+@pieces.Tile.lift("tflite")
+def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
+    return (emit(b, "TILE", input, in_int32(b, repeats)),)
+
+
+@pieces.Expand.lift("tflite")
+def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
+    told = integers(shape)
+    if told is None:
+        lengths = emit(b, "SHAPE", input, out_type=2, types=(DType.INT32,))
+        return (emit(b, "BROADCAST_TO", input, emit(b, "BROADCAST_ARGS", lengths, in_int32(b, shape))),)
+    dims = np.broadcast_shapes(sizes(b.dims(input), "the shape"), told)
+    return (emit(b, "BROADCAST_TO", input, ints(b, list(dims))),)
+
+
+@Pad.lift("tflite")
+def lift_pad(
+    b: Builder,
+    data: Value,
+    pads: Value,
+    constant_value: Value | None = None,
+    axes: Value | None = None,
+    *,
+    mode: str = "constant",
+) -> Lifted:
+    rank = len(b.dims(data))
+    known = integers(pads)
+    if known is None and axes is None:
+        table = emit(b, "TRANSPOSE", shaped(b, _within_int32(b, pads), (2, rank)), ints(b, [1, 0]))
+        if mode == "reflect":
+            return (emit(b, "MIRROR_PAD", data, table, mode=0),)
+        if mode != "constant":
+            return (_repeated_later(b, data, in_int32(b, pads), mode),)
+        filler = shaped(b, b.like(data, np.zeros(1)) if constant_value is None else constant_value, ())
+        return (emit(b, "PADV2", data, table, filler),)
+    told = list(needed(pads, "its padding"))
+    along = list(range(rank)) if axes is None else [a % rank for a in needed(axes, "its axes")]
+    pairs = [(0, 0) for _ in range(rank)]
+    for place, axis in enumerate(along):
+        pairs[axis] = told[place], told[place + len(along)]
+    if mode in ("edge", "wrap"):
+        return (_repeated(b, data, pairs, mode),)
+    if any(n < 0 for pair in pairs for n in pair):
+        lengths = sizes(b.dims(data), "what padding takes away from")
+        begins = [max(0, -first) for first, _ in pairs]
+        left = [n - begin - max(0, -last) for n, begin, (_, last) in zip(lengths, begins, pairs, strict=True)]
+        data = emit(b, "SLICE", data, ints(b, begins), ints(b, left))
+        pairs = [(max(0, first), max(0, last)) for first, last in pairs]
+    table = ints(b, [list(pair) for pair in pairs])
+    if mode == "reflect":
+        return (emit(b, "MIRROR_PAD", data, table, mode=0),)
+    if constant_value is None or real(constant_value) == 0:
+        return (emit(b, "PAD", data, table),)
+    return (emit(b, "PADV2", data, table, shaped(b, constant_value, ())),)
+
+
+def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) -> Value:
+    """Padding with what stands at the edge, or at the other side: the elements by their places."""
+    for axis, (first, last) in enumerate(pairs):
+        if not first and not last:
+            continue
+        (n,) = sizes(b.dims(data)[axis : axis + 1], "what is padded")
+        made_up(first + n + last, what="places that are padded")
+        places = np.arange(-first, n + last)
+        places = places.clip(0, n - 1) if mode == "edge" else places % n
+        data = emit(b, "GATHER", data, ints(b, places.tolist()), axis=axis)
+    return data
+
+
+_COUNTED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+
+
+def _repeated_later(b: Builder, data: Value, pads: Value, mode: str) -> Value:
+    """The same, by padding that is given later."""
+    rank = len(b.dims(data))
+    for axis, n in enumerate(sizes(b.dims(data), "what is padded")):
+        first, last = (shaped(b, emit(b, "GATHER", pads, ints(b, [at]), axis=0), ()) for at in (axis, axis + rank))
+        places = emit(b, "RANGE", emit(b, "NEG", first), emit(b, "ADD", last, n), ints(b, 1))
+        if mode == "edge":
+            places = emit(b, "MINIMUM", emit(b, "MAXIMUM", places, 0), n - 1)
+        else:
+            places = emit(b, "FLOOR_MOD", places, n)
+        data = emit(b, "GATHER", data, places, axis=axis)
+    return data
+
+
+@running.CumSum.lift("tflite")
+def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    told = integers(axis)
+    along = shaped(b, in_int32(b, axis), ()) if told is None else ints(b, told[0])
+    options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return (computed_in(b, _COUNTED, "CUMSUM", x, beside=(along,), **options),)

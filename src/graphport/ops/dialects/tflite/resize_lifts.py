@@ -1,0 +1,287 @@
+"""Resizing in TFLite: its two words, or what stands at each place, along one axis after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.operands import cast, dtype_of, integers, reals, sizes, transposed
+from graphport.ops.dialects.tflite.convolution_lifts import first, last
+from graphport.ops.dialects.tflite.emitting import cast_to, ints, shaped
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.resize import Resize, target
+from graphport.ops.pages.resize.sampling import Axis, resampled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_IMAGE = 4
+
+_COORDINATES = {"align_corners": (True, False), "half_pixel": (False, True), "asymmetric": (False, False)}
+_NEAREST = {"asymmetric": "floor", "half_pixel": "round_prefer_ceil", "align_corners": "round_prefer_ceil"}
+
+
+@Resize.lift("tflite")
+def lift_resize(
+    b: Builder,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    wanted: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Lifted:
+    """Along the two axes of an image, where the places are those that LiteRT computes; else by a matrix an axis."""
+    stated = _Stated(
+        coordinate_transformation_mode, mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
+    )
+    given = scales if _is_there(scales) else wanted
+    if given is not None and reals(given) is None:
+        if keep_aspect_ratio_policy != "stretch" or antialias:
+            message = "how lengths go together must be known"
+            raise UnsupportedError(message)
+        return (_resized_later(b, x, given, axes, stated, is_scale=given is scales),)
+    plain = _by_word(b, x, (scales, wanted), stated, axes, keep_aspect_ratio_policy)
+    if plain is not None:
+        return plain
+    if roi is not None and _is_there(roi) and coordinate_transformation_mode == "tf_crop_and_resize":
+        if extrapolation_value or reals(roi) is None:
+            message = "what stands beyond the ends"
+            raise UnsupportedError(message)
+    elif coordinate_transformation_mode == "tf_crop_and_resize":
+        return None
+    return (_by_matrices(b, x, (roi, scales, wanted), stated, axes, keep_aspect_ratio_policy),)
+
+
+def _is_there(value: Value | None) -> bool:
+    return value is not None and getattr(value.fact, "shape", None) not in (None, (0,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """How places are chosen and what is read there."""
+
+    coordinates: str
+    mode: str
+    nearest: str
+    a: float
+    excludes_outside: bool
+    antialias: bool
+
+
+def _by_matrices(
+    b: Builder,
+    x: Value,
+    given: tuple[Value | None, Value | None, Value | None],
+    stated: _Stated,
+    axes: tuple[int, ...] | None,
+    policy: str,
+) -> Value:
+    """Each axis on its own: of what the page makes of unit vectors, places or a matrix."""
+    roi, scales, wanted = (None if not _is_there(each) else reals(each) for each in given)
+    rank = len(b.dims(x))
+    chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
+    lengths = list(sizes([b.dims(x)[axis] for axis in chosen], "the image"))
+    sizes_, ratios = target(
+        lengths,
+        None if scales is None else np.array(scales, np.float32),
+        None if wanted is None else np.array(wanted, np.int64),
+        policy,
+    )
+    edges = roi or (*[0.0] * len(chosen), *[1.0] * len(chosen))
+    for place, (axis, n, out, ratio) in enumerate(zip(chosen, lengths, sizes_, ratios, strict=True)):
+        region = np.array([edges[place], edges[place + len(chosen)]], np.float32)
+        if out == n and ratio == 1 and list(region) == [0, 1]:
+            continue
+        made_up(n, out)
+        plan = [Axis(1, n, out, ratio, float(region[0]), float(region[1]))]
+        units = resampled(
+            np.eye(n, dtype=np.float32),
+            plan,
+            mode=stated.mode,
+            coordinates=stated.coordinates,
+            nearest=stated.nearest,
+            a=stated.a,
+            excludes_outside=stated.excludes_outside,
+            antialiases=stated.antialias,
+            extrapolation=0.0,
+        )
+        if stated.mode == "nearest" and np.all(units.sum(axis=0) == 1):
+            x = emit(b, "GATHER", x, ints(b, units.argmax(axis=0).tolist()), axis=axis)
+        else:
+            x = _mixed(b, x, b.constant(units.astype(np.float32)), axis)
+    return x
+
+
+def _mixed(b: Builder, x: Value, matrix: Value, axis: int) -> Value:
+    """x times a matrix [n, out] along an axis."""
+    own, rank = dtype_of(x), len(b.dims(x))
+    if not own.is_floating:
+        message = f"{own} is not interpolated"
+        raise UnsupportedError(message)
+    order = [*(each for each in range(rank) if each != axis), axis]
+    y = b(MatMul, transposed(b, cast(b, x, DType.FLOAT32), order), matrix)
+    return cast(b, transposed(b, y, [order.index(each) for each in range(rank)]), own)
+
+
+def _resized_later(
+    b: Builder, x: Value, given: Value, axes: tuple[int, ...] | None, stated: _Stated, *, is_scale: bool
+) -> Value:
+    """By scales or lengths that are given later: places are computed, and of them indices or matrices."""
+    rank = len(b.dims(x))
+    chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
+    for place, axis in enumerate(chosen):
+        (n,) = sizes(b.dims(x)[axis : axis + 1], "the image")
+        told = shaped(b, emit(b, "GATHER", given, ints(b, [place]), axis=0), ())
+        told = cast_to(b, told, DType.FLOAT32)
+        # Tenths that float32 has a little below what they stand for are not to lose an entry.
+        out = emit(b, "FLOOR", emit(b, "MUL", told, float(n))) if is_scale else told
+        scale = told if is_scale else emit(b, "DIV", told, b.like(told, n))
+        numbers = emit(b, "RANGE", b.like(out, 0), out, b.like(out, 1))
+        at = _source(b, numbers, out, scale, n, stated.coordinates)
+        if stated.mode == "nearest":
+            x = emit(b, "GATHER", x, _nearest(b, at, n, stated.nearest), axis=axis)
+            continue
+        x = _mixed(b, x, _weights(b, at, n, stated), axis)
+    return x
+
+
+def _source(b: Builder, numbers: Value, out: Value, scale: Value, n: int, coordinates: str) -> Value:
+    """Where in x the entries stand."""
+
+    def centred(shift: Value | None = None) -> Value:
+        at = emit(b, "SUB", emit(b, "DIV", emit(b, "ADD", numbers, 0.5), scale), 0.5)
+        return at if shift is None else emit(b, "ADD", at, shift)
+
+    match coordinates:
+        case "half_pixel":
+            return centred()
+        case "asymmetric":
+            return emit(b, "DIV", numbers, scale)
+        case "pytorch_half_pixel":
+            return emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), centred(), emit(b, "MUL", numbers, 0.0))
+        case "align_corners":
+            gaps = emit(b, "MAXIMUM", emit(b, "SUB", emit(b, "MUL", scale, float(n)), 1.0), 1e-6)
+            at = emit(b, "DIV", emit(b, "MUL", numbers, float(n - 1)), gaps)
+            return emit(b, "SELECT_V2", emit(b, "GREATER", out, 1.0), at, emit(b, "MUL", numbers, 0.0))
+        case "half_pixel_symmetric":
+            exact = emit(b, "DIV", out, emit(b, "MUL", scale, float(n)))
+            return centred(emit(b, "MUL", emit(b, "SUB", b.like(exact, 1), exact), n / 2))
+        case _:
+            message = f"{coordinates} with lengths that are given later"
+            raise UnsupportedError(message)
+
+
+def _nearest(b: Builder, at: Value, n: int, mode: str) -> Value:
+    match mode:
+        case "floor":
+            found = emit(b, "FLOOR", at)
+        case "ceil":
+            found = emit(b, "CEIL", at)
+        case "round_prefer_ceil":
+            found = emit(b, "FLOOR", emit(b, "ADD", at, 0.5))
+        case _:
+            found = emit(b, "CEIL", emit(b, "SUB", at, 0.5))
+    kept = emit(b, "MINIMUM", emit(b, "MAXIMUM", found, 0.0), float(n - 1))
+    return cast_to(b, kept, DType.INT32)
+
+
+def _weights(b: Builder, at: Value, n: int, stated: _Stated) -> Value:
+    """What each entry of x weighs in each new one: [n, out]."""
+    row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
+    column = b.constant(np.arange(made_up(n), dtype=np.float32).reshape(n, 1))
+    if stated.mode == "linear":
+        inside = emit(b, "MINIMUM", emit(b, "MAXIMUM", row, 0.0), float(n - 1))
+        return emit(
+            b, "RELU", emit(b, "SUB", b.constant(np.float32(1)), emit(b, "ABS", emit(b, "SUB", inside, column)))
+        )
+    base = emit(b, "FLOOR", row)
+    total: Value | None = None
+    for tap in range(-1, 3):
+        place = emit(b, "ADD", base, float(tap))
+        weight = _cubic(b, emit(b, "ABS", emit(b, "SUB", row, place)), stated.a)
+        kept = place if stated.excludes_outside else emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), float(n - 1))
+        hit = cast_to(b, emit(b, "EQUAL", kept, column), DType.FLOAT32)
+        part = emit(b, "MUL", hit, weight)
+        total = part if total is None else emit(b, "ADD", total, part)
+    if total is None:
+        raise UnsupportedError
+    if not stated.excludes_outside:
+        return total
+    return emit(b, "DIV", total, emit(b, "SUM", total, ints(b, [0]), keep_dims=True))
+
+
+def _cubic(b: Builder, t: Value, a: float) -> Value:
+    """Keys' kernel at a distance."""
+
+    def polynomial(*factors: float) -> Value:
+        total = b.like(t, factors[0])
+        for factor in factors[1:]:
+            total = emit(b, "ADD", emit(b, "MUL", total, t), factor)
+        return total
+
+    near, far = polynomial(a + 2, -(a + 3), 0.0, 1.0), polynomial(a, -5 * a, 8 * a, -4 * a)
+    beyond = emit(b, "SELECT_V2", emit(b, "LESS", t, 2.0), far, emit(b, "MUL", t, 0.0))
+    return emit(b, "SELECT_V2", emit(b, "LESS_EQUAL", t, 1.0), near, beyond)
+
+
+def _by_word(
+    b: Builder,
+    x: Value,
+    given: tuple[Value | None, Value | None],
+    stated: _Stated,
+    axes: tuple[int, ...] | None,
+    keep_aspect_ratio_policy: str,
+) -> Lifted:
+    (scales, wanted), mode, nearest_mode, antialias = given, stated.mode, stated.nearest, stated.antialias
+    coordinate_transformation_mode = stated.coordinates
+    coordinates = coordinate_transformation_mode
+    if (
+        dtype_of(x) is not DType.FLOAT32
+        or len(b.dims(x)) != _IMAGE
+        or antialias
+        or axes
+        or coordinates not in _COORDINATES
+        or mode == "cubic"
+    ):
+        return None
+    extents = sizes(b.dims(x), "the image")
+    told, factors = integers(wanted), reals(scales)
+    if told is None and factors:
+        told = tuple(int(np.floor(n * f)) for n, f in zip(extents, factors, strict=True))
+        exact = all(abs(n * f - out) < 1e-6 for n, f, out in zip(extents, factors, told, strict=True))
+        if not exact and coordinates != "align_corners":
+            return None
+    if told is None or told[:2] != extents[:2] or keep_aspect_ratio_policy != "stretch":
+        return None
+    if mode == "nearest" and nearest_mode != _NEAREST[coordinates] and not _is_whole(extents, told, coordinates):
+        return None
+    corners, centers = _COORDINATES[coordinates]
+    if corners and any(out == 1 for out in told[2:]):
+        return None
+    word = "RESIZE_NEAREST_NEIGHBOR" if mode == "nearest" else "RESIZE_BILINEAR"
+    y = emit(b, word, last(b, x), ints(b, told[2:]), align_corners=corners, half_pixel_centers=centers)
+    return (first(b, y),)
+
+
+def _is_whole(extents: Sequence[int], told: Sequence[int], coordinates: str) -> bool:
+    """Whether halves never come up, so that it does not matter which way they are rounded."""
+    return coordinates == "half_pixel" and all(out % n == 0 for n, out in zip(extents, told, strict=True))

@@ -1,0 +1,180 @@
+"""What LiteRT's kernels look up, or compute in fixed point: tables of the results for all stored numbers.
+
+The roundings of those kernels are many steps off where a function bends, and one step off elsewhere, which the
+operators behind magnify; a table of all results says them exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.operands import cast, dtype_of, scalar
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.indexing import Gather
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphport.ir.graph import Value
+    from graphport.ops.dialects.tflite.binding import Operator, Quantization
+
+Numbers: TypeAlias = "np.ndarray[Any, Any]"
+Function: TypeAlias = "Callable[[Numbers], Numbers]"
+_STEPS = 512
+_BYTES = frozenset((DType.INT8, DType.UINT8))
+_RAISED = (
+    *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46),
+    *(49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
+)
+"""Entries of the kernels' table of the logistic function that are one above the rounded value."""
+
+
+def looked_up(op: Operator, table: Numbers) -> Value:
+    """What a table has for each stored number of operand 0, from the least one on: it is stored as it is."""
+    b, x = op.b, op.raw(0)
+    least = int(np.iinfo(dtype_of(x).numpy).min)
+    index = cast(b, x, DType.INT32)
+    if least:
+        index = b(Add, index, scalar(b, -least, DType.INT32))
+    op.is_raw = True
+    return b(Gather, b.constant(table), index)
+
+
+def _short(op: Operator) -> tuple[float, float] | None:
+    """The scales of an operator that takes and gives symmetric int16, for which kernels have tables."""
+    found: list[float] = []
+    for told in (op.quantization(0), op.results[0] if op.results else None):
+        if told is None or told[0] is not DType.INT16 or told[1] >= 0 or any(told[3]):
+            return None
+        found.append(told[2][0])
+    return found[0], found[1]
+
+
+def interpolated(op: Operator, function: Function, floor: float | None = None) -> Value | None:
+    """A function of int16 as kernels interpolate it; `None` of other types.
+
+    Args:
+        op: the operator.
+        function: computes in float32.
+        floor: what stands for the function at zero and below, in steps of the result.
+    """
+    scales = _short(op)
+    if scales is None:
+        return None
+    scale, step = np.float32(scales[0]), np.float32(scales[1])
+
+    def computed(x: Numbers) -> Numbers:
+        if floor is None:
+            return function(x).astype(np.float32)
+        return np.where(x > 0, function(np.where(x > 0, x, 1)), np.float32(floor) * step).astype(np.float32)
+
+    return looked_up(op, _interpolation(computed, scale, step))
+
+
+def _interpolation(function: Function, scale: np.float32, step: np.float32) -> Numbers:
+    """513 samples over all of int16, each moved by half of what the chord is off in its middle, and lines between."""
+    limits = np.iinfo(np.int16)
+    low, high = scale * np.float32(limits.min), scale * np.float32(limits.max)
+    width = np.float32((high - low) / np.float32(_STEPS))
+    factor = np.float32(65536) / (step * np.float32(limits.max) - step * np.float32(limits.min))
+    count = np.arange(_STEPS, dtype=np.float32)
+    left = low + count * width
+    sample = _away(function(left) * factor)
+    chord = _away((function(low + (count + np.float32(1)) * width) * factor + sample) / np.float32(2))
+    error = chord - _away(function(left + width / np.float32(2)) * factor)
+    last = _away(function(np.array([high])) * factor)
+    entries = np.concatenate([sample - _away(error / np.float32(2)), last])
+    entries = np.clip(entries, limits.min, limits.max).astype(np.int32)
+    x = np.arange(limits.min, limits.max + 1, dtype=np.int32)
+    place, offset = 256 + (x >> 7), x & 127
+    slope = np.diff(entries).astype(np.int16).astype(np.int32)
+    return (entries[place] + ((slope[place] * offset + 64) >> 7)).astype(np.int16)
+
+
+def _away(x: Numbers) -> Numbers:
+    """Rounded, halves away from zero."""
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= np.float32(0.5), whole + np.sign(x), whole)
+
+
+def logistic(op: Operator) -> Value | None:
+    """The logistic function of int16, as the reference kernel computes it; `None` of other types."""
+    scales = _short(op)
+    if scales is None or scales[1] != 2.0**-15:
+        return None
+    x = _in_table(scales[0])
+    y = np.where(np.abs(x) >> 9 >= 255, 0x7FFF << 10, _between(np.abs(x), 9)) + 512
+    return looked_up(op, (np.where(x >= 0, y, (1 << 25) + 1023 - y) >> 10).astype(np.int16))
+
+
+def tanh(op: Operator) -> Value | None:
+    """The hyperbolic tangent of int16, as the reference kernel computes it; `None` of other types."""
+    scales = _short(op)
+    if scales is None or scales[1] != 2.0**-15:
+        return None
+    x = _in_table(scales[0])
+    y = np.where(np.abs(x) >> 8 >= 255, 0xFFFF << 8, _between(np.abs(x), 8)) - (1 << 23)
+    return looked_up(op, (np.where(x >= 0, y + 128, 127 - y) >> 8).astype(np.int16))
+
+
+def _between(x: Numbers, bits: int) -> Numbers:
+    """Between two entries of the table of the logistic function, which has one for each 24th."""
+    table = np.round(65536 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
+    table[list(_RAISED)] += 1
+    place, offset = np.minimum(x >> bits, 254), x & ((1 << bits) - 1)
+    return (table[place] << bits) + offset * (table[place + 1] - table[place])
+
+
+def _in_table(scale: float) -> Numbers:
+    """All of int16 in units of 1 / (3 * 4096), in which the table is read."""
+    exponent = 12 + round(math.log2(scale))
+    if exponent in (0, 1) and scale == 2.0 ** (exponent - 12):
+        factor, shift = 3 << exponent, 0
+    else:
+        real, shift = scale * 4096 * 3, 0
+        while real <= 32767 / 2 and shift <= 30:
+            real, shift = real * 2, shift + 1
+        factor = int(real)
+        # It is kept in 16 bits.
+        factor = (factor + 32768) % 65536 - 32768
+    x = np.arange(-32768, 32768, dtype=np.int64)
+    return (x * factor + ((1 << shift) >> 1)) >> shift
+
+
+def requantized(op: Operator) -> Value | None:
+    """Integers that stand for what other bytes stand for; `None` where plain rounding gives the same."""
+    told, wanted = op.quantization(0), op.results[0] if op.results else None
+    if told is None or wanted is None or told[0] not in _BYTES or told[1] >= 0 or wanted[1] >= 0:
+        return None
+    if wanted[0] not in _BYTES | {DType.INT16}:
+        return None
+    limits, target = np.iinfo(told[0].numpy), np.iinfo(wanted[0].numpy)
+    x = np.arange(limits.min, limits.max + 1, dtype=np.int64) - told[3][0]
+    exact = np.clip(_scaled(x, told, wanted) + wanted[3][0], target.min, target.max)
+    # As it is computed where integers are made real numbers and these integers again.
+    plain = np.round(x.astype(np.float32) * np.float32(told[2][0]) / np.float32(wanted[2][0])) + wanted[3][0]
+    if np.array_equal(exact, np.clip(plain, target.min, target.max)):
+        return None
+    return looked_up(op, exact.astype(wanted[0].numpy))
+
+
+def _scaled(x: Numbers, told: Quantization, wanted: Quantization) -> Numbers:
+    """Numbers times the quotient of two scales, in fixed point: the product is rounded, and what is shifted, again."""
+    mantissa, exponent = math.frexp(float(np.float32(told[2][0])) / float(np.float32(wanted[2][0])))
+    factor = math.floor(mantissa * 2**31 + 0.5)
+    if factor == 1 << 31:
+        factor, exponent = factor // 2, exponent + 1
+    if not -31 <= exponent <= 22:
+        # All become nothing, or are beyond any limit.
+        return np.zeros_like(x) if exponent < 0 else np.sign(x) << 40
+    product = (x << max(exponent, 0)) * factor
+    # Halves away from zero, as what is below zero is cut towards it.
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))
+    shift = max(-exponent, 0)
+    mask = (1 << shift) - 1
+    return (high >> shift) + ((high & mask) > (mask >> 1) + (high < 0))

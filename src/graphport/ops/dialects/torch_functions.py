@@ -1,0 +1,357 @@
+"""Functions of PyTorch, as PNNX calls them: tensors, weights and numbers are bound to parameters by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, isnan
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, Fact, TensorFact, Unknown
+from graphport.core.sequences import is_sequence
+from graphport.core.storage import Storage
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.caffe.binding import LARGEST_READ
+from graphport.ops.folded import folded
+from graphport.ops.pattern import constant_numbers
+
+Function: TypeAlias = Callable[..., Any]
+Scalar: TypeAlias = bool | int | float
+Tensor: TypeAlias = Value | Scalar
+
+DIALECT = "pnnx"
+KEYS = "$"
+"""The attribute that has the names under which operands are given."""
+
+COMPLEX = "complex:"
+"""What stands in front of words whose operands or results are complex, and the attribute that says which operands."""
+
+DTYPES: Mapping[str, DType] = MappingProxyType(
+    {
+        "torch.float": DType.FLOAT32,
+        "torch.float32": DType.FLOAT32,
+        "torch.double": DType.FLOAT64,
+        "torch.float64": DType.FLOAT64,
+        "torch.half": DType.FLOAT16,
+        "torch.float16": DType.FLOAT16,
+        "torch.bfloat16": DType.BFLOAT16,
+        "torch.uint8": DType.UINT8,
+        "torch.int8": DType.INT8,
+        "torch.short": DType.INT16,
+        "torch.int16": DType.INT16,
+        "torch.int": DType.INT32,
+        "torch.int32": DType.INT32,
+        "torch.long": DType.INT64,
+        "torch.int64": DType.INT64,
+        "torch.bool": DType.BOOL,
+        "torch.complex64": DType.COMPLEX64,
+        "torch.complex128": DType.COMPLEX128,
+    }
+)
+"""PyTorch's element types by the names that PNNX has for them."""
+
+PLACE, ITEM = "#", "*"
+"""`#2` names the third operand; `name*` an item of the list that is the operand `name`."""
+
+_MODULE = "nn."
+_FLAGS = ("bias",)
+_FAR = 2**63
+_MISMATCHES = (
+    *(TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError),
+    StopIteration,
+)
+_ALIASES = MappingProxyType({"self": "input", "x": "input"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A function that is called with a node's operands and attributes, each under its own name."""
+
+    word: str
+    function: Function
+    names: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    is_variadic: bool
+    takes_weights: bool
+    ignores: frozenset[str]
+
+    def __call__(self, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+        given, rest = self._operands(operands, attributes.pop(KEYS, ()))
+        weights = {key[1:].replace(".", "_"): attributes.pop(key) for key in list(attributes) if key.startswith("@")}
+        for name, value in attributes.items():
+            own = self._name(name)
+            if own not in self.ignores and not self._is_flag(own, value):
+                given[own] = value
+        for name, storage in weights.items():
+            if not isinstance(storage, Storage):
+                raise Unknown
+            given[name] = b.constant(storage)
+        if self.is_variadic:
+            return self._call(b, rest, given)
+        free = iter([name for name in self.names if name not in given])
+        for operand in rest:
+            name = next(free, None)
+            if name is None:
+                message = f"{self.word} takes no {len(operands)} operands here"
+                raise UnsupportedError(message)
+            given[name] = operand
+        return self._call(b, [], given)
+
+    def _complete(self, b: Builder, answer: Any) -> Any:
+        """The answer, if it has all results that the file reads."""
+        found = registry.results(answer)
+        if any(b.wants(place) for place in range(len(found), b.count)):
+            message = f"{self.word} gives {len(found)} results, {b.count} are read"
+            raise ShapeError(message)
+        return answer
+
+    def _operands(
+        self, operands: Sequence[Value | None], keys: Sequence[str]
+    ) -> tuple[dict[str, Any], list[Value | None]]:
+        """Operands by name, and those that have none; a name with `*` stands for one item of a list."""
+        given: dict[str, Any] = {}
+        rest: list[Value | None] = []
+        # Absent operands at the end of a list are not among those of the node.
+        padded = [*operands, *[None] * (len(keys) - len(operands))]
+        for index, operand in enumerate(padded):
+            key = keys[index] if index < len(keys) else ""
+            if not key or self.is_variadic:
+                rest.append(operand)
+            elif key.endswith(ITEM):
+                name = self._name(key.removesuffix(ITEM))
+                given[name] = (*given.get(name, ()), operand)
+            else:
+                given[self._name(key)] = operand
+        return given, rest
+
+    def _name(self, key: str) -> str:
+        """The parameter that a name or place (`#2`) stands for."""
+        if key.startswith(PLACE) and key[1:].isdecimal():
+            # The operands of a variadic function are one list.
+            place = int(key[1:]) - self.is_variadic
+            return self.names[place] if 0 <= place < len(self.names) else key
+        return key if key in self.names else _ALIASES.get(key, key)
+
+    def _is_flag(self, name: str, value: object) -> bool:
+        """Whether it only says that there is a weight of this name."""
+        return isinstance(value, bool) and self.word.startswith(_MODULE) and name in _FLAGS
+
+    def _call(self, b: Builder, rest: Sequence[Value | None], given: dict[str, Any]) -> Any:
+        unknown = [name for name in given if name not in self.names]
+        if unknown and not self.takes_weights:
+            message = f"{self.word}: there is no rule for the argument {', '.join(unknown)}"
+            raise UnsupportedError(message)
+        missing = [name for name in self.names if name not in given and name not in self.defaults]
+        if missing:
+            message = f"{self.word}: the argument {', '.join(missing)} is missing"
+            raise ShapeError(message)
+        try:
+            return self._complete(b, self.function(b, *rest, **given))
+        except ShapeError:
+            raise
+        except _MISMATCHES as error:
+            # A text where a number belongs, a list that is too short: what a file may say, and PyTorch never does.
+            message = f"{self.word} does not take these arguments: {error}"
+            raise ShapeError(message) from error
+
+
+def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Register a function as the meaning of `words` of PNNX.
+
+    Its parameters after the builder have PyTorch's names. A tensor is a `Value`, a number what it is in Python; a
+    weight `out_proj.weight` is given as `out_proj_weight`. Arguments in `ignores` change nothing. Arguments that the
+    function does not know make the node opaque.
+    """
+
+    def register(function: Function) -> Function:
+        for word in words:
+            lower(DIALECT, word)(bound(word, function, ignores))
+        return function
+
+    return register
+
+
+def bound(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
+    """`function` as a rule for nodes of `word`: it is given their operands and attributes as `emits` has it."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    kinds = inspect.Parameter
+    named = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    return _Bound(
+        word,
+        function,
+        tuple(p.name for p in named),
+        MappingProxyType({p.name: p.default for p in named if p.default is not kinds.empty}),
+        any(p.kind is kinds.VAR_POSITIONAL for p in parameters),
+        any(p.kind is kinds.VAR_KEYWORD for p in parameters),
+        frozenset(ignores),
+    )
+
+
+# ── what arguments are ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def dtype_of(value: Value) -> DType:
+    """The element type; raises `Unknown` where it is not known."""
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    if dtype is None:
+        raise Unknown
+    return dtype
+
+
+def named_dtype(name: str | None) -> DType | None:
+    """The element type that PNNX calls so; `None` for `None`.
+
+    Raises:
+        UnsupportedError: no element type has this name.
+    """
+    if name is None:
+        return None
+    if name not in DTYPES:
+        message = f"there is no element type {name}"
+        raise UnsupportedError(message)
+    return DTYPES[name]
+
+
+def number(argument: Any) -> Any:
+    """A number that is given as such or as a constant tensor; `None` for `None`.
+
+    Raises:
+        UnsupportedError: it is computed.
+    """
+    if argument is None or isinstance(argument, bool | int | float):
+        return argument
+    if not isinstance(argument, Value):
+        message = f"{argument!r} is no number"
+        raise ShapeError(message)
+    found = constant_numbers(argument)
+    if found is None or len(found) != 1:
+        message = f"{argument.name} is computed, and a number is needed"
+        raise UnsupportedError(message)
+    return found[0]
+
+
+def integers(argument: Any, count: int | None = None) -> tuple[int, ...]:
+    """Integers that are given one by one or as a constant tensor; a single one stands for `count`.
+
+    Raises:
+        UnsupportedError: they are computed.
+    """
+    if isinstance(argument, Value):
+        found = constant_numbers(argument)
+        if found is None:
+            message = f"{argument.name} is computed, and integers are needed"
+            raise UnsupportedError(message)
+        numbers = tuple(int(x) for x in found)
+    else:
+        found = [number(x) for x in (argument if is_sequence(argument) else [argument])]
+        if None in found or not all(abs(x) < _FAR for x in found):
+            message = f"{argument!r} are no integers"
+            raise ShapeError(message)
+        numbers = tuple(int(x) for x in found)
+    return numbers * count if count is not None and len(numbers) == 1 else numbers
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        ShapeError: the tensor has no such axis.
+    """
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        message = f"dim {axis} is outside of a tensor of rank {rank}"
+        raise ShapeError(message)
+    return axis % max(rank, 1)
+
+
+def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
+    """Axes counted from the front; all of them for `None` or an empty list."""
+    if dim is None or (is_sequence(dim) and not dim):
+        return tuple(range(rank))
+    return tuple(axis_of(axis, rank) for axis in integers(dim))
+
+
+def vector(b: Builder, numbers: Sequence[int]) -> Value:
+    """A constant of int64."""
+    return b.constant(np.array(numbers, np.int64))
+
+
+def length(dims: Sequence[Any], axis: int) -> int:
+    """The length of an axis; raises `UnsupportedError` where it is not known."""
+    found = dims[axis]
+    if isinstance(found, Symbolic):
+        message = f"the length of axis {axis} is not known"
+        raise UnsupportedError(message)
+    return int(found)
+
+
+def bounded(count: int) -> int:
+    """How many entries a rule makes up.
+
+    Raises:
+        OverBudgetError: they are more than a file is a reason for.
+    """
+    return made_up(count)
+
+
+# ── on the way to PNNX ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def called(b: Builder, word: str, fact: Fact | None = None, /, **arguments: Any) -> Value:
+    """The result of a function with arguments under PyTorch's names: tensors are operands, the rest parameters.
+
+    Its fact is `fact`, by default that of the first tensor. Arguments that are `None` are left out, unless the name
+    ends in an underscore: then the function is told that there is none.
+    """
+    operands = {name: value for name, value in arguments.items() if isinstance(value, Value)}
+    rest = {
+        name.removesuffix("_"): value
+        for name, value in arguments.items()
+        if not isinstance(value, Value) and (value is not None or name.endswith("_"))
+    }
+    keys: dict[str, Any] = {KEYS: tuple(operands)} if len(operands) > 1 else {}
+    first = next(iter(operands.values()), None)
+    own = fact if fact is not None else UNKNOWN if first is None else first.fact
+    return b.word(word, *operands.values(), facts=[own], **rest, **keys)[0]
+
+
+def weight_of(value: Value | None) -> Storage | None:
+    """The numbers of a constant that a module can own; `None` of anything else."""
+    return None if value is None else folded(value)
+
+
+def seen(value: Value | None) -> Any:
+    """The numbers of a small constant; `None` of anything else."""
+    storage = None if value is None else folded(value)
+    return storage.numpy() if storage is not None and storage.nbytes <= LARGEST_READ else None
+
+
+def static(value: Value | None) -> tuple[int, ...] | None:
+    """Integers that are known before a run; `None` of others."""
+    if value is None or not isinstance(value.fact, TensorFact) or value.fact.elements is None:
+        return None
+    numbers = tuple(n for n in value.fact.elements if isinstance(n, int))
+    return numbers if len(numbers) == len(value.fact.elements) else None
+
+
+def literal_of(x: Value) -> str | None:
+    """How an expression says a constant of rank 0; `None` of anything else, and of what it has no number for."""
+    if x.storage is None or not x.is_constant or x.storage.shape or x.storage.dtype.kind not in "bif":
+        return None
+    number = x.storage.numpy().reshape(()).item()
+    if isinstance(number, bool):
+        return str(number)
+    if isinstance(number, int):
+        return str(number)
+    if not isfinite(number):
+        return "nan.0" if isnan(number) else "inf" if number > 0 else "-inf"
+    return repr(float(number))

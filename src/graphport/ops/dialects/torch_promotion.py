@@ -1,0 +1,94 @@
+"""Operands of different element types as PyTorch brings them to a common one."""
+
+from __future__ import annotations
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.expression.faults import Fault
+from graphport.expression.functions import SIGNATURES
+from graphport.expression.promotion import Operand, Priority, resolve, result_dtype, scalar_dtype
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.torch_functions import Scalar, dtype_of
+from graphport.ops.pages.arithmetic import Cast
+
+DEFAULT = DType.FLOAT32
+"""What a real number without a tensor beside it is."""
+
+
+def cast(b: Builder, x: Value, dtype: DType) -> Value:
+    """`x` in another element type; itself where it has that."""
+    if isinstance(x.fact, TensorFact) and x.fact.dtype is dtype:
+        return x
+    if dtype.kind == "c":
+        message = "no tensor is cast to complex numbers"
+        raise UnsupportedError(message)
+    return b(Cast, x, to=dtype)
+
+
+def operand_of(b: Builder, x: Value | Scalar) -> Operand:
+    """What promotion sees of a tensor or number."""
+    if not isinstance(x, Value):
+        return Operand(scalar_dtype(x, DEFAULT), Priority.SCALAR, x)
+    return Operand(dtype_of(x), Priority.TENSOR if b.dims(x) else Priority.ZERO_DIM)
+
+
+def common(b: Builder, *operands: Value | Scalar) -> DType:
+    """The element type that arithmetic on `operands` is done in.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    try:
+        return result_dtype([operand_of(b, x) for x in operands], DEFAULT)
+    except Fault as fault:
+        raise UnsupportedError(fault.message) from fault
+
+
+def tensor(b: Builder, x: Value | Scalar, dtype: DType) -> Value:
+    """A tensor or number as a tensor of `dtype`."""
+    return cast(b, x, dtype) if isinstance(x, Value) else b.constant(x, dtype)
+
+
+def promoted(b: Builder, *operands: Value | Scalar) -> list[Value]:
+    """All of them in their common element type."""
+    dtype = common(b, *operands)
+    return [tensor(b, x, dtype) for x in operands]
+
+
+def floating(b: Builder, x: Value) -> Value:
+    """`x`, or what it is as a real number."""
+    dtype = dtype_of(x)
+    return x if dtype.kind in "fc" else cast(b, x, DEFAULT)
+
+
+def computed(b: Builder, name: str, *operands: Value | Scalar) -> Value:
+    """A function of the expression language on operands of any types, as PyTorch computes it.
+
+    Raises:
+        UnsupportedError: it takes no such types, or no canonical operator computes it.
+    """
+    try:
+        found = resolve(name, SIGNATURES[name], [operand_of(b, x) for x in operands], DEFAULT)
+    except Fault as fault:
+        raise UnsupportedError(fault.message) from fault
+    given = [tensor(b, x, found.computed) for x in operands[: found.takes]]
+    return cast(b, kernel(b, found.kernel, *given), found.result)
+
+
+def kernel(b: Builder, name: str, *operands: Value) -> Value:
+    """A function of the expression language on tensors of one element type.
+
+    Raises:
+        UnsupportedError: no canonical operator computes it.
+    """
+    if name == "copy":
+        return operands[0]
+    rule = registry.lowering("expression", name)
+    result = None if rule is None else registry.results(rule(b, *operands))[0]
+    if result is None:
+        message = f"no canonical operator computes {name}"
+        raise UnsupportedError(message)
+    return result

@@ -1,0 +1,1 @@
+"""Words of tract's flavour of NNEF."""

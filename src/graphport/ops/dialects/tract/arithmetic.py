@@ -1,0 +1,287 @@
+"""Arithmetic in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import lift
+from graphport.ops.dialects.leading_broadcast import led, trailed
+from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.tract.binding import DIALECT, axis_of, dtype_of, elementwise, unified, word
+from graphport.ops.dialects.tract.rows import fact_like, numbers_of, unary
+from graphport.ops.dialects.tract.types import datum_name
+from graphport.ops.pages.arithmetic import Pow
+from graphport.ops.shapes import broadcast
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+for _page, _word in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Div", "div"), ("Min", "min"), ("Max", "max")):
+    elementwise(_page, _word)
+elementwise("Pow", "pow")
+for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish")):
+    elementwise(_page, f"tract_core_{_word}")
+
+_LOOKED_AT = 1 << 16
+"""Entries of a constant that are looked at."""
+_THROUGH_REALS = (DType.INT8, DType.UINT8, DType.INT32)
+"""Integers that tract takes functions of: by way of single floats, of other integers it takes none."""
+
+
+def _real(page: str, *names: str) -> None:
+    """A function of reals; of some integers, its value without what is behind the point, within the type."""
+
+    def of_reals(emit: OpBuilder, x: Value) -> Value:
+        if page == "Rsqrt":
+            return emit("Reciprocal", emit("Sqrt", x))
+        return emit(page, *(x, x) if page == "Mul" else (x,))
+
+    @word(*names)
+    def lowered(b: Builder, x: Value) -> Value:
+        emit, dtype = OpBuilder(b), dtype_of(x)
+        if dtype not in _THROUGH_REALS:
+            return of_reals(emit, x)
+        y = of_reals(emit, emit("Cast", x, to=DType.FLOAT32))
+        return cast(b, emit("Where", emit("IsNaN", y), b.like(y, 0.0), y), to=datum_name(dtype) or "")
+
+    del lowered
+
+
+for _page, _word in (("Reciprocal", "recip"), ("Log", "log"), ("Mul", "square"), ("Mul", "sqr")):
+    _real(_page, _word)
+for _word in (
+    *("exp", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+):
+    _real(_word.capitalize(), _word)
+
+
+def _bits(page: str, word_: str) -> None:
+    """A connective of bits; of truths, the one of the same name."""
+
+    @word(f"tract_core_bit{word_}")
+    def lowered(b: Builder, x: Value, y: Value) -> Value:
+        left, right = unified(b, x, y)
+        name = page if dtype_of(left) is DType.BOOL else f"Bitwise{page}"
+        return OpBuilder(b)(name, *trailed(b, left, right))
+
+    del lowered
+
+
+for _page in ("And", "Or", "Xor"):
+    _bits(_page, _page.lower())
+
+
+@word("round")
+def round_away(b: Builder, x: Value) -> Value:
+    """The nearest integer, halves away from zero."""
+    emit = OpBuilder(b)
+    own = dtype_of(x)
+    if own is not None and own.is_integer:
+        return emit("Identity", x)
+    size = emit("Abs", x)
+    below = emit("Floor", size)
+    dtype = dtype_of(x) or DType.FLOAT32
+    above = emit("Cast", emit("GreaterOrEqual", emit("Sub", size, below), b.like(x, 0.5)), to=dtype)
+    return emit("Mul", emit("Add", below, above), emit("Sign", x))
+
+
+@word("tract_core_cast")
+def cast(b: Builder, input: Value, *, to: str = "") -> Value:
+    """Another element type; a target that is no number's type, or none, leaves it to what is said of the result."""
+    from graphport.ops.dialects.tract.types import datum
+
+    emit = OpBuilder(b)
+    dtype = datum(to)
+    own = dtype_of(input)
+    if dtype is None or dtype is own:
+        return emit("Identity", input)
+    if dtype.is_integer and own is not None and own.is_floating and dtype is not DType.INT64:
+        limits = np.iinfo(dtype.numpy)
+        if dtype is DType.UINT64:
+            return emit("Cast", emit("Max", input, b.like(input, 0.0)), to=dtype)
+        low, high = (b.like(input, float(x)) for x in (limits.min, limits.max))
+        wide = emit("Cast", emit("Clip", input, low, high), to=DType.INT64)
+        if not _is_exact(limits.max, own):
+            # The limit is the next real up. Reals are compared, for ONNX Runtime 1.31 is wrong in Min of long integers.
+            wide = emit("Where", emit("GreaterOrEqual", input, high), int(limits.max), wide)
+        return emit("Cast", wide, to=dtype)
+    return emit("Cast", input, to=dtype)
+
+
+def _is_exact(number: int, dtype: DType) -> bool:
+    with np.errstate(over="ignore"):
+        return float(dtype.numpy.type(number)) == number
+
+
+@word("tract_core_pow_const")
+def pow_const(b: Builder, input: Value, *, exponent: float) -> Value:
+    """A power that the text knows."""
+    return b(Pow, input, b.like(input, exponent))
+
+
+@word("tract_shl", "tract_shr")
+def shift(b: Builder, x: Value, y: Value) -> Value:
+    """Bits moved to the left or right; to the right the sign stays."""
+    emit = OpBuilder(b)
+    left, right = trailed(b, *unified(b, x, y))
+    to = DType.UINT64
+    right = _within_width(b, left, right)
+    if b.before is None or b.before.word == "tract_shl":
+        moved = emit("BitShift", emit("Cast", left, to=to), emit("Cast", right, to=to), direction="LEFT")
+        return emit("CastLike", moved, left)
+    # The sign stays: the bits of what is negative are turned before and after.
+    dtype = dtype_of(left)
+    is_signed = dtype is not None and dtype.kind == "i"
+    sign = emit("Where", emit("Less", left, b.like(left, 0)), b.like(left, -1), b.like(left, 0)) if is_signed else None
+    bits = left if sign is None else emit("BitwiseXor", left, sign)
+    moved = emit("BitShift", emit("Cast", bits, to=to), emit("Cast", right, to=to), direction="RIGHT")
+    moved = emit("CastLike", moved, left)
+    return moved if sign is None else emit("BitwiseXor", moved, sign)
+
+
+def _within_width(b: Builder, x: Value, y: Value) -> Value:
+    """How far to shift: of a number as long as that of bits or longer, the low bits count."""
+    dtype = dtype_of(x)
+    if dtype is None or _is_below(y, dtype.bits):
+        return y
+    return OpBuilder(b)("BitwiseAnd", y, b.like(y, dtype.bits - 1))
+
+
+def _is_below(y: Value, limit: int) -> bool:
+    """Whether all that is shifted by is known to be less."""
+    if y.storage is None or not y.is_constant or y.storage.count > _LOOKED_AT:
+        return False
+    numbers = y.storage.numpy()
+    return bool(((numbers >= 0) & (numbers < limit)).all())
+
+
+def _whole(page: str, word_: str) -> None:
+    """Rounding, which leaves integers as they are."""
+
+    @word(word_)
+    def lowered(b: Builder, x: Value) -> Value:
+        dtype = dtype_of(x)
+        return OpBuilder(b)("Identity" if dtype is not None and dtype.is_integer else page, x)
+
+    del lowered
+
+
+_whole("Floor", "floor")
+_whole("Ceil", "ceil")
+
+
+@word("tract_core_bitnot")
+def bitnot(b: Builder, input: Value) -> Value:
+    """All bits turned; of a truth, its opposite."""
+    return OpBuilder(b)("Not" if dtype_of(input) is DType.BOOL else "BitwiseNot", input)
+
+
+@word("tract_core_cumsum", "tract_pulse_cumsum")
+def cumsum(
+    b: Builder, input: Value, *, axis: int, exclusive: bool = False, reverse: bool = False, skip: int = 0
+) -> Value:
+    """Sums of all entries up to each one."""
+    del skip
+    place = axis_of(axis, len(b.dims(input)))
+    return OpBuilder(b)(
+        "CumSum", input, b.constant(np.array(place, np.int64)), exclusive=int(exclusive), reverse=int(reverse)
+    )
+
+
+@word("quantized_bias")
+def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
+    """The bias of a quantized layer: integers count steps of the product of two scales."""
+    dtype = dtype_of(bias)
+    if dtype is None or dtype.is_floating:
+        return bias
+    emit = OpBuilder(b)
+    return emit("Mul", emit("Cast", bias, to=DType.FLOAT32), b.constant(np.float32(scale)))
+
+
+# Lifting
+
+for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish"), ("BitwiseNot", "bitnot")):
+    unary(_page, f"tract_core_{_word}")
+
+
+@lift(DIALECT, "Cast")
+def lift_cast(b: Builder, input: Value, *, to: DType, round_mode: str = "up", saturate: int = 1) -> Any:
+    name = datum_name(to)
+    return None if name is None else b.word("tract_core_cast", input, facts=[fact_like(input, to)], to=name)
+
+
+@lift(DIALECT, "CastLike")
+def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1) -> Any:
+    to = dtype_of(target_type)
+    return None if to is None else lift_cast(b, input, to=to)
+
+
+@lift(DIALECT, "Mod")
+def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
+    """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
+    dtype = dtype_of(a)
+    if dtype is None:
+        return None
+    x, y = a, other
+    wide = dtype
+    if dtype.is_integer:
+        wide = DType.FLOAT64
+        x, y = (b.word("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
+    fact = TensorFact(wide, broadcast(b.dims(a), b.dims(other)))
+    x, y = led(b, x, y)
+    quotient = b.word("div", x, y, facts=[fact])[0]
+    if fmod:
+        size = b.word("floor", b.word("abs", quotient, facts=[fact])[0], facts=[fact])[0]
+        whole = b.word("mul", size, b.word("sign", quotient, facts=[fact])[0], facts=[fact])[0]
+    else:
+        whole = b.word("floor", quotient, facts=[fact])[0]
+    rest = b.word("sub", x, b.word("mul", whole, y, facts=[fact])[0], facts=[fact])
+    if not dtype.is_integer:
+        return rest
+    return b.word("tract_core_cast", rest[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "i64")
+
+
+@lift(DIALECT, "CumSum")
+def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Any:
+    known = numbers_of(axis)
+    if not known:
+        return None
+    place = known[0] % len(b.dims(x))
+    given = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return b.word("tract_core_cumsum", x, facts=[x.fact], axis=place, **given)
+
+
+def _binary(page: str, word: str) -> None:
+    @lift(DIALECT, page)
+    def lifted(b: Builder, x: Value, y: Value) -> Any:
+        fact = TensorFact(dtype_of(x), broadcast(b.dims(x), b.dims(y)))
+        return b.word(word, *led(b, x, y), facts=[fact])
+
+    del lifted
+
+
+for _page, _word in (("BitwiseAnd", "bitand"), ("BitwiseOr", "bitor"), ("BitwiseXor", "bitxor")):
+    _binary(_page, f"tract_core_{_word}")
+
+
+@lift(DIALECT, "BitShift")
+def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
+    """Of shifts by more than there are bits tract looks at the low bits; nothing is left then."""
+    dtype = dtype_of(x)
+    if dtype is None:
+        return None
+    name = "tract_shl" if direction == "LEFT" else "tract_shr"
+    fact = TensorFact(dtype, broadcast(b.dims(x), b.dims(y)))
+    left, right = led(b, x, y)
+    moved = b.word(name, left, right, facts=[fact])
+    if _is_below(y, dtype.bits):
+        return moved
+    width, zero = (b.constant(np.full([1] * len(fact.dims), n, dtype.numpy)) for n in (dtype.bits, 0))
+    inside = b.word("lt", right, width, facts=[TensorFact(DType.BOOL, b.dims(right))])[0]
+    return b.word("select", inside, moved[0], zero, facts=[fact])

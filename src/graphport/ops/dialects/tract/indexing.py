@@ -1,0 +1,283 @@
+"""Picking elements in tract's NNEF."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops.declare import ShapeError, lift
+from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, dtype_of, number, static, vector, word
+from graphport.ops.dialects.tract.rows import dims_of, fact_like, numbers_of
+from graphport.ops.dialects.tract.types import datum, datum_name
+from graphport.ops.pages.indexing.slicing import FAR
+
+if TYPE_CHECKING:
+    from graphport.ops.builder import Builder
+
+
+@word("slice")
+def slice_(
+    b: Builder, input: Value, *, axes: tuple[int, ...], begin: Numbers, end: Numbers = (), stride: Numbers = ()
+) -> Value:
+    """Ranges of entries; an end of 0 behind a begin from the front is that of the axis."""
+    emit, rank = OpBuilder(b), len(b.dims(input))
+    places = tuple(axis_of(axis, rank) for axis in axes)
+    steps = static(stride) if isinstance(stride, Value) else stride
+    first, last = static(begin), static(end)
+    ends: Numbers = end
+    if last is not None:
+        known = last or (0,) * len(places)
+        starts = first if first is not None else (0,) * len(known)
+        if len(known) != len(places) or len(starts) != len(places):
+            message = f"axes, begin and end have {len(places)}, {len(starts)} and {len(known)} entries"
+            raise ShapeError(message)
+        forward = [step > 0 for step in steps] if steps else [True] * len(places)
+        ends = tuple(
+            FAR if stop == 0 and start >= 0 and ahead else stop
+            for start, stop, ahead in zip(starts, known, forward, strict=True)
+        )
+    has_steps = steps is not None and any(step != 1 for step in steps)
+    by = vector(b, stride) if steps is None or has_steps else None
+    return emit("Slice", input, vector(b, begin), vector(b, ends), vector(b, places), by)
+
+
+@word("tract_core_downsample")
+def downsample(b: Builder, input: Value, *, axis: int, stride: int, modulo: int = 0) -> Value:
+    """Every so many entries of an axis, from `modulo` on; backwards with a negative stride."""
+    place = axis_of(axis, len(b.dims(input)))
+    start, stop = (modulo, FAR) if stride > 0 else (-1 - modulo, -FAR)
+    return OpBuilder(b)("Slice", input, *(vector(b, (n,)) for n in (start, stop, place, stride)))
+
+
+@word("tract_core_dyn_slice")
+def dyn_slice(b: Builder, input: Value, start: Value, end: Value, *, len: int | Value, axis: int) -> Value:
+    """A range of one axis whose ends only a run knows."""
+    rank = [*b.dims(input)].__len__()
+    del len
+    return OpBuilder(b)("Slice", input, vector(b, start), vector(b, end), vector(b, (axis_of(axis, rank),)))
+
+
+@word("tract_core_gather")
+def gather(b: Builder, input: Value, indices: Value, *, axis: int, datum_type: str = "") -> Value:
+    """Entries along an axis, picked by their places, which may count from the end."""
+    emit = OpBuilder(b)
+    y = emit("Gather", input, _places(b, indices), axis=axis_of(axis, len(b.dims(input))))
+    dtype = datum(datum_type) if datum_type else None
+    return y if dtype is None or dtype is dtype_of(y) else emit("Cast", y, to=dtype)
+
+
+def _places(b: Builder, indices: Value) -> Value:
+    own = dtype_of(indices)
+    return indices if own in (None, DType.INT64, DType.INT32) else OpBuilder(b)("Cast", indices, to=DType.INT64)
+
+
+@word("tract_core_gather_elements")
+def gather_elements(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
+    """Entries along an axis, one for each place of `indices`."""
+    return OpBuilder(b)("GatherElements", input, _places(b, indices), axis=axis)
+
+
+@word("tract_core_gather_nd")
+def gather_nd(b: Builder, input: Value, indices: Value, *, batch_dims: int = 0) -> Value:
+    """Entries or slices at places of several axes."""
+    return OpBuilder(b)("GatherND", input, OpBuilder(b)("Cast", indices, to=DType.INT64), batch_dims=batch_dims)
+
+
+@word("tract_core_scatter_elements")
+def scatter_elements(
+    b: Builder, input: Value, indices: Value, updates: Value, *, axis: int, reduction: str = "none"
+) -> Value:
+    """The input with entries put in along an axis."""
+    return OpBuilder(b)("ScatterElements", input, _places(b, indices), updates, axis=axis, reduction=reduction)
+
+
+@word("tract_core_scatter_nd")
+def scatter_nd(b: Builder, input: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+    """The input with entries or slices put in at places of several axes."""
+    emit = OpBuilder(b)
+    return emit("ScatterND", input, emit("Cast", indices, to=DType.INT64), updates, reduction=reduction)
+
+
+@word("tract_core_one_hot")
+def one_hot(
+    b: Builder, input: Value, *, axis: int, dim: int | Value, value_off: float = 0.0, value_on: float = 1.0
+) -> Value:
+    """A new axis in which the entry that the input names is on."""
+    emit = OpBuilder(b)
+    depth = vector(b, dim)
+    scalar = emit("Reshape", depth, vector(b, ())) if isinstance(dim, Value) else b.constant(np.array(dim, np.int64))
+    return emit("OneHot", input, scalar, b.constant(np.array([value_off, value_on], np.float32)), axis=axis)
+
+
+@word("tract_core_topk")
+def topk(b: Builder, input: Value, *, k: int | Value, axis: int, largest: bool = True) -> tuple[Value, ...]:
+    """The largest or smallest entries of an axis in order, and their places."""
+    from graphport.ops import registry
+
+    place = axis_of(axis, len(b.dims(input)))
+    return b.results(registry.pages()["TopK"], 2, input, vector(b, k), axis=place, largest=int(largest), sorted=1)
+
+
+@word("tract_core_trilu")
+def trilu(b: Builder, input: Value, k: Value | None = None, *, upper: bool = True) -> Value:
+    """The triangle above or below a diagonal, zeros elsewhere."""
+    emit = OpBuilder(b)
+    offset = None
+    if k is not None:
+        known = static(k)
+        offset = b.constant(np.array(known[0], np.int64)) if known else emit("Cast", k, to=DType.INT64)
+    return emit("Trilu", input, offset, upper=int(upper))
+
+
+@word("tract_onnx_non_zero")
+def non_zero(b: Builder, input: Value, *, count_symbol: str = "") -> Value:
+    """The places of all entries that are not zero: [rank, count]."""
+    del count_symbol
+    return OpBuilder(b)("NonZero", input)
+
+
+@word("tract_onnx_ml_direct_lookup")
+def direct_lookup(b: Builder, input: Value, values: Value, fallback: Value) -> Value:
+    """What stands in a table at each place; the fallback outside of it."""
+    emit = OpBuilder(b)
+    extent = b.dims(values)[0]
+    size = b.constant(np.array(number(extent) if isinstance(extent, int) else 0, np.int64))
+    place = emit("Cast", input, to=DType.INT64)
+    inside = emit("And", emit("GreaterOrEqual", place, 0), emit("Less", place, size))
+    safe = emit("Where", inside, place, 0)
+    return emit("Where", inside, emit("Gather", values, safe, axis=0), fallback)
+
+
+@word("tract_onnx_ml_reverse_lookup")
+def reverse_lookup(b: Builder, input: Value, keys: Value, *, fallback: int) -> Value:
+    """Where in a table each entry stands; the fallback where it does not."""
+    emit, rank = OpBuilder(b), len(b.dims(input))
+    same = emit("Equal", emit("Unsqueeze", input, vector(b, (rank,))), keys)
+    found = emit("Cast", same, to=DType.INT64)
+    place = emit("ArgMax", found, axis=-1, keepdims=0)
+    some = emit("Cast", emit("ReduceMax", found, vector(b, (-1,)), keepdims=0), to=DType.BOOL)
+    return emit("Cast", emit("Where", some, place, fallback), to=DType.INT32)
+
+
+# Lifting
+
+
+@lift(DIALECT, "Gather")
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
+    return b.word("tract_core_gather", data, indices, axis=axis % len(b.dims(data)))
+
+
+@lift(DIALECT, "GatherElements")
+def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
+    return b.word("tract_core_gather_elements", data, indices, axis=axis % len(b.dims(data)))
+
+
+@lift(DIALECT, "GatherND")
+def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
+    return b.word("tract_core_gather_nd", data, indices, batch_dims=batch_dims)
+
+
+@lift(DIALECT, "ScatterElements")
+def lift_scatter_elements(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Any:
+    place = axis % len(b.dims(data))
+    return b.word("tract_core_scatter_elements", data, indices, updates, axis=place, reduction=reduction)
+
+
+@lift(DIALECT, "ScatterND")
+def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Any:
+    return b.word("tract_core_scatter_nd", data, indices, updates, reduction=reduction)
+
+
+@lift(DIALECT, "OneHot")
+def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
+    known = numbers_of(depth)
+    if not known or values.storage is None or not values.is_constant:
+        return None
+    off, on = (float(x) for x in values.storage.numpy().reshape(-1))
+    x = indices
+    if dtype_of(x) is not DType.INT64:
+        x = b.word("tract_core_cast", x, facts=[fact_like(x, DType.INT64)], to="i64")[0]
+    place = axis % (len(b.dims(indices)) + 1)
+    dims = b.dims(indices)
+    fact = TensorFact(DType.FLOAT32, (*dims[:place], known[0], *dims[place:]))
+    hot = b.word("tract_core_one_hot", x, facts=[fact], axis=place, dim=known[0], value_off=off, value_on=on)
+    dtype = dtype_of(values)
+    if dtype is None or dtype is DType.FLOAT32:
+        return hot
+    return b.word("tract_core_cast", hot[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "f32")
+
+
+@lift(DIALECT, "TopK")
+def lift_topk(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+    count = numbers_of(k)
+    if not count:
+        return None
+    given = {"k": count[0], "axis": axis % len(b.dims(x)), "largest": bool(largest)}
+    free = TensorFact(None, None)
+    return b.word("tract_core_topk", x, facts=[free, free], **given)
+
+
+@lift(DIALECT, "Trilu")
+def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
+    offset = k if k is not None else b.constant(np.array(0, np.int64))
+    return b.word("tract_core_trilu", input, offset, upper=bool(upper))
+
+
+@lift(DIALECT, "NonZero")
+def lift_non_zero(b: Builder, x: Value) -> Any:
+    return b.word("tract_onnx_non_zero", x)
+
+
+@lift(DIALECT, "Slice")
+def lift_slice(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Any:
+    """Ranges within extents that may be symbols; backwards by what takes every so many entries."""
+    dims = b.dims(data)
+    first, last = dims_of(starts), dims_of(ends)
+    if first is None or last is None:
+        return None
+    places = tuple(range(len(first))) if axes is None else numbers_of(axes)
+    by = (1,) * len(first) if steps is None else numbers_of(steps)
+    if places is None or by is None:
+        return None
+    x = data
+    chosen: list[tuple[int, Any, Any, int]] = []
+    for axis, start, stop, step in zip(places, first, last, by, strict=True):
+        place = axis % len(dims)
+        extent = dims[place]
+        begin, end = (_within(at, extent) for at in (start, stop))
+        if step == -1 and isinstance(extent, int):
+            high = min(begin if isinstance(begin, int) else extent - 1, extent - 1)
+            low = end if isinstance(stop, int) and stop >= -extent and isinstance(end, int) else -1
+            x = b.word("slice", x, axes=(place,), begin=(low + 1,), end=(high + 1,), stride=())[0]
+            x = b.word("tract_core_downsample", x, axis=place, stride=-1)[0]
+        elif step < 0:
+            return None
+        else:
+            chosen.append((place, begin, end, step))
+    if not chosen:
+        return x if x is not data else None
+    at, begins, ends_, strides = (tuple(part) for part in zip(*chosen, strict=True))
+    if any(begin == end for begin, end in zip(begins, ends_, strict=True)):
+        return None
+    given = () if set(strides) == {1} else strides
+    return b.word("slice", x, axes=at, begin=begins, end=ends_, stride=given)
+
+
+def _within(place: Any, extent: Any) -> Any:
+    """A place from the front within an extent."""
+    if not isinstance(place, int):
+        return place
+    if place >= FAR or (isinstance(extent, int) and place > extent):
+        return extent
+    if place < 0:
+        return max(place + extent, 0) if isinstance(extent, int) else extent + place
+    return place

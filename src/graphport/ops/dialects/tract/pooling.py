@@ -1,0 +1,115 @@
+"""Windows in tract's NNEF, which slide over spatial axes alone: what is said of batch and channels is not looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.ops import registry
+from graphport.ops.declare import lift
+from graphport.ops.dialects.nnef.convolution_borders import bordered
+from graphport.ops.dialects.nnef.convolution_borders import known as known_dims
+from graphport.ops.dialects.nnef.pooling import pools
+from graphport.ops.dialects.nnef.pooling.arrangement import arranged
+from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.tract.binding import DIALECT, word
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Shaped = tuple[int, ...]
+
+
+def spatial(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of a window with 1, no padding and no step over the first two axes."""
+    found = dict(attributes)
+    for name, own in (("size", 1), ("stride", 1), ("dilation", 1), ("padding", (0, 0))):
+        given = found.get(name)
+        if given and len(given) > 2:
+            found[name] = (own, own, *given[2:])
+    return found
+
+
+@word("max_pool")
+def max_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The largest entry; padding is never chosen."""
+    return pools.max_pool(b, input, **{**spatial(attributes), "border": "ignore"})
+
+
+@word("avg_pool")
+def avg_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The mean."""
+    return pools.avg_pool(b, input, **spatial(attributes))
+
+
+@word("box")
+def box(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The sum, or the mean."""
+    return pools.box(b, input, **spatial(attributes))
+
+
+@word("rms_pool")
+def rms_pool(b: Builder, input: Value, **attributes: Any) -> Value:
+    """The root of the mean of squares."""
+    return pools.rms_pool(b, input, **spatial(attributes))
+
+
+@word("max_pool_with_index")
+def max_pool_with_index(
+    b: Builder,
+    input: Value,
+    *,
+    size: Shaped,
+    border: str = "constant",
+    padding: Any = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+) -> tuple[Value, Value]:
+    """The largest entry, and its place in the plane of its channel."""
+    del border
+    given = spatial({"size": size, "padding": padding, "stride": stride, "dilation": dilation})
+    found = arranged(b, input, given["size"], given["padding"], given["stride"], given["dilation"])
+    x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
+    dims = b.dims(x)
+    attributes = slide.attributes(dims[2:])
+    y, places = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
+    emit = OpBuilder(b)
+    plane = emit("ReduceProd", emit("Shape", x, start=2), b.constant(np.array([0], np.int64)), keepdims=0)
+    return found.restored(b, y), found.restored(b, emit("Mod", places, plane))
+
+
+@lift(DIALECT, "MaxPool")
+def lift_max_pool(
+    b: Builder,
+    x: Value,
+    *,
+    kernel_shape: Shaped,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Shaped | None = None,
+    pads: Shaped | None = None,
+    storage_order: int = 0,
+    strides: Shaped | None = None,
+) -> Any:
+    """With places, which tract counts in the plane of a channel, and ONNX in the tensor."""
+    dims = b.dims(x)
+    known = [dim for dim in dims if isinstance(dim, int)]
+    if not b.wants(1) or auto_pad != "NOTSET" or ceil_mode or storage_order or len(known) < len(dims):
+        return None
+    count = len(kernel_shape)
+    ends = pads or (0,) * (2 * count)
+    given: dict[str, Any] = {
+        "size": (1, 1, *kernel_shape),
+        "border": "ignore",
+        "padding": ((0, 0), (0, 0), *zip(ends[:count], ends[count:], strict=True)),
+        "stride": (1, 1, *(strides or (1,) * count)),
+        "dilation": (1, 1, *(dilations or (1,) * count)),
+    }
+    free = TensorFact(None, None)
+    y, place = b.word("max_pool_with_index", x, facts=[free, free], **given)
+    planes = np.arange(known[0] * known[1], dtype=np.int64).reshape(known[0], known[1], *[1] * count)
+    (index,) = b.word("add", place, b.constant(planes * int(np.prod(known[2:]))), facts=[free])
+    return y, index

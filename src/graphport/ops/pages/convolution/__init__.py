@@ -1,0 +1,170 @@
+"""Convolutions: sums of products over a sliding window."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim, product
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.pages.convolution.channels import (
+    check_bias,
+    check_channels,
+    check_kernel,
+    correlate,
+    correlation_macs,
+)
+from graphport.ops.pages.convolution.deformable import DeformConv
+from graphport.ops.pages.convolution.quantized import ConvInteger, QLinearConv
+from graphport.ops.pages.convolution.transposed import paint, transposed_window
+from graphport.ops.pages.convolution.window import window
+from graphport.ops.shapes import check_rank, same_dim
+from graphport.ops.types import FLOATS, Tensor, Types
+
+__all__ = ["Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"]
+
+T = Annotated[Tensor, Types("T", FLOATS)]
+
+
+def _conv_shape(
+    x: TensorFact,
+    w: TensorFact,
+    b: TensorFact | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> TensorFact:
+    batch, spatial, maps, kernel = check_channels(x, w, b, group, kernel_shape)
+    slid = window(spatial, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    return x.with_shape([batch, maps, *slid.lengths])
+
+
+@op(shape=_conv_shape, since=1, outputs=("y",), exactness="accumulation", role="weighted", macs=correlation_macs)
+def Conv(
+    x: T,
+    w: T,
+    b: T | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> T:
+    """Cross-correlation of `x` with `w`, plus a bias per feature map.
+
+    Shapes: x [N, C, *d], w [M, C/group, *k], b [M] → [N, M, *((d + p + q - (k-1)*dilation - 1) // stride + 1)].
+
+    Raises:
+        ShapeError: channels and groups do not fit, or the window is larger than the padded operand.
+
+    Source: ONNX Conv-22.
+    """
+    slid = window(x.shape[2:], w.shape[2:], auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    wide = np.result_type(x.dtype, np.float32)
+    y = correlate(x.astype(wide), w.astype(wide), slid, group)
+    if b is not None:
+        y = y + b.astype(wide).reshape(-1, *[1] * (x.ndim - 2))
+    return y.astype(x.dtype)
+
+
+def _conv_transpose_shape(
+    x: TensorFact,
+    w: TensorFact,
+    b: TensorFact | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    output_padding: tuple[int, ...] | None = None,
+    output_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> TensorFact:
+    rank = check_rank(x, 3, "x")
+    if w.rank != rank:
+        message = f"x has rank {rank}, w has rank {w.rank}"
+        raise ShapeError(message, "they must have the same rank")
+    (batch, channels, *spatial), (depth, maps, *kernel) = x.dims, w.dims
+    check_kernel(kernel_shape, kernel)
+    same_dim(channels, depth, "channels of x and first dim of w")
+    if group < 1 or (isinstance(channels, int) and channels % group):
+        message = f"{channels} channels do not split into {group} groups"
+        raise ShapeError(message)
+    check_bias(b, maps * group)
+    painted = transposed_window(
+        spatial,
+        kernel,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return x.with_shape([batch, maps * group, *painted.lengths])
+
+
+def _conv_transpose_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: object, **_attributes: object) -> Dim:
+    # Every entry of x paints the kernel into each map of its group, what is cut off included.
+    del y
+    return product([*x.dims, *w.dims[1:]])
+
+
+@op(
+    shape=_conv_transpose_shape,
+    since=1,
+    outputs=("y",),
+    exactness="accumulation",
+    role="weighted",
+    macs=_conv_transpose_macs,
+)
+def ConvTranspose(
+    x: T,
+    w: T,
+    b: T | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    output_padding: tuple[int, ...] | None = None,
+    output_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> T:
+    """What a convolution with `w` takes its results from: each entry of `x` paints `w`, overlaps add up.
+
+    `pads` are cut off; `output_padding` adds entries at the ends; `output_shape` sets the cut instead of `pads`, the
+    odd entry at the begin, or at the end with `auto_pad` SAME_UPPER. SAME without `output_shape` wants `d * stride`.
+
+    Shapes: x [N, C, *d], w [C, M/group, *k], b [M] → [N, M, *((d-1)*stride + (k-1)*dilation + 1 + extra - p - q)].
+
+    Raises:
+        ShapeError: channels and groups do not fit, or nothing is left of an axis.
+
+    Source: ONNX ConvTranspose-22.
+    """
+    painted = transposed_window(
+        x.shape[2:],
+        w.shape[2:],
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
+    )
+    wide = np.result_type(x.dtype, np.float32)
+    y = paint(x.astype(wide), w.astype(wide), painted, group)
+    if b is not None:
+        y = y + b.astype(wide).reshape(-1, *[1] * (x.ndim - 2))
+    return y.astype(x.dtype)

@@ -1,0 +1,181 @@
+"""Convolutions of integers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.pages.convolution.channels import check_channels, correlate, correlation_macs
+from graphport.ops.pages.convolution.window import Window, window
+from graphport.ops.shapes import same_dim
+from graphport.ops.types import BYTES, FLOAT32, INT32, Tensor, Types
+
+T1 = Annotated[Tensor, Types("T1", BYTES)]
+T2 = Annotated[Tensor, Types("T2", BYTES)]
+Int32 = Annotated[Tensor, Types("T3", INT32)]
+T3 = Annotated[Tensor, Types("T3", BYTES)]
+T4 = Annotated[Tensor, Types("T4", INT32)]
+Float = Annotated[Tensor, Types("tensor(float)", FLOAT32)]
+
+
+def check_parameter(name: str, fact: TensorFact | None, maps: object = 1) -> None:
+    """Hold a scale or zero point against what it belongs to: one number, or one per feature map.
+
+    Raises:
+        ShapeError: it has another shape.
+    """
+    if fact is None or fact.shape is None or not fact.shape or fact.shape == (1,):
+        return
+    if len(fact.shape) != 1 or maps == 1:
+        message = f"{name} has the shape {list(fact.shape)}"
+        raise ShapeError(message, "one number" if maps == 1 else f"one number, or {maps} in a vector")
+    if isinstance(maps, int):
+        same_dim(fact.shape[0], maps, f"{name} and feature maps")
+
+
+def _conv_integer_shape(
+    x: TensorFact,
+    w: TensorFact,
+    x_zero_point: TensorFact | None = None,
+    w_zero_point: TensorFact | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> TensorFact:
+    batch, spatial, maps, kernel = check_channels(x, w, None, group, kernel_shape)
+    check_parameter("x_zero_point", x_zero_point)
+    check_parameter("w_zero_point", w_zero_point, maps)
+    slid = window(spatial, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    return TensorFact(DType.INT32, (batch, maps, *slid.lengths))
+
+
+@op(shape=_conv_integer_shape, since=10, exactness="exact", role="passive", macs=correlation_macs)
+def ConvInteger(
+    x: T1,
+    w: T2,
+    x_zero_point: T1 | None = None,
+    w_zero_point: T2 | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Int32:
+    """Convolution of `x - x_zero_point` with `w - w_zero_point` in 32-bit integers; padding counts as `x_zero_point`.
+
+    Shapes: x [N, C, *d], w [M, C/group, *k], x_zero_point [], w_zero_point [] or [M] → as `Conv`.
+
+    Raises:
+        ShapeError: as `Conv`, or a zero point has another shape.
+
+    Source: ONNX ConvInteger-10.
+    """
+    slid = window(x.shape[2:], w.shape[2:], auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    return correlate_integers(_centred(x, x_zero_point), _centred(w, w_zero_point), slid, group)
+
+
+def _centred(x: Tensor, zero_point: Tensor | None) -> Tensor:
+    """`x - zero_point`, exactly; several zero points belong to the first axis."""
+    # Sums of products of bytes are exact in float64 up to 2**37 terms, and its matrix product is fast.
+    if zero_point is None:
+        return x.astype(np.float64)
+    return x.astype(np.float64) - zero_point.astype(np.float64).reshape(-1, *[1] * (x.ndim - 1))
+
+
+def correlate_integers(x: Tensor, w: Tensor, slid: Window, group: int) -> Tensor:
+    """`correlate` of integers held in float64, wrapped to 32 bits."""
+    return correlate(x, w, slid, group).astype(np.int64).astype(np.int32)
+
+
+def _qlinear_conv_shape(
+    x: TensorFact,
+    x_scale: TensorFact,
+    x_zero_point: TensorFact,
+    w: TensorFact,
+    w_scale: TensorFact,
+    w_zero_point: TensorFact,
+    y_scale: TensorFact,
+    y_zero_point: TensorFact,
+    b: TensorFact | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> TensorFact:
+    batch, spatial, maps, kernel = check_channels(x, w, b, group, kernel_shape)
+    single = {"x_scale": x_scale, "x_zero_point": x_zero_point, "y_scale": y_scale, "y_zero_point": y_zero_point}
+    for name, fact in single.items():
+        check_parameter(name, fact)
+    check_parameter("w_scale", w_scale, maps)
+    check_parameter("w_zero_point", w_zero_point, maps)
+    slid = window(spatial, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    return TensorFact(y_zero_point.dtype, (batch, maps, *slid.lengths))
+
+
+def _qlinear_conv_macs(
+    y: TensorFact,
+    x: TensorFact,
+    x_scale: TensorFact,
+    x_zero_point: TensorFact,
+    w: TensorFact,
+    *_operands: object,
+    **_attributes: object,
+) -> Dim:
+    del x_scale, x_zero_point
+    return correlation_macs(y, x, w)
+
+
+@op(shape=_qlinear_conv_shape, since=10, exactness="rounding", role="passive", macs=_qlinear_conv_macs)
+def QLinearConv(
+    x: T1,
+    x_scale: Float,
+    x_zero_point: T1,
+    w: T2,
+    w_scale: Float,
+    w_zero_point: T2,
+    y_scale: Float,
+    y_zero_point: T3,
+    b: T4 | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> T3:
+    """Convolution of quantized tensors with a quantized result; the bias is in steps of `x_scale * w_scale`.
+
+    Sums are 32-bit integers, scaled by `x_scale * w_scale / y_scale`, rounded halves to even, shifted and clipped.
+
+    Shapes: x [N, C, *d], w [M, C/group, *k], w_scale and w_zero_point [] or [M], other scales and zero points [],
+    b [M] → as `Conv`.
+
+    Raises:
+        ShapeError: as `Conv`, or a scale or zero point has another shape.
+
+    Source: ONNX QLinearConv-10.
+    """
+    slid = window(x.shape[2:], w.shape[2:], auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    sums = correlate_integers(_centred(x, x_zero_point.reshape(-1)), _centred(w, w_zero_point), slid, group)
+    channel = (-1, *[1] * (x.ndim - 2))
+    if b is not None:
+        sums = sums + b.reshape(channel)
+    factor = (x_scale.reshape(-1) * w_scale.reshape(-1) / y_scale.reshape(-1)).astype(np.float32)
+    steps = np.rint(sums.astype(np.float32) * factor.reshape(channel)) + y_zero_point.astype(np.float32).reshape(-1)[0]
+    limits = np.iinfo(y_zero_point.dtype)
+    return np.clip(steps, limits.min, limits.max).astype(y_zero_point.dtype)

@@ -1,0 +1,8 @@
+"""Boxes in images: which to keep, and what is in them."""
+
+from __future__ import annotations
+
+from graphport.ops.pages.detection.roi_align import RoiAlign
+from graphport.ops.pages.detection.suppression import NonMaxSuppression
+
+__all__ = ["NonMaxSuppression", "RoiAlign"]

@@ -1,0 +1,129 @@
+"""Entries added around a tensor, or cut off."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from graphport.core.dims import Dim, decide_less
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.pages.padding.center import CenterCropPad
+from graphport.ops.shapes import axis_indices, pairs
+from graphport.ops.types import ALL_13, INDICES, INT64, Tensor, Types
+
+__all__ = ["CenterCropPad", "Pad"]
+
+T = Annotated[Tensor, Types("T", ALL_13)]
+Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]
+Tind = Annotated[Tensor, Types("Tind", INDICES)]
+
+_MODES = ("constant", "reflect", "edge", "wrap")
+
+
+def _pad_shape(
+    data: TensorFact,
+    pads: TensorFact,
+    constant_value: TensorFact | None = None,
+    axes: TensorFact | None = None,
+    *,
+    mode: str = "constant",
+) -> TensorFact:
+    if mode not in _MODES:
+        message = f"mode is {mode!r}"
+        raise ShapeError(message, ", ".join(_MODES))
+    rank = data.rank
+    if axes is not None and axes.elements is None:
+        return data.with_shape([OPEN] * rank)
+    chosen = tuple(range(rank)) if axes is None else axis_indices(axes.numbers, rank)
+    if pads.elements is None:
+        return data.with_shape([OPEN if axis in chosen else dim for axis, dim in enumerate(data.dims)])
+    if len(pads.elements) != 2 * len(chosen):
+        message = f"pads has {len(pads.elements)} entries for {len(chosen)} axes"
+        raise ShapeError(message, f"{2 * len(chosen)} are needed: all begins, then all ends")
+    dims = list(data.dims)
+    for axis, (begin, end) in zip(chosen, pairs(pads.elements), strict=True):
+        dims[axis] = _padded_length(axis, data.dims[axis], begin, end)
+    return data.with_shape(dims)
+
+
+def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim) -> Dim:
+    length = n + begin + end
+    if decide_less(length, 0) is True:
+        message = f"padding ({begin}, {end}) cuts more than the {n} entries of axis {axis}"
+        raise ShapeError(message)
+    return length
+
+
+@op(
+    turns="axes",
+    shape=_pad_shape,
+    since=11,
+    outputs=("output",),
+    symbolic=True,
+    moves_data=True,
+    exactness="exact",
+    role="passive",
+    index_operands=("pads", "axes"),
+)
+def Pad(
+    data: T,
+    pads: Int64,
+    constant_value: T | None = None,
+    axes: Tind | None = None,
+    *,
+    mode: str = "constant",
+) -> T:
+    """`data` with entries added at the begin and end of `axes`, or cut off where `pads` is negative.
+
+    New entries are `constant_value` (0, false, or empty text), mirror images without the edge (`reflect`), the edge
+    itself (`edge`), or those of the other end (`wrap`).
+
+    Shapes: data [*s], pads [2k], constant_value [], axes [k], by default all → s + begins + ends.
+
+    Raises:
+        ShapeError: `pads` has the wrong number of entries or cuts more than there is, or an axis is wrong.
+
+    Source: ONNX Pad-25.
+    """
+    chosen = range(data.ndim) if axes is None else axis_indices([int(axis) for axis in axes.reshape(-1)], data.ndim)
+    padding = [(0, 0)] * data.ndim
+    for axis, (begin, end) in zip(chosen, pairs([int(pad) for pad in pads.reshape(-1)]), strict=True):
+        padding[axis] = (begin, end)
+    kept = [slice(max(-p, 0), max(n - max(-q, 0), 0)) for n, (p, q) in zip(data.shape, padding, strict=True)]
+    inner = data[tuple(kept)]
+    added = [(max(p, 0), max(q, 0)) for p, q in padding]
+    if mode == "constant":
+        return _surrounded(inner, added, _fill(data, constant_value))
+    for axis, pad in enumerate(added):
+        if any(pad):
+            inner = np.take(inner, _places(inner.shape[axis], pad, mode), axis)
+    return inner
+
+
+def _places(n: int, pad: tuple[int, int], mode: str) -> Tensor:
+    """Which of `n` entries stands at each place of the padded axis."""
+    every = np.arange(n)
+    match mode:
+        case "reflect":
+            return np.pad(every, pad, "reflect")
+        case "edge":
+            return np.pad(every, pad, "edge")
+        case _:
+            return np.pad(every, pad, "wrap")
+
+
+def _fill(data: Tensor, constant_value: Tensor | None) -> Any:
+    if constant_value is not None:
+        return constant_value.reshape(-1)[0]
+    if data.dtype == object:
+        return "" if all(isinstance(x, str) for x in data.reshape(-1)) and data.size else 0
+    return data.dtype.type(0)
+
+
+def _surrounded(inner: Tensor, added: list[tuple[int, int]], fill: Any) -> Tensor:
+    shape = [n + p + q for n, (p, q) in zip(inner.shape, added, strict=True)]
+    result = np.full(shape, fill, inner.dtype)
+    result[tuple(slice(p, p + n) for n, (p, _) in zip(inner.shape, added, strict=True))] = inner
+    return result

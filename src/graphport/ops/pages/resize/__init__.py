@@ -1,0 +1,207 @@
+"""Tensors sampled at other places: resizing, grids."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+from typing import Annotated
+
+import numpy as np
+
+from graphport.core.dims import Dim, decide_equal, product
+from graphport.core.facts import OPEN, TensorFact, Unknown
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.pages.resize.grid import AffineGrid, GridSample
+from graphport.ops.pages.resize.sampling import COORDINATES, NEAREST, Axis, resampled
+from graphport.ops.shapes import axis_indices
+from graphport.ops.types import ALL_4, FLOAT32, IEEE, INT64, Tensor, Types
+
+__all__ = ["AffineGrid", "GridSample", "Resize"]
+
+T1 = Annotated[Tensor, Types("T1", ALL_4)]
+T2 = Annotated[Tensor, Types("T2", IEEE)]
+Float = Annotated[Tensor, Types("tensor(float)", FLOAT32)]
+Int64 = Annotated[Tensor, Types("tensor(int64)", INT64)]
+
+POLICIES = ("stretch", "not_larger", "not_smaller")
+
+
+def _resize_shape(
+    x: TensorFact,
+    roi: TensorFact | None = None,
+    scales: TensorFact | None = None,
+    sizes: TensorFact | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> TensorFact:
+    for what, found, allowed in (
+        ("mode", mode, ("nearest", "linear", "cubic")),
+        ("coordinate_transformation_mode", coordinate_transformation_mode, COORDINATES),
+        ("nearest_mode", nearest_mode, NEAREST),
+        ("keep_aspect_ratio_policy", keep_aspect_ratio_policy, POLICIES),
+    ):
+        if found not in allowed:
+            message = f"{what} is {found!r}"
+            raise ShapeError(message, ", ".join(allowed))
+    scales, sizes = _given(scales), _given(sizes)
+    if scales is None and sizes is None:
+        message = "neither scales nor sizes is there"
+        raise ShapeError(message, "give one of them")
+    if _has_entries(scales) and _has_entries(sizes):
+        message = "scales and sizes are both there"
+        raise ShapeError(message, "give one of them")
+    if coordinate_transformation_mode == "tf_crop_and_resize" and _given(roi) is None:
+        message = "tf_crop_and_resize without roi"
+        raise ShapeError(message, "roi says what to crop: all starts, then all ends")
+    rank = x.rank
+    chosen = tuple(range(rank)) if axes is None else axis_indices(axes, rank)
+    dims: list[Dim] = list(x.dims)
+    try:
+        found = _lengths([x.dims[axis] for axis in chosen], scales, sizes, keep_aspect_ratio_policy)
+    except Unknown:
+        found = [OPEN] * len(chosen)
+    for axis, length in zip(chosen, found, strict=True):
+        dims[axis] = length
+    return x.with_shape(dims)
+
+
+def _given(fact: TensorFact | None) -> TensorFact | None:
+    """An operand without entries is as good as none: older exporters write one."""
+    return None if fact is None or fact.shape == (0,) else fact
+
+
+def _has_entries(fact: TensorFact | None) -> bool:
+    return fact is not None and fact.shape is not None and decide_equal(product(fact.shape), 0) is False
+
+
+def _lengths(dims: list[Dim], scales: TensorFact | None, sizes: TensorFact | None, policy: str) -> list[Dim]:
+    """New lengths for those of the chosen axes; raises `Unknown` where only a run can tell them."""
+    if scales is not None and scales.reals:
+        _count("scales", len(scales.reals), len(dims))
+        return [scaled_length(n, scale) for n, scale in zip(dims, scales.reals, strict=True)]
+    if sizes is None or (scales is not None and not _has_entries(sizes)):
+        raise Unknown
+    _count("sizes", len(sizes.known), len(dims))
+    return _sized(dims, list(sizes.known), policy)
+
+
+def _count(what: str, found: int, axes: int) -> None:
+    if found != axes:
+        message = f"{what} has {found} entries for {axes} axes"
+        raise ShapeError(message)
+
+
+def scaled_length(n: Dim, scale: float) -> Dim:
+    """`floor(n * scale)`, computed in float32 as every runtime does.
+
+    Raises:
+        ShapeError: the scale is not positive.
+    """
+    if not scale > 0:
+        message = f"a scale is {scale}"
+        raise ShapeError(message, "scales are positive")
+    if isinstance(n, int):
+        return floor(np.float32(n) * np.float32(scale))
+    ratio = Fraction(scale)
+    # Only with few binary digits is the product exact for every length, and the float the same as the fraction.
+    return n * ratio.numerator // ratio.denominator if ratio.numerator < 256 and ratio.denominator <= 64 else OPEN
+
+
+def _sized(dims: list[Dim], wanted: list[Dim], policy: str) -> list[Dim]:
+    if policy == "stretch":
+        return wanted
+    pairs = [(n, size) for n, size in zip(dims, wanted, strict=True) if isinstance(n, int) and isinstance(size, int)]
+    if len(pairs) != len(dims) or any(n == 0 for n, _ in pairs):
+        raise Unknown
+    scale = _kept_ratio(pairs, policy)
+    return [floor(scale * n + 0.5) for n, _ in pairs]
+
+
+def _kept_ratio(pairs: list[tuple[int, int]], policy: str) -> float:
+    choose = min if policy == "not_larger" else max
+    return choose(size / n for n, size in pairs)
+
+
+@op(
+    turns="axes",
+    shape=_resize_shape,
+    since=13,
+    moves_where=(("mode", "nearest"), ("extrapolation_value", 0.0)),
+    exactness="accumulation",
+    role="passive",
+    index_operands=("roi", "scales", "sizes"),
+)
+def Resize(
+    x: T1,
+    roi: T2 | None = None,
+    scales: Float | None = None,
+    sizes: Int64 | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> T1:
+    """`x` with other lengths of `axes`, each entry read at the place in `x` that its own place stands for.
+
+    `scales` or `sizes` give the lengths; `mode` reads the nearest entry, or interpolates between two or four an axis,
+    or, with `antialias`, as many as one new entry stands for. Beyond the ends of `x` the edge goes on, or
+    `extrapolation_value` stands where `tf_crop_and_resize` leaves `x`.
+
+    Shapes: x [*s], scales or sizes [k], roi [2k], axes k of them, by default all → floor(s * scale), or `sizes`.
+
+    Raises:
+        ShapeError: scales and sizes are both there or both missing, or do not fit `axes`; an unknown mode.
+
+    Source: ONNX Resize-19.
+    """
+    chosen = tuple(range(x.ndim)) if axes is None else axis_indices(axes, x.ndim)
+    region = [(0.0, 1.0)] * len(chosen)
+    if roi is not None and roi.size:
+        edges = [float(edge) for edge in roi.reshape(-1)]
+        region = list(zip(edges[: len(chosen)], edges[len(chosen) :], strict=True))
+    lengths = [x.shape[axis] for axis in chosen]
+    wanted, ratios = target(lengths, scales, sizes, keep_aspect_ratio_policy)
+    plans = [
+        Axis(axis, n, out, ratio, start, end)
+        for axis, n, out, ratio, (start, end) in zip(chosen, lengths, wanted, ratios, region, strict=True)
+    ]
+    return resampled(
+        x,
+        plans,
+        mode=mode,
+        coordinates=coordinate_transformation_mode,
+        nearest=nearest_mode,
+        a=cubic_coeff_a,
+        excludes_outside=bool(exclude_outside),
+        antialiases=bool(antialias),
+        extrapolation=extrapolation_value,
+    )
+
+
+def target(
+    lengths: list[int], scales: Tensor | None, sizes: Tensor | None, policy: str
+) -> tuple[list[int], list[float]]:
+    """New lengths of axes, and how many new entries of each stand for one old one; the arguments are `Resize`'s."""
+    if scales is not None and scales.size:
+        ratios = [float(scale) for scale in scales.reshape(-1)]
+        wanted = [scaled_length(n, ratio) for n, ratio in zip(lengths, ratios, strict=True)]
+        return [n for n in wanted if isinstance(n, int)], ratios
+    asked = [] if sizes is None else [int(size) for size in sizes.reshape(-1)]
+    if policy == "stretch":
+        return asked, [size / n if n else 1.0 for n, size in zip(lengths, asked, strict=True)]
+    ratio = _kept_ratio(list(zip(lengths, asked, strict=True)), policy)
+    return [floor(ratio * n + 0.5) for n in lengths], [ratio] * len(lengths)

@@ -1,0 +1,240 @@
+"""Texts: joined, split, cleaned, matched and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import OPEN, TensorFact
+from graphport.ops.declare import ShapeError, op
+from graphport.ops.pages.text.re2 import PatternError, UnsupportedPatternError, compiled
+from graphport.ops.shapes import broadcasting
+from graphport.ops.types import BOOL, FLOAT32, INDICES, INT64, STRING, Tensor, Types
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator, Sequence
+
+T = Annotated[Tensor, Types("T", STRING)]
+T1 = Annotated[Tensor, Types("T1", STRING)]
+T2 = Annotated[Tensor, Types("T2", STRING)]
+Counts = Annotated[Tensor, Types("T3", INT64)]
+Matches = Annotated[Tensor, Types("T2", BOOL)]
+Text = Annotated[Tensor, Types("tensor(string)", STRING)]
+Tokens = Annotated[Tensor, Types("T", INDICES | STRING)]
+Weights = Annotated[Tensor, Types("T1", FLOAT32)]
+
+
+@op(shape=broadcasting(), since=20, outputs=("z",), exactness="exact")
+def StringConcat(x: T, y: T) -> T:
+    """Texts of `x` followed by those of `y`.  Shapes: x, y broadcast from the last dim.
+
+    Source: ONNX StringConcat-20.
+    """
+    return np.asarray(np.asarray(x, object) + np.asarray(y, object), object)
+
+
+def _split_shape(
+    x: TensorFact, *, delimiter: str | None = None, maxsplit: int | None = None
+) -> tuple[TensorFact, TensorFact]:
+    pieces = None if x.shape is None else (*x.shape, OPEN)
+    return TensorFact(DType.STRING, pieces), TensorFact(DType.INT64, x.shape)
+
+
+@op(shape=_split_shape, since=20, outputs=("y", "z"), exactness="exact")
+def StringSplit(x: T1, *, delimiter: str | None = None, maxsplit: int | None = None) -> tuple[T2, Counts]:
+    """Each text cut at every `delimiter`, `maxsplit` times at most, and the number of its pieces.
+
+    Without a delimiter, or with an empty one, it is cut at runs of blanks. Shorter rows end in empty texts.
+
+    Shapes: x [*s] → [*s, most pieces], [*s].
+
+    Source: ONNX StringSplit-20.
+    """
+    pieces = [str(text).split(delimiter or None, -1 if maxsplit is None else maxsplit) for text in x.reshape(-1)]
+    most = max(map(len, pieces), default=0)
+    rows = np.full((len(pieces), most), "", object)
+    for row, found in zip(rows, pieces, strict=True):
+        row[: len(found)] = found
+    return rows.reshape(*x.shape, most), np.array([len(found) for found in pieces], np.int64).reshape(x.shape)
+
+
+_CASES = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+
+
+def _normalized_shape(
+    x: TensorFact,
+    *,
+    case_change_action: str = "NONE",
+    is_case_sensitive: int = 0,
+    locale: str | None = None,
+    stopwords: tuple[str, ...] | None = None,
+) -> TensorFact:
+    if case_change_action not in _CASES:
+        message = f"case_change_action is {case_change_action!r}"
+        raise ShapeError(message, ", ".join(_CASES))
+    if x.rank not in (1, 2) or (x.rank == 2 and isinstance(x.dims[0], int) and x.dims[0] != 1):
+        message = f"x is {x}"
+        raise ShapeError(message, "one row of texts is normalized: [C] or [1, C]")
+    if stopwords:
+        return x.with_shape((*x.dims[:-1], OPEN))
+    return x.with_shape(x.dims if x.rank == 1 else (1, x.dims[1]))
+
+
+@op(shape=_normalized_shape, since=10, exactness="exact")
+def StringNormalizer(
+    x: Text,
+    *,
+    case_change_action: str = "NONE",
+    is_case_sensitive: int = 0,
+    locale: str | None = None,
+    stopwords: tuple[str, ...] | None = None,
+) -> Text:
+    """Texts that are none of `stopwords`, in upper or lower case where `case_change_action` says so.
+
+    Unless `is_case_sensitive`, case does not tell two words apart. Where nothing is left, one empty text is. Case is
+    Unicode's; `locale` has no say.
+
+    Shapes: x [C] → [kept], x [1, C] → [1, kept].
+
+    Raises:
+        ShapeError: an unknown change of case, or several rows.
+
+    Source: ONNX StringNormalizer-10.
+    """
+    change = _CASES[case_change_action]
+    key = str if is_case_sensitive else str.lower
+    stops = set(map(key, stopwords or ()))
+    kept = [change(str(text)) for text in x.reshape(-1) if key(str(text)) not in stops]
+    return np.array(kept or [""], object).reshape(*[1] * (x.ndim - 1), -1)
+
+
+def _match_shape(x: TensorFact, *, pattern: str | None = None) -> TensorFact:
+    with suppress(UnsupportedPatternError):
+        _compiled(pattern)
+    return TensorFact(DType.BOOL, x.shape)
+
+
+def _compiled(pattern: str | None) -> re.Pattern[str]:
+    try:
+        return compiled(pattern or "")
+    except UnsupportedPatternError:
+        raise
+    except PatternError as error:
+        message = f"the pattern {pattern!r}: {error}"
+        raise ShapeError(message, "a regular expression in the syntax of RE2") from error
+
+
+@op(shape=_match_shape, since=20, exactness="exact")
+def RegexFullMatch(x: T1, *, pattern: str | None = None) -> Matches:
+    r"""Whether each text as a whole matches `pattern`.  Shapes: x [*s] → [*s].
+
+    Patterns are in the syntax of RE2, which has no references and no looking around.
+
+    Raises:
+        ShapeError: the pattern is none.
+        UnsaidPatternError: it has classes of Unicode (`\pL`) or single bytes (`\C`), which are not known here.
+
+    Source: ONNX RegexFullMatch-20.
+    """
+    matches = _compiled(pattern).fullmatch
+    return np.array([matches(str(text)) is not None for text in x.reshape(-1)], np.bool_).reshape(x.shape)
+
+
+def _vector_shape(
+    x: TensorFact,
+    *,
+    max_gram_length: int,
+    max_skip_count: int,
+    min_gram_length: int,
+    mode: str,
+    ngram_counts: tuple[int, ...],
+    ngram_indexes: tuple[int, ...],
+    pool_int64s: tuple[int, ...] | None = None,
+    pool_strings: tuple[str, ...] | None = None,
+    weights: tuple[float, ...] | None = None,
+) -> TensorFact:
+    if mode not in ("TF", "IDF", "TFIDF"):
+        message = f"mode is {mode!r}"
+        raise ShapeError(message, "TF, IDF or TFIDF")
+    if not 1 <= min_gram_length <= max_gram_length or max_skip_count < 0:
+        message = f"grams of {min_gram_length} to {max_gram_length} items, {max_skip_count} skipped"
+        raise ShapeError(message, "at least one item, and no negative number of skips")
+    count = sum(1 for _ in _pool(ngram_counts, pool_int64s or pool_strings or ()))
+    if len(ngram_indexes) != count or not count or min(ngram_indexes) < 0:
+        message = f"{len(ngram_indexes)} places for {count} grams"
+        raise ShapeError(message, "ngram_indexes has one entry, from 0 on, for each gram of the pool")
+    if weights and len(weights) != count:
+        message = f"{len(weights)} weights for {count} grams"
+        raise ShapeError(message)
+    if x.rank > 2:
+        message = f"X has rank {x.rank}"
+        raise ShapeError(message, "one row of tokens, or several")
+    columns = max(ngram_indexes) + 1
+    return TensorFact(DType.FLOAT32, (x.dims[0], columns) if x.rank == 2 else (columns,))
+
+
+def _pool(starts: Sequence[int], items: Sequence[object]) -> Iterator[tuple[object, ...]]:
+    """The grams of a pool: single items from `starts[0]` on, pairs from `starts[1]` on, and so on."""
+    ends = [*starts[1:], len(items)]
+    for length, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
+        if not 0 <= start <= end <= len(items) or (end - start) % length:
+            message = f"items {start} to {end} of the pool are no grams of {length}"
+            raise ShapeError(message, "ngram_counts says where the grams of each length begin")
+        for place in range(start, end, length):
+            yield tuple(items[place : place + length])
+
+
+@op(shape=_vector_shape, since=9, exactness="rounding")
+def TfIdfVectorizer(
+    x: Tokens,
+    *,
+    max_gram_length: int,
+    max_skip_count: int,
+    min_gram_length: int,
+    mode: str,
+    ngram_counts: tuple[int, ...],
+    ngram_indexes: tuple[int, ...],
+    pool_int64s: tuple[int, ...] | None = None,
+    pool_strings: tuple[str, ...] | None = None,
+    weights: tuple[float, ...] | None = None,
+) -> Weights:
+    """How often each gram of the pool, a few tokens in order, occurs in a row.
+
+    Grams have `min_gram_length` to `max_gram_length` tokens, with 0 to `max_skip_count` others left out after each; the
+    gram at place `i` of the pool counts in column `ngram_indexes[i]`. With mode `IDF` a count is at most 1, with `IDF`
+    and `TFIDF` column `i` is multiplied by `weights[i]`.
+
+    Shapes: X [C] → [columns], X [N, C] → [N, columns], with max(ngram_indexes) + 1 columns.
+
+    Raises:
+        ShapeError: an unknown mode, a pool that does not part into grams, or more than two axes.
+
+    Source: ONNX TfIdfVectorizer-9.
+    """
+    places = dict(zip(_pool(ngram_counts, pool_int64s or pool_strings or ()), ngram_indexes, strict=True))
+    lengths = range(min_gram_length, max_gram_length + 1)
+    columns = max(ngram_indexes) + 1
+    rows = x.tolist() if x.ndim == 2 else [x.reshape(-1).tolist()]
+    found = np.zeros((len(rows), columns), np.float32)
+    for result, row in zip(found, rows, strict=True):
+        for gram, count in Counter(_grams(row, lengths, max_skip_count)).items():
+            if gram in places:
+                result[places[gram]] += count
+    if mode == "IDF":
+        found = np.minimum(found, 1)
+    if mode != "TF" and weights:
+        found = found * np.array(weights[:columns], np.float32)
+    return found if x.ndim == 2 else found[0]
+
+
+def _grams(row: Sequence[object], lengths: range, most_skips: int) -> Iterator[tuple[object, ...]]:
+    """Every gram of a row; single tokens skip nothing, and count once."""
+    for length in lengths:
+        for step in range(1, 2 if length == 1 else most_skips + 2):
+            for first in range(len(row) - (length - 1) * step):
+                yield tuple(row[first : first + (length - 1) * step + 1 : step])

@@ -1,0 +1,67 @@
+"""The ends of what was seen, number by number: percentiles near 0 and 100 are exact, whatever lies beyond them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+KEPT = 512
+"""Numbers that are kept at each end: the percentile 99.999 is exact up to fifty million numbers."""
+_CHUNK = 1 << 16
+"""Numbers that are looked at together: of all but the first such part only few lie beyond those that are kept."""
+
+
+@dataclass(slots=True, eq=False)
+class Extremes:
+    """The `KEPT` least and the `KEPT` largest of all numbers, both ascending; all numbers where there are fewer."""
+
+    least: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    largest: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    def add(self, x: Array) -> None:
+        """See finite numbers, any shape."""
+        numbers = x.reshape(-1)
+        for start in range(0, numbers.size, _CHUNK):
+            part = numbers[start : start + _CHUNK]
+            low = part[part < self.least[-1]] if self.least.size == KEPT else part
+            high = part[part > self.largest[0]] if self.largest.size == KEPT else part
+            if low.size:
+                self.least = _least([self.least, low])
+            if high.size:
+                self.largest = _largest([self.largest, high])
+
+    def merge(self, other: Extremes) -> Extremes:
+        """The ends of the numbers of both."""
+        return Extremes(_least([self.least, other.least]), _largest([self.largest, other.largest]))
+
+    def at(self, place: float, count: int) -> float | None:
+        """The number at `place` of all `count` numbers in order, counted from 0; `None` if it was not kept.
+
+        Between two places it lies between their numbers, as `numpy.percentile` has it.
+        """
+        before, part = int(place), place - int(place)
+        after = before + (part > 0)
+        if after < self.least.size:
+            ends = self.least[before], self.least[after]
+        elif count - 1 - before < self.largest.size:
+            ends = self.largest[before - count], self.largest[after - count]
+        else:
+            return None
+        return float(ends[0]) + part * (float(ends[1]) - float(ends[0]))
+
+
+def _least(parts: Iterable[Array]) -> Array:
+    found = np.concatenate([*parts]).astype(np.float32, copy=False)
+    return np.sort(np.partition(found, KEPT - 1)[:KEPT] if found.size > KEPT else found)
+
+
+def _largest(parts: Iterable[Array]) -> Array:
+    found = np.concatenate([*parts]).astype(np.float32, copy=False)
+    return np.sort(np.partition(found, found.size - KEPT)[-KEPT:] if found.size > KEPT else found)

@@ -1,0 +1,175 @@
+"""Layers with few products that are better left in floating point.
+
+A kernel for integers saves time on each product, and costs what the rounding of its operand costs. Where a layer has
+few products, such as the first convolution or one that convolves each channel by itself, little is saved. So the layers
+whose rounding costs the most for each product may stay real, up to a part of all products, and do where that lowers
+the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphport.quantization.calibrate import squared_error
+from graphport.quantization.candidate import Candidate, root_with_grid
+from graphport.quantization.dispatch import Method
+from graphport.quantization.placement import products
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from graphport.ir.graph import Node, Value
+    from graphport.quantization.insert_qdq import Quantization
+    from graphport.quantization.observe import Statistics
+    from graphport.quantization.parameters import Grid
+    from graphport.quantization.placement import Placement
+    from graphport.quantization.session import Work
+    from graphport.quantization.settings import Settings
+    from graphport.quantization.targets.target import Target
+
+REASON = "it has few products, and rounding what it reads costs more than they are worth"
+_PARTS = {"fast": 0.0, "balanced": 0.05, "best": 0.2}
+"""The part of all products that may stay real."""
+_LEAST_SAVED = 1e-3
+"""The part of all rounding that a layer must be worth."""
+_LEAST = 0.05
+"""That part where it is asked for and the preset has none."""
+_MOST_TRIED = 48
+"""Layers that are placed anew, each with all others: with more of them the work would not be linear in the graph."""
+
+
+def spared_part(settings: Settings, target: Target) -> float:
+    """The part of all products that layers may have which stay real because they are cheap.
+
+    Where a goal is set, the fewest layers that reach it stay real, and no others; nor do any where everything is asked
+    to be quantized, or may be read by what computes on integers only.
+    """
+    part = _PARTS[settings.preset]
+    if settings.cheap_layers is None:
+        is_whole = target.is_whole or settings.min_snr is not None or settings.dispatch == Method.ALL_IN
+        return 0.0 if is_whole else part
+    return (part or _LEAST) if settings.cheap_layers else 0.0
+
+
+def cheap_layers(
+    quantization: Quantization,
+    states: Mapping[Value, Statistics],
+    part: float,
+    placed: Callable[[Node], Placement],
+) -> list[Node]:
+    """Layers that have together at most `part` of all products, those that cost the most noise for each of them first.
+
+    Args:
+        quantization: its grids, and where they act.
+        states: what was seen of the values that decide grids.
+        part: of all products.
+        placed: where is quantized if one layer more is not.
+    """
+    placement = quantization.placement
+    costs = _rounding(quantization, states)
+
+    def noise(of: Placement) -> float:
+        return sum(costs.get(placement.points.get(value, value), 0.0) for value in of.points)
+
+    counts = {node: products(layer) for node, layer in placement.layers.items()}
+    left = part * sum(counts.values())
+    present = noise(placement)
+    likely = sorted(
+        (node for node, count in counts.items() if count <= left), key=lambda node: -_touched(node, placement, costs)
+    )
+    gains = {node: present - noise(placed(node)) for node in likely[:_MOST_TRIED]}
+    chosen: list[Node] = []
+    for node in sorted(gains, key=lambda node: -gains[node] / max(counts[node], 1)):
+        if gains[node] > _LEAST_SAVED * present and counts[node] <= left:
+            left -= counts[node]
+            chosen.append(node)
+    return chosen
+
+
+def _touched(node: Node, placement: Placement, costs: Mapping[Value, float]) -> float:
+    """What the rounding of the values beside a layer costs, for each of its products."""
+    layer = placement.layers[node]
+    cost = sum(costs.get(placement.points.get(value, value), 0.0) for value in (layer.input, node.output))
+    return cost / max(products(layer), 1)
+
+
+def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) -> dict[Value, float]:
+    """For each value that decides a grid the noise to signal of its rounding."""
+    return {
+        value: squared_error(states[value].histogram, grid) / max(states[value].squares, 1e-30)
+        for value, grid in quantization.grids.items()
+        if value in states
+    }
+
+
+def floated(work: Work, best: Candidate, more: Iterable[str], reason: str) -> Candidate:
+    """`best` with more layers in floating point, named by their results; what was decided of the others stays."""
+    more = [*more]
+    placement = work.place(best.graph, (*best.floating, *more))
+    for node in placement.floating:
+        known = reason if node.output.name in more else best.quantization.placement.floating.get(node)
+        placement.floating[node] = known or placement.floating[node]
+    grids: dict[Value, Grid] = {}
+    states: dict[Value, Statistics] = {}
+    for value in placement.roots:
+        # The value that decided for several may be gone.
+        root = best.quantization.placement.points.get(value) or root_with_grid(value, best.quantization.grids)
+        if root in best.quantization.grids:
+            grids[value] = best.quantization.grids[root]
+        if root in best.states:
+            states[value] = best.states[root]
+    weights = {node: weight for node, weight in best.quantization.weights.items() if node in placement.layers}
+    quantization = replace(best.quantization, placement=placement, grids=grids, weights=weights)
+    return Candidate(best.graph, quantization, states, None, best.follower, (*best.floating, *more))
+
+
+def spared(work: Work, best: Candidate) -> list[Candidate]:
+    """`best` with all of its cheap layers in floating point, and with half of them; none where it has none."""
+    settings = work.choices.settings
+    part = spared_part(settings, work.choices.target)
+    if not part:
+        return []
+
+    def placed(node: Node) -> Placement:
+        return work.place(best.graph, (*best.floating, node.output.name))
+
+    asked = set(settings.quantize_nodes)
+    cheap = [
+        node
+        for node in cheap_layers(best.quantization, best.states, part, placed)
+        if asked.isdisjoint({node.name, *(value.name for value in node.results)})
+    ]
+    if settings.max_float_layers is not None:
+        cheap = cheap[: settings.max_float_layers]
+    if len(cheap) == len(best.quantization.placement.layers):
+        # Something is to be left that computes on integers.
+        cheap = cheap[:-1]
+    names = [node.output.name for node in cheap]
+    return [
+        floated(work, best, names[:count], REASON) for count in dict.fromkeys((len(cheap), len(cheap) // 2)) if count
+    ]
+
+
+def with_real_curves(work: Work, best: Candidate) -> Candidate | None:
+    """`best` where all nodes without weights compute on real numbers, so that what they give is not rounded.
+
+    None where there are none, no layer may stay real either, or results are asked to be rounded.
+    """
+    settings = work.choices.settings
+    nodes = best.quantization.placement.pointwise
+    if not nodes or settings.real_results is False or not spared_part(settings, work.choices.target):
+        return None
+    asked = set(settings.quantize_nodes)
+    names = [node.output.name for node in nodes if asked.isdisjoint({node.name, node.output.name})]
+    return floated(work, best, names, REASON)
+
+
+def with_real_weights(best: Candidate) -> Candidate:
+    """`best` with no weight rounded."""
+    return replace(best, quantization=replace(best.quantization, weights={}), noise=None)
+
+
+def step_name(new: Candidate) -> str:
+    """What the step is called that tries `new`."""
+    return f"{len(new.floating)} cheap layers floating"

@@ -1,0 +1,268 @@
+"""A quantization said in a graph: QuantizeLinear and DequantizeLinear around what is computed on integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+from graphport.passes.substitution import add_constant
+from graphport.quantization.parameters import Grid, between, limits
+from graphport.quantization.placement import data_operands, moves
+from graphport.quantization.sums import emit_sums
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Graph
+    from graphport.quantization.layer import Layer
+    from graphport.quantization.placement import Placement
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+_LONGEST = 2.0**31 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """A layer's constants, quantized: codes on a grid, and the real bias that goes with them."""
+
+    grid: Grid
+    codes: Array
+    bias: Array | None
+
+
+@dataclass(slots=True, eq=False)
+class Quantization:
+    """Everything that was decided: the grid of each root value, and the constants of each layer.
+
+    `is_narrow` tells that the runtime does not use the least code of signed activations, `guarded` names operators that
+    it takes for integer ones although they are not said to be.
+    """
+
+    placement: Placement
+    grids: dict[Value, Grid] = field(default_factory=dict["Value", Grid])
+    weights: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
+    bias_bits: int = 32
+    is_narrow: bool = False
+    guarded: frozenset[str] = frozenset()
+
+    def grid_of(self, value: Value) -> Grid | None:
+        """The grid that `value` is rounded to."""
+        root = self.placement.points.get(value)
+        return None if root is None else self.grids.get(root)
+
+
+def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
+    """A copy of `graph` that says `quantization`; `graph` itself is that which was placed.
+
+    Before  y = Conv(x, w, b)
+    After   y_1 = Conv(DQ(Q(x)), DQ(w_codes), DQ(b_codes));  y = DQ(Q(y_1))
+
+    Layers that give their sums are said by `sums.say_sums`.
+    Where the step of a bias is so small that 32 bits do not hold it, it stays floating.
+    """
+    twin = rewrite.copy(graph)
+    values = dict(zip(_values(graph), _values(twin), strict=True))
+    nodes = dict(zip(graph, twin, strict=True))
+    for layer in quantization.placement.layers.values():
+        _emit_layer(twin, layer, nodes, values, quantization)
+    for node in quantization.placement.pointwise:
+        _emit_numbers(twin, nodes[node], node, quantization)
+    for value in quantization.placement.points:
+        grid = quantization.grid_of(value)
+        if grid is not None:
+            _emit_point(twin, value, values[value], grid, nodes, quantization)
+    for node in quantization.placement.summing:
+        weight = quantization.weights.get(node)
+        if weight is not None:
+            emit_sums(twin, nodes[node], weight.grid, weight.codes, weight.bias)
+    pointwise = quantization.placement.pointwise
+    for node, other in nodes.items():
+        weight = quantization.weights.get(node)
+        is_real = weight is None and node.op in quantization.guarded and node not in pointwise and not moves(node)
+        is_narrow = weight is not None and bool(quantization.guarded) and weight.grid.dtype.is_floating
+        if (is_real or is_narrow) and _reads_rounded(other):
+            _cut(twin, other, None)
+    if quantization.guarded:
+        _hold_signed(twin)
+    rewrite.remove_dead(twin)
+    return twin
+
+
+def _reads_rounded(node: Node) -> bool:
+    value = node.operand(0)
+    return value is not None and value.producer is not None and value.producer.op == "DequantizeLinear"
+
+
+def _hold_signed(graph: Graph) -> None:
+    """Keep signed bytes from being handed on behind nodes that only move them, for somebody who reads reals.
+
+    ONNX Runtime 1.31 does it with words of opset 21, and then takes them for unsigned ones and does not load the model.
+    """
+    for node in list(graph):
+        if not moves(node) or not _reads_rounded(node):
+            continue
+        codes = _rounding(node)
+        readers = [user for value in node.results for user in value.users]
+        if codes is DType.INT8 and not any(user.op == "QuantizeLinear" for user in readers):
+            _cut(graph, node, None)
+
+
+def _rounding(node: Node) -> DType | None:
+    """The type of the integers that the first operand was."""
+    maker = node.operands[0].producer
+    fact = None if maker is None else maker.operands[0].fact
+    return fact.dtype if isinstance(fact, TensorFact) else None
+
+
+def _values(graph: Graph) -> list[Value]:
+    return list(graph.values())
+
+
+def _emit_point(
+    graph: Graph, original: Value, value: Value, grid: Grid, nodes: dict[Node, Node], quantization: Quantization
+) -> None:
+    node, placement = value.producer, quantization.placement
+    codes = Value(graph.fresh(f"{value.name}_codes"), TensorFact(grid.dtype, _shape(value)))
+    rounded = Value(graph.fresh(f"{value.name}_rounded"), value.fact)
+    scale, zero_point = _parameters(graph, grid, value.name)
+    attributes = _axis(grid)
+    quantize = Node("QuantizeLinear", [value, scale, zero_point], [codes], attributes)
+    # Runtimes take a pair for one of integers, and then do not load it.
+    is_apart = bool(quantization.guarded) and grid.dtype.is_floating
+    decoded = Value(graph.fresh(f"{value.name}_decoded"), value.fact) if is_apart else rounded
+    dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [decoded], attributes)
+    if node is not None:
+        graph.insert_after(node, quantize)
+    elif graph.first is not None:
+        graph.insert_before(graph.first, quantize)
+    graph.insert_after(quantize, dequantize)
+    if is_apart:
+        graph.insert_after(dequantize, Node("Max", [decoded], [rounded]))
+    if original in placement.carried and not value.is_input:
+        rewrite.replace(value, rounded, keep=[quantize])
+    else:
+        _hand_over(value, rounded, [nodes[reader] for reader in placement.readers.get(original, ())])
+    is_cut = quantization.is_narrow and grid.dtype.is_integer and grid.least > limits(grid.dtype)[0]
+    if is_cut or is_apart:
+        _cut(graph, quantize, grid.low if is_cut else None)
+
+
+def _hand_over(value: Value, rounded: Value, readers: list[Node]) -> None:
+    for reader in readers:
+        for index, operand in enumerate(reader.inputs):
+            if operand is value:
+                reader.set_input(index, rounded)
+
+
+def _cut(graph: Graph, node: Node, low: float | None) -> None:
+    """Let `node` read a maximum: of its operand and `low`, or of its operand alone, which keeps runtimes from looking.
+
+    Before  y = Conv(DequantizeLinear(q), w)
+    After   y = Conv(Max(DequantizeLinear(q)), w)
+    """
+    value = node.operands[0]
+    kept = Value(graph.fresh(f"{value.name}_kept"), value.fact)
+    least: list[Value] = []
+    if low is not None:
+        floor = ArrayStorage(np.asarray(low, np.float32))
+        least = [graph.add_constant(f"{value.name}_least", TensorFact(DType.FLOAT32, ()), floor)]
+    graph.insert_before(node, Node("Max", [value, *least], [kept]))
+    node.set_input(0, kept)
+
+
+def _emit_layer(
+    graph: Graph, layer: Layer, nodes: dict[Node, Node], values: dict[Value, Value], quantization: Quantization
+) -> None:
+    weight, node = quantization.weights.get(layer.node), nodes[layer.node]
+    if weight is None:
+        return
+    name = values[layer.weight].name
+    node.set_input(1, constant(graph, node, weight.codes, weight.grid, name))
+    if weight.bias is None:
+        return
+    adder = node if layer.adds is None else nodes[layer.adds]
+    place = 2
+    if layer.adds is not None and layer.bias is not None:
+        place = adder.inputs.index(values[layer.bias])
+    bias = weight.bias.astype(np.float32)
+    if layer.bias is not None and layer.bias.storage is not None:
+        bias = bias.reshape(layer.bias.storage.shape)
+    source = quantization.grid_of(layer.input)
+    grid = None if layer.adds is not None or source is None else bias_grid(weight, source, quantization.bias_bits)
+    bias_name = f"{name}_bias" if layer.bias is None else values[layer.bias].name
+    if grid is None or layer.kind == "transposed":
+        value = add_constant(graph, bias, bias_name)
+    else:
+        value = constant(graph, node, grid.codes(bias.reshape(-1)), grid, bias_name)
+    adder.set_input(place, value)
+
+
+def least_scales(layer: Layer, source: Grid | None) -> Array | None:
+    """For each result of `layer` the least scale of its weight with which 32 bits hold its bias."""
+    is_real = layer.kind == "transposed" or layer.adds is not None
+    if layer.bias is None or is_real or source is None or source.dtype.is_floating:
+        return None
+    return np.abs(layer.offsets().astype(np.float64)) / (float(source.scale) * _LONGEST / 2)
+
+
+def bias_grid(weight: Weight, source: Grid, bits: int) -> Grid | None:
+    """The steps that the layer's sums have; `None` where a bias is not held by them, or is not to be."""
+    if (
+        not bits
+        or weight.bias is None
+        or source.dtype.is_floating
+        or weight.grid.dtype.is_floating
+        or weight.grid.block
+    ):
+        return None
+    scale = (weight.grid.scale.astype(np.float64) * float(source.scale)).astype(np.float32).reshape(-1)
+    bias = weight.bias.reshape(-1)
+    if np.any(np.abs(bias) > scale.astype(np.float64) * _LONGEST) or np.any(scale <= 0):
+        return None
+    whole = np.broadcast_to(scale, bias.shape) if scale.size == 1 else scale
+    limit = 2 ** (bits - 1) - 1
+    return Grid(DType.INT32, whole.copy(), np.zeros(whole.shape, np.int32), -limit - 1, limit)
+
+
+def _emit_numbers(graph: Graph, twin: Node, node: Node, quantization: Quantization) -> None:
+    """Quantize operands of one number; a grid from zero to it holds it exactly."""
+    del node
+    like = next(iter(quantization.grids.values())).dtype if quantization.grids else DType.UINT8
+    for index, value in enumerate(twin.inputs):
+        if value is None or not value.is_constant or value not in data_operands(twin) or value.storage is None:
+            continue
+        number = np.asarray(value.storage.numpy(), np.float32)
+        grid = between(float(number.min()), float(number.max()), like, is_symmetric=like.kind == "i")
+        twin.set_input(index, constant(graph, twin, grid.codes(number), grid, value.name))
+
+
+def constant(graph: Graph, before: Node, codes: Array, grid: Grid, name: str) -> Value:
+    """The real numbers of `codes`, made before the node `before`."""
+    stored = add_constant(graph, ArrayStorage(codes, grid.dtype), f"{name}_codes")
+    scale, zero_point = _parameters(graph, grid, name)
+    real = Value(graph.fresh(f"{name}_rounded"), TensorFact(DType.FLOAT32, codes.shape))
+    graph.insert_before(before, Node("DequantizeLinear", [stored, scale, zero_point], [real], _axis(grid)))
+    return real
+
+
+def _parameters(graph: Graph, grid: Grid, name: str) -> tuple[Value, Value]:
+    scale, zero_point = grid.scale.astype(np.float32), grid.zero_point
+    return (
+        add_constant(graph, scale, f"{name}_scale"),
+        add_constant(graph, ArrayStorage(zero_point, grid.dtype), f"{name}_zero_point"),
+    )
+
+
+def _axis(grid: Grid) -> dict[str, Attribute]:
+    if grid.scale.ndim == 0:
+        return {}
+    return {"axis": grid.axis, "block_size": grid.block} if grid.block else {"axis": grid.axis}
+
+
+def _shape(value: Value) -> Any:
+    return value.fact.shape if isinstance(value.fact, TensorFact) else None

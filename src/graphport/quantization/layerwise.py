@@ -1,0 +1,283 @@
+"""Samples followed through a graph twice, layer by layer: with real numbers, and as the quantized graph has them.
+
+At every layer both of its inputs are at hand, and its weight is adjusted to them before its result goes on. So each
+layer makes good what those before it have done. Values are dropped as soon as nobody needs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.quantization import round as rounding
+from graphport.quantization.engine import Piece
+from graphport.quantization.insert_qdq import Weight
+from graphport.quantization.placement import is_real
+from graphport.quantization.power import power
+from graphport.quantization.refine import refined
+from graphport.quantization.weights import has_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.insert_qdq import Quantization
+    from graphport.quantization.layer import Layer
+    from graphport.quantization.parameters import Grid
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Live: TypeAlias = "dict[Value, list[Any]]"
+"""Values that are still needed, one array for each run."""
+Choose: TypeAlias = "Callable[[Value, list[Array], list[Array]], Grid | None]"
+"""A value, its real numbers and the ones that are to be rounded, to the grid that it shall have."""
+
+_ROWS_PER_COLUMN = 4
+_FEWEST_ROWS, _MOST_ROWS = 1024, 8192
+_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNoise:
+    """Noise to signal of a layer's result: of the nearest codes, of those that were chosen, of the layer alone."""
+
+    nearest: float
+    chosen: float
+    own: float
+    means: str
+
+
+@dataclass(slots=True, eq=False)
+class Follower:
+    """What is needed to follow samples through `graph`, and what was found on the way.
+
+    `adjusts` and `corrects` tell whether weights and biases are touched at all, `refines` whether codes are searched
+    for along several ways; `choose` may change grids.
+    """
+
+    graph: Graph
+    quantization: Quantization
+    adjusts: bool = True
+    corrects: bool = True
+    fits: bool = True
+    descends: bool = True
+    refines: bool = False
+    reach: str = "full"
+    choose: Choose | None = None
+    threads: int = 0
+    noise: dict[Node, LayerNoise] = field(default_factory=dict["Node", LayerNoise])
+    accumulated: dict[Value, float] = field(default_factory=dict["Value", float])
+    on_progress: Callable[[int, int], None] | None = None
+
+    def run(self, runs: Sequence[Mapping[str, Array]]) -> None:
+        """Follow the inputs of one or more runs; the quantization is adjusted in place."""
+        real: Live = {value: [inputs[value.name] for inputs in runs] for value in self.graph.inputs}
+        rounded = dict(real)
+        for value in self.graph.inputs:
+            self._round(value, real, rounded)
+        pieces = self._pieces()
+        last = _last_reads(pieces)
+        for number, nodes in enumerate(pieces):
+            wanted = [value for node in nodes for value in node.results if last.get(value, -1) > number]
+            self._step(nodes, wanted, real, rounded)
+            for value in [value for value in real if last.get(value, -1) <= number]:
+                del real[value]
+                rounded.pop(value, None)
+            if self.on_progress is not None:
+                self.on_progress(number + 1, len(pieces))
+
+    def _pieces(self) -> list[list[Node]]:
+        """The nodes, cut before each layer and behind each value that is rounded."""
+        placement = self.quantization.placement
+        pieces: list[list[Node]] = [[]]
+        for node in self.graph:
+            if node in placement.layers and pieces[-1]:
+                pieces.append([])
+            pieces[-1].append(node)
+            if any(value in placement.points for value in node.results):
+                pieces.append([])
+        return [piece for piece in pieces if piece]
+
+    def _step(self, nodes: list[Node], wanted: list[Value], real: Live, rounded: Live) -> None:
+        placement = self.quantization.placement
+        layer = placement.layers.get(nodes[0])
+        points = [value for node in nodes for value in node.results if value in placement.points]
+        results = list(dict.fromkeys([*wanted, *points]))
+        if not results and layer is not None:
+            # The last layer: nobody reads on, but it has a weight.
+            self._adjusted(layer, real[layer.input], self._seen_by(layer, rounded))
+        if not results:
+            return
+        given = [] if layer is None else [layer.weight, *([] if layer.bias is None else [layer.bias])]
+        piece = Piece(nodes, results, given, threads=self.threads)
+        constants = {value: value.storage.numpy() for value in given if value.storage is not None}
+        exact = _runs(piece, real, constants)
+        source = dict(rounded)
+        if layer is not None:
+            source[layer.input] = self._seen_by(layer, rounded)
+            constants |= self._adjusted(layer, real[layer.input], source[layer.input])
+        found = _runs(piece, source, constants)
+        real.update(exact)
+        rounded.update(found)
+        for value in points:
+            self._round(value, real, rounded)
+
+    def _seen_by(self, layer: Layer, rounded: Live) -> list[Array]:
+        value = layer.input
+        grid = self.quantization.grid_of(value)
+        if value in self.quantization.placement.carried or grid is None:
+            return rounded[value]
+        return [grid.nearest(x) for x in rounded[value]]
+
+    def _round(self, value: Value, real: Live, rounded: Live) -> None:
+        placement = self.quantization.placement
+        root = placement.points.get(value)
+        if root is None or value not in real or not is_real(value):
+            return
+        if self.choose is not None and root is value:
+            chosen = self.choose(value, real[value], rounded[value])
+            if chosen is not None:
+                self.quantization.grids[value] = chosen
+        grid = self.quantization.grids.get(root)
+        if grid is None:
+            return
+        nearest = [grid.nearest(x) for x in rounded[value]]
+        self.accumulated[value] = ratio(real[value], nearest)
+        if value in placement.carried:
+            rounded[value] = nearest
+
+    def _adjusted(self, layer: Layer, real: list[Array], rounded: list[Array]) -> dict[Value, Any]:
+        """The constants of a layer for the quantized run, adjusted to its input."""
+        given = self.quantization.weights.get(layer.node)
+        if given is None:
+            return {}
+        weight = given
+        if layer.kind != "transposed" and all(x.size for x in real):
+            weight, self.noise[layer.node] = self._best(layer, given, real, rounded)
+            self.quantization.weights[layer.node] = weight
+        constants: dict[Value, Any] = {layer.weight: weight.grid.values(weight.codes)}
+        if layer.bias is not None and weight.bias is not None and layer.bias.storage is not None:
+            constants[layer.bias] = weight.bias.reshape(layer.bias.storage.shape)
+        return constants
+
+    def _best(self, layer: Layer, given: Weight, real: list[Array], rounded: list[Array]) -> tuple[Weight, LayerNoise]:
+        """The best of several ways to round, on rows that none of them has seen."""
+        matrix, bias = layer.matrix(layer.numbers()), layer.offsets()
+        rows = self._rows(layer, real, rounded, matrix.shape[2])
+        fit, check = rows.split()
+        start = layer.matrix(given.grid.values(given.codes))
+        can_correct = self.corrects and layer.bias is not None
+        base = bias if given.bias is None else given.bias
+        ways: list[tuple[str, Array, Array]] = [("nearest", start, base)]
+        if can_correct:
+            ways.append(("nearest, corrected", start, rounding.offsets(layer, matrix, start, fit)))
+        if self.adjusts and given.grid.dtype.is_integer:
+            ways += self._rounded(layer, given, matrix, fit, can_correct=can_correct)
+        expected = check.real @ matrix.swapaxes(1, 2)
+        errors = [rounding.error(expected, bias, way[1], way[2], check.quantized) for way in ways]
+        best = int(np.argmin(errors))
+        means, numbers, offsets = ways[best]
+        chosen = Weight(given.grid, given.grid.codes(layer.unmatrix(numbers)), None if layer.bias is None else offsets)
+        own = self._own(layer, rows.real, rows.real @ matrix.swapaxes(1, 2), numbers)
+        return chosen, LayerNoise(errors[0], errors[best], own, means)
+
+    def _rows(self, layer: Layer, real: list[Array], rounded: list[Array], depth: int) -> rounding.Rows:
+        wanted = min(max(_FEWEST_ROWS, _ROWS_PER_COLUMN * depth), _MOST_ROWS)
+        places = [_places(layer.count(x.shape), -(-wanted // len(real))) for x in real]
+        a = [layer.rows(x, found) for x, found in zip(real, places, strict=True)]
+        b = [layer.rows(x, found) for x, found in zip(rounded, places, strict=True)]
+        return rounding.Rows(np.concatenate(a, axis=1), np.concatenate(b, axis=1))
+
+    def _own(self, layer: Layer, real: Array, expected: Array, numbers: Array) -> float:
+        """The noise that a layer makes of an input that has none but the rounding of itself."""
+        grid = self.quantization.grid_of(layer.input)
+        nothing = np.zeros(layer.channels, np.float32)
+        return rounding.error(expected, nothing, numbers, nothing, real if grid is None else grid.nearest(real))
+
+    def _rounded(
+        self, layer: Layer, given: Weight, matrix: Array, rows: rounding.Rows, *, can_correct: bool
+    ) -> list[tuple[str, Array, Array]]:
+        codes = rounding.Codes.of(layer, given.grid, given.codes, has_pairs=self.reach == "pairs" and has_pairs(layer))
+        seen = rows.quantized - (rows.quantized.mean(axis=1, keepdims=True) if can_correct else 0)
+        second = rounding.moments(seen)
+        aims = {"second order": matrix}
+        fitted = rounding.fitted(matrix, rows, second) if can_correct and self.fits else matrix
+        if fitted is not matrix:
+            aims["second order, fitted"] = fitted
+        # Results do not know each other: all aims are rounded in one go.
+        aim = np.concatenate([*aims.values()], axis=1)
+        made = rounding.second_order(codes.repeated(len(aims)), aim, second)
+        if self.descends:
+            made = rounding.descend(made, aim, second, _STEPS)
+        if self.refines:
+            made = refined(made, aim, second)
+        found: list[tuple[str, Array, Array]] = []
+        for index, means in enumerate(aims):
+            real = made.part(index, len(aims)).real
+            offsets = rounding.offsets(layer, matrix, real, rows) if can_correct else layer.offsets()
+            found.append((means, real, offsets))
+        return found
+
+
+def _runs(piece: Piece, live: Live, constants: Mapping[Value, Any]) -> Live:
+    found: Live = {}
+    for index in range(len(next(iter(live.values()), [None]))):
+        for value, array in piece.run(
+            {**{value: arrays[index] for value, arrays in live.items()}, **constants}
+        ).items():
+            found.setdefault(value, []).append(array)
+    return found
+
+
+def ratio(real: Iterable[Array], rounded: Iterable[Array]) -> float:
+    """Noise to signal."""
+    noise = signal = 0.0
+    for x, y in zip(real, rounded, strict=True):
+        noise += power(y - x)
+        signal += power(x)
+    return noise / max(signal, 1e-30)
+
+
+def _places(count: int, wanted: int) -> Array:
+    if count <= wanted:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
+
+
+def _last_reads(pieces: Iterable[list[Node]]) -> dict[Value, int]:
+    """The number of the last piece that reads a value."""
+    last: dict[Value, int] = {}
+    for number, nodes in enumerate(pieces):
+        for node in nodes:
+            for value in [*node.operands, *rewrite.captured(node)]:
+                last[value] = number
+    return last
+
+
+def bytes_per_sample(graph: Graph) -> int:
+    """About how many bytes of activations a run of one sample holds at once."""
+    nodes = list(graph)
+    last = _last_reads([[node] for node in nodes])
+    held = {value: bytes_of(value) for value in graph.inputs}
+    most = now = sum(held.values())
+    for number, node in enumerate(nodes):
+        for value in node.results:
+            held[value] = bytes_of(value)
+            now += held[value]
+        most = max(most, now)
+        for value in [value for value in held if last.get(value, -1) <= number]:
+            now -= held.pop(value)
+    return max(most, 1)
+
+
+def bytes_of(value: Value) -> int:
+    """About how many bytes `value` has for one sample: free axes count as 1."""
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
+        return 0
+    dims = [dim if isinstance(dim, int) else 1 for dim in fact.shape]
+    return prod(dims) * max(fact.dtype.bits // 8, 1)

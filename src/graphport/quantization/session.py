@@ -1,0 +1,422 @@
+"""Candidates for a quantization, and the steps that lead from one to a better one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from graphport.core.diagnostics import Diagnostic
+from graphport.ir import rewrite
+from graphport.quantization.calibrate import calibrate, grids_of
+from graphport.quantization.candidate import Candidate
+from graphport.quantization.clipping import clipping
+from graphport.quantization.dispatch import Method, Place, dispatch
+from graphport.quantization.emptiness import refuse_empty
+from graphport.quantization.equalize import channel_axes, equalize
+from graphport.quantization.fingerprint import Fingerprint, kinds, model_digests
+from graphport.quantization.float_fallback import (
+    REASON,
+    floated,
+    spared,
+    step_name,
+    with_real_curves,
+    with_real_weights,
+)
+from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq, least_scales
+from graphport.quantization.layerwise import Follower, bytes_of
+from graphport.quantization.placement import place
+from graphport.quantization.report import Step
+from graphport.quantization.search import range_search
+from graphport.quantization.shards import Plan, here, merged, sharded
+from graphport.quantization.statistics_file import observed_with
+from graphport.quantization.unscale import unscale
+from graphport.quantization.weights import by_group, nearest, weight_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from graphport.ir.graph import Graph, Node, Value
+    from graphport.quantization.calibrate import Method as Calibration
+    from graphport.quantization.choices import Choices
+    from graphport.quantization.engine import Judge, Noise
+    from graphport.quantization.layerwise import Choose
+    from graphport.quantization.observe import Statistics
+    from graphport.quantization.parameters import Grid
+    from graphport.quantization.placement import Placement
+    from graphport.quantization.samples import Progress, Run, Samples
+    from graphport.quantization.settings import Settings
+    from graphport.quantization.shards import Observer
+
+Result = TypeVar("Result")
+
+_STRENGTH = 0.3
+_ALL_STRENGTHS = (0.1, 0.3, 0.5, 0.75)
+"""How strongly channels are balanced, as far as it helps; the preset `best` tries them all."""
+_RUN, _LEAST_RUN = 1 << 20, 8
+"""Bytes of values of one run, which caches of processors hold, and samples that it has even if these take more."""
+_LEAST_GAIN, _LEAST_CURVES = 0.3, 1.0
+"""dB that a change of the graph must gain to be worth it, and all nodes without weights that stay real."""
+_UNLIKE = 15.0
+"""dB below which channels are balanced even where the preset does not: they are often far apart."""
+_CLEAR_LOSS, _GLANCED = 0.5, 3
+"""dB that a change must lose to be given up at a glance, and of how many samples that sees one at most."""
+_LEAST_SPARED = {"fast": 0.5, "balanced": 0.5, "best": 0.1}
+"""dB that layers must gain that stay real: they cost time."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """The state of one quantization."""
+
+    choices: Choices
+    samples: Samples
+    judge: Judge
+    held_back: frozenset[int]
+    followed: list[Run]
+    on_progress: Progress | None = None
+    statistics: Path | None = None
+    observer: Observer = here
+    steps: list[Step] = field(default_factory=list[Step])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    """Bytes of values of one sample, by name, where the graph does not tell them."""
+
+    # One candidate
+
+    def candidate(self, graph: Graph, states: Mapping[str, Statistics], floating: Collection[str] = ()) -> Candidate:
+        """Place, calibrate and round `graph` to the nearest codes."""
+        placement = self.place(graph, floating)
+        for node in placement.floating:
+            if node.output.name in floating:
+                placement.floating[node] = REASON
+        by_value = {value: states[value.name] for value in placement.roots if value.name in states}
+        target = self.choices.target
+        quantization = Quantization(
+            placement, bias_bits=target.bias_bits, is_narrow=target.is_narrow, guarded=target.guarded
+        )
+        for value, state in by_value.items():
+            quantization.grids[value] = self.grid(state)
+        for node, layer in placement.layers.items():
+            weight = layer.numbers()
+            grid = weight_grid(
+                layer,
+                weight,
+                self.choices.weight,
+                per_channel=self._per_channel(node),
+                block=self.choices.settings.weight_block,
+                reach=self.choices.reach,
+                power_of_two=self.choices.power_of_two,
+                least=least_scales(layer, quantization.grid_of(layer.input)),
+            )
+            if target.by_group:
+                grid = by_group(grid, layer)
+            codes = nearest(grid, layer, weight, reach=self.choices.reach)
+            quantization.weights[node] = Weight(grid, codes, None if layer.bias is None else layer.offsets())
+        if self.choices.settings.weights_only:
+            quantization.grids.clear()
+        return Candidate(graph, quantization, by_value, floating=tuple(floating))
+
+    def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
+        """Where `graph` is quantized; `floating` names layers that are not."""
+        settings = self.choices.settings
+        names = {name for node in graph for name in (node.name, *(value.name for value in node.results))}
+        decisions = dispatch(
+            graph,
+            settings.dispatch or Method.CONSERVATIVE,
+            floating=[*settings.float_nodes, *(name for name in floating if name in names)],
+            quantized=settings.quantize_nodes,
+        )
+        chosen = {node for node, decision in decisions.items() if decision.place is Place.QUANTIZED}
+        asked = {node for node in graph if decisions[node].is_asked and node not in chosen}
+        forced = {node for node in chosen if decisions[node].is_asked}
+        return place(graph, self.choices.target, chosen | asked, asked, forced=forced, summed=self.choices.summed)
+
+    def grid(self, state: Statistics, method: Calibration | None = None) -> Grid:
+        """The grid of a value, by the method that was chosen if no other is given."""
+        choices = self.choices
+        return calibrate(
+            state,
+            choices.activation,
+            method or choices.calibration,
+            is_symmetric=choices.is_symmetric,
+            percentile=choices.settings.percentile,
+            power_of_two=choices.power_of_two,
+        )
+
+    def _per_channel(self, node: Node) -> bool:
+        settings = self.choices.settings
+        return node.op in self.choices.target.per_channel if settings.per_channel is None else settings.per_channel
+
+    def observe(
+        self, graph: Graph, statistics: Path | None = None, runs: Sequence[Run] | None = None
+    ) -> dict[str, Statistics]:
+        """What is seen of the values of `graph` that decide grids, on all samples or on `runs`.
+
+        With `statistics`, what that file knows of it.
+        """
+        settings = self.choices.settings
+        if settings.weights_only:
+            return {}
+        values = [value for value in self.place(graph).roots if value.producer is not None or value.is_input]
+        plan = Plan.of(graph, channel_axes(graph, values), values, settings.threads)
+        size = fitting_batch(settings, sum(self.sizes.get(value.name, bytes_of(value)) for value in values))
+        if runs is not None:
+            return merged(plan.axes, here(plan, sharded(runs), lambda _: None))
+        shards = sharded(self.samples.runs(size, leave_out=self.held_back))
+        total = max(self.samples.count - len(self.held_back), 1)
+        seen = 0
+
+        def heard(count: int) -> None:
+            nonlocal seen
+            seen += count
+            self._tell("observe", seen, total)
+
+        if statistics is None:
+            return merged(plan.axes, self.observer(plan, shards, heard))
+        way = {"samples in a run": size, "samples held back": len(self.held_back)}
+        fingerprint = Fingerprint(*model_digests(graph), kinds(self.samples), plan.axes, way, settings.as_json())
+        return observed_with(statistics, fingerprint, plan, shards, self.observer, heard)
+
+    def follow(self, candidate: Candidate, *, adjusts: bool, searches: bool = False, refines: bool = False) -> None:
+        """Follow samples through a candidate and adjust its layers."""
+        choices = self.choices
+        follower = Follower(
+            candidate.graph,
+            candidate.quantization,
+            adjusts=adjusts and choices.rounds,
+            corrects=adjusts and choices.corrects,
+            refines=refines,
+            reach=choices.reach,
+            choose=self._chooser(candidate) if searches else None,
+            threads=choices.settings.threads,
+            on_progress=None if self.on_progress is None else lambda done, total: self._tell("adjust", done, total),
+        )
+        follower.run([inputs for inputs, _ in self.followed])
+        candidate.follower = follower
+
+    def _chooser(self, candidate: Candidate) -> Choose:
+        """Chooses ranges among parts of the present ones and, if no method was asked for, those of all methods."""
+        choices = self.choices
+
+        def of_methods(value: Value) -> list[Grid]:
+            state = candidate.states.get(value)
+            if state is None or choices.calibration != "auto":
+                return []
+            return grids_of(
+                state,
+                choices.activation,
+                is_symmetric=choices.is_symmetric,
+                percentile=choices.settings.percentile,
+                power_of_two=choices.power_of_two,
+            )
+
+        return range_search(
+            candidate.quantization,
+            is_symmetric=choices.is_symmetric,
+            power_of_two=choices.power_of_two,
+            others=of_methods,
+        )
+
+    def _tell(self, stage: str, done: int, total: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(stage, done, total)
+
+    def measure(self, candidate: Candidate) -> Noise:
+        """The noise of a candidate on samples that were held back."""
+        candidate.noise = self.judge.noise(insert_qdq(candidate.graph, candidate.quantization))
+        return candidate.noise
+
+    def snr(self, candidate: Candidate) -> float:
+        """Its signal to noise in dB, measured if it was not yet."""
+        return (candidate.noise or self.measure(candidate)).snr
+
+    def better(self, name: str, old: Candidate, new: Candidate, gain: float = 0.0) -> Candidate:
+        """The better one of two, and a line in the report; the new one must gain some dB."""
+        before, after = self.snr(old), self.snr(new)
+        is_kept = after > before + gain
+        self.steps.append(Step(name, after, is_kept))
+        return new if is_kept else old
+
+    # The whole
+
+    def run(self, graph: Graph) -> Candidate:
+        """The best candidate for `graph`."""
+        if self.choices.settings.weights_only:
+            start = self._calibrated(graph)
+            return self._finished(self._unscaled(start), start)
+        if not self.followed:
+            return self._finished(self._calibrated(graph))
+        if not self.choices.equalizes:
+            best = self._calibrated(graph)
+            is_free = self.choices.settings.equalize is None and self.choices.settings.smooth is None
+            return self._finished(self._balanced(best) if is_free and self.snr(best) < _UNLIKE else best)
+        if self.choices.settings.preset == "best":
+            return self._finished(self._best_of_all(graph))
+        start = self._calibrated(graph)
+        return self._finished(self._balanced(start), start)
+
+    def timed(self, name: str, function: Callable[..., Result], *arguments: object) -> Result:
+        """Call, and remember how long it took."""
+        started = time.perf_counter()
+        try:
+            return function(*arguments)
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def _calibrated(self, graph: Graph) -> Candidate:
+        states = self.timed("observe", self.observe, graph, self.statistics)
+        start = self.timed("calibrate", self.candidate, graph, states)
+        refuse_empty(graph, start.quantization.placement, self.choices.target)
+        method = self.choices.calibration
+        if method not in ("auto", "min-max"):
+            grids = start.quantization.grids
+            self.findings += clipping(method, grids, start.states, lambda state: self.grid(state, "min-max"))
+        self.steps.append(Step("calibrate", self.measure(start).snr, is_kept=True))
+        return start
+
+    def _finished(self, best: Candidate, plain: Candidate | None = None) -> Candidate:
+        """`best`, adjusted where that helps, with what is known of its layers.
+
+        Where it does not help, `plain` is tried, too: which of two gets better need not be the one that was better.
+        """
+        whole = best
+        if best.follower is None and self.followed:
+            best = self._cheaper(best)
+        if best.follower is None and self.followed and (self.choices.rounds or self.choices.corrects):
+            before = best
+            best = self.timed("round", self._adjusted, best, "round")
+            if best is before and plain is not None and plain is not best:
+                other = self.timed("round", self._adjusted, plain, "round without equalize itself")
+                best = self.better("round without equalize", best, other)
+            if best.floating != whole.floating and self.snr(best) < self.snr(whole):
+                # Real weights promised more than rounded ones keep.
+                best = self.better("round without them", best, self._rounded(whole, "round without them itself"))
+        if self.choices.searches and self.followed:
+            best = self.timed("search", self._searched, best)
+        if self.choices.refines and self.choices.rounds and self.choices.weight.is_integer and self.followed:
+            best = self.timed("refine", self._refined, best)
+        if best.follower is None and self.followed:
+            self.timed("analyse", self._analysed, best)
+        return best
+
+    def _balanced(self, start: Candidate) -> Candidate:
+        """`start`, or a candidate whose channels are balanced where that helps."""
+        twin = rewrite.copy(start.graph)
+        states = {value.name: state for value, state in start.states.items()}
+        if not equalize(twin, states, _STRENGTH) or self._is_hopeless(twin, start):
+            return start
+        new = self.timed("equalize", self.candidate, twin, self.timed("observe", self.observe, twin))
+        return self.better("equalize", start, new, _LEAST_GAIN)
+
+    def _unscaled(self, start: Candidate) -> Candidate:
+        """`start`, or a candidate whose outstanding channels are brought back where that helps."""
+        twin = rewrite.copy(start.graph)
+        if self.choices.settings.equalize is False or not unscale(twin):
+            return start
+        return self.better("unscale", start, self.timed("equalize", self.candidate, twin, {}), _LEAST_GAIN)
+
+    def _is_hopeless(self, twin: Graph, start: Candidate) -> bool:
+        """Whether `twin` is clearly worse when both are calibrated on the samples in memory, a small part of all."""
+        if _GLANCED * sum(count for _, count in self.followed) > self.samples.count:
+            return False
+        seen = [self.timed("observe", self.observe, graph, None, self.followed) for graph in (twin, start.graph)]
+        new = self.timed("equalize", self.candidate, twin, seen[0])
+        old = self.timed("equalize", self.candidate, start.graph, seen[1])
+        is_hopeless = self.snr(new) < self.snr(old) - _CLEAR_LOSS
+        if is_hopeless:
+            self.steps.append(Step("equalize", self.snr(new), is_kept=False))
+        return is_hopeless
+
+    def _cheaper(self, best: Candidate) -> Candidate:
+        """`best`, or what leaves cheap layers real where that helps.
+
+        Where weights are rounded anew after it they are judged real: what rounding to the nearest does to them hides
+        what the rounding of values does, and goes.
+        """
+        is_last = not (self.choices.rounds or self.choices.corrects)
+        judged = best if is_last else with_real_weights(best)
+        for new in self.timed("spare", spared, self, best):
+            other = new if is_last else with_real_weights(new)
+            name = step_name(new) if is_last else f"{step_name(new)}, weights real"
+            if self.better(name, judged, other, _LEAST_SPARED[self.choices.settings.preset]) is other:
+                best, judged = new, other
+        new = with_real_curves(self, best)
+        if new is not None:
+            other = new if is_last else with_real_weights(new)
+            best = new if self.better("nodes without weights real", judged, other, _LEAST_CURVES) is other else best
+        return best
+
+    def _best_of_all(self, graph: Graph) -> Candidate:
+        """The best of all strengths of balance, each calibrated on all samples and adjusted."""
+        best = start = self._calibrated(graph)
+        states = {value.name: state for value, state in start.states.items()}
+        best = self._rounded(best, "round")
+        for new in self.timed("spare", spared, self, start):
+            name = step_name(new)
+            best = self.better(
+                name, best, self._rounded(new, f"{name}, round itself"), _LEAST_SPARED[self.choices.settings.preset]
+            )
+        for strength in _ALL_STRENGTHS:
+            twin = rewrite.copy(graph)
+            if equalize(twin, states, strength):
+                new = self.candidate(twin, self.timed("observe", self.observe, twin))
+                new = floated(self, new, best.floating, REASON) if best.floating else new
+                new = self._rounded(new, f"equalize {strength:g}, round itself")
+                best = self.better(f"equalize {strength:g}", best, new, _LEAST_GAIN)
+        return best
+
+    def _rounded(self, best: Candidate, name: str) -> Candidate:
+        """`best`, adjusted if layers are to be."""
+        return self.timed("round", self._adjusted, best, name) if self.choices.rounds or self.choices.corrects else best
+
+    def _adjusted(self, best: Candidate, name: str) -> Candidate:
+        new = Candidate(best.graph, _copy(best.quantization), best.states, floating=best.floating)
+        self.follow(new, adjusts=True)
+        return self.better(name, best, new)
+
+    def _searched(self, best: Candidate) -> Candidate:
+        """`best` with ranges chosen by the noise that readers get, and its layers adjusted to them."""
+        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
+        self.follow(start, adjusts=True, searches=True)
+        return self.better("search", best, start)
+
+    def _refined(self, best: Candidate) -> Candidate:
+        """`best` with its grids, and the codes of its weights searched for anew."""
+        start = self.candidate(best.graph, {value.name: state for value, state in best.states.items()}, best.floating)
+        start.quantization.grids = dict(best.quantization.grids)
+        self.follow(start, adjusts=True, refines=True)
+        return self.better("refine", best, start)
+
+    def followed_again(self, best: Candidate, before: Candidate) -> Candidate:
+        """`best`, with the noise that its layers have now that more of them are real than in `before`."""
+        known = before.follower
+        if best is before or known is None:
+            return best
+        self.timed("analyse", self._analysed, best)
+        if best.follower is not None:
+            # Weights are as they were rounded before.
+            found = best.follower.noise.items()
+            best.follower.noise = {node: replace(noise, means=known.noise[node].means) for node, noise in found}
+        return best
+
+    def _analysed(self, best: Candidate) -> None:
+        """Measure the noise of layers without changing any."""
+        twin = Candidate(best.graph, _copy(best.quantization), best.states, floating=best.floating)
+        self.follow(twin, adjusts=False)
+        best.follower = twin.follower
+
+
+def fitting_batch(settings: Settings, each: int) -> int:
+    """How many samples make a run, if each takes `each` bytes.
+
+    Larger runs are hardly faster, and memory would grow with the number of samples up to the size of one.
+    """
+    each = max(each, 1)
+    return max(min(settings.batch, settings.memory // 4 // each, max(_RUN // each, _LEAST_RUN)), 1)
+
+
+def _copy(quantization: Quantization) -> Quantization:
+    return replace(quantization, grids=dict(quantization.grids), weights=dict(quantization.weights))
