@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphport as gp
 
-DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
+DATA = Path(__file__).parents[3] / "formats" / "openvino" / "data"
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 BACKENDS = ["onnxruntime", "reference", "openvino"]
 
