@@ -162,6 +162,22 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Dialect:
+    """What holds of all words of a dialect; `RECORD` of its package."""
+
+    parent: str | None = None
+    """The dialect that it has its words from, where it says nothing else."""
+    formulas: str | None = None
+    """The dialect whose formulas it takes for operators that it has no word for."""
+    checks_operands: bool = False
+    """Whether its rules find out how many operands a node has, and of what kind: its files alone say so."""
+    infers_anew: bool = False
+    """Whether its own runtime ignores the element types that a file declares."""
+    records_facts: bool = False
+    """Whether its files record what every value is: where inference says otherwise, it is inference that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A registered `lower` or `lift`; `until` bounds the opset versions that it is for."""
 

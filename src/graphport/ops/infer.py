@@ -40,14 +40,7 @@ if TYPE_CHECKING:
     from graphport.ops.types import Types
 
 
-_INFERRED_ANEW = frozenset({"openvino"})
-"""Dialects whose own runtime ignores the element types that a file declares."""
-
-
 _MOST_EXTENT = (1 << 63) - 1
-_JUDGED = frozenset({"pytorch"})
-"""Dialects whose files record what every value is: where inference says otherwise, it is inference that is wrong."""
-
 _MOST_ALIKE = 16
 """Elements of a constant that rules make anew for every node."""
 _NONE = frozenset[int]()
@@ -57,7 +50,7 @@ _MOST_REMEMBERED = 1 << 14
 
 def is_foreign(error: ShapeError, dialect: str) -> bool:
     """Whether what ONNX forbids is a type that `dialect` has the operator in, so that its node stays as it is."""
-    return dialect in _INFERRED_ANEW and isinstance(error, ElementTypeError)
+    return registry.record(dialect).infers_anew and isinstance(error, ElementTypeError)
 
 
 class Inference:
@@ -350,15 +343,15 @@ class Inference:
             return claim if fact == UNKNOWN else fact
         dtype = claim.dtype if fact.dtype is None else fact.dtype
         if claim.dtype not in (None, dtype):
-            severity = Severity.WARNING if dialect in _INFERRED_ANEW else Severity.ERROR
+            severity = Severity.WARNING if registry.record(dialect).infers_anew else Severity.ERROR
             self._contradiction(value, f"the file declares it as {claim.dtype}, it is {dtype}", severity)
         if fact.shape is None:
             return TensorFact(dtype, claim.shape)
         if claim.shape is not None and not _may_equal(fact.shape, claim.shape):
             message = f"the file declares its shape as {claim}, it is {fact}"
-            severity = Severity.ERROR if dialect in _JUDGED else Severity.WARNING
+            severity = Severity.ERROR if registry.record(dialect).records_facts else Severity.WARNING
             self._contradiction(value, message, severity)
-        elif claim.shape is not None and dialect in _JUDGED and fact.shape != claim.shape:
+        elif claim.shape is not None and registry.record(dialect).records_facts and fact.shape != claim.shape:
             return TensorFact(dtype, _narrowed(fact.shape, claim.shape), fact.elements)
         return fact if dtype is fact.dtype else TensorFact(dtype, fact.shape, fact.elements)
 

@@ -16,7 +16,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
-from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, MEANINGS, OPSET, OWN, PAGES, ShapeError
+from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, MEANINGS, OPSET, OWN, PAGES, Dialect, ShapeError
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
@@ -29,8 +29,6 @@ PAGES_ROOT = "graphport.ops.pages."
 
 _parsed = cache(pattern.parse)
 
-_UNSIGNED = frozenset({"openvino", "tflite"})
-"""Dialects whose files alone say how many operands a node has, of which rank, and what attributes are."""
 _STUMBLES = (ValueError, LookupError, ArithmeticError, AttributeError)
 
 
@@ -49,6 +47,16 @@ def families() -> tuple[str, ...]:
 def dialects() -> tuple[str, ...]:
     """Names of the packages that hold what dialects say; a dot of a dialect's name is `_` there."""
     return _packages("dialects")
+
+
+@cache
+def record(dialect: str) -> Dialect:
+    """What holds of all words of a dialect; that of a domain that nobody knows says nothing."""
+    package = dialect.replace(".", "_")
+    found = (
+        getattr(import_module(f"graphport.ops.dialects.{package}"), "RECORD", None) if package in dialects() else None
+    )
+    return Dialect() if found is None else found
 
 
 def _packages(folder: str) -> tuple[str, ...]:
@@ -81,8 +89,8 @@ def patterns(dialect: str) -> Mapping[str, list[tuple[Page, pattern.Pattern]]]:
 def load(dialect: str) -> None:
     """Import what the families say of a dialect, and of the one that it has its words from."""
     pages()
-    if dialect in _PARENTS:
-        load(_PARENTS[dialect])
+    if parent := record(dialect).parent:
+        load(parent)
     for family in families():
         _load_family(family, dialect)
 
@@ -149,13 +157,9 @@ def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
     stated = patterns(dialect).get(word)
     if stated is not None:
         return partial(_by_pattern, stated)
-    if dialect in _PARENTS:
-        return _of_parent(dialect, word)
+    if parent := record(dialect).parent:
+        return _of_parent(dialect, parent, word)
     return FALLBACKS[dialect](word) if dialect in FALLBACKS else None
-
-
-_PARENTS = {"tract": "nnef"}
-"""Dialects that have the words of another one, where they say nothing else, and the other."""
 
 
 @cache
@@ -170,8 +174,8 @@ def reads_facts_alone(dialect: str, word: str) -> bool:
     )
 
 
-def _of_parent(dialect: str, word: str) -> Lower | None:
-    rule = lowering(_PARENTS[dialect], word)
+def _of_parent(dialect: str, parent: str, word: str) -> Lower | None:
+    rule = lowering(parent, word)
     return None if rule is None else partial(import_module(f"graphport.ops.dialects.{dialect}.binding").inherited, rule)
 
 
@@ -212,18 +216,12 @@ def is_known(node: Node) -> bool:
 
 def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
     """Ways to say a node of `page` in `dialect`, to be tried in order."""
-    rules = _lifting_rules(dialect, page)
-    if dialect in _PARENTS:
-        own = [partial(_by_function, rule) for rule in rules]
-        return [*own, *(partial(_in_parent, _PARENTS[dialect], rule) for rule in liftings(_PARENTS[dialect], page))]
+    rules, known = _lifting_rules(dialect, page), record(dialect)
     functions = [partial(_by_function, rule) for rule in rules]
-    stated = [_parsed(text) for text in page.spellings.get(dialect, ())]
-    own = [*functions, *(partial(pattern.lifted, page, parsed) for parsed in stated)]
-    return [*own, partial(_written_out, _FORMULAS[dialect], page, bool(own))] if dialect in _FORMULAS else own
-
-
-_FORMULAS = {"tflite": "nnef"}
-"""Dialects that say an operator with other canonical ones as a second one does, where they have no word for it."""
+    if known.parent:
+        return [*functions, *(partial(_in_parent, known.parent, rule) for rule in liftings(known.parent, page))]
+    own = [*functions, *(partial(pattern.lifted, page, _parsed(text)) for text in page.spellings.get(dialect, ()))]
+    return [*own, partial(_written_out, known.formulas, page, bool(own))] if known.formulas else own
 
 
 def _written_out(other: str, page: Page, was_told: bool, builder: Builder, node: Node) -> Any:
@@ -329,22 +327,23 @@ def lowered(
         ShapeError: the node has more or fewer operands, or other attributes, than the rule takes; in a dialect that is
             read without a signature also: the rule stumbles over what they are, the node has more results.
     """
-    if builder.dialect in _UNSIGNED and _BROADCAST in attributes:
+    checks = record(builder.dialect).checks_operands
+    if checks and _BROADCAST in attributes:
         operands, attributes = _broadcast(builder, operands, attributes)
     try:
         answer = results(rule(builder, *operands, **attributes))
     except TypeError as error:
         mismatch = _mismatch(rule, builder, *operands, **attributes)
-        if mismatch is None and builder.dialect not in _UNSIGNED:
+        if mismatch is None and not checks:
             raise
         message = f"its {len(operands)} operands are not what it takes: {mismatch or error}"
         raise ShapeError(message) from error
     except _STUMBLES as error:
-        if isinstance(error, ShapeError) or builder.dialect not in _UNSIGNED:
+        if isinstance(error, ShapeError) or not checks:
             raise
         message = f"its operands and attributes do not go together: {error}"
         raise ShapeError(message) from error
-    if len(answer) < builder.count and builder.dialect in _UNSIGNED:
+    if len(answer) < builder.count and checks:
         message = f"it is said to have {builder.count} results, and has {len(answer)}"
         raise ShapeError(message)
     return answer

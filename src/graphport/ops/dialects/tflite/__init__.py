@@ -1,1 +1,5 @@
 """Operators of TFLite."""
+
+from graphport.ops.declare import Dialect
+
+RECORD = Dialect(formulas="nnef", checks_operands=True)

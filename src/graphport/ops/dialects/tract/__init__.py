@@ -1,1 +1,5 @@
 """Words of tract's flavour of NNEF."""
+
+from graphport.ops.declare import Dialect
+
+RECORD = Dialect(parent="nnef")
