@@ -71,9 +71,9 @@ def _explained(name: str) -> dict[str, Any] | None:
     from graphport.ops import registry
     from graphport.quantization.targets import TARGETS
 
-    codes = _data("codes")
-    if name.upper() in codes:
-        return _code(name.upper(), codes[name.upper()])
+    code = diagnostics().get(name.upper())
+    if code is not None:
+        return code
     if name in passes():
         return _pass(*passes()[name])
     if name in TARGETS:
@@ -86,9 +86,14 @@ def _data(name: str) -> dict[str, Any]:
     return json.loads((files("graphport.cli") / "explanations" / f"{name}.json").read_text("utf-8"))
 
 
-def _code(code: str, stated: dict[str, Any]) -> dict[str, Any]:
-    example = _data("examples").get(code, {})
-    return {"kind": "diagnostic", "name": code, **stated, **example, "docs": f"diagnostics.md#{code.lower()}"}
+def diagnostics() -> dict[str, dict[str, Any]]:
+    """What is known of every diagnostic, by its code."""
+    examples = _data("examples")
+    return {code: _code(code, stated, examples.get(code, {})) for code, stated in _data("codes").items()}
+
+
+def _code(code: str, stated: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "diagnostic", "name": code, **stated, **example, "docs": f"diagnostics/{code}.html"}
 
 
 def _pass(each: Pass, verbs: list[str]) -> dict[str, Any]:

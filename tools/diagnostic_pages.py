@@ -1,0 +1,84 @@
+"""The pages below `diagnostics/` in the documentation, one for each code, made from what `graphport explain` knows.
+
+mkdocs calls `on_files` and `on_page_markdown` whenever it builds, so that nothing can be out of date.
+
+python tools/diagnostic_pages.py FOLDER    write them into a folder as they are, to be looked at
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphport.cli.explain import diagnostics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+FOLDER = "diagnostics"
+_ROW = re.compile(r'(<a id="\w+"></a>)`([A-Z]+\d{4})`')
+_MARKUP = re.compile(r"[\\*_`<>\[\]|#]")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Hand the pages over as files."""
+    from mkdocs.structure.files import File
+
+    for code, text in pages().items():
+        files.append(File.generated(config, f"{FOLDER}/{code}.md", content=text))
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead from each row of the table to its page."""
+    del config, files
+    return _ROW.sub(rf"\1[`\2`]({FOLDER}/\2.md)", markdown) if page.file.src_uri == f"{FOLDER}.md" else markdown
+
+
+def pages() -> dict[str, str]:
+    """Every page as Markdown by its code."""
+    return {code: "\n".join(_page(code, found)) for code, found in diagnostics().items()}
+
+
+def _page(code: str, found: dict[str, Any]) -> Iterator[str]:
+    yield from (f"# {code}", "", f"{found['severity'].capitalize()}, found by {_files(found['found_by'])}.", "")
+    yield from (f"- {_escaped(sentence)}" for sentence in found["sentences"])
+    if found["remedies"]:
+        yield from ("", "**What helps**", "")
+        yield from (f"- {_escaped(remedy)}" for remedy in found["remedies"])
+    if "why" in found:
+        yield from ("", found["why"])
+    for heading in ("wrong", "right"):
+        if heading in found:
+            yield from ("", f"**{heading.capitalize()}**", "", "```text", found[heading].rstrip("\n"), "```")
+    yield from ("", f"`graphport explain {code}` prints this; [all diagnostics](../{FOLDER}.md#{code.lower()}).", "")
+
+
+def _files(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _escaped(text: str) -> str:
+    """`text` without what Markdown takes for markup."""
+    return _MARKUP.sub(lambda found: f"\\{found[0]}", " ".join(text.split()))
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages into the folder that is named."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    for code, text in pages().items():
+        (folder / f"{code}.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
