@@ -195,3 +195,44 @@ def test_what_an_older_runtime_has_no_words_for_is_told(old_runtime):
     assert finding.code == "RUN0003"
     assert "at most opset 22" in finding.message
     assert finding.help == "install a newer ONNX Runtime, or choose another backend"
+
+
+def _dequantized(draw, *, has_zeros, block):
+    """Stored int8 with a scale for each entry of an axis or each block, read directly and by a branch."""
+    # Its kernels take what has one scale for a tensor with one, and refuse blocks then.
+    shape = [int(length) for length in draw.integers(3, 7, draw.integers(1, 4))]
+    axis = int(draw.integers(len(shape)))
+    blocks = [-(-n // block) if at == axis else n for at, n in enumerate(shape)] if block else [shape[axis]]
+    scales = np.abs(draw.normal(size=blocks)).astype(np.float32) + 0.1
+    weights = draw.integers(-128, 128, shape).astype(np.int8)
+    zeros = draw.integers(-5, 5, scales.shape).astype(np.int8)
+    operands = ["w", "s", *(["z"] if has_zeros else [])]
+    options = {"axis": axis, **({"block_size": block} if block else {})}
+    branch = onnx.helper.make_graph(
+        [node("DequantizeLinear", operands, ["inner"], **options)], "branch", [], [typed("inner", shape)]
+    )
+    return graph_of(
+        [
+            node("DequantizeLinear", operands, ["d"], **options),
+            node("Mul", ["d", "x"], ["y"]),
+            node("Cast", ["x"], ["is"], to=TensorProto.BOOL),
+            node("If", ["is"], ["z0"], then_branch=branch, else_branch=branch),
+        ],
+        [("x", [])],
+        [("y", shape), ("z0", shape)],
+        {"w": weights, "s": scales, **({"z": zeros} if has_zeros else {})},
+        opset=21,
+    )
+
+
+def test_int8_with_a_scale_for_each_channel_or_block_runs_with_and_without_zero_points():
+    draw = np.random.default_rng(3)
+    for _ in range(12):
+        for has_zeros in (False, True):
+            for block in (0, 2):
+                graph = _dequantized(draw, has_zeros=has_zeros, block=block)
+                x = {"x": np.array(draw.normal(), np.float32)}
+                found, expected = (each.prepare(graph).run(x) for each in (onnxruntime, reference))
+                for name, array in expected.items():
+                    np.testing.assert_allclose(found[name], array, rtol=1e-5, err_msg=name)
+                assert not any("zero" in value.name for value in graph.values())

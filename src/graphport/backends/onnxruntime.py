@@ -13,13 +13,15 @@ import numpy as np
 from graphport.backends.error_attribution import blamed, fault
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType, is_numpy_own
-from graphport.core.storage import pack, unpack
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage, pack, unpack
 from graphport.ir import rewrite
+from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Node, Value
 
 IN_MEMORY = 1 << 30
 """Models with more bytes of weights are handed over as a file beside its weights: protobuf ends at 2 GiB."""
@@ -157,9 +159,42 @@ def _session(
     if not quick:
         # On x86 without dot products of bytes its kernels add two products in 16 bits, which overflow.
         options.add_session_config_entry("session.x64quantprecision", "1")
+        graph = _with_zero_points(graph)
     if not optimize:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return _loaded(runtime, graph, options)
+
+
+def _with_zero_points(graph: Graph) -> Graph:
+    """`graph`, or a copy in which each tensor of int8 with several scales has the zero points that it leaves out.
+
+    With `session.x64quantprecision` it makes uint8 of int8 weights, and gives those that have no zero point one of a
+    single entry, which its own kernels refuse beside scales of several.
+    """
+    if not any(_lacks_zero_points(node) for inner in walk(graph) for node in inner):
+        return graph
+    twin = rewrite.copy(graph)
+    for inner in walk(twin):
+        for node in [node for node in inner if _lacks_zero_points(node)]:
+            scale = node.operands[1]
+            storage = ArrayStorage(np.zeros(_extents(scale), np.int8))
+            node.set_input(2, inner.add_constant(f"{scale.name}.zero", TensorFact.of(storage), storage))
+    return twin
+
+
+def _lacks_zero_points(node: Node) -> bool:
+    if node.op != "DequantizeLinear" or node.operand(2) is not None:
+        return False
+    x = node.operands[0].fact
+    return isinstance(x, TensorFact) and x.dtype == DType.INT8 and bool(_extents(node.operands[1]))
+
+
+def _extents(value: Value) -> list[int]:
+    """The shape; none where it is not known as numbers."""
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or not fact.is_static:
+        return []
+    return [dim for dim in fact.dims if isinstance(dim, int)]
 
 
 def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None) -> Any:
