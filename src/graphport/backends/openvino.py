@@ -14,6 +14,7 @@ from graphport.conversion.lift import lift
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.packages import without
 from graphport.formats.openvino import write
 from graphport.ir import rewrite, states
 
@@ -85,13 +86,14 @@ class OpenvinoSession:
 def _check_types(values: Sequence[Value]) -> None:
     for value in values:
         dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
-        if dtype is None or dtype is DType.STRING or dtype.bits < _NARROW:
+        if dtype is None or (dtype is not DType.STRING and dtype.bits < _NARROW):
             message = f"OpenVINO cannot be given {value.name}, which is {value.fact}"
             raise DiagnosticError(Diagnostic("RUN0003", message, None, "choose another backend"))
 
 
 def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
-    import openvino
+    with without("openvino_telemetry"):  # its import tells its makers of every use
+        import openvino
 
     stated = rewrite.copy(graph)
     for value in stated.inputs:
@@ -123,6 +125,8 @@ def _tensor(array: Any, value: Value) -> Any:
     import openvino
 
     runtime: Any = openvino
+    if np.asarray(array).dtype.kind in "OSU":
+        return runtime.Tensor(np.array(array, dtype=str))
     given = np.ascontiguousarray(array).reshape(np.shape(array))
     dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
     name = _FOREIGN.get(dtype) if dtype is not None else None

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*([^;]*)")
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
@@ -13,6 +19,19 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 def is_there(module: str) -> bool:
     """Whether a module of that name can be imported, whatever distribution it comes from."""
     return find_spec(module) is not None
+
+
+@contextmanager
+def without(module: str) -> Generator[None]:
+    """Let what is imported meanwhile believe that `module` is not installed; what has it already keeps it."""
+    known = sys.modules.get(module)
+    sys.modules[module] = None  # type: ignore[assignment]  what the import system reads as "there is none"
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+        if known is not None:
+            sys.modules[module] = known
 
 
 @cache

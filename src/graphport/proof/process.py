@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from graphport.proof.runtimes import Runtime
 
 _PIECE = 1 << 20
+_LOOK = 0.2
+"""Seconds between looks whether it still runs: children that it leaves behind may keep its pipes open."""
 
 
 class UnansweredError(Exception):
@@ -137,9 +139,15 @@ class Process:
             raise EOFError
         pieces: list[bytes] = []
         while count:
-            ready, _, _ = select.select([stream], [], [], max(until - time.monotonic(), 0))
-            if not ready:
+            has_ended = self._process.poll() is not None
+            left = until - time.monotonic()
+            ready, _, _ = select.select([stream], [], [], max(min(left, 0 if has_ended else _LOOK), 0))
+            if not ready and has_ended:
+                raise EOFError
+            if not ready and left <= 0:
                 raise TimeoutError
+            if not ready:
+                continue
             piece = os.read(stream.fileno(), min(count, _PIECE))
             if not piece:
                 raise EOFError

@@ -6,13 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import openvino
 
 from graphport.core.dtypes import DType
+from graphport.core.packages import without
 from graphport.proof.runtimes.serve import Port, RefusedError, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# Its import tells its makers of every use, by a child that keeps our pipes open.
+with without("openvino_telemetry"):
+    import openvino
 
 _runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
 _SETTINGS = {
