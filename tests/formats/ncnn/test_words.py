@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import ValueInfoProto
+from onnx import TensorProto, ValueInfoProto
 
 import graphport as gp
 from tests.formats.ncnn.test_layers import run_ncnn
@@ -286,3 +286,12 @@ def test_an_output_that_is_a_constant_is_refused(tmp_path):
     proto = model([node("Relu", ["x"], ["y"])], [("x", [1, 4])], [("y", [1, 4]), typed("c", [])], constants)
     with pytest.raises(gp.DiagnosticError, match=r"NCNN0305.*the output c is a constant"):
         gp.save(gp.from_onnx(proto), tmp_path / "m.ncnn.param")
+
+
+def test_a_bool_input_is_refused_since_it_comes_as_integers():
+    given = [("x", [1, 4]), typed("m", [1, 4], TensorProto.BOOL)]
+    for op, operands in (("Where", ["m", "x", "x"]), ("Cast", ["m"])):
+        more = {"to": TensorProto.FLOAT} if op == "Cast" else {}
+        whole = model([node(op, operands, ["h"], **more), node("Mul", ["h", "x"], ["y"])], given, [("y", [1, 4])])
+        with pytest.raises(gp.DiagnosticError, match="m is given as integers"):
+            gp.save(gp.from_onnx(whole), "never.ncnn.param")

@@ -245,6 +245,9 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
     refuse_constants(*blobs)
     blobs = tuple(each if folded(each) is None else remembered(b, each) for each in blobs)
     for each in blobs:
+        if each.is_input and isinstance(each.fact, TensorFact) and each.fact.dtype is DType.BOOL:
+            message = f"{each.name} is given as integers, and layers read the bits of real numbers"
+            raise UnsupportedError(message)
         dims, batch = b.dims(each), batch_of(each)
         if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
             message = f"{each.name} is {each.fact}: a blob stands for a batch of 1"
