@@ -3,6 +3,14 @@
 import numpy as np
 import pytest
 
+from graphport.backends import openvino, reference
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph
+from graphport.ops.builder import Builder
+from graphport.ops.infer import Inference
+from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
 from tests.ops.openvino_oracle import check_page, check_word
 
@@ -148,3 +156,24 @@ def test_pillow_knows_sizes_whatever_scales_led_to_them(mode, scales):
     flags = {"shape_calculation_mode": "scales", "coordinate_transformation_mode": "half_pixel", "mode": mode}
     operands = [x, np.array(scales, np.float32), np.array([2, 3])]
     check_word("opset11.Interpolate", operands, constants=(1, 2), tolerance=1e-4, **flags)
+
+
+@pytest.mark.parametrize("how", [{"mode": "cubic"}, {"mode": "linear", "antialias": 1}, {"mode": "nearest"}])
+@pytest.mark.parametrize("by_scales", [False, True], ids=["sizes", "scales"])
+def test_an_open_batch_need_not_be_known_where_the_rest_is_resized(how, by_scales):
+    for batch in (1, 3):
+        x = RANDOM.normal(size=(batch, 2, 5, 6)).astype(np.float32)
+        graph = Graph()
+        given = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N", 1), 2, 5, 6)))
+        builder = Builder(Inference(), graph)
+        numbers = np.array([1, 1, 1.5, 0.5], np.float32)
+        if by_scales:
+            y = builder(Resize, given, None, builder.constant(numbers), **how)
+        else:
+            sizes = builder(Concat, builder(Shape, given, end=2), builder.constant(np.array([7, 3])), axis=0)
+            y = builder(Resize, given, None, None, sizes, **how)
+        graph.add_output(y)
+        (expected,) = reference.prepare(graph).run({"x": x}).values()
+        (found,) = openvino.prepare(graph).run({"x": x}).values()
+        assert expected.shape == (batch, 2, 7, 3)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.budget import made_up
+from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
@@ -313,7 +314,10 @@ def lift_resize(
     fact = b.inference.page(Resize, [x.fact, None, scales and scales.fact, wanted and wanted.fact], {"axes": axes}, 1)[
         0
     ]
-    lengths = fact.shape if isinstance(fact, TensorFact) and coordinate_transformation_mode == "align_corners" else None
+    shape = fact.shape if isinstance(fact, TensorFact) else None
+    if shape is not None and keep_aspect_ratio_policy == "stretch" and coordinate_transformation_mode not in _CROPPING:
+        chosen, scales, wanted = _changing(b, x, chosen, scales, wanted, shape)
+    lengths = shape if coordinate_transformation_mode == "align_corners" else None
     if is_plain and coordinate_transformation_mode in _COORDINATES and _is_told(b, x, chosen, scales, lengths, mode):
         return _interpolated(
             b,
@@ -339,6 +343,32 @@ def lift_resize(
         "antialiases": bool(antialias),
     }
     return (_axis_by_axis(b, x, plans, how, extrapolation_value),)
+
+
+_CROPPING = ("tf_crop_and_resize",)
+
+
+def _changing(
+    b: Builder, x: Value, axes: tuple[int, ...], scales: Value | None, wanted: Value | None, shape: Sequence[Dim]
+) -> tuple[tuple[int, ...], Value | None, Value | None]:
+    """The axes that a resizing changes, with their scales or lengths: an open batch need not be known for the rest."""
+    dims, factors = b.dims(x), reals(scales)
+    if scales is not None and factors is not None:
+        kept = [place for place, factor in enumerate(factors) if factor != 1]
+    elif scales is None:
+        kept = [place for place, axis in enumerate(axes) if decide_equal(shape[axis], dims[axis]) is not True]
+    else:
+        return axes, scales, wanted
+    lengths = [length for place in kept if isinstance(length := shape[axes[place]], int)]
+    if not 0 < len(kept) < len(axes):
+        return axes, scales, wanted
+    if factors is not None:
+        scales = b.constant(np.array([factors[place] for place in kept], np.float32))
+    elif len(lengths) == len(kept):
+        wanted = vector(b, lengths)
+    else:
+        return axes, scales, wanted
+    return tuple(axes[place] for place in kept), scales, wanted
 
 
 def _is_told(
