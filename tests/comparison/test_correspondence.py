@@ -109,3 +109,12 @@ def test_constants_are_left_out_and_do_not_stand_in_the_way():
     reads_unknown = add(a, "Mul", [value, unknown], "m", (2,))
     add(b, "Mul", [other, other], "n", (2,))
     assert reads_unknown not in partners(a, b)
+
+
+def test_results_with_fewer_axes_do_not_stand_for_each_other():
+    a, b = Graph("a"), Graph("b")
+    x, y = a.add_input("x", fact(2, 3)), b.add_input("x", fact(2, 3))
+    inner, other = add(a, "Relu", [x], "h", (2, 3)), add(b, "Relu", [y], "h", (2, 3, 1))
+    add(a, "Neg", [inner], "k", (2, 3))
+    add(b, "Neg", [other], "l", (2, 3, 1))
+    assert partners(a, b) == {x: y}

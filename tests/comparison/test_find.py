@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import graphport as gp
-from graphport.comparison import stream
+from graphport.comparison import find, stream
 from graphport.comparison.limits import Limits
 from graphport.core.storage import ArrayStorage
 from graphport.ir import rewrite
@@ -183,3 +183,60 @@ def test_a_measure_of_ones_own_decides():
     limits = Limits(metric=lambda a, b: -float(np.abs(a - b).max()), least_metric=-0.4)
     found = limits.difference("v", x, y)
     assert (found.metric, found.passed) == (-0.5, False)
+
+
+def test_no_more_nodes_are_computed_by_themselves_than_there_is_time_for(monkeypatch):
+    nodes = [node("Mul", [f"v{i}" if i else "x", f"w{i}"], [f"v{i + 1}"]) for i in range(8)]
+    constants = {f"w{i}": np.full(6, 1.25, np.float32) for i in range(8)}
+    a = gp.from_onnx(model(nodes, [("x", ["N", 6])], [("v8", ["N", 6])], constants))
+    b = twin(a)
+    for i in range(8):
+        scale(b.graph, f"w{i}", 1 + 9e-5)
+    plain, looked = find.Search._examined, []
+
+    def watched(self, pair, known):
+        before = self._checked
+        found = plain(self, pair, known)
+        looked.append(self._checked - before)
+        return found
+
+    monkeypatch.setattr(find.Search, "_examined", watched)
+    monkeypatch.setattr(find, "_MOST_CHECKED", 3)
+    found_in(a, b, given())
+    assert sum(looked) == 3
+    assert len(looked) > 3
+
+
+REALS = np.random.default_rng(5).normal(size=(2, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "moved"),
+    [
+        pytest.param(REALS, REALS.T, True, id="another order of axes"),
+        pytest.param(REALS, REALS[:, None], True, id="one more axis"),
+        pytest.param(REALS, REALS * 2, False, id="other numbers"),
+        pytest.param(REALS, REALS[:1], False, id="fewer numbers"),
+        pytest.param(REALS, REALS.astype(np.float64).T, False, id="another precision"),
+        pytest.param(REALS > 0, (REALS > 0).T, False, id="masks say nothing"),
+        pytest.param(REALS[:0], REALS[:0].T, False, id="no numbers say nothing"),
+        pytest.param([REALS], REALS, False, id="a sequence"),
+        pytest.param(REALS, None, False, id="nothing"),
+    ],
+)
+def test_numbers_in_another_order_are_told_from_other_numbers(x, y, moved):
+    assert find._is_moved(x, y) is moved
+    assert find._is_moved(y, x) is moved
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "coded"),
+    [
+        pytest.param(REALS, REALS.astype(np.int8), True, id="codes"),
+        pytest.param(REALS, REALS.astype(np.float16), False, id="two precisions"),
+        pytest.param([REALS], REALS.astype(np.int8), False, id="a sequence"),
+    ],
+)
+def test_codes_are_told_from_real_numbers(x, y, coded):
+    assert find._is_coded(x, y) is coded
+    assert find._is_coded(y, x) is coded

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from graphport.comparison import compare_outputs, difference
-from graphport.comparison.metrics import pair
+from graphport.comparison.metrics import Comparison, pair
 
 A = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 
@@ -212,3 +212,22 @@ def test_outputs_of_rounded_weights_pass_from_some_decibels_on(noise, least, pas
 def test_what_is_no_noise_never_passes(other):
     a = np.array([1000, 1000], other.dtype)
     assert not compare_outputs({"y": a}, {"y": other}).within(0).passed
+
+
+def test_equal_texts_differ_by_nothing():
+    found = difference("y", np.array(["a", "bc"], object), np.array(["a", "bc"], object))
+    assert found.passed
+    assert (found.max_abs, found.mean_abs, found.snr_db, found.cosine) == (0.0, 0.0, math.inf, 1.0)
+
+
+def test_an_output_without_numbers_leaves_the_whole_without_them():
+    numbers, texts = difference("y", A, A + 1), difference("t", np.array(["a"], object), np.array(["b"], object))
+    both, alone = Comparison((numbers, texts), ()), Comparison((numbers, difference("z", A, A)), ())
+    assert (both.max_abs, both.snr_db) == (None, None)
+    assert (alone.max_abs, alone.snr_db) == (1.0, numbers.snr_db)
+
+
+def test_the_verdict_names_the_first_value_that_differs():
+    same, other = difference("h", A, A), difference("k", A, A + 1)
+    assert Comparison((same,), ()).caption == "equal within tolerance"
+    assert Comparison((other,), (same, other)).caption == "the outputs differ; the first value that differs is k"
