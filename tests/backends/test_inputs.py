@@ -360,7 +360,5 @@ def test_of_an_open_element_type_is_told_who_can_say_it():
     with pytest.raises(DiagnosticError) as caught:
         random_inputs(graph)
     assert "give an array" in (caught.value.diagnostics[0].help or "")
-    with pytest.raises(DiagnosticError) as caught:
-        bind_inputs(graph, {"x": ["int64:1", 8]})
-    (finding,) = caught.value.diagnostics
-    assert (finding.code, "by the array given" in (finding.help or "")) == ("SHAPE0003", True)
+    bind_inputs(graph, {"x": ["int64:1", 8]})
+    assert random_inputs(graph)["x"].dtype == np.int64

@@ -93,3 +93,25 @@ def test_all_mistakes_are_told_at_once():
         bind_inputs(graph, {"x": [5], "s": [1], "nosuch": [1]})
     assert [finding.code for finding in caught.value.diagnostics] == ["SHAPE0003"] * 3
     assert "inputs: x float32[4], s sequence(float32[1])" in str(caught.value)
+
+
+def test_an_element_type_is_bound_where_the_file_leaves_it_open():
+    for given, shape in [(["int64:2", "N"], (2, Symbol("N", 1))), (["int64:K", 3], (Symbol("K", 1), 3))]:
+        graph = Graph()
+        graph.add_input("x", TensorFact(None, None))
+        bind_inputs(graph, {"x": given})
+        assert graph.inputs[0].fact == TensorFact(DType.INT64, shape)
+    scalar = Graph()
+    scalar.add_input("x", TensorFact(None, None))
+    bind_inputs(scalar, {"x": ["bfloat16:"]})
+    assert scalar.inputs[0].fact == TensorFact(DType.BFLOAT16, ())
+    same = graph_with(x=["N"])
+    bind_inputs(same, {"x": ["float32:5"]})
+    assert same.inputs[0].fact == TensorFact(DType.FLOAT32, (5,))
+
+
+def test_another_element_type_than_the_declared_one_is_refused():
+    graph = graph_with(x=["N"])
+    with pytest.raises(DiagnosticError, match="cannot be int64: it is declared as float32") as caught:
+        bind_inputs(graph, {"x": ["int64:5"]})
+    assert "where the file leaves it open" in str(caught.value)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = "biufcV"
 _MOST_AXES = 64
-_UNTYPED = "its element type is not known: give an array of the one that is meant, to the backend reference"
+_UNTYPED = "its element type is not known: bind it (--input x=int64:1x8), or give an array of the one that is meant"
 _SMALLER = "bind smaller extents with --input where the file leaves them open"
 
 LONGEST = 4096

@@ -68,7 +68,7 @@ threads_option = click.option(
 
 
 class ShapeOption(click.ParamType[Any]):
-    """`NAME=1x3x224x224`: dims are numbers or names of symbols; `NAME=` alone is a rank of 0."""
+    """`NAME=1x3x224x224`, `NAME=int64:1x8` where a file has no type; dims are numbers or symbols, none a rank of 0."""
 
     name = "NAME=SHAPE"
 
@@ -93,7 +93,7 @@ input_option = click.option(
     "shapes",
     multiple=True,
     type=ShapeOption(),
-    help="Bind extents of an input, such as x=1x3x224x224. Repeatable.",
+    help="Bind extents of an input, such as x=1x3x224x224, and with x=int64:1x8 a type that is open. Repeatable.",
 )
 
 

@@ -21,9 +21,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 
 _BOUNDS = re.compile(r"(\d{0,18})\.\.(\d{0,18})", re.ASCII)
-_NO_TYPES = (
-    "extents alone are bound: the element type is said by the file, or, where that leaves it open, by the array given"
-)
+_NO_TYPES = "an element type is bound where the file leaves it open"
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,8 +60,17 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> None
 
 def _says_type(given: Sequence[int | str]) -> bool:
     """Whether an element type stands before the first extent, as in `int64:1x8`."""
+    return _typed(given)[0] is not None
+
+
+def _typed(given: Sequence[int | str]) -> tuple[DType | None, Sequence[int | str]]:
+    """The element type that stands before the first extent, if one does, and the extents."""
     first = given[0] if given else ""
-    return isinstance(first, str) and first.partition(":")[0] in set(map(str, DType)) and ":" in first
+    name, colon, dim = first.partition(":") if isinstance(first, str) else ("", "", "")
+    if not colon or name not in set(map(str, DType)):
+        return None, given
+    own = [int(dim) if dim.isascii() and dim.isdecimal() else dim] if dim else []
+    return DType.of(name), [*own, *given[1:]]
 
 
 def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> str | None:
@@ -72,6 +79,9 @@ def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> st
     if not isinstance(fact, TensorFact):
         return f"the input {value.name!r} is a {fact}, no tensor"
     refused = f"the input {value.name!r} cannot have the shape {list(given)}: it is declared as {fact}"
+    dtype, given = _typed(given)
+    if dtype is not None and fact.dtype not in (None, dtype):
+        return f"the input {value.name!r} cannot be {dtype}: it is declared as {fact}"
     if fact.shape is not None and len(fact.shape) != len(given):
         return refused
     declared = (None,) * len(given) if fact.shape is None else fact.shape
@@ -82,7 +92,7 @@ def _give(value: Value, given: Sequence[int | str], sizes: dict[str, Dim]) -> st
         return f"the input {value.name!r} cannot have the shape {list(given)}: axis {fixed} is fixed, as {fact} says"
     if len(dims) < len(shape) or not all(_unify(d, s, sizes) for d, s in zip(fact.shape or (), dims, strict=False)):
         return refused
-    value.fact = fact.with_shape(dims)
+    value.fact = fact.with_shape(dims) if dtype is None else TensorFact(dtype, tuple(dims))
     return None
 
 
