@@ -12,7 +12,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test fuzz conformance check lint types storeys known-codes format bench docs codes constraints clean
+.PHONY: dist demo test fuzz structures conformance check lint types storeys known-codes format bench docs codes constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -25,6 +25,9 @@ conformance: .venv/test  ## the suites that others wrote; SAMPLE=200 runs 200 of
 
 fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does it for an hour
 	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --cases $(CASES)
+
+structures: .venv/test  ## what is made to be hard to take, of every format
+	$(BIN)/python tools/fuzz.py --structures --seconds 36000
 
 check: lint types storeys known-codes docs  ## all that is read and not run; `make -k check` goes on after a failure
 

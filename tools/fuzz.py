@@ -4,6 +4,7 @@ python tools/fuzz.py --seconds 300            all formats in turns, the same dam
 python tools/fuzz.py --cases 1500             as CI does it: so many of each format, whatever the machine
 python tools/fuzz.py --seconds 3600 --seed 7  others
 python tools/fuzz.py --only onnx              one format; statistics, samples and expression are such, too
+python tools/fuzz.py --structures             extents, nesting, cycles, doublings, chains and bombs of every format
 python tools/fuzz.py --replay FOLDER          a finding again, with its traceback
 
 Seeds are the files that the tests have, and what is written of them in every other format. What is found is kept below
@@ -32,10 +33,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzing.damages import damage_of
+from fuzzing.structures import structures
 from fuzzing.subjects import COMPANIONS, Seed, seeds, verbs
 
 if TYPE_CHECKING:
     import io
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent
 FOUND = ROOT / ".fuzz"
@@ -48,12 +51,19 @@ WORK = "work"
 """Name of the folder that verbs write into."""
 
 
-def outcome(kind: str, path: Path, out: Path, turn: int | None = None) -> dict[str, str]:
-    """What each verb came to: `done`, `told`, or the exception that nobody expected and where."""
+def outcome(
+    kind: str, path: Path, out: Path, turn: int | None = None, before: Callable[[], None] | None = None
+) -> dict[str, str]:
+    """What each verb came to: `done`, `told`, or the exception that nobody expected and where.
+
+    `before` is called before each verb.
+    """
     from graphport import DiagnosticError
 
     found: dict[str, str] = {}
     for name, verb in verbs(kind, path, out, turn):
+        if before is not None:
+            before()
         try:
             verb()
             found[name] = "done"
@@ -138,13 +148,18 @@ def _judge(name: str, known: list[Seed], said: dict[str, Any], tally: Tally) -> 
 
 def _keep(name: str, known: list[Seed], number: int, what: str) -> None:
     folder = FOUND / name / str(number)
-    folder.mkdir(parents=True, exist_ok=True)
-    case(known, number).put(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    found = case(known, number)
+    found.put(folder)
+    what = f"{found.label}: {what}" if found.label else what
     (folder / "what.txt").write_text(what + "\n", encoding="utf-8")
 
 
 def case(known: list[Seed], number: int) -> Seed:
     """Case `number` of a format: always the same for the same seeds."""
+    if known[number % len(known)].label:
+        return known[number % len(known)]
     chance = random.Random(number)  # noqa: S311  damages are to be the same every time
     seed = chance.choice(known)
     twin = Seed(seed.name, dict(seed.files))
@@ -168,10 +183,15 @@ def _child(name: str, known: list[Seed], number: int, out: io.TextIOBase, ends: 
                 out.write(json.dumps({"case": each}) + "\n")
                 shutil.rmtree(folder)
                 (Path(folder) / WORK).mkdir(parents=True)
-                path = case(known, each).put(Path(folder) / "given")
+                chosen = case(known, each)
+                path = chosen.put(Path(folder) / "given")
                 _bound_time()
                 before, cpu = _memory(), time.process_time()
-                found = outcome(name, path, Path(folder) / WORK, each)
+                # What is made to be hard goes through all verbs, and each has its own seconds.
+                is_made = bool(chosen.label)
+                found = outcome(
+                    name, path, Path(folder) / WORK, None if is_made else each, _bound_time if is_made else None
+                )
                 said = {
                     "case": each,
                     "outcome": found,
@@ -241,6 +261,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1 << 40, help="of each kind, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], metavar="KIND")
+    parser.add_argument("--structures", action="store_true", help="what is made to be hard, each once")
     parser.add_argument("--replay", type=Path)
     chosen = parser.parse_args()
     # Our own mistakes are what we look for: they are not to end as findings.
@@ -251,13 +272,16 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
         known = seeds(Path(folder))
+    if chosen.structures:
+        known = structures(known)
     # What is there by now stays: children need not look for garbage in it.
     gc.freeze()
     known = {name: found for name, found in known.items() if not chosen.only or name in chosen.only}
     tallies = {name: Tally() for name in known}
     for name, found in known.items():
         share = chosen.seconds / len(known)
-        run(name, found, share, chosen.seed * 10_000_000, tallies[name], chosen.cases)
+        most = min(chosen.cases, len(found)) if chosen.structures else chosen.cases
+        run(name, found, share, 0 if chosen.structures else chosen.seed * 10_000_000, tallies[name], most)
         report(name, len(found), tallies[name])
     print(f"{sum(tally.cases.total() for tally in tallies.values())} cases")
     return int(any(tally.findings for tally in tallies.values()))

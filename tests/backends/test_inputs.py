@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import graphport as gp
-from graphport.backends import inputs
+from graphport.backends import inputs, memory
 from graphport.backends.inputs import checked, free_sizes, other_random_inputs, random_inputs
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import DiagnosticError
@@ -362,3 +362,9 @@ def test_of_an_open_element_type_is_told_who_can_say_it():
     assert "give an array" in (caught.value.diagnostics[0].help or "")
     bind_inputs(graph, {"x": ["int64:1", 8]})
     assert random_inputs(graph)["x"].dtype == np.int64
+
+
+def test_inputs_that_memory_does_not_hold_are_not_made_up(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 20)
+    with pytest.raises(DiagnosticError, match="it takes some 11 MiB of memory for a run, and 0 MiB are free"):
+        random_inputs(graph_with(x=(DType.FLOAT32, (1000, 1000))))

@@ -175,10 +175,11 @@ def damaged_message(chance: random.Random, data: bytes, others: list[bytes]) -> 
         case _:
             inner = damaged_message if fields(content) else damaged_text
             found[at] = (tag, inner(chance, content, others))
-    return b"".join(_spelled(tag, content) for tag, content in found)
+    return b"".join(spelled(tag, content) for tag, content in found)
 
 
-def _spelled(tag: int, content: bytes | int) -> bytes:
+def spelled(tag: int, content: bytes | int) -> bytes:
+    """A field of a protobuf message."""
     if isinstance(content, int):
         return varint(tag & ~7) + varint(content) if tag & 7 == 0 else varint(tag)
     return varint(tag) + (varint(len(content)) if tag & 7 == 2 else b"") + content

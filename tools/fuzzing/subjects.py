@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import os
 import shutil
+import tarfile
+import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fuzzing.damages import GZIP
 
 if TYPE_CHECKING:
     import graphport as gp
@@ -24,6 +32,8 @@ COMPANIONS = {".xml": (".bin",), ".param": (".bin",), ".prototxt": (".caffemodel
 FOLDER = "."
 """The name of a seed that is opened as a folder."""
 SAMPLES, STATISTICS, EXPRESSION = "samples", "statistics", "expression"
+TRACT = "tract"
+"""What is NNEF in tract's flavour: a kind of its own, for it has a reader of its own."""
 DIGITS = ROOT / "src" / "graphport" / "examples" / "digits"
 
 Verb = tuple[str, Callable[[], object]]
@@ -31,16 +41,30 @@ Verb = tuple[str, Callable[[], object]]
 
 @dataclass
 class Seed:
-    """The files of one subject; `name` is the one that is opened."""
+    """The files of one subject; `name` is the one that is opened.
+
+    `links` has what stands in the place of files: `fifo`, `folder`, or what a link leads to. What has a `label` is made
+    to be hard, and taken as it is.
+    """
 
     name: str
     files: dict[str, bytes]
+    links: dict[str, str] = field(default_factory=dict[str, str])
+    label: str = ""
 
     def put(self, folder: Path) -> Path:
         """Write the files; the path that is opened."""
         for name, data in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
+        for name, target in self.links.items():
+            folder.mkdir(parents=True, exist_ok=True)
+            if target == "fifo":
+                os.mkfifo(folder / name)
+            elif target == "folder":
+                (folder / name).mkdir()
+            else:
+                (folder / name).symlink_to(target)
         return folder / self.name
 
 
@@ -83,6 +107,8 @@ def _models(folder: Path) -> dict[str, list[Seed]]:
             except gp.DiagnosticError:
                 continue
             found[name].append(_seed(path))
+    found[TRACT] = [seed for seed in found["nnef"] if _is_tract(seed)]
+    found["nnef"] = [seed for seed in found["nnef"] if seed not in found[TRACT]]
     plain = [seed for seed in found["onnx"] if len(seed.files) == 1][:40]
     for seed in plain:
         place = folder / "source"
@@ -93,10 +119,24 @@ def _models(folder: Path) -> dict[str, list[Seed]]:
             # Of these the tests have none: folders, archives that are not compressed, weights beside the model.
             ways += [("folder", {}), ("m.nnef.tar", {})] if name == "nnef" else []
             ways += [("m.onnx", {"external_data": True})] if name == "onnx" else []
-            for target, choices in ways:
+            flavoured = [("m.nnef.tgz", {"flavour": TRACT}), ("folder", {"flavour": TRACT})] if name == "nnef" else []
+            for target, choices in (*ways, *flavoured):
                 made = _made(place / seed.name, folder / "made", target, choices)
-                found[name] += [made] if made else []
+                found[TRACT if "flavour" in choices else name] += [made] if made else []
     return found
+
+
+def _is_tract(seed: Seed) -> bool:
+    """Whether the one file of a seed is an archive, or a text, in tract's flavour."""
+    from graphport.formats.nnef.tract.recognition import is_tract
+
+    data = seed.files[seed.name]
+    with suppress(OSError, EOFError, tarfile.TarError, zlib.error):
+        plain = gzip.decompress(data) if data[:2] == GZIP else data
+        with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+            held = archive.extractfile("graph.nnef")
+            data = held.read() if held else b""
+    return is_tract(data.decode("utf-8", "replace"))
 
 
 def _made(source: Path, folder: Path, target: str, choices: dict[str, Any]) -> Seed | None:
@@ -139,10 +179,14 @@ def _verbs_of_model(path: Path, out: Path, turn: int | None) -> Iterator[Verb]:
         for place, (name, kind) in enumerate(formats.FORMATS.items()):
             if kind.writes and is_due(place, 4):
                 yield f"save {name}", lambda kind=kind: gp.save(model[0], out / f"m{kind.endings[0]}")
+        if is_due(3, 4):
+            yield "save tract", lambda: gp.save(model[0], out / "tract.nnef.tgz", flavour=TRACT)
         if is_due(0, 3):
             yield "inspect", lambda: gp.inspect(model[0])
         if is_due(1, 3):
             yield "simplify", lambda: gp.simplify(model[0], verify=False)
+        if is_due(2, 3):
+            yield from _changing_verbs(model[0])
         if is_due(5, 12):
             yield from _long_verbs(model[0])
     if is_due(2, 3):
@@ -159,8 +203,29 @@ def _raw_verbs(path: Path, out: Path) -> Iterator[Verb]:
     if raw and formats.FORMATS[raw[0].format].writes:
         ending = formats.FORMATS[raw[0].format].endings[0]
         yield "save raw", lambda: gp.save(raw[0], out / f"raw{ending}")
+    if raw and raw[0].format == "nnef":
+        yield "save raw tract", lambda: gp.save(raw[0], out / "raw.nnef.tgz", flavour=TRACT)
     if path.name.endswith(".nnef"):
         yield "fmt", lambda: _laid_out(path)
+
+
+def _changing_verbs(model: gp.Model) -> Iterator[Verb]:
+    """Those that take a model apart, change it or join it with another one."""
+    import graphport as gp
+
+    inner = [value.name for node in model.graph for value in node.results]
+    middle = inner[len(inner) // 2 : len(inner) // 2 + 1]
+    yield "cut before", lambda: gp.cut(model, outputs=middle)
+    yield "cut behind", lambda: gp.cut(model, inputs=middle)
+    yield "batch", lambda: gp.edit(model, batch="n")
+    yield "rename", lambda: gp.edit(model, rename=dict.fromkeys(inner[:1], "other"), add_outputs=middle)
+    yield "layout", lambda: gp.edit(model, layout={"": "nhwc"})
+    yield "merge", lambda: gp.merge(model, model, dict(zip(model.outputs, model.inputs, strict=False)))
+    reports: list[gp.Report] = []
+    yield "report", lambda: reports.append(gp.report(model))
+    for report in reports:
+        for view in (report.html, report.svg, report.markdown, report.csv, report.json):
+            yield f"report {view.__name__}", view
 
 
 def _long_verbs(model: gp.Model) -> Iterator[Verb]:
@@ -181,6 +246,7 @@ def _long_verbs(model: gp.Model) -> Iterator[Verb]:
         elements += count
     if elements <= MOST_RUN:
         yield "run", lambda: first_run(model, "reference")
+        yield "compare", lambda: gp.compare(model, model, backend="reference", every_value=True)
         yield "cast", lambda: gp.cast(model, "float16")
         yield "quantize", lambda: gp.quantize(model, weights_only=True)
 
@@ -260,8 +326,6 @@ def _fingerprint() -> Fingerprint:
 
 def _samples() -> list[Seed]:
     """Archives, arrays and folders of the types and layouts that samples come in."""
-    import io
-
     import numpy as np
 
     image = _digits()[1]["image"]

@@ -13,6 +13,7 @@ from graphport.api.run import Runner, first_run, runnable
 from graphport.api.save import lifted_for
 from graphport.api.verify import expect, side
 from graphport.api.written import Checking, write_proven
+from graphport.backends import memory
 from graphport.backends.inputs import open_axes
 from graphport.comparison import compare_outputs
 from graphport.comparison.precision import least_snr
@@ -23,7 +24,6 @@ from graphport.ir import part
 from graphport.ir.lookup import Names
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
-from graphport.proof import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,8 @@ from graphport.api.run import Runner, runnable
 from graphport.api.save import lifted_for
 from graphport.api.verify import side
 from graphport.api.written import Checking, write_proven
-from graphport.backends.inputs import random_inputs
+from graphport.backends import memory
+from graphport.backends.inputs import open_axes, random_inputs
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node, Value
     from graphport.proof.document import Proof
+
+_MOST_DRAWN = 1 << 28
+"""Bytes of inputs that are made up at most to hold the samples of a batch against each alone."""
 
 _SEVERAL = 3
 """Samples of a batch whose length is open, when they are held against one by one."""
@@ -396,6 +400,11 @@ def _rows(model: Model, result: Model, changes: Edit) -> list[Diagnostic]:
                 sizes[value.name] = [count, *(d if isinstance(d, int) else str(d) for d in value.fact.dims[1:])]
         bind_inputs(twin, sizes)
         Inference().graph(twin)
+        ones = open_axes(twin)[0]
+        drawn = sum(memory.nbytes(value, ones) for value in twin.inputs)
+        reason = memory.shortage(memory.needed(twin, ones))
+        if reason is not None or drawn > _MOST_DRAWN:
+            return [_unproven(reason or f"their inputs have {drawn >> 20} MiB")]
         given = random_inputs(twin)
         together = Runner(runnable(Model(twin, result.format)), "auto").run(given)
         runner = Runner(runnable(model), "auto")
@@ -404,8 +413,7 @@ def _rows(model: Model, result: Model, changes: Edit) -> list[Diagnostic]:
             for i in range(0, count, step)
         ]
     except DiagnosticError as error:
-        message = f"that samples of a batch compute what each does alone is not proven: {error.diagnostics[0].message}"
-        return [Diagnostic("EDIT0012", message, None, None, Severity.WARNING)]
+        return [_unproven(error.diagnostics[0].message)]
     limits = Limits(least_snr=least_snr(model.graph))
     for name in model.outputs:
         first: Any = alone[0][name]
@@ -419,3 +427,8 @@ def _rows(model: Model, result: Model, changes: Edit) -> list[Diagnostic]:
             remedy = "a node mixes samples, or has the old length of the batch in its numbers"
             return [Diagnostic("EDIT0010", message, None, remedy)]
     return []
+
+
+def _unproven(reason: str) -> Diagnostic:
+    message = f"that samples of a batch compute what each does alone is not proven: {reason}"
+    return Diagnostic("EDIT0012", message, None, None, Severity.WARNING)

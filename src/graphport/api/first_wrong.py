@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from graphport.api.compare import find_difference
 from graphport.api.model import Model
+from graphport.backends import memory
 from graphport.comparison.limits import Limits
 from graphport.comparison.metrics import UNLIKE
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.progress import stage
-from graphport.proof import memory
 from graphport.proof.document import FirstWrong
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
+from graphport.backends.memory import weights
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.ir.graph import walk
 from graphport.proof.document import write_document
 from graphport.proof.judge import Tolerance, prove
-from graphport.proof.memory import weights
 from graphport.proof.process import pool
 from graphport.proof.runtimes import RUNTIMES
 from graphport.proof.side import Side

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from graphport.backends import memory
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, bounds, evaluate, symbols
 from graphport.core.dtypes import DType
@@ -172,7 +173,8 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Any]:
     for one, are found one by one before.
 
     Raises:
-        DiagnosticError: RUN0009 an input has unknown rank or is no tensor, or no length is accepted.
+        DiagnosticError: RUN0009 an input has unknown rank or is no tensor, no length is accepted, or the inputs take
+            more memory than is free.
     """
     return _drawn(graph, free_sizes(graph), seed)
 
@@ -207,23 +209,33 @@ def other_sizes(graph: Graph) -> Iterator[dict[str, int]]:
 def _drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     numbers = graph.extents.numbers(sizes)
-    found: dict[str, Any] = {}
+    wanted: dict[str, tuple[DType, list[int]]] = {}
+    needed = 0
     for value in graph.inputs:
-        fact = value.fact
         if value.storage is not None:
-            found[value.name] = value.storage.numpy()
             continue
-        if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
-            message = f"no input can be made up for {value.name!r}: {fact}"
-            is_untyped = isinstance(fact, TensorFact) and fact.dtype is None
-            remedy = _UNTYPED if is_untyped else "give inputs, or bind its shape"
-            raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, remedy))
-        shape = [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
-        if (reason := no_array(shape)) is not None:
+        dtype, shape = wanted[value.name] = _wanted(value, numbers)
+        needed += math.prod(shape) * max(dtype.bits // 8, 1)
+        # What is drawn is 64 bits wide before it is of the input's own type.
+        reason = no_array(shape) or memory.shortage(needed + 8 * math.prod(shape))
+        if reason is not None:
             message = f"no input can be made up for {value.name!r}: {reason}"
             raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, _SMALLER))
-        found[value.name] = _random(random, fact.dtype, shape)
-    return found
+    return {
+        value.name: _random(random, *wanted[value.name]) if value.storage is None else value.storage.numpy()
+        for value in graph.inputs
+    }
+
+
+def _wanted(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[int]]:
+    """Element type and shape of an input."""
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
+        message = f"no input can be made up for {value.name!r}: {fact}"
+        is_untyped = isinstance(fact, TensorFact) and fact.dtype is None
+        remedy = _UNTYPED if is_untyped else "give inputs, or bind its shape"
+        raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, remedy))
+    return fact.dtype, [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
 
 
 def no_array(shape: Sequence[int]) -> str | None:

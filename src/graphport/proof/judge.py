@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends import is_installed, preferred
+from graphport.backends import is_installed, memory, preferred
 from graphport.backends.inputs import no_array
 from graphport.comparison.metrics import INTEGERS, RELATIVE, UNLIKE, Comparison, Difference, difference
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
-from graphport.proof import memory
 from graphport.proof.alignment import Manner, aligned, is_evidence
 from graphport.proof.declared import contradiction
 from graphport.proof.document import OutputProof, Proof, Seen

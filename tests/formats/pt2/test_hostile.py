@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from graphport.core.diagnostics import DiagnosticError
+from graphport.core.diagnostics import DiagnosticError, Source
+from graphport.core.storage import Bytes
 from graphport.formats import pt2
+from graphport.formats.pt2.container import Container
 from graphport.formats.pt2.extents import OPAQUE, ExtentError, Extents
+from graphport.formats.pt2.schema import SchemaError
 from graphport.formats.pt2.unpickle import tensors
 
 NAMES = Path(__file__).parent / "programs" / "names.pt2"
@@ -128,3 +131,33 @@ def test_a_pickle_that_asks_for_more_than_tensors_is_refused():
     for code in (b"\x80\x02cposix\nsystem\n(X\x04\x00\x00\x00truetR.", b"\x80\x02cbuiltins\neval\n.", b"\x80\x02\x93."):
         with pytest.raises(ValueError, match="pickle"):
             tensors(code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("(" * 20 + "9" + "**8)" * 20, id="powers of powers"),
+        pytest.param("*".join(["9" * 19] * 600), id="a product past 64 bits"),
+        pytest.param("(" * 20 + "(a+b)" + "**8)" * 20, id="powers of sums"),
+    ],
+)
+def test_a_size_past_64_bits_or_all_limits_is_refused_at_once(text):
+    start = time.process_time()
+    with pytest.raises(ExtentError):
+        Extents().parse(text)
+    assert time.process_time() - start < 1
+
+
+def test_a_pickled_tensor_of_more_axes_than_any_is_refused():
+    storage = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0aX\x03\0\0\0cpuK\x01tQ"
+    axes = b"(" + b"K\x02" * 65 + b"t"
+    call = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0" + axes + axes + b"\x89}tR"
+    with pytest.raises(SchemaError, match="more than 64 axes"):
+        tensors(b"\x80\x02}X\x01\0\0\0w" + call + b"s.")
+
+
+def test_members_that_share_what_they_are_unpacked_from_are_not_unpacked_without_end():
+    data = packed({"a/x": bytes(1 << 20)}, zipfile.ZIP_DEFLATED)
+    container = Container(Bytes(data), Source("m.pt2"))
+    with pytest.raises(DiagnosticError, match="PT0003"):
+        [container.placed("x") for _ in range(40)]

@@ -9,6 +9,7 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from graphport.formats.tflite.encode import Encoder
 from graphport.formats.tflite.reader import read
 from tests.formats.tflite.test_cases import CASES, NAMES
 
@@ -56,3 +57,18 @@ def test_what_stands_behind_the_model_is_not_read(tmp_path: Path) -> None:
     graph, findings = read(place)
     assert [node.word for node in graph] == ["CONV_2D"]
     assert not findings
+
+
+def test_bodies_that_are_run_again_and_again_are_counted(tmp_path: Path) -> None:
+    tensor = "Tensor", {"type": 0, "shape": np.array([1], np.int32)}
+    branch = "SubGraph", {"tensors": [tensor] * 2000, "inputs": np.arange(2000, dtype=np.int32), "operators": []}
+    options = {"then_subgraph_index": 1, "else_subgraph_index": 1}
+    run = "Operator", {"builtin_options_type": 92, "builtin_options": ("IfOptions", options)}
+    main = "SubGraph", {"tensors": [tensor], "operators": [run] * 500}
+    code = "OperatorCode", {"builtin_code": 118, "deprecated_builtin_code": 118}
+    place = tmp_path / "bodies.tflite"
+    with place.open("wb") as file:
+        Encoder().write(("Model", {"version": 3, "operator_codes": [code], "subgraphs": [main, branch]}), file)
+    with pytest.raises(DiagnosticError) as caught:
+        gp.load(place)
+    assert caught.value.diagnostics[0].code == "TFL0206"

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 import graphport as gp
 from graphport.cli.main import cli
 from graphport.ir.verify import verify
-from tests.models import model, node
+from graphport.quantization.engine import session
+from graphport.quantization.half import ranges
+from tests.models import model, node, typed
 from tests.quantization import nets
 
 NETS = {"residual": nets.residual, "depthwise": nets.depthwise, "products": nets.products}
@@ -233,3 +235,13 @@ def test_the_command_tells_what_it_did(tmp_path):
     missed = run("--to", "bfloat16", "--keep-io", "--min-snr", "500")
     assert missed.exit_code == 1
     assert "CAST0003" in missed.output
+
+
+def test_small_values_are_looked_at_together(monkeypatch):
+    made = []
+    monkeypatch.setattr(ranges, "session", lambda graph, **options: made.append(graph) or session(graph, **options))
+    nodes = [node("Relu", [f"a{i}"], [f"a{i + 1}"]) for i in range(300)]
+    graph = gp.from_onnx(model(nodes, [typed("a0", [2, 3])], [typed("a300", [2, 3])])).graph
+    seen = ranges.ranges(graph, [{"a0": np.ones((2, 3), np.float32)}])
+    assert len(made) == 1
+    assert len(seen) == 301

@@ -239,9 +239,13 @@ def _pad(m: _Maker) -> Sequence[Value] | None:
         grown = (max(front, 0), max(behind, 0)) if is_put_together else (0, 0)
         if end <= begin or sum(grown) > _MOST_PIECES:
             return None
-        places = np.pad(np.arange(begin, end), grown, _MODES[str(border)]) if sum(grown) else np.arange(begin, end)
-        inner = [(int(at), int(at) + 1) for at in places]
-        inner[grown[0] : len(inner) - grown[1]] = [(begin, end)]
+        # What is repeated lies near the ends; the rest may be as long as it likes.
+        near = min(max(grown) + 1, end - begin)
+        mode = _MODES.get(str(border), "edge")
+        front_ = np.pad(np.arange(begin, begin + near), (grown[0], 0), mode)[: grown[0]]
+        behind_ = np.pad(np.arange(end - near, end), (0, grown[1]), mode)[near:]
+        before, after = ([(int(at), int(at) + 1) for at in each] for each in (front_, behind_))
+        inner = [*before, (begin, end), *after]
         parts = [
             x
             if bounds == (0, extent)
@@ -360,6 +364,8 @@ def _deconv(m: _Maker) -> Sequence[Value] | None:
     weights = tuple(dim for dim in dims if isinstance(dim, int))
     extents = [extent for extent in (shape or ())[2:] if isinstance(extent, int)]
     if shape is None or len(weights) != len(shape) or len(extents) < len(shape) - 2:
+        return None
+    if not given.is_constant and max(weights[2:], default=0) > _MOST_PIECES:
         return None
     rank, kernel = len(extents), weights[2:]
     stride, dilation = (m.numbers(name) or (1,) * rank for name in ("stride", "dilation"))

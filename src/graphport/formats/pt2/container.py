@@ -119,8 +119,10 @@ class Container:
 
     def _unpacked(self, member: Member, start: int) -> bytes:
         self._inflated += member.length
-        if self._inflated > MOST_INFLATED:
-            raise self.fault("PT0003", f"the members are more than {MOST_INFLATED} bytes when they are unpacked")
+        # Members may share the bytes that they are unpacked from.
+        most = min(MOST_INFLATED, MOST_RATIO * self.size + 16 * SMALL)
+        if self._inflated > most:
+            raise self.fault("PT0003", f"the members are more than {most} bytes when they are unpacked")
         inflate = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
             data = inflate.decompress(self.file.view(start, member.packed), member.length + 1)

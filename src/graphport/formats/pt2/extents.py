@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphport.core.dims import Symbol, Symbolic, maximum, minimum
+from graphport.core.dims import Symbol, Symbolic, TooLong, maximum, minimum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +22,7 @@ MOST_TOKENS = 4096
 MOST_DEPTH = 64
 MOST_DIGITS = 19
 MOST_POWER = 8
+MOST_NUMBER = 1 << 63
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|'(?P<text>[^'\\]*)'"
@@ -226,13 +227,17 @@ def _applied(name: str, arguments: Sequence[Any]) -> Any:
     if function is None or any(isinstance(x, Opaque | bool) for x in arguments):
         return OPAQUE
     try:
-        return function(*arguments)
+        found = function(*arguments)
     except TypeError as error:
         message = f"has {name} of {len(arguments)} sizes"
         raise ExtentError(message) from error
-    except (ZeroDivisionError, OverflowError) as error:
+    except (ZeroDivisionError, OverflowError, TooLong) as error:
         message = f"cannot be computed: {error}"
         raise ExtentError(message) from error
+    if isinstance(found, int) and abs(found) > MOST_NUMBER:
+        message = "has a number that 64 bits do not hold"
+        raise ExtentError(message)
+    return found
 
 
 def _add(*terms: Dim) -> Dim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.dims import Symbol
+from graphport.core.dims import Symbol, TooLong
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.pt2.extents import ExtentError, Extents, Opaque
@@ -59,7 +59,10 @@ class Recorded:
             n = self._number(size, name)
             if n != 1 and (step is None or self._number(stride, name) != step):
                 return False
-            step = None if n is None or step is None else step * n
+            try:
+                step = None if n is None or step is None else step * n
+            except TooLong:
+                step = None
         return True
 
     def integer(self, name: str) -> Fact:

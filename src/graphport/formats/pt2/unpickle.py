@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_STEPS = 4_000_000
+MOST_RANK = 64
 _STORAGES = {
     "FloatStorage": DType.FLOAT32,
     "DoubleStorage": DType.FLOAT64,
@@ -203,10 +204,15 @@ class _Machine:
 
 
 def _tensor(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
-    numbers = [offset, *sizes, *strides]
+    if not isinstance(sizes, tuple) or not isinstance(strides, tuple):
+        fail("the pickle has a tensor without sizes or strides")
+    known = cast("tuple[Any, ...]", sizes), cast("tuple[Any, ...]", strides)
+    if max(map(len, known)) > MOST_RANK:
+        fail(f"the pickle has a tensor of more than {MOST_RANK} axes")
+    numbers: list[Any] = [offset, *known[0], *known[1]]
     if not isinstance(storage, StorageOf) or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
         fail("the pickle has a tensor without storage, sizes or strides")
-    return Tensor(storage, offset, tuple(sizes), tuple(strides))
+    return Tensor(storage, offset, *known)
 
 
 def _long(machine: _Machine) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphport.core.budget import SETTING, OverBudgetError, made_up
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dtypes import DType
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 DIALECT = "tflite"
 _LEAST_BYTES = 8
-_MOST_OPERATORS = 1 << 20
-"""Operators of all bodies together: a subgraph that two others run is read twice, and so are those that it runs."""
+_MOST_AGAIN = 1 << 18
+"""Operators and tensors of bodies that are read again: a subgraph that two others run is, and so are those it runs."""
 _MOST_NESTED = 32
-_MOST_STATE = 1 << 28
-"""Elements of a variable."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -92,7 +90,8 @@ class _Reader:
         self.codes = [_Code(record) for record in model.records("operator_codes")]
         self.subgraphs: list[Record] = model.records("subgraphs")
         self.opened: list[int] = []
-        self.operators = 0
+        self._again = 0
+        self._counts: dict[int, int] = {}
         self._made: dict[tuple[int, int], Tensor | None] = {}
 
     def graph(self) -> Graph:
@@ -116,10 +115,26 @@ class _Reader:
 
     def subgraph(self, index: int) -> Graph:
         """The graph of a subgraph."""
+        self._count(index)
         self.opened.append(index)
         found = _Subgraph(self, index).graph()
         self.opened.pop()
         return found
+
+    def _count(self, index: int) -> None:
+        record = self.subgraphs[index]
+        known = self._counts.get(index)
+        if known is None:
+            operators = record.records("operators")
+            listed = [record, *operators]
+            named = sum(len(_indices(each[ends])) for each in listed for ends in ("inputs", "outputs"))
+            self._counts[index] = 1 + len(operators) + named
+            return
+        self._again += known
+        if self._again > _MOST_AGAIN:
+            message = f"its bodies have more than {_MOST_AGAIN} operators and tensors where they are run again"
+            self.findings.error("TFL0206", message, f"subgraph[{index}]")
+            self.findings.settle()
 
     def tensor(self, subgraph: int, index: int) -> Tensor | None:
         """A tensor of a subgraph, checked once; `None` after findings."""
@@ -254,7 +269,8 @@ class _Subgraph:
             return None
         storage = _zeros(tensor)
         if storage is None:
-            self.findings.error("TFL0203", f"variable {index} is too large: {fact}", place)
+            remedy = f"{SETTING} allows more"
+            self.findings.error("TFL0203", f"variable {index} is too large: {fact}", place, remedy)
             return None
         value = self._value(index, tensor)
         value.storage = storage
@@ -264,21 +280,19 @@ class _Subgraph:
     def _keep_states(self, outputs: Sequence[Value]) -> list[Value]:
         """What the variables hold in the end, as outputs behind the others."""
         found: list[Value] = []
+        taken = set(outputs)
         for index, first in self.states.items():
             last = self.values[index]
-            if last is first or last in outputs or last in found:
+            if last is first or last in taken:
                 continue
             mark(first, State(last.name, first.name))
+            taken.add(last)
             found.append(last)
         return found
 
     def _operator(self, position: int, record: Record) -> None:
         reader = self.reader
         place = f"{self.place}.operator[{position}]"
-        reader.operators += 1
-        if reader.operators > _MOST_OPERATORS:
-            self.findings.error("TFL0206", f"its bodies have more than {_MOST_OPERATORS} operators", place)
-            self.findings.settle()
         kind: int = record["opcode_index"]
         if kind >= len(reader.codes):
             message = f"there is no operator code {kind}: the file has {len(reader.codes)}"
@@ -291,9 +305,10 @@ class _Subgraph:
             self.findings.error("TFL0201", message, place, "it is newer than what is known here")
             return
         attributes = self._attributes(code, record, place)
-        operands = [None if i == -1 else self._read(i, place) for i in _indices(record["inputs"])]
-        quantized = [None if i == -1 else self._quantization(i) for i in _indices(record["inputs"])]
-        changed = [i for i in dict.fromkeys(_indices(record["inputs"])) if i in self.states]
+        given = _indices(record["inputs"])
+        operands = [None if i == -1 else self._read(i, place) for i in given]
+        quantized = [None if i == -1 else self._quantization(i) for i in given]
+        changed = [i for i in dict.fromkeys(given) if i in self.states]
         results, told, types = self._results(record, place)
         results += [self._next(index) for index in changed]
         if any(quantized):
@@ -302,7 +317,8 @@ class _Subgraph:
             attributes["quantized_results"] = tuple(told)
         attributes["types"] = types
         if changed:
-            attributes["states"] = tuple(_indices(record["inputs"]).index(i) for i in changed)
+            first_at = {index: at for at, index in reversed(list(enumerate(given)))}
+            attributes["states"] = tuple(first_at[index] for index in changed)
         node = Node(code.word, operands, results, attributes, dialect=DIALECT)
         node.origin = self.findings.span(place)
         node.notes[VERSION] = code.version
@@ -427,8 +443,11 @@ def _zeros(tensor: Tensor) -> ArrayStorage | None:
     if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype is DType.STRING:
         return None
     shape = tuple(n for n in fact.dims if isinstance(n, int))
-    # Of none, too, no array can be made whose other extents are past all addresses.
-    if len(shape) != len(fact.dims) or prod(max(n, 1) for n in shape) > _MOST_STATE:
+    if len(shape) != len(fact.dims):
+        return None
+    try:
+        made_up(*shape)
+    except OverBudgetError:
         return None
     zero = tensor.quantization[3][0] if tensor.quantization is not None else 0
     return ArrayStorage(np.broadcast_to(np.asarray(zero).astype(fact.dtype.numpy), shape), fact.dtype)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SPARSE = 1
+_MOST_LEVELS = 128
+"""Dims and blocks of the largest rank that tensors have."""
 
 
 def dense(
@@ -60,7 +62,8 @@ def dense(
 def _order(sparsity: Record, shape: Sequence[int]) -> tuple[list[int], list[Record]]:
     order = [int(axis) for axis in (() if sparsity["traversal_order"] is None else sparsity["traversal_order"])]
     levels: list[Record] = sparsity.records("dim_metadata")
-    if sorted(order) != list(range(len(order))) or len(levels) != len(order) or len(order) < len(shape):
+    is_order = len(levels) == len(order) and len(shape) <= len(order) <= _MOST_LEVELS
+    if not is_order or sorted(order) != list(range(len(order))):
         message = f"its order {order} is none of the {len(shape)} dims and {len(levels) - len(shape)} blocks"
         raise DamagedError(message)
     return order, levels

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.backends.memory import nbytes
+from graphport.core.dims import Symbolic, symbols
+from graphport.core.facts import TensorFact
 from graphport.quantization.engine import is_array, observing, session
 from graphport.quantization.placement import is_real
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphport.ir.graph import Graph, Value
 
-_AT_ONCE = 64
-"""Values that are looked at in one run: all of a large graph need not fit into memory."""
+_AT_ONCE, _HELD = 64, 1 << 27
+"""Values that are looked at in one run, or more up to so many bytes: all of a large graph need not fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +39,38 @@ def ranges(graph: Graph, runs: Iterable[Mapping[str, Any]], *, threads: int = 0)
             if is_real(value):
                 found.setdefault(value, []).append(_seen(given[value.name]))
     computed = [value for node in graph for value in node.results if is_real(value)]
-    for start in range(0, len(computed), _AT_ONCE):
-        values = computed[start : start + _AT_ONCE]
+    for values in _groups(computed, _lengths(graph, inputs)):
         made = session(observing(graph, values), threads=threads)
         for given in inputs:
             arrays = made.run(given)
             for value in values:
                 found.setdefault(value, []).append(_seen(arrays[value.name]))
     return {value: _range(seen) for value, seen in found.items()}
+
+
+def _lengths(graph: Graph, inputs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How long the symbols of the inputs are in the first run."""
+    found: dict[str, int] = {}
+    for value in graph.inputs if inputs else ():
+        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        for dim, length in zip(dims or (), np.shape(inputs[0][value.name]), strict=False):
+            if isinstance(dim, Symbolic):
+                found.update((name, length) for name, own in symbols(dim).items() if own == dim)
+    return graph.extents.numbers(found)
+
+
+def _groups(values: Sequence[Value], lengths: Mapping[str, int]) -> Iterator[list[Value]]:
+    """Values that are looked at together; what is not told counts as one of `_AT_ONCE` that fill a run."""
+    group: list[Value] = []
+    held = 0
+    for value in values:
+        group.append(value)
+        held += nbytes(value, lengths) or _HELD // _AT_ONCE
+        if held >= _HELD and len(group) >= _AT_ONCE:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
 
 
 def _seen(array: Any) -> tuple[float, float, int]:

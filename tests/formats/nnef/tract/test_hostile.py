@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 import graphport as gp
@@ -66,3 +68,47 @@ def test_long_sums_are_loops(load):
 
 def test_long_products_of_symbols_are_refused(load):
     assert code_of(load, extent="*".join(["N"] * 300)) == "NNEF0401"
+
+
+@pytest.mark.parametrize("use", ["reshape(x, shape = {})", "add(x, {})", "copy(f({}))"])
+def test_an_array_in_which_names_double_is_counted_and_not_written_out(tmp_path, monkeypatch, use):
+    monkeypatch.setenv("GRAPHPORT_DEBUG", "1")
+    doubled = "".join(f"a{i + 1} = [a{i}, a{i}]; " for i in range(40))
+    text = TEXT.format(
+        value="copy(x)", extent="N, 3", fragments="fragment f(a: integer[]) -> (b: integer[]) { b = a; }"
+    )
+    path = tmp_path / "m.nnef"
+    path.write_text(text.replace("y = copy(x)", f"a0 = [1]; {doubled} y = {use.format('a40')}"), encoding="utf-8")
+    assert code_of(gp.load, path) == "NNEF0506"
+
+
+def test_results_of_fragments_are_counted_as_arrays_are(load):
+    pair = "fragment f(a: integer[]) -> (b: integer[], c: integer[]) { b = a; c = a; }"
+    assert code_of(load, "reshape(x, shape = " + "f(" * 30 + "[1]" + ")" * 30 + ")", fragments=pair) == "NNEF0506"
+
+
+def test_texts_take_as_much_as_they_are_long(load):
+    # NumPy's own texts are each as long as the longest: 2.4 GB of these.
+    texts = ", ".join([f'"{"a" * 50_000}"', *['""'] * 12_000])
+    tracemalloc.start()
+    try:
+        load(f"add(x, [{texts}])")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 28
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_pair_of_one_is_told_where_it_stands(tmp_path):
+    path = tmp_path / "m.nnef"
+    text = TEXT.format(value="conv(x, x, padding = [(1)])", extent="1, 2, 6", fragments="")
+    path.write_text(text, encoding="utf-8")
+    assert code_of(gp.load, path) == "NNEF0401"
+
+
+def test_a_mirror_of_many_slices_is_refused_before_it_is_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHPORT_DEBUG", "1")
+    source = tmp_path / "m.nnef"
+    body = "x = external<scalar>(shape = [8388608]); y = pad(x, padding = [(4194304, 0)], border = 'reflect-even');"
+    source.write_text(f"version 1.0;\ngraph g(x) -> (y)\n{{ {body} }}\n", encoding="utf-8")
+    model = gp.load(source, raw=True)
+    assert code_of(gp.save, model, tmp_path / "out.nnef.tgz", flavour="tract") == "LIMIT0001"

@@ -36,7 +36,7 @@ from graphport.formats.nnef.syntax import (
     Unary,
 )
 from graphport.formats.nnef.tract.given import computed, extents, filled, fitting
-from graphport.formats.nnef.tract.making import DIALECT, Maker, holds_wires, is_list, items_of, numbers_of
+from graphport.formats.nnef.tract.making import DIALECT, Maker, holds_wires, is_list, items_of, names_in, numbers_of
 from graphport.formats.nnef.tract.scan import scanned
 from graphport.formats.nnef.types import LOGICAL, SCALAR, STRING, ArrayOf, Primitive, TensorOf, TupleOf, Type
 from graphport.ir.graph import Graph, Value
@@ -182,7 +182,7 @@ class Evaluator(Maker):
                 return self._name(node, frame)
             case Array() | Tuple():
                 items = [self._of(item, frame) for item in node.items]
-                return items if isinstance(node, Array) else tuple(items)
+                return self.array(items if isinstance(node, Array) else tuple(items), node)
             case Call():
                 return self._call(node, frame, names)
             case Binary():
@@ -291,7 +291,7 @@ class Evaluator(Maker):
         if missing:
             raise self.fault("NNEF0305", f"result '{missing[0]}' of '{fragment.name}' is never assigned", node)
         results = tuple(inner.names[name] for name in fragment.results)
-        return results[0] if len(results) == 1 else results
+        return results[0] if len(results) == 1 else self.array(results, node)
 
     def _bound(
         self, name: str, formals: Sequence[tuple[str, Expression | None]], node: Call, frame: Frame
@@ -386,9 +386,7 @@ class Evaluator(Maker):
             case ArrayOf(TupleOf() as pair):
                 items = items_of(value)
                 if not holds_wires(items):
-                    return tuple(
-                        tuple(self._attribute(x, pair.items[0], node) for x in each) for each in map(items_of, items)
-                    )
+                    return self._tuples(items, pair, node)
                 return self.vector([x for each in items for x in items_of(each)])
             case ArrayOf(Primitive() as item):
                 if isinstance(value, Value):
@@ -401,6 +399,12 @@ class Evaluator(Maker):
                 return tuple(self._attribute(each, item, node) for each in items_of(value))
             case _:
                 return self._number(value, kind, node)
+
+    def _tuples(self, items: Sequence[Any], pair: TupleOf, node: Expression) -> tuple[tuple[Any, ...], ...]:
+        rows = [items_of(item) for item in items]
+        if any(len(row) != len(pair.items) for row in rows):
+            raise self.fault("NNEF0401", f"an item is no tuple of {len(pair.items)}", node)
+        return tuple(tuple(self._attribute(x, pair.items[0], node) for x in row) for row in rows)
 
     def _number(self, value: Any, kind: Type, node: Expression) -> Any:
         if is_list(value) and len(items_of(value)) == 1:
@@ -440,7 +444,7 @@ class Evaluator(Maker):
 
     def _extents(self, node: Expression, frame: Frame) -> Any:
         """The value of an argument of a source, in which names that nobody declared are symbols."""
-        for name in _names(node):
+        for name in names_in(node):
             if name not in frame.names and name not in self.symbols:
                 self.symbols[name] = Symbol(name, 0)
                 message = f"the symbol '{name}' is not declared"
@@ -479,21 +483,3 @@ class Evaluator(Maker):
         numbers = given.get("value", given.get("datum_type", [0.0]))
         shape = [self._known(each) for each in items_of(given.get("shape", []))]
         return self.constant(self.checked(lambda: filled(numbers, shape, dtype), node), dtype)
-
-
-def _names(node: Expression) -> list[str]:
-    """The names that stand in an array of expressions."""
-    found: list[str] = []
-    waiting: list[Expression] = [node]
-    while waiting:
-        each = waiting.pop()
-        match each:
-            case Name():
-                found.append(each.text)
-            case Array() | Tuple():
-                waiting += each.items
-            case Binary():
-                waiting += [each.left, each.right]
-            case _:
-                pass
-    return found

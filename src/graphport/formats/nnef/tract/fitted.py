@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.build import DTYPE
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dtypes import DType
 
+_ENTRIES_OF_A_NODE = 256
 _WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack", "pad", "deconv"])
 """Operations that other readers lack, and tract has, or that are fitted here."""
 
@@ -99,6 +101,8 @@ def _mirrored(graph: Graph, node: Node, pairs: tuple[tuple[int, int], ...], dims
         extent = dims[axis]
         if not (front or behind) or not isinstance(extent, int):
             continue
+        # A slice for each entry; a node takes as much as some hundred numbers.
+        made_up(front + behind, _ENTRIES_OF_A_NODE, what="entries of slices")
         places = [*range(front - 1, -1, -1), None, *range(extent - 1, extent - 1 - behind, -1)]
         parts = [
             x

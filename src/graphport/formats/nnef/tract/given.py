@@ -94,14 +94,28 @@ def array_of(items: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         GivenError: rows have several lengths, or an item is no number.
     """
     try:
-        array = np.asarray(items, None if dtype is None else dtype.numpy)
+        # Texts as NumPy's own would each take as much memory as the longest.
+        kind = dtype.numpy if dtype is not None else object if _holds_text(items) else None
+        array = np.asarray(items, kind)
     except (ValueError, TypeError, OverflowError) as error:
         message = "these are no numbers in rows of one length"
         raise GivenError(message) from error
-    if dtype is None and array.dtype.kind not in "biufUS":
+    is_text = array.dtype.kind == "O" and all(isinstance(each, str) for each in array.flat)
+    if dtype is None and array.dtype.kind not in "biuf" and not is_text:
         message = "these are no numbers in rows of one length"
         raise GivenError(message)
     return array
+
+
+def _holds_text(items: Any) -> bool:
+    waiting = [items]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list | tuple):
+            waiting += cast("Sequence[Any]", each)
+        elif isinstance(each, str):
+            return True
+    return False
 
 
 def filled(items: Any, shape: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:

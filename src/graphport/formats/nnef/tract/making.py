@@ -13,6 +13,7 @@ from graphport.core.dims.terms import MAXIMUM, Extreme, Quotient, Variable
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage
+from graphport.formats.nnef.syntax import Array, Binary, Name, Tuple
 from graphport.formats.nnef.tract.given import GivenError, array_of
 from graphport.ir.graph import Graph, Node, Value
 
@@ -41,6 +42,11 @@ class Maker(ABC):
         self._literals: dict[tuple[DType, str], Value] = {}
         self._statement: Assignment | None = None
         self._count = 0
+        self._given: dict[Symbolic, tuple[Value, int]] = {}
+        self._looked_at = 0
+        # Arrays by their identities, and how many items they have with those of the arrays in them: names make one
+        # array an item of many.
+        self._arrays: dict[int, tuple[Any, int]] = {}
 
     @abstractmethod
     def expanded(self, fragment: Fragment, names: dict[str, Any], depth: int, node: Expression) -> Any:
@@ -58,8 +64,8 @@ class Maker(ABC):
             array = self.checked(lambda: array_of(value), None)
             is_real = array.dtype.kind == "f" or array.size == 0
             dtype = DType.FLOAT32 if is_real else DType.BOOL if array.dtype.kind == "b" else DType.INT64
-            if array.dtype.kind in "US":
-                return self.constant(array.astype(object), DType.STRING, name)
+            if array.dtype.kind == "O":
+                return self.constant(array, DType.STRING, name)
             return self.constant(array, dtype, name)
         if isinstance(value, str):
             return self.constant(np.array(value, object), DType.STRING, name)
@@ -119,6 +125,18 @@ class Maker(ABC):
         if self._count > _MOST_NODES:
             raise self.fault("NNEF0506", f"the document makes more than {_MOST_NODES} operations", None)
 
+    def array(self, items: Sequence[Any], node: Expression) -> Any:
+        """`items` as an array of the document, which is not larger written out than a document may be.
+
+        Raises:
+            DiagnosticError: NNEF0506, it is.
+        """
+        size = sum(self._arrays[id(item)][1] if id(item) in self._arrays else 1 for item in items)
+        if size > _MOST_NODES:
+            raise self.fault("NNEF0506", f"an array has more than {_MOST_NODES} items", node)
+        self._arrays[id(items)] = items, max(size, 1)
+        return items
+
     # ── expressions of symbols ──
 
     def _sum(self, terms: Terms) -> Value:
@@ -147,13 +165,17 @@ class Maker(ABC):
                 return first
 
     def _symbol(self, variable: Variable) -> Value:
-        own = Symbolic((((variable,), 1),))
-        for value in self.home.inputs:
+        for value in self.home.inputs[self._looked_at :]:
+            self._looked_at += 1
             dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
             for axis, dim in enumerate(dims or ()):
-                if dim == own:
-                    (shape,) = self.node("Shape", [value], 1, dialect="", start=axis, end=axis + 1)
-                    return self.node("Squeeze", [shape, self.tensor([0])], 1, dialect="")[0]
+                if isinstance(dim, Symbolic):
+                    self._given.setdefault(dim, (value, axis))
+        own = Symbolic((((variable,), 1),))
+        if own in self._given:
+            value, axis = self._given[own]
+            (shape,) = self.node("Shape", [value], 1, dialect="", start=axis, end=axis + 1)
+            return self.node("Squeeze", [shape, self.tensor([0])], 1, dialect="")[0]
         message = f"no input has the extent {variable.name}"
         raise self.fault("NNEF0903", message, None, "an input says what a symbol is in a run")
 
@@ -207,3 +229,21 @@ def holds_wires(items: Sequence[Any]) -> bool:
         holds_wires(items_of(item)) if isinstance(item, list | tuple) else isinstance(item, Value | Symbolic)
         for item in items
     )
+
+
+def names_in(node: Expression) -> list[str]:
+    """The names that stand in an array of expressions."""
+    found: list[str] = []
+    waiting: list[Expression] = [node]
+    while waiting:
+        each = waiting.pop()
+        match each:
+            case Name():
+                found.append(each.text)
+            case Array() | Tuple():
+                waiting += each.items
+            case Binary():
+                waiting += [each.left, each.right]
+            case _:
+                pass
+    return found

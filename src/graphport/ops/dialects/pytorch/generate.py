@@ -9,6 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.generate import arange as pnnx_arange
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
@@ -122,6 +123,9 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
         rows, columns = (b(Range, *(_tensor(b, x) for x in (0, each, 1))) for each in (n, n if m is None else m))
         return cast(b, b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns), wanted)
     rows, columns = int(number(n)), int(number(n if m is None else m))
+    if min(rows, columns) < 0:
+        message = f"a matrix of {rows} rows and {columns} columns"
+        raise UnsupportedError(message)
     bounded(rows * columns)
     return b.constant(np.eye(rows, columns).astype(wanted.numpy), wanted)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, real
-from graphport.ops.dialects.tflite.emitting import array_of, cast_to, computed_in, shaped, turned
+from graphport.ops.dialects.tflite.emitting import array_of, cast_to, computed_in, shaped, turned, zeros
 from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.matmul import Gemm, MatMul
@@ -348,7 +346,7 @@ def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     ranks = len(b.dims(a)), len(b.dims(other))
     if (array_of(other) is not None or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
         w = turned(b, other, (1, 0))
-        bias = b.constant(np.zeros([n for n in b.dims(other)[1:] if isinstance(n, int)], np.float32))
+        bias = zeros(b, *(n for n in b.dims(other)[1:] if isinstance(n, int)))
         return (emit(b, "FULLY_CONNECTED", a, w, bias, keep_num_dims=ranks[0] > 2),)
     left = a if ranks[0] > 1 else shaped(b, a, (1, *b.dims(a)))
     right = other if ranks[1] > 1 else shaped(b, other, (*b.dims(other), 1))
@@ -378,7 +376,7 @@ def lift_gemm(
     w = other if transB else turned(b, other, (1, 0))
     bias = c if c is not None and alpha == beta == 1 and b.dims(c) == b.dims(w)[:1] else None
     (maps,) = [n for n in b.dims(w)[:1] if isinstance(n, int)] or [0]
-    told = bias if bias is not None else b.constant(np.zeros(maps, np.float32))
+    told = bias if bias is not None else zeros(b, maps)
     y = emit(b, "FULLY_CONNECTED", a, w, told)
     y = y if alpha == 1 else emit(b, "MUL", y, alpha)
     if c is None or bias is not None:

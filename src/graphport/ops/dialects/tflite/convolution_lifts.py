@@ -5,13 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes, vector
-from graphport.ops.dialects.tflite.emitting import ints, shaped, turned
+from graphport.ops.dialects.tflite.emitting import ints, shaped, turned, zeros
 from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.pages.convolution.transposed import transposed_window
 from graphport.ops.pages.convolution.window import window
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE, _VOLUME = 4, 5
+_MOST_GROUPS = 4096
 
 
 def last(b: Builder, x: Value) -> Value:
@@ -138,7 +137,7 @@ def lift_conv(
     (channels,) = sizes(b.dims(x)[1:2], "the channels")
     stated = {"auto_pad": auto_pad, "dilations": gaps, "pads": pads, "strides": steps}
     image, border = bordered(b, last(b, x), kernel, stated, 0)
-    bias = bias if bias is not None else b.constant(np.zeros(maps, np.float32))
+    bias = bias if bias is not None else zeros(b, maps)
     options: dict[str, Any] = {"padding": border, "stride_h": steps[0], "stride_w": steps[1]}
     options |= {"dilation_h_factor": gaps[0], "dilation_w_factor": gaps[1]}
     if group == channels and own == 1 and group > 1:
@@ -153,7 +152,7 @@ def _in_volumes(b: Builder, x: Value, w: Value, bias: Value | None, stated: dict
     """Filters [depth, height, width, channels, maps]."""
     maps, _, *kernel = sizes(b.dims(w), "the filters")
     image, border = bordered(b, last(b, x), kernel, stated, 0)
-    bias = bias if bias is not None else b.constant(np.zeros(maps, np.float32))
+    bias = bias if bias is not None else zeros(b, maps)
     options: dict[str, Any] = {"padding": border}
     for axis, step, gap in zip("dhw", stated["strides"] or (1,) * 3, stated["dilations"] or (1,) * 3, strict=True):
         options |= {f"stride_{axis}": step, f"dilation_{axis}_factor": gap}
@@ -207,7 +206,7 @@ def lift_conv_transpose(
     lengths = [*[1] * flat, *sizes(painted.lengths, "the result")]
     full = [(n - 1) * s + k for n, s, k in zip(space, steps, kernel, strict=True)]
     whole = [max(f, out + first + last) for f, out, (first, last) in zip(full, lengths, cut, strict=True)]
-    bias = bias if bias is not None else b.constant(np.zeros(maps, np.float32))
+    bias = bias if bias is not None else zeros(b, maps)
     shape = ints(b, [batch, *whole, maps])
     if len(kernel) == 2:
         options = {"padding": 1, "stride_h": steps[0], "stride_w": steps[1]}
@@ -228,6 +227,9 @@ def _in_groups(b: Builder, operands: tuple[Value, Value, Value | None], group: i
     x, w, bias = operands
     (channels, own) = (*sizes(b.dims(w)[:1], "the filters"), *sizes(b.dims(w)[1:2], "the filters"))
     parts: list[Value] = []
+    if group > _MOST_GROUPS:
+        message = f"{group} groups, one by one"
+        raise UnsupportedError(message)
     for place in range(group):
         rows = place * channels // group, (place + 1) * channels // group
         taken = [

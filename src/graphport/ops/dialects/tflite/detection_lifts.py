@@ -33,7 +33,7 @@ def lift_non_max_suppression(
     center_point_box: int = 0,
 ) -> Lifted:
     images, kinds, count = sizes(b.dims(scores), "images, classes and boxes")
-    if max_output_boxes_per_class is None or images * kinds > _MOST_CLASSES:
+    if max_output_boxes_per_class is None or not images * kinds or images * kinds > _MOST_CLASSES:
         message = f"{images * kinds} classes, or no number of boxes"
         raise UnsupportedError(message)
     told = emit(b, "MINIMUM", max_output_boxes_per_class, b.like(max_output_boxes_per_class, count))

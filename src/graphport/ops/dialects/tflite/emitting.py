@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.spill import kept
 from graphport.ops.declare import UnsupportedError
@@ -29,6 +30,15 @@ def ints(b: Builder, numbers: Sequence[int] | Sequence[Sequence[int]] | int) -> 
         UnsupportedError: a number is less than all of int32.
     """
     return b.constant(np.clip(np.array(numbers, np.int64), -_LARGEST, _LARGEST).astype(np.int32))
+
+
+def zeros(b: Builder, *extents: int) -> Value:
+    """A constant of real zeros.
+
+    Raises:
+        OverBudgetError: they are more than a rule may make up.
+    """
+    return b.constant(np.zeros(bounded(extents), np.float32))
 
 
 def in_int32(b: Builder, value: Value) -> Value:

@@ -172,7 +172,7 @@ def matrix_set_diag(op: Operator) -> Value:
 
 
 def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int) -> Value:
-    return b(Where, b.constant(np.eye(rows, columns, dtype=bool)), inside, outside)
+    return b(Where, b.constant(np.eye(*bounded((rows, columns)), dtype=bool)), inside, outside)
 
 
 # Tables

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.declare import lift
@@ -110,6 +111,6 @@ def lift_max_pool(
     }
     free = TensorFact(None, None)
     y, place = b.word("max_pool_with_index", x, facts=[free, free], **given)
-    planes = np.arange(known[0] * known[1], dtype=np.int64).reshape(known[0], known[1], *[1] * count)
+    planes = np.arange(made_up(*known[:2]), dtype=np.int64).reshape(*known[:2], *[1] * count)
     (index,) = b.word("add", place, b.constant(planes * int(np.prod(known[2:]))), facts=[free])
     return y, index
