@@ -379,7 +379,7 @@ def without_inputs() -> Graph:
         pytest.param(with_call("leaky_relu", alpha=math.nan), "NNEF0766", id="an attribute that is no number"),
         pytest.param(with_call("add"), "NNEF0766", id="an operand that is missing"),
         pytest.param(with_call("relu", 2), "NNEF0766", id="an operand too many"),
-        pytest.param(with_call("add", 2, dtype=I64), "NNEF0766", id="integers where reals are wanted"),
+        pytest.param(with_call("add", 2, dtype=BOOL), "NNEF0766", id="truths where reals are wanted"),
         pytest.param(with_call("nothing"), "NNEF0767", id="no operation"),
         pytest.param(without_numbers(), "NNEF0769", id="numbers that are not at hand"),
     ],

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.formats.nnef.integers import as_reals
 from graphport.formats.nnef.items import Converted
 from graphport.formats.nnef.portable import COSTLY, portable
 from graphport.formats.nnef.syntax import Edition
@@ -14,6 +17,7 @@ from graphport.formats.nnef.tract.taken import not_taken, told
 from graphport.ir import rewrite
 
 if TYPE_CHECKING:
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Value
 
 
@@ -30,6 +34,9 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
     Raises:
         DiagnosticError: NNEF0774 where it is to be for both, and tract does not take it.
     """
+    if edition is Edition.FINAL:
+        graph, told_of = as_reals(graph)
+        findings += told_of
     if flavour == "khronos" or edition is Edition.PROVISIONAL:
         return portable(graph, edition, COSTLY), False
     shared = portable(graph, edition)
@@ -58,8 +65,12 @@ def _with_one_width(graph: Graph) -> Graph:
 
 def _width(value: Value) -> DType | None:
     """The type that the numbers of a variable are to have, `None` if they have it."""
-    dtype = None if value.storage is None or not value.storage.shape else value.storage.dtype
-    # A number without a shape is a literal of the text.
+    dtype = None if value.storage is None or _is_literal(value.storage) else value.storage.dtype
     if dtype is None or dtype in (DType.FLOAT32, DType.INT64, DType.UINT64):
         return None
     return DType.FLOAT32 if dtype.is_floating else DType.INT64 if dtype.is_integer else None
+
+
+def _is_literal(storage: Storage) -> bool:
+    """Whether it is a number that stands in the text: one without a shape that is finite."""
+    return not storage.shape and bool(np.isfinite(storage.numpy().astype(np.float64)))

@@ -109,7 +109,18 @@ def _read(
 
 
 _LIBERTIES = frozenset(
-    ["NNEF0206", "NNEF0304", "NNEF0309", "NNEF0322", "NNEF0323", "NNEF0329", "NNEF0346", "NNEF0401", "NNEF0402"]
+    [
+        "NNEF0206",
+        "NNEF0304",
+        "NNEF0309",
+        "NNEF0322",
+        "NNEF0323",
+        "NNEF0326",
+        "NNEF0329",
+        "NNEF0346",
+        "NNEF0401",
+        "NNEF0402",
+    ]
 )
 """What torch_to_nnef writes against Khronos' text, and tract takes."""
 

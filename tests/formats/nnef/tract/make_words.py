@@ -17,7 +17,7 @@ import numpy as np
 
 REGISTRIES = ("core", "onnx", "pulse", "extra", "transformers")
 WORDS = Path(__file__).with_name("words.json")
-DATA = {"f4": "f32", "i8": "i64", "i4": "i32", "u1": "u8"}
+DATA = {"f4": "f32", "f2": "f16", "i8": "i64", "i4": "i32", "u1": "u8"}
 QUERY = "q: 1,2,3,4; k: 1,2,5,4; v: 1,2,5,4"
 
 DOCUMENTS = {
@@ -110,7 +110,27 @@ DOCUMENTS = {
     "direct_lookup": ("x: 4 at4", "y = tract_onnx_ml_direct_lookup(tract_core_cast(x, to = 'i32'), [1.5, 2.5, 3.5], -1.0);"),
     "exp_unit_norm": ("x: 1,5,3", "y = tract_extra_exp_unit_norm(x, [[0.5, 0.5, 0.5]], axis = 1, alpha = 0.9, stateless = true);"),
     "exp_mean_norm": ("x: 1,5,3", "y = tract_extra_exp_mean_norm(x, [[0.5, 0.5, 0.5]], axis = 1, alpha = 0.9, stateless = true, scaling_factor = 2.0);"),
+    "window_sdpa": ("q: 1,2,3,4; k: 1,2,7,4; v: 1,2,7,4", "y = tract_transformers_window_kv_sdpa(q, k, v, axis = 2, window = 4, scale = 0.5);"),
+    "gated_delta": (
+        "q: 1,3,2,4; k: 1,3,2,4; v: 1,3,2,4; g: 1,3,2; b: 1,3,2; s: 1,2,4,4",
+        "(y, y1) = tract_transformers_gdn_recurrent(q, k, v, g, b, s);",
+    ),
+    "causal_convolution": ("x: 1,6,2 f16; w: 6,4 f16; s: 1,6,4 f16", "(y, y1) = tract_transformers_causal_conv1d_update(x, w, s);"),
+    "non_max_suppression": (
+        "x: 1,6,4; z: 1,2,6",
+        "n = tract_core_cast(3, to = 'i64'); y = tract_onnx_non_max_suppression(x, z, max_output_boxes_per_class = n, iou_threshold = 0.5, score_threshold = 0.2, center_point_box = 1);",
+    ),
+    "non_zero": ("x: 2,3", "y = tract_onnx_non_zero(floor(x), count_symbol = 'N');"),
+    "grid_sample_onnx": ("x: 1,1,4,4; g: 1,2,2,2", "y = tract_onnx_grid_sample(x, g, mode = 'bilinear', padding_mode = 'zeros', align_corners = false);"),
+    "einsum_q": ("x: 2,3", "a = tract_core_cast(x * 50.0, to = 'i8'); w = tract_core_cast([[10.0, 20.0], [30.0, -40.0], [5.0, 6.0]], to = 'i8'); z = tract_core_cast(0, to = 'i32'); y = tract_core_cast(tract_core_einsum_q([a, w], expr = 'ik,kj,,,,,,,->ij', acc = 'i32', output = 'i32', bias = tract_core_cast(7, to = 'i32'), a0 = tract_core_cast(1, to = 'i32'), a_scale = 1.0, b0 = tract_core_cast(2, to = 'i32'), b_scale = 1.0, c0 = z, c_scale = 1.0), to = 'i64');"),
+    # words that keep what they have seen, of which a run makes what it makes of the first pulse
+    "pulse_delay": ("x: 1,6,2", "y = tract_pulse_delay(x, axis = 1, delay = 2, overlap = 0); y1 = tract_pulse_delay(x, axis = 1, delay = 0, overlap = 2); y2 = tract_pulse_delay(x, axis = 1, delay = 2, overlap = 1);"),
+    "pulse_mask": ("x: 1,6,2", "y = tract_pulse_mask(x, axis = 1, begin = 1, end = 3, value = 9.0);"),
+    "pulse_pad": ("x: 1,6,2", "y = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 2, begin_input = 1, end_input = 4, border = 'constant', value = 7.0, overlap = 0); y1 = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 1, begin_input = 1, end_input = 4, border = 'replicated', value = 0.0, overlap = 0);"),
+    "pulse_cumsum": ("x: 1,6,2", "y = tract_pulse_cumsum(x, axis = 1, exclusive = false, skip = 2); y1 = tract_pulse_cumsum(x, axis = 1, exclusive = true, skip = 1);"),
+    "unit_norm_of_pairs": ("x: 1,5,3,2", "y = tract_extra_exp_unit_norm(x, [[0.5, 0.5, 0.5]], axis = 1, alpha = 0.9, complex = true, stateless = true);"),
     # liberties of the grammar
+    "overlooked": ("x: 2,3", "y = sigmoid(x, axes = [1]); y1 = softmax(x, [1], 3, beta = 4);"),
     "positional": ("x: 2,3", "y = leaky_relu(x, 0.2); y1 = softmax(x, [1]);"),
     "one_for_many": ("x: 2,3", "y = softmax(x, axes = 1); y1 = reshape(x, shape = 6);"),
     "arrays_for_tuples": ("x: 1,3", "y = pad(x, padding = [[0, 0], [1, 2]], border = 'constant');"),
@@ -153,6 +173,8 @@ def arrays(inputs: str) -> dict[str, np.ndarray]:
                 found[name] = np.resize(np.array([-3, 0, 1, 4, 9, -1, 2, 100], np.int32), extents)
             case "u8":
                 found[name] = np.resize(np.array([200, 0, 1, 4, 9, 17, 2, 100], np.uint8), extents)
+            case "f16":
+                found[name] = random.normal(size=extents).astype(np.float16)
             case "halves":
                 found[name] = np.resize(
                     np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.4, -0.6, 1.2], np.float32), extents

@@ -42,6 +42,16 @@ def test_a_file_computes_what_its_network_did(file):
             np.testing.assert_allclose(one, other, CASES[file]["tolerance"], CASES[file]["tolerance"])
 
 
+def test_an_ensemble_of_trees_votes_as_in_tract(tmp_path):
+    model = gp.load(FILES / "trees.opl.nnef.tgz")
+    data = dict(np.load(FILES / "trees.npz"))
+    gp.save(model, tmp_path / "trees.onnx")
+    for read, backend in ((model, "reference"), (gp.load(tmp_path / "trees.onnx"), "onnxruntime")):
+        found = list(gp.run(read, {"x": data["x0"]}, backend=backend).values())
+        for one, other in zip(found, series(data, "t"), strict=True):
+            np.testing.assert_allclose(one, other, 1e-6)
+
+
 ENDLESS = (
     "fragment f(a: tensor<scalar>) -> (b: tensor<scalar>) { b = f(a); }\n"
     "graph g(x) -> (y) { x = external(shape = [2]); y = f(x); }"

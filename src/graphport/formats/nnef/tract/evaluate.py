@@ -97,10 +97,12 @@ class Evaluator(Maker):
         dialect: str = DIALECT,
         quantized: Mapping[str, Quantization] | None = None,
         bounds: Mapping[str, tuple[int, int | None]] | None = None,
+        submodel: Callable[[str], Graph | None] | None = None,
     ) -> None:
         super().__init__(document, dialect)
         self.findings: list[Diagnostic] = []
         self._variable = variable
+        self._submodel = submodel
         self._shapes = shapes
         self._quantized = quantized or {}
         self.symbols = {
@@ -258,6 +260,8 @@ class Evaluator(Maker):
             case "tract_core_scan":
                 given = {each.name or "": self._of(each.value, frame) for each in node.arguments}
                 return scanned(self, given, node, frame.depth)
+            case "tract_core_submodel":
+                return self._called(node, frame)
             case _:
                 pass
         declaration = self._declaration(node.name)
@@ -269,6 +273,18 @@ class Evaluator(Maker):
             declaration = standard(Edition.FINAL)["copy"]
             node = Call("copy", node.arguments[:1], None, node.start, node.stop)
         return self._operation(declaration, node, frame, names)
+
+    def _called(self, node: Call, frame: Frame) -> Any:
+        """The outputs of another model, whose nodes come to stand here."""
+        order = ("input", "label")
+        given = {each.name or order[min(at, 1)]: self._of(each.value, frame) for at, each in enumerate(node.arguments)}
+        label, operands = str(given.get("label", "")), [self.tensor(item) for item in items_of(given.get("input", []))]
+        inner = None if self._submodel is None else self._submodel(label)
+        if inner is None or len(inner.inputs) != len(operands):
+            what = f"takes {len(inner.inputs)} inputs, not {len(operands)}" if inner else "is not beside this text"
+            raise self.fault("NNEF0907", f"the model '{label}' {what}", node, f"the folder '{label}' with graph.nnef")
+        found = self.inlined(inner, operands)
+        return found[0] if len(found) == 1 else found
 
     def _declaration(self, name: str) -> Declaration | None:
         tract = registry().get(name) if self._dialect == DIALECT else None
@@ -300,15 +316,10 @@ class Evaluator(Maker):
         known = [formal for formal, _ in formals]
         bound: dict[str, Any] = {}
         for position, argument in enumerate(node.arguments):
-            formal = argument.name
-            if formal is None:
-                if position >= len(known):
-                    message = f"'{name}' takes {len(known)} arguments, not {len(node.arguments)}"
-                    raise self.fault("NNEF0323", message, argument.value)
-                formal = known[position]
+            formal = argument.name or (known[position] if position < len(known) else None)
             if formal not in known:
-                message = f"'{name}' has no parameter '{formal}'"
-                raise self.fault("NNEF0326", message, argument.value, suggestion(formal, known))
+                self._overlooked(name, formal, argument.value)
+                continue
             bound[formal] = self._of(argument.value, frame)
         for formal, default in formals:
             if formal not in bound:
@@ -316,6 +327,14 @@ class Evaluator(Maker):
                     raise self.fault("NNEF0324", f"'{name}' needs an argument for '{formal}'", node)
                 bound[formal] = self._of(default, Frame())
         return bound
+
+    def _overlooked(self, name: str, formal: str | None, node: Expression) -> None:
+        """Warn of an argument that tract does not look at: it asks for those of the parameters that there are."""
+        stated = "an argument more than it takes" if formal is None else f"no parameter '{formal}'"
+        code = "NNEF0323" if formal is None else "NNEF0326"
+        message = f"'{name}' has {stated}, which tract overlooks"
+        span = Span(self.document.source, node.start, node.stop)
+        self.findings.append(Diagnostic(code, message, span, "leave it out", Severity.WARNING))
 
     def _operation(self, declaration: Declaration, node: Call, frame: Frame, names: Sequence[str]) -> Any:
         formals = [(formal.name, formal.default) for formal in declaration.formals]

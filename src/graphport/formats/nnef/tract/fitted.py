@@ -36,6 +36,7 @@ def fitted(graph: Graph) -> Graph:
             rule = _RULES.get(node.word) if node.dialect == "nnef" else None
             if rule is not None:
                 rule(inner, node)
+    rewrite.remove_dead(found)
     return found
 
 
@@ -167,9 +168,34 @@ def _gather(graph: Graph, node: Node) -> None:
     graph.remove(node)
 
 
+def _matmul(graph: Graph, node: Node) -> None:
+    """A factor that is transposed before is transposed by the product: tract reads weights in blocks only so."""
+    del graph
+    for place, name in enumerate(("transposeA", "transposeB")):
+        value = node.operands[place]
+        made = value.producer
+        if made is None or made.word != "transpose" or made.dialect != "nnef" or value.graph is not node.graph:
+            continue
+        axes = cast("tuple[int, ...]", made.attributes["axes"])
+        rank = len(axes)
+        if axes == (*range(rank - 2), rank - 1, rank - 2):
+            node.set_input(place, made.operands[0])
+            node.set_attribute(name, not node.attributes.get(name, False))
+
+
+def _slice(graph: Graph, node: Node) -> None:
+    """Of no axis it is the tensor itself: tract wants an end."""
+    if not node.attributes.get("axes"):
+        graph.insert_before(node, copy := Node("copy", node.inputs, origin=node.origin, dialect="nnef"))
+        copy.take_outputs(node)
+        graph.remove(node)
+
+
 _RULES: dict[str, Callable[[Graph, Node], None]] = {
     "deconv": _deconv,
     "pad": _pad,
+    "slice": _slice,
+    "matmul": _matmul,
     "box": _window,
     "max_pool": _window,
     "avg_pool": _window,

@@ -15,6 +15,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.nnef.syntax import Array, Binary, Name, Tuple
 from graphport.formats.nnef.tract.given import GivenError, array_of
+from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
@@ -136,6 +137,20 @@ class Maker(ABC):
             raise self.fault("NNEF0506", f"an array has more than {_MOST_NODES} items", node)
         self._arrays[id(items)] = items, max(size, 1)
         return items
+
+    def inlined(self, inner: Graph, operands: Sequence[Value]) -> list[Value]:
+        """The outputs of copies of the nodes of another graph, which is given these operands."""
+        moved: dict[Value, Value] = dict(zip(inner.inputs, operands, strict=True))
+        for value in inner.constants:
+            moved[value] = self.home.add_constant(self.home.fresh(value.name), value.fact, value.storage)
+        for node in inner:
+            self.count(1)
+            results = [
+                None if value is None else Value(self.graph.fresh(value.name), UNKNOWN) for value in node.outputs
+            ]
+            self.graph.append(rewrite.copy_node(node, moved, results))
+            moved |= {old: new for old, new in zip(node.outputs, results, strict=True) if old and new}
+        return [moved.get(value, value) for value in inner.outputs]
 
     # ── expressions of symbols ──
 

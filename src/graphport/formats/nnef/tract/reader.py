@@ -15,6 +15,7 @@ from graphport.formats.nnef.build import QUANTIZED
 from graphport.formats.nnef.naming import LABEL
 from graphport.formats.nnef.quantized import QUANTIZATION, Decoded, decoding_of
 from graphport.formats.nnef.tensors import read_tensor
+from graphport.formats.nnef.tract.beside import safetensors, submodel
 from graphport.formats.nnef.tract.blocks import BLOCK, Blocked, read_blocked
 from graphport.formats.nnef.tract.evaluate import DIALECT, Evaluator
 from graphport.formats.nnef.tract.parser import parse
@@ -39,7 +40,12 @@ _KNOWN = frozenset({"tract_registry", "tract_symbol", "tract_assert", "tract_pul
 
 
 def read_tract(
-    container: Container, source: Source, shapes: Mapping[str, Sequence[Dim]], *, dialect: str = DIALECT
+    container: Container,
+    source: Source,
+    shapes: Mapping[str, Sequence[Dim]],
+    *,
+    dialect: str = DIALECT,
+    is_inner: bool = False,
 ) -> tuple[Graph, list[Diagnostic]]:
     """The graph of a model, and warnings; with the dialect `nnef` its words mean what Khronos' text says.
 
@@ -54,6 +60,7 @@ def read_tract(
         document,
         weights.value,
         shapes,
+        submodel=None if is_inner else lambda label: _submodel(container, label),
         dialect=dialect,
         quantized=quantized,
         bounds=_bounds(document),
@@ -68,6 +75,12 @@ def read_tract(
     findings = [*container.findings, *evaluator.findings, *_unknown(document), *weights.findings]
     raise_errors(findings)
     return graph, findings
+
+
+def _submodel(container: Container, label: str) -> Graph | None:
+    """The graph of a model that lies beside the text; it has none beside it in turn."""
+    inner = submodel(container, label)
+    return None if inner is None else read_tract(inner, inner.graph(), {}, is_inner=True)[0]
 
 
 def _relations(document: Document) -> Iterator[tuple[str, str, str]]:
@@ -134,6 +147,7 @@ class _Weights:
         self._container = container
         self._quantized = quantized
         self._storages: dict[str, Storage | Blocked | None] = {}
+        self._named: dict[str, Storage] | None = None
 
     def value(self, at: Evaluator, variable: Variable) -> Value:
         """What a variable stands for: a constant, or the numbers of blocks."""
@@ -166,6 +180,9 @@ class _Weights:
     def _opened(self, variable: Variable) -> Storage | Blocked | None:
         region = self._container.tensor(variable.label)
         if region is None:
+            self._named = safetensors(self._container) if self._named is None else self._named
+            if (stored := self._named.get(variable.label)) is not None:
+                return stored
             if self._container.needs_data:
                 message = f"there is no file '{variable.label}.dat'"
                 raise DiagnosticError(Diagnostic("NNEF0754", message, variable.span, "add it"))

@@ -27,6 +27,7 @@ _LACKING = frozenset(
 )
 """Standard operations that tract 0.23 has no definition of without an extension, or a dead one."""
 _NO_WORD = "it has no such operation without its registries"
+_NOTHING = "a window covers nothing but padding that is ignored"
 _OVER_SPACE = "its windows go over the axes behind the second one alone"
 _BORDERS = frozenset(("constant", "ignore"))
 
@@ -114,7 +115,16 @@ def _window(node: Node) -> str | None:
         return _OVER_SPACE
     if any(min(pair) < 0 for pair in pairs):
         return "it does not cut by padding"
+    if node.attributes.get("border") == "ignore" and overhangs(node):
+        return _NOTHING
     return None if node.attributes.get("border", "constant") in _BORDERS else "it has no such border"
+
+
+def overhangs(node: Node) -> bool:
+    """Whether a window may lie in the padding alone, of which readers choose different numbers."""
+    size, dilation = _numbers(node, "size"), _numbers(node, "dilation") or (1,) * len(_numbers(node, "size"))
+    reach = [(extent - 1) * step + 1 for extent, step in zip(size, dilation, strict=True)]
+    return any(max(pair) >= length for pair, length in zip(_pairs(node), reach, strict=False))
 
 
 def _indexed(node: Node) -> str | None:

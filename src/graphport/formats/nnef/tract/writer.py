@@ -24,6 +24,7 @@ from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.tensors import Payload
 from graphport.formats.nnef.tract.blocks import blocked_file
 from graphport.formats.nnef.tract.evaluate import registry
+from graphport.formats.nnef.tract.taken import overhangs
 from graphport.formats.nnef.types import ArrayOf, TensorOf, TupleOf
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops.dialects.tract.blocks import InBlocks
@@ -49,6 +50,8 @@ class TractFiles(Files):
         self._defined: set[Value] = set()
         self._symbols: dict[str, None] = {}
         self._registries: dict[str, None] = {"core": None}
+        self._bound = _symbols_of(graph)
+        self._scans = 0
         self._inline = {value: text for inner in walk(graph) for value in inner.constants if (text := _literal(value))}
         self._names = Names(graph, Edition.FINAL, self._inline, strict=True)
         self._inner: dict[Value, str] = {}
@@ -135,6 +138,9 @@ class TractFiles(Files):
         if value.storage is not None and value.storage.count == 0:
             self.error("NNEF0763", f"'{value.name}' has no elements", value.origin, "NNEF has no empty tensors")
         if isinstance(value.storage, InBlocks) and self._is_filter(value):
+            for user, _ in value.uses:
+                if isinstance(user, Node) and user.word == "tract_core_gather":
+                    user.set_attribute("datum_type", "f32")
             content = blocked_file(value.storage.codes(), value.storage.scales(), value.storage.shape)
             self.data[label + DATA] = Payload(len(content), lambda: iter([content]))
         else:
@@ -144,12 +150,22 @@ class TractFiles(Files):
     def _is_filter(self, value: Value) -> bool:
         """Whether all that is done with `value` is what tract does with blocks."""
         return not value.is_output and all(
-            isinstance(user, Node)
-            and user.graph is self.graph
-            and index == 1
-            and (user.word == "linear" or (user.word == "matmul" and user.attributes.get("transposeB") is True))
+            isinstance(user, Node) and user.graph is self.graph and self._takes_blocks(user, index)
             for user, index in value.uses
         )
+
+    def _takes_blocks(self, node: Node, index: int) -> bool:
+        match node.word:
+            case "linear":
+                return index == 1
+            case "matmul":
+                return index == 1 and node.attributes.get("transposeB") is True
+            case "unsqueeze":
+                return self._is_filter(node.results[0])
+            case "tract_core_gather":
+                return index == 0 and node.attributes.get("axis") == 0
+            case _:
+                return False
 
     # ── operations ──
 
@@ -192,6 +208,8 @@ class TractFiles(Files):
         given = {name: value for name, value in node.attributes.items() if name != DTYPE}
         if node.dialect == "nnef" and node.word == "max_pool_with_index" and (place := node.outputs[1]) and place.uses:
             raise Unspellable("tract counts places in the plane, the standard in the window")
+        if node.attributes.get("border") == "ignore" and overhangs(node):
+            raise Unspellable("a window covers nothing but padding that is ignored")
         # What depends on symbols alone is written in the place of a tensor.
         stated = [formal.name for formal in formals if formal.name in given]
         texts += [f"{name} = {self._value(given.pop(name))}" for name in stated]
@@ -216,12 +234,12 @@ class TractFiles(Files):
     def _text(self, value: Value | None) -> str:
         if value is None:
             raise Unspellable("an operand is missing")
-        return self._inner.get(value) or self._inline.get(value) or self._names[value]
+        return self._inline.get(value) or self._inner.get(value) or self._names[value]
 
     def _value(self, value: Any, kind: Any = None) -> str:
         if isinstance(value, Symbolic):
             text = str(value)
-            if _UNSUPPORTED.search(text):
+            if _UNSUPPORTED.search(text) or not self._bound.issuperset(symbols(value)):
                 raise Unspellable(f"tract has no way to write the extent {text}", "bind the shapes of inputs")
             self._symbols |= dict.fromkeys(symbols(value))
             return f"({text.replace('//', '/')})"
@@ -246,7 +264,8 @@ class TractFiles(Files):
         body: Graph = given["body"]
         states = list(node.inputs)[: len(node.inputs) - given["num_scan_inputs"]]
         scans = list(node.inputs)[len(states) :]
-        name = f"scan_body_{len(self._fragments)}"
+        name = f"scan_body_{self._scans}"
+        self._scans += 1
         outer = dict.fromkeys(v for inner in body for v in inner.operands if self._is_outside(v, body))
         for value in outer:
             self._constant(value)
@@ -300,6 +319,13 @@ class TractFiles(Files):
 
     def _is_outside(self, value: Value, body: Graph) -> bool:
         return value.graph is not body or value.is_constant
+
+
+def _symbols_of(graph: Graph) -> frozenset[str]:
+    """The symbols that stand in the shapes of inputs: a run knows no others beforehand."""
+    facts = [value.fact for value in graph.inputs if isinstance(value.fact, TensorFact)]
+    dims = [dim for fact in facts for dim in fact.shape or () if isinstance(dim, Symbolic)]
+    return frozenset(name for dim in dims for name in symbols(dim))
 
 
 def _literal(value: Value) -> str | None:

@@ -15,6 +15,7 @@ from graphport.ops.dialects.leading_broadcast import chained, emitted, register,
 from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import (
+    Abs,
     Add,
     Cast,
     CastLike,
@@ -25,15 +26,17 @@ from graphport.ops.pages.arithmetic import (
     Max,
     Mean,
     Min,
+    Mod,
     Mul,
     Pow,
     Reciprocal,
     Round,
+    Sign,
     Sqrt,
     Sub,
     Sum,
 )
-from graphport.ops.pages.comparison import GreaterOrEqual
+from graphport.ops.pages.comparison import GreaterOrEqual, Less, Where
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
@@ -131,6 +134,36 @@ def lift_erf(b: Builder, input: Value) -> tuple[Value, ...]:
     return b.word("mul", term(b, "sub", 1.0, tail), term(b, "sign", input), facts=[input.fact])
 
 
+_HALVES = {DType.FLOAT16: 65.0, DType.FLOAT32: 4097.0, DType.FLOAT64: 134217729.0}
+"""Factors that part a number into two of half as many digits (Dekker 1971)."""
+
+
+@Mod.lift("nnef")
+def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Value, ...] | None:
+    """What is left of whole multiples, whose number may be one too many or too few where a quotient was rounded.
+
+    Of quotients with more digits than half of a real has, the rest is as exact as a product of two reals.
+    """
+    dtype = a.fact.dtype if isinstance(a.fact, TensorFact) else None
+    if dtype is not None and dtype.is_integer:
+        rest = b(Mod, b(Cast, a, to=DType.FLOAT32), b(Cast, other, to=DType.FLOAT32), fmod=1)
+        if not fmod:
+            y = b(Cast, other, to=DType.FLOAT32)
+            rest = b(Where, b(Less, b(Mul, rest, y), b.like(rest, 0.0)), b(Add, rest, y), rest)
+        return (b(Cast, rest, to=dtype),)
+    if dtype not in _HALVES:
+        return None
+    quotient = b(Div, a, other)
+    whole = b(Mul, b(Floor, b(Abs, quotient)), b(Sign, quotient)) if fmod else b(Floor, quotient)
+    scaled = b(Mul, other, b.like(other, _HALVES[dtype]))
+    high = b(Sub, scaled, b(Sub, scaled, other))
+    rest = b(Sub, b(Sub, a, b(Mul, whole, high)), b(Mul, whole, b(Sub, other, high)))
+    size, sign = b(Abs, other), b(Sign, a if fmod else other)
+    step = b(Mul, size, sign)
+    rest = b(Where, b(Less, b(Mul, rest, sign), b.like(rest, 0.0)), b(Add, rest, step), rest)
+    return (b(Where, b(GreaterOrEqual, b(Abs, rest), size), b(Sub, rest, step), rest),)
+
+
 @lower("nnef", "add_n")
 def add_n(b: Builder, *x: Value) -> Value:
     """The sum of all."""
@@ -174,7 +207,7 @@ def cast(b: Builder, input: Value, *, dtype: DType) -> Value:
     return b(Cast, input, to=dtype)
 
 
-_DATA = {DType.FLOAT32: "f", DType.INT64: "iu", DType.INT32: "iu", DType.BOOL: "b"}
+_DATA = {DType.FLOAT32: "f", DType.FLOAT64: "f", DType.INT64: "iu", DType.INT32: "iu", DType.BOOL: "b"}
 """Element types that NNEF tells apart, and the kinds that are one with them there."""
 
 
@@ -190,12 +223,26 @@ def lift_cast(
     numbers = None if b.before is None else folded(b.before.output)
     if numbers is not None:
         return (b.constant(numbers, name=b.stem),)
+    if to in _NARROW and dtype.is_floating:
+        return b.word("cast", _wrapped(b, _truncated(b, input), to), dtype=DType.INT64)
     if to not in _DATA or dtype.kind not in "fiub":
         return None
     if dtype.kind not in _DATA[to]:
         return b.word("cast", _truncated(b, input) if dtype.is_floating and to.is_integer else input, dtype=to)
     is_wider = to.kind == "f" or dtype.bits < to.bits or dtype is to
     return b.word("copy", input) if is_wider or _is_place(b) else None
+
+
+_NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
+"""Integers of which NNEF has the numbers, and not the width."""
+
+
+def _wrapped(b: Builder, x: Value, to: DType) -> Value:
+    """A whole number, with multiples of what there are of a narrow type left out, as processors do."""
+    count, least = float(1 << to.bits), float(np.iinfo(to.numpy).min)
+    moved = term(b, "sub", x, least) if least else x
+    times = term(b, "floor", term(b, "mul", moved, 1.0 / count))
+    return term(b, "sub", x, term(b, "mul", times, count))
 
 
 _WHOLE = frozenset({"floor", "ceil", "Floor", "Ceil", "Round"})

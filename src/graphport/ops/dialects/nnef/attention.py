@@ -17,7 +17,7 @@ from graphport.ops.pages.arithmetic import Add, Div, Mul
 from graphport.ops.pages.attention import Attention
 from graphport.ops.pages.comparison import Less, Where
 from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMax
+from graphport.ops.pages.reduction import ReduceMin
 from graphport.ops.pages.reshape import Concat, Reshape, Tile
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ def _shares(b: Builder, scores: Value, bias: _Bias | None) -> tuple[Value, Value
     shares = b(Softmax, biased, axis=-1)
     if not bias.may_blind:
         return biased, shares
-    top = b(ReduceMax, bias.value, vector(b, (-1,)), keepdims=1)
-    is_blind = b(Less, top, b.like(scores, _LOWEST_HALF if dtype_of(scores) is DType.FLOAT16 else _LOWEST))
+    # Each is asked by itself: tract 0.23.9 says that the largest of numbers below all others is the lowest one.
+    lowest = b.like(scores, _LOWEST_HALF if dtype_of(scores) is DType.FLOAT16 else _LOWEST)
+    is_blind = b(ReduceMin, b(Less, bias.value, lowest), vector(b, (-1,)), keepdims=1)
     return biased, b(Where, is_blind, b.like(scores, 0.0), shares)

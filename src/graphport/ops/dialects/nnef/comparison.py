@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import lower
 from graphport.ops.dialects.leading_broadcast import emitted, register, trailed
+from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.pages.comparison import (
     And,
     Equal,
     Greater,
     GreaterOrEqual,
+    IsInf,
     IsNaN,
     Less,
     LessOrEqual,
@@ -49,6 +53,23 @@ def ne(b: Builder, x: Value, y: Value) -> Value:
 def lift_is_nan(b: Builder, x: Value) -> tuple[Value, ...]:
     """Nothing else differs from itself."""
     return b.word("ne", x, x, facts=[TensorFact(DType.BOOL, b.dims(x))])
+
+
+@IsInf.lift("nnef")
+def lift_is_inf(
+    b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1
+) -> tuple[Value, ...] | None:
+    """What is beyond the largest number, of single floats at least."""
+    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    if dtype is None or not (detect_negative or detect_positive):
+        return None
+    most = float(np.finfo(np.float32).max)
+    fact = TensorFact(DType.BOOL, b.dims(x))
+    if detect_negative and detect_positive:
+        x = term(b, "abs", x)
+    if detect_positive:
+        return b.word("gt", x, b.constant(most, DType.FLOAT32), facts=[fact])
+    return b.word("lt", x, b.constant(-most, DType.FLOAT32), facts=[fact])
 
 
 @Xor.lift("nnef")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from graphport.ops.declare import lower
+from graphport.ir.transplant import transplant
+from graphport.ops.declare import lift, lower
+from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.folded import folded
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Graph, Value
     from graphport.ops.builder import Builder
 
 
@@ -16,3 +19,15 @@ if TYPE_CHECKING:
 def update(b: Builder, variable: Value, value: Value) -> Value:
     """The new value. That the next run begins with it is said by the graph around: the variable is an input of it."""
     return b(Identity, value)
+
+
+@lift("nnef", "If")
+def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Any:
+    """The branch that is always taken, where the condition can be computed beforehand."""
+    storage = folded(cond)
+    if storage is None or storage.count != 1 or b.before is None:
+        return None
+    body = then_branch if bool(storage.numpy().reshape(-1)[0]) else else_branch
+    moved = transplant(body, b.before, {})
+    emit = OpBuilder(b)
+    return tuple(emit("Identity", moved.get(value, value)) for value in body.outputs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.core.dims import decide_equal, decide_less
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -14,11 +16,12 @@ from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide, border
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.pages.convolution.transposed import transposed_window
-from graphport.ops.pages.reshape import Squeeze
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
 
 Shaped = tuple[int, ...]
@@ -272,8 +275,10 @@ def lift_conv_transpose(
         strides=strides,
     )
     padding = tuple((p, q) for p, q in painted.pads if isinstance(p, int) and isinstance(q, int))
-    if len(padding) != len(dims) or any(p < 0 or q < 0 for p, q in padding):
+    if len(padding) != len(dims):
         return None
+    if min(min(pair) for pair in padding) < 0:
+        return _grown(b, x, w, bias, padding, dilations=dilations, group=group, strides=strides)
     slide = Slide(painted.kernel, padding, painted.strides, painted.dilations)
     axes = zip(dims, slide.kernel, slide.stride, slide.dilation, padding, strict=True)
     natural = [(n - 1) * s + (k - 1) * d + 1 - p - q for n, k, s, d, (p, q) in axes]
@@ -297,6 +302,20 @@ def lift_conv_transpose(
         output_shape=shape,
         groups=group,
     )
+
+
+def _grown(
+    b: Builder, x: Value, w: Value, bias: Value | None, padding: Pairs, **attributes: Attribute
+) -> tuple[Value, ...]:
+    """With more around the result than windows reach, where nothing but the bias is."""
+    cut = [max(begin, 0) for begin, _ in padding] + [max(end, 0) for _, end in padding]
+    y = b(ConvTranspose, x, w, None, pads=tuple(cut), **attributes)
+    around = [0, 0, *(max(-begin, 0) for begin, _ in padding), 0, 0, *(max(-end, 0) for _, end in padding)]
+    y = b(Pad, y, b.constant(np.array(around, np.int64)))
+    if bias is None:
+        return (y,)
+    behind = b.constant(np.arange(1, len(padding) + 1))
+    return (b(Add, y, b(Unsqueeze, bias, behind)),)
 
 
 @lower("nnef", "separable_conv")

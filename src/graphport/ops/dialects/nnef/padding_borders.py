@@ -54,7 +54,7 @@ def padded(b: Builder, x: Value, padding: Sequence[tuple[int, int]], border: str
         return x
     check_border(border)
     pads = b.constant([*(begin for begin, _ in padding), *(end for _, end in padding)])
-    fill = b.like(x, value) if border == "constant" and value else None
+    fill = b.like(x, value) if border == "constant" and (value or np.signbit(value)) else None
     return b(Pad, x, pads, fill, mode=pad_mode(border))
 
 

@@ -1,16 +1,19 @@
-"""Recurrent layers in NNEF, which has no loops: their steps one behind the other."""
+"""Recurrent layers in NNEF: their steps one behind the other, or one loop in dialects that have loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph
+from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import integers, sizes, transposed, vector
+from graphport.ops.dialects.operands import dtype_of, integers, sizes, transposed, vector
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.activation import (
     Clip,
@@ -25,23 +28,29 @@ from graphport.ops.pages.activation import (
     ThresholdedRelu,
 )
 from graphport.ops.pages.arithmetic import Add, Mul, Sub
+from graphport.ops.pages.control.loops import Scan
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.pages.recurrent.sequences import DIRECTIONS
-from graphport.ops.pages.reshape import Concat, Squeeze, Unsqueeze
+from graphport.ops.pages.reshape import Concat, Expand, Identity, Shape, Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Value
-    from graphport.ops.builder import Builder
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.declare import Page
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 State: TypeAlias = "tuple[Value, ...]"
 Step: TypeAlias = "Callable[[Value, State], State]"
+Function: TypeAlias = "Callable[[Builder, Value], Value]"
 
 MOST_STEPS = 512
 """More would make a text that nobody reads; each step takes some twenty lines."""
+
+
+_SCANNING = frozenset(["tract"])
+"""Dialects that have NNEF's words, and a loop besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class _Layer:
     weights: tuple[Value, Value, Value | None]
     initial: tuple[Value | None, ...]
     gates: int
-    functions: tuple[Callable[[Value], Value], ...]
+    functions: tuple[Function, ...]
     clip: float | None
     direction: str
     layout: int
@@ -63,6 +72,10 @@ class _Layer:
         hidden = self.hidden
         (width,) = sizes(self.b.dims(value)[-1:])
         return [_slice(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
+
+    def activations(self, way: int, count: int) -> list[Callable[[Value], Value]]:
+        """The activations of a direction that has `count` of them."""
+        return [partial(function, self.b) for function in self.functions[count * way : count * (way + 1)]]
 
     @property
     def hidden(self) -> int:
@@ -83,6 +96,9 @@ class _Layer:
             return b.constant(Computed(change, (storage,), storage.dtype, wanted), name=operand.name)
         found = _slice(b, b(Squeeze, _slice(b, operand, 0, way, way + 1), vector(b, [0])), 0, start, stop)
         return transposed(b, found, (1, 0)) if turned else found
+
+
+Cell: TypeAlias = "Callable[[_Layer, int], Step]"
 
 
 def _rows(way: int, start: int, stop: int, turned: bool, array: Array) -> Array:
@@ -116,9 +132,11 @@ def _computed(b: Builder, page: Page, function: Callable[..., Any], x: Value, y:
     return b.constant(Computed(function, (first, second), first.dtype, first.shape), name=x.name)
 
 
-def _unrolled(layer: _Layer, cell: Callable[[int], Step], kept: int, count: int) -> tuple[Value, ...]:
+def _unrolled(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
     """The first states of all steps, and the last of each of `count` states."""
     b = layer.b
+    if b.dialect in _SCANNING:
+        return _scanned(layer, cell, kept, count)
     dims = sizes(b.dims(layer.x), "the steps, which stand one behind the other,")
     steps, batch = (dims[1], dims[0]) if layer.layout else dims[:2]
     if not 0 < steps <= MOST_STEPS:
@@ -128,7 +146,7 @@ def _unrolled(layer: _Layer, cell: Callable[[int], Step], kept: int, count: int)
     last: list[State] = []
     for way, backwards in enumerate(DIRECTIONS[layer.direction]):
         entries = _projected(layer, way, kept)
-        step = cell(way)
+        step = cell(layer, way)
         state = tuple(_before(layer, value, way, batch) for value in layer.initial)
         found: list[Value] = []
         for place in reversed(range(steps)) if backwards else range(steps):
@@ -137,17 +155,54 @@ def _unrolled(layer: _Layer, cell: Callable[[int], Step], kept: int, count: int)
             found.append(state[0])
         every.append(found[::-1] if backwards else found)
         last.append(state)
-    y = _stacked(b, [_stacked(b, found, 0) for found in every], 1)
+    return _results(layer, [_stacked(b, found, 0) for found in every], last, count)
+
+
+def _scanned(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
+    """The same by a loop over the steps, for dialects that have one."""
+    b = layer.b
+    batch = b.dims(layer.x)[0 if layer.layout else 1]
+    every: list[Value] = []
+    last: list[State] = []
+    for way, backwards in enumerate(DIRECTIONS[layer.direction]):
+        entries = _projected(layer, way, kept)
+        initial = [_before(layer, value, way, batch) for value in layer.initial]
+        body = Graph(f"{b.stem}.step")
+        if b.graph is not None:
+            b.graph.share_names(body)
+        inner = Builder(b.inference, body, origin=b.origin, stem=f"{b.stem}.step")
+        widths = (*[layer.hidden] * count, layer.gates * layer.hidden)
+        facts = [TensorFact(dtype_of(layer.x), (batch, width)) for width in widths]
+        *state, entry = [body.add_input(f"{b.stem}.given", fact) for fact in facts]
+        new = cell(replace(layer, b=inner), way)(entry, tuple(state))
+        # A body returns a value once.
+        body.set_outputs([*new, inner(Identity, new[0])])
+        directions = {"scan_input_directions": (int(backwards),), "scan_output_directions": (int(backwards),)}
+        found = b.results(Scan, count + 1, *initial, entries, body=body, num_scan_inputs=1, **directions)
+        every.append(found[-1])
+        last.append(found[:-1])
+    return _results(layer, every, last, count)
+
+
+def _results(layer: _Layer, every: Sequence[Value], last: Sequence[State], count: int) -> tuple[Value, ...]:
+    """All steps of all directions, and their last states."""
+    b = layer.b
+    y = _stacked(b, every, 1)
     finals = [_stacked(b, [state[index] for state in last], 0) for index in range(count)]
     if not layer.layout:
         return (y, *finals)
     return (transposed(b, y, (2, 0, 1, 3)), *(transposed(b, final, (1, 0, 2)) for final in finals))
 
 
-def _before(layer: _Layer, value: Value | None, way: int, batch: int) -> Value:
+def _before(layer: _Layer, value: Value | None, way: int, batch: Dim) -> Value:
     b = layer.b
     if value is None:
-        return b.like(layer.x, np.zeros((batch, layer.hidden)))
+        zeros = b.like(layer.x, np.zeros((batch if isinstance(batch, int) else 1, layer.hidden)))
+        if isinstance(batch, int):
+            return zeros
+        place = 0 if layer.layout else 1
+        shape = b(Concat, b(Shape, layer.x, start=place, end=place + 1), vector(b, [layer.hidden]), axis=0)
+        return b(Expand, zeros, shape)
     axis = layer.layout
     return b(Squeeze, _slice(b, value, axis, way, way + 1), vector(b, [axis]))
 
@@ -161,6 +216,10 @@ def _check_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> 
     """Refuse sequences that end before the last step."""
     if lengths is None:
         return
+    storage, extent = folded(lengths), b.dims(x)[layout]
+    if storage is not None and not isinstance(extent, int):
+        message = "sequences of which only a run knows how many steps they have"
+        raise UnsupportedError(message)
     found, (steps,) = integers(lengths), sizes(b.dims(x)[layout : layout + 1], "the number of steps")
     if found is None or any(length != steps for length in found):
         message = "sequences of one batch may end at different steps"
@@ -168,33 +227,37 @@ def _check_lengths(b: Builder, x: Value, lengths: Value | None, layout: int) -> 
 
 
 def _functions(
-    b: Builder, names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None
-) -> tuple[Callable[[Value], Value], ...]:
-    """Each activation as a function that says it; those that are scaled take the next entries of `alpha` and `beta`."""
+    names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None
+) -> tuple[Function, ...]:
+    """Each activation with what scales it: the next entries of `alpha` and `beta`."""
     alphas, betas = iter(alpha or ()), iter(beta or ())
     plain = {"sigmoid": Sigmoid, "tanh": Tanh, "relu": Relu, "softsign": Softsign, "softplus": Softplus}
     sloped = {"leakyrelu": (LeakyRelu, 0.01), "thresholdedrelu": (ThresholdedRelu, 1.0), "elu": (Elu, 1.0)}
-    found: list[Callable[[Value], Value]] = []
+    found: list[Function] = []
     for name in (each.lower() for each in names):
         if name in plain:
-            found.append(partial(b, plain[name]))
+            found.append(partial(_called, plain[name]))
         elif name in sloped:
             page, slope = sloped[name]
-            found.append(partial(b, page, alpha=next(alphas, slope)))
+            found.append(partial(_called, page, alpha=next(alphas, slope)))
         elif name == "hardsigmoid":
-            found.append(partial(b, HardSigmoid, alpha=next(alphas, 0.2), beta=next(betas, 0.5)))
+            found.append(partial(_called, HardSigmoid, alpha=next(alphas, 0.2), beta=next(betas, 0.5)))
         elif name == "affine":
-            found.append(partial(_affine, b, next(alphas, 1.0), next(betas, 0.0)))
+            found.append(partial(_affine, next(alphas, 1.0), next(betas, 0.0)))
         else:
-            found.append(partial(_scaled_tanh, b, next(alphas, 1.0), next(betas, 1.0)))
+            found.append(partial(_scaled_tanh, next(alphas, 1.0), next(betas, 1.0)))
     return tuple(found)
 
 
-def _affine(b: Builder, alpha: float, beta: float, x: Value) -> Value:
+def _called(page: Page, b: Builder, x: Value, **attributes: Attribute) -> Value:
+    return b(page, x, **attributes)
+
+
+def _affine(alpha: float, beta: float, b: Builder, x: Value) -> Value:
     return b(Add, b(Mul, x, b.like(x, alpha)), b.like(x, beta))
 
 
-def _scaled_tanh(b: Builder, alpha: float, beta: float, x: Value) -> Value:
+def _scaled_tanh(alpha: float, beta: float, b: Builder, x: Value) -> Value:
     return b(Mul, b(Tanh, b(Mul, x, b.like(x, beta))), b.like(x, alpha))
 
 
@@ -222,13 +285,13 @@ def lift_lstm(
     del hidden_size  # the weights say it
     _check_lengths(b, x, sequence_lens, layout)
     names = activations or ("Sigmoid", "Tanh", "Tanh") * len(DIRECTIONS[direction])
-    stated = _functions(b, names, activation_alpha, activation_beta)
+    stated = _functions(names, activation_alpha, activation_beta)
     layer = _Layer(b, x, (w, r, bias), (initial_h, initial_c), 4, stated, clip, direction, layout)
-    return _unrolled(layer, lambda way: _lstm_step(layer, p, way, couples=bool(input_forget)), 4, 2)[: b.count]
+    return _unrolled(layer, lambda at, way: _lstm_step(at, p, way, couples=bool(input_forget)), 4, 2)[: b.count]
 
 
 def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
-    b, (f, g, h) = layer.b, layer.functions[3 * way : 3 * way + 3]
+    b, (f, g, h) = layer.b, layer.activations(way, 3)
     hidden = layer.hidden
     weights = layer.rows(layer.weights[1], way, 0, 4 * hidden, turned=True)
     peeps = None if p is None else [layer.rows(p, way, start, start + hidden) for start in range(0, 3 * hidden, hidden)]
@@ -270,16 +333,16 @@ def lift_gru(
     del hidden_size  # the weights say it
     _check_lengths(b, x, sequence_lens, layout)
     names = activations or ("Sigmoid", "Tanh") * len(DIRECTIONS[direction])
-    stated = _functions(b, names, activation_alpha, activation_beta)
+    stated = _functions(names, activation_alpha, activation_beta)
     layer = _Layer(b, x, (w, r, bias), (initial_h,), 3, stated, clip, direction, layout)
     kept = 2 if linear_before_reset else 3
-    return _unrolled(layer, lambda way: _gru_step(layer, way, resets_after=bool(linear_before_reset)), kept, 1)[
+    return _unrolled(layer, lambda at, way: _gru_step(at, way, resets_after=bool(linear_before_reset)), kept, 1)[
         : b.count
     ]
 
 
 def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
-    b, (f, g) = layer.b, layer.functions[2 * way : 2 * way + 2]
+    b, (f, g) = layer.b, layer.activations(way, 2)
     hidden, bias = layer.hidden, layer.weights[2]
     gates = layer.rows(layer.weights[1], way, 0, 2 * hidden, turned=True)
     candidate = layer.rows(layer.weights[1], way, 2 * hidden, 3 * hidden, turned=True)
@@ -321,14 +384,15 @@ def lift_rnn(
 ) -> tuple[Value, ...]:
     del hidden_size  # the weights say it
     _check_lengths(b, x, sequence_lens, layout)
-    stated = _functions(b, activations, activation_alpha, activation_beta)
+    stated = _functions(activations, activation_alpha, activation_beta)
     layer = _Layer(b, x, (w, r, bias), (initial_h,), 1, stated, clip, direction, layout)
 
-    def cell(way: int) -> Step:
-        weights = layer.rows(r, way, 0, layer.hidden, turned=True)
+    def cell(at: _Layer, way: int) -> Step:
+        weights = at.rows(r, way, 0, at.hidden, turned=True)
+        (f,) = at.activations(way, 1)
 
         def step(entry: Value, state: State) -> State:
-            return (layer.functions[way](layer.clipped(b(Add, entry, b(MatMul, state[0], weights)))),)
+            return (f(at.clipped(at.b(Add, entry, at.b(MatMul, state[0], weights)))),)
 
         return step
 

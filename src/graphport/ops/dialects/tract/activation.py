@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.dtypes import DType
+from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import word
+from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -69,3 +71,24 @@ def _over(b: Builder, page: str, x: Value, axes: tuple[int, ...]) -> Value:
     behind = b.constant(np.array([0] * (rank - len(chosen)) + [-1], np.int64))
     y = emit("Reshape", emit(page, emit("Reshape", moved, behind), axis=-1), shape)
     return emit("Transpose", y, perm=tuple(int(place) for place in np.argsort(order)))
+
+
+# Lifting
+
+
+@lift(DIALECT, "Sigmoid")
+def lift_sigmoid(b: Builder, x: Value) -> Any:
+    """Of doubles the formula: tract has the word for other reals alone."""
+    if dtype_of(x) is not DType.FLOAT64:
+        return b.word("sigmoid", x, facts=[x.fact])
+    emit = OpBuilder(b)
+    return (emit("Reciprocal", emit("Add", emit("Exp", emit("Neg", x)), b.like(x, 1.0))),)
+
+
+@lift(DIALECT, "LeakyRelu")
+def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Any:
+    """As `Sigmoid`."""
+    if dtype_of(x) is not DType.FLOAT64:
+        return b.word("leaky_relu", x, facts=[x.fact], alpha=alpha)
+    emit = OpBuilder(b)
+    return (emit("Where", emit("Less", x, b.like(x, 0.0)), emit("Mul", x, b.like(x, alpha)), x),)

@@ -8,12 +8,14 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import lift
+from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.leading_broadcast import led, trailed
+from graphport.ops.dialects.nnef import arithmetic as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, axis_of, dtype_of, elementwise, unified, word
+from graphport.ops.dialects.tract.binding import DIALECT, axis_of, dtype_of, elementwise, static, unified, word
 from graphport.ops.dialects.tract.rows import fact_like, numbers_of, unary
 from graphport.ops.dialects.tract.types import datum_name
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Pow
 from graphport.ops.shapes import broadcast
 
@@ -101,6 +103,13 @@ def cast(b: Builder, input: Value, *, to: str = "") -> Value:
     own = dtype_of(input)
     if dtype is None or dtype is own:
         return emit("Identity", input)
+    known = static(input)
+    if known is not None and dtype.is_floating and not input.is_constant:
+        # What is known of integers would be lost among reals, from which extents may be computed.
+        shape = [dim for dim in b.dims(input) if isinstance(dim, int)]
+        return b.constant(np.array(known, np.float64).reshape(shape), dtype)
+    if dtype.is_integer and not input.is_constant and (storage := folded(input)) is not None and storage.count == 1:
+        input = b.constant(storage)
     if dtype.is_integer and own is not None and own.is_floating and dtype is not DType.INT64:
         limits = np.iinfo(dtype.numpy)
         if dtype is DType.UINT64:
@@ -187,8 +196,14 @@ def cumsum(
     b: Builder, input: Value, *, axis: int, exclusive: bool = False, reverse: bool = False, skip: int = 0
 ) -> Value:
     """Sums of all entries up to each one."""
-    del skip
     place = axis_of(axis, len(b.dims(input)))
+    if skip:
+        kept = b.dims(input)[place]
+        if not isinstance(kept, int):
+            message = "the first entries of an axis of unknown length are passed over"
+            raise UnsupportedError(message)
+        seen = (np.arange(kept) >= skip).reshape([-1 if at == place else 1 for at in range(len(b.dims(input)))])
+        input = OpBuilder(b)("Where", b.constant(seen), input, b.like(input, 0.0))
     return OpBuilder(b)(
         "CumSum", input, b.constant(np.array(place, np.int64)), exclusive=int(exclusive), reverse=int(reverse)
     )
@@ -206,8 +221,17 @@ def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
 
 # Lifting
 
-for _page, _word in (("Round", "round_even"), ("Erf", "erf"), ("HardSwish", "hard_swish"), ("BitwiseNot", "bitnot")):
-    unary(_page, f"tract_core_{_word}")
+unary("BitwiseNot", "tract_core_bitnot")
+unary("Round", "tract_core_round_even", of_doubles=nnef.lift_round)
+unary("Erf", "tract_core_erf", of_doubles=nnef.lift_erf)
+
+
+def _lift_hard_swish(b: Builder, x: Value) -> Any:
+    emit = OpBuilder(b)
+    return (emit("Mul", x, emit("HardSigmoid", x, alpha=1 / 6, beta=0.5)),)
+
+
+unary("HardSwish", "tract_core_hard_swish", of_doubles=_lift_hard_swish)
 
 
 @lift(DIALECT, "Cast")
@@ -226,13 +250,10 @@ def lift_cast_like(b: Builder, input: Value, target_type: Value, *, round_mode: 
 def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
     dtype = dtype_of(a)
-    if dtype is None:
-        return None
-    x, y = a, other
-    wide = dtype
-    if dtype.is_integer:
-        wide = DType.FLOAT64
-        x, y = (b.word("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
+    if dtype is None or not dtype.is_integer:
+        return nnef.lift_mod(b, a, other, fmod=fmod)
+    wide = DType.FLOAT64
+    x, y = (b.word("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
     fact = TensorFact(wide, broadcast(b.dims(a), b.dims(other)))
     x, y = led(b, x, y)
     quotient = b.word("div", x, y, facts=[fact])[0]
@@ -242,8 +263,6 @@ def lift_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     else:
         whole = b.word("floor", quotient, facts=[fact])[0]
     rest = b.word("sub", x, b.word("mul", whole, y, facts=[fact])[0], facts=[fact])
-    if not dtype.is_integer:
-        return rest
     return b.word("tract_core_cast", rest[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "i64")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.tract import attention_recurrent as attention_recurrent  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tract.binding import axis_of, dtype_of, word
 
 if TYPE_CHECKING:
@@ -36,15 +37,22 @@ def sdpa(
     emit = OpBuilder(b)
     rank = len(b.dims(q))
     keys, values = (_repeated(b, each, q) for each in (k, v))
-    depth = b.dims(q)[-1]
-    factor = scale or (1.0 / float(np.sqrt(depth)) if isinstance(depth, int) else 0.0)
     turned = emit("Transpose", keys, perm=(*range(rank - 2), rank - 1, rank - 2))
-    scores = emit("Mul", emit("MatMul", q, turned), b.like(q, factor))
+    scores = emit("Mul", emit("MatMul", q, turned), _factor(b, q, scale))
     if mask is not None:
         scores = emit("Add", scores, mask if dtype_of(mask) is dtype_of(q) else emit("CastLike", mask, q))
     if is_causal:
         scores = _causal(b, scores)
     return emit("MatMul", emit("Softmax", scores, axis=-1), values)
+
+
+def _factor(b: Builder, q: Value, scale: float) -> Value:
+    """What scores are multiplied by: one over the root of the length of a query, where nothing else is told."""
+    depth = b.dims(q)[-1]
+    if scale or isinstance(depth, int):
+        return b.like(q, scale or 1.0 / float(np.sqrt(depth if isinstance(depth, int) else 1)))
+    emit = OpBuilder(b)
+    return emit("Reciprocal", emit("Sqrt", emit("CastLike", emit("Shape", q, start=-1), q)))
 
 
 def _causal(b: Builder, scores: Value) -> Value:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import word
+from graphport.ops.dialects.tract.binding import DIALECT, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -30,3 +34,32 @@ def non_max_suppression(
     return emit(
         "NonMaxSuppression", boxes, scores, most, iou_threshold, score_threshold, center_point_box=center_point_box
     )
+
+
+@lift(DIALECT, "NonMaxSuppression")
+def lift_non_max_suppression(
+    b: Builder,
+    boxes: Value,
+    scores: Value,
+    max_output_boxes_per_class: Value | None = None,
+    iou_threshold: Value | None = None,
+    score_threshold: Value | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Any:
+    """With numbers of rank 0 for its limits."""
+    most = _number(b, max_output_boxes_per_class, np.int64(0))
+    limits = [most, _number(b, iou_threshold, np.float32(0))]
+    if score_threshold is not None:
+        limits.append(_number(b, score_threshold, np.float32(0)))
+    found = TensorFact(DType.INT64, None)
+    word_ = "tract_onnx_non_max_suppression"
+    return b.word(word_, boxes, scores, *limits, facts=[found], center_point_box=center_point_box)
+
+
+def _number(b: Builder, value: Value | None, default: Any) -> Value:
+    if value is None:
+        return b.constant(default)
+    if not b.dims(value):
+        return value
+    return b.reshaped(value, ()) or b.word("squeeze", value, facts=[TensorFact(None, ())], axes=(0,))[0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.nnef import matmul as nnef
+from graphport.ops.dialects.nnef.reduction_einsum import lettered
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, unified, word
 from graphport.ops.dialects.tract.types import datum, datum_name
@@ -53,9 +54,10 @@ def old_matmul(b: Builder, A: Value, B: Value, *, axes: tuple[tuple[int, ...], .
 
 @lift(DIALECT, "Einsum")
 def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
-    text = equation.replace(" ", "")
-    if "." in text or "->" not in text:
+    found = lettered(equation, [len(b.dims(value)) for value in inputs])
+    if found is None:
         return None
+    text = f"{','.join(found[0])}->{found[1]}"
     dtype = dtype_of(inputs[0])
     acc = "f32" if dtype is None else datum_name(dtype)
     return b.word("tract_core_einsum", *inputs, expr=text, acc=acc or "f32")

@@ -10,12 +10,13 @@ from graphport.core.budget import made_up
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
 from graphport.ops.declare import lift
-from graphport.ops.dialects.nnef.convolution_borders import bordered
+from graphport.ops.dialects.nnef.convolution_borders import bordered, emitted_padding
 from graphport.ops.dialects.nnef.convolution_borders import known as known_dims
 from graphport.ops.dialects.nnef.pooling import pools
 from graphport.ops.dialects.nnef.pooling.arrangement import arranged
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, word
+from graphport.ops.pages.convolution.window import numbers_of_pairs
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -98,14 +99,18 @@ def lift_max_pool(
     """With places, which tract counts in the plane of a channel, and ONNX in the tensor."""
     dims = b.dims(x)
     known = [dim for dim in dims if isinstance(dim, int)]
-    if not b.wants(1) or auto_pad != "NOTSET" or ceil_mode or storage_order or len(known) < len(dims):
+    if not b.wants(1) or storage_order or len(known) < len(dims):
         return None
     count = len(kernel_shape)
-    ends = pads or (0,) * (2 * count)
+    window: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    found = emitted_padding(dims[2:], kernel_shape, **window, ceil_mode=ceil_mode)
+    if found is None:
+        return None
+    padding = found[0] or numbers_of_pairs(found[1].pads)
     given: dict[str, Any] = {
         "size": (1, 1, *kernel_shape),
         "border": "ignore",
-        "padding": ((0, 0), (0, 0), *zip(ends[:count], ends[count:], strict=True)),
+        "padding": ((0, 0), (0, 0), *padding),
         "stride": (1, 1, *(strides or (1,) * count)),
         "dilation": (1, 1, *(dilations or (1,) * count)),
     }

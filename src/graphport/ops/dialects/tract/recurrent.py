@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.ops import registry
+from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.dialects.nnef import recurrent as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import word
+from graphport.ops.dialects.tract.binding import DIALECT, word
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -38,3 +42,39 @@ def gru_epilogue(b: Builder, xh: Value, rh: Value, h_prev: Value, *, hidden: int
     z, r = emit("Sigmoid", emit("Add", xz, hz)), emit("Sigmoid", emit("Add", xr, hr))
     new = emit("Tanh", emit("Add", xn, emit("Mul", r, hn)))
     return emit("Add", emit("Mul", z, h_prev), emit("Mul", emit("Sub", b.like(z, 1.0), z), new))
+
+
+@word("tract_core_gru_seq")
+def gru_seq(
+    b: Builder,
+    x: Value,
+    w: Value | None,
+    r: Value,
+    bias: Value | None,
+    initial_h: Value,
+    *,
+    hidden: int,
+    chunk: int = 1,
+    projected: int = 0,
+    **flags: int,
+) -> tuple[Value, Value]:
+    """A whole layer over x [batch, time, input], and its last state [batch, 1, hidden]."""
+    if projected or w is None or flags.get("reset_every_turn"):
+        message = "a layer whose input is multiplied outside, or which begins anew in each turn"
+        raise UnsupportedError(message)
+    emit = OpBuilder(b)
+    front = b.constant(np.array([0], np.int64))
+    weights = [emit("Unsqueeze", each, front) for each in (w, r)]
+    operands = [emit("Transpose", x, perm=(1, 0, 2)), *weights, bias if flags.get("has_bias", 1) else None, None]
+    way = "reverse" if chunk < 0 else "forward"
+    given = {"hidden_size": hidden, "linear_before_reset": 1, "direction": way}
+    start = emit("Transpose", initial_h, perm=(1, 0, 2))
+    every, last = b.results(registry.pages()["GRU"], 2, *operands, start, **given)
+    ways = b.constant(np.array([1], np.int64))
+    return emit("Transpose", emit("Squeeze", every, ways), perm=(1, 0, 2)), emit("Transpose", last, perm=(1, 0, 2))
+
+
+# Lifting: loops, where the standard has steps one behind the other.
+
+for _page, _rule in (("LSTM", nnef.lift_lstm), ("GRU", nnef.lift_gru), ("RNN", nnef.lift_rnn)):
+    lift(DIALECT, _page)(_rule)

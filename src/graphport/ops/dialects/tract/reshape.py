@@ -13,10 +13,11 @@ from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, lift
 from graphport.ops.dialects.nnef import reshape as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, dtype_of, static, vector, word
+from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, dtype_of, elements, static, vector, word
 from graphport.ops.dialects.tract.rows import dims_of
 
 if TYPE_CHECKING:
+    from graphport.core.storage import Storage
     from graphport.ops.builder import Builder
 
 
@@ -34,7 +35,11 @@ def reshape(b: Builder, input: Value, *, shape: Numbers, axis_start: int = 0, ax
     parts = [emit("Shape", input, start=0, end=axis_start)] if axis_start else []
     parts.append(vector(b, shape))
     parts += [emit("Shape", input, start=stop, end=rank)] if stop < rank else []
-    return emit("Reshape", input, parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0))
+    # What is no 0 in the text is an extent, also where it is 0 in a run, and never that of the operand.
+    wanted = elements(shape) if isinstance(shape, Value) else shape
+    is_literal = wanted is None or any(isinstance(extent, int) and extent == 0 for extent in wanted)
+    whole = parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
+    return emit("Reshape", input, whole, allowzero=None if is_literal else 1)
 
 
 @word("squeeze")
@@ -159,8 +164,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Any:
 @lift(DIALECT, "Shape")
 def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Any:
     rank = len(b.dims(data))
-    first = start % rank if start < 0 else min(start, rank)
-    last = rank if end is None else end % rank if end < 0 else min(end, rank)
+    first, last, _ = slice(start, end).indices(rank)
     whole = b.word("tract_core_shape_of", data, facts=[TensorFact(DType.INT64, (rank,))])[0]
     wide = b.word("tract_core_cast", whole, facts=[TensorFact(DType.INT64, (rank,))], to="i64")
     if (first, last) == (0, rank):
@@ -168,3 +172,14 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
     if first >= last:
         return None
     return b.word("slice", wide[0], axes=(0,), begin=(first,), end=(last,), stride=())
+
+
+@lift(DIALECT, "ConstantOfShape")
+def lift_filled(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
+    """One number, stretched over extents that only a run knows."""
+    dims: Any = dims_of(input)
+    if dims is None:
+        return None
+    number = np.zeros(1, np.float32) if value is None else value.numpy()
+    one = b.constant(np.full([1] * len(dims), number.reshape(-1)[0]), None if value is None else value.dtype)
+    return b.word("tract_core_broadcast", one, facts=[TensorFact(dtype_of(one), dims)], shape=dims)

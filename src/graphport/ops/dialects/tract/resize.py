@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
+from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, elements, word
+from graphport.ops.folded import folded
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -105,6 +106,8 @@ def lift_resize(
         return None
     if mode == "cubic" and abs(cubic_coeff_a + 0.75) > 1e-9:
         return None
+    if any(each is not None and folded(each) is None and elements(each) is None for each in (scales, sizes)):
+        return None  # what only a run knows
     by = scales if scales is not None and b.dims(scales) != (0,) else None
     given: dict[str, Any] = {
         "coord_transformer": coordinate_transformation_mode,

@@ -11,6 +11,8 @@ from graphport.ops.declare import lift
 from graphport.ops.dialects.tract.binding import DIALECT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
@@ -45,11 +47,13 @@ def fact_like(value: Value, dtype: DType | None = None) -> TensorFact:
     return TensorFact(dtype or fact.dtype, fact.shape)
 
 
-def unary(page: str, word: str) -> None:
-    """Register a word of one operand."""
+def unary(page: str, word: str, of_doubles: Callable[[Builder, Value], Lifted] | None = None) -> None:
+    """Register a word of one operand, and how it is said of doubles where tract knows it of other reals alone."""
 
     @lift(DIALECT, page)
     def lifted(b: Builder, x: Value) -> Lifted:
+        if of_doubles is not None and isinstance(x.fact, TensorFact) and x.fact.dtype is DType.FLOAT64:
+            return of_doubles(b, x)
         return b.word(word, x, facts=[fact_like(x)])
 
     del lifted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES
 from graphport.ops.dialects.nnef.pooling.arrangement import Shaped, arranged
 from graphport.ops.pages.arithmetic import Mul, Sqrt
 from graphport.ops.pages.convolution import ConvTranspose
+from graphport.ops.pages.convolution.window import numbers_of_pairs
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
+    from graphport.ops.pages.convolution.window import Window
 
 
 @lower("nnef", "max_pool")
@@ -39,7 +41,8 @@ def max_pool(
 ) -> Value:
     """The largest entry; a `constant` border puts zeros into the choice, an ignored one nothing."""
     found = arranged(b, input, size, padding, stride, dilation)
-    x, slide = bordered(b, found.x, found.slide, border, native="ignore")
+    # ONNX Runtime 1.31 takes zeros in front of a MaxPool for padding that is never chosen, but not negative ones.
+    x, slide = bordered(b, found.x, found.slide, border, native="ignore", zero=-0.0)
     y = b(MaxPool, x, kernel_shape=known(slide.kernel), **slide.attributes(b.dims(x)[2:]))
     return found.restored(b, y)
 
@@ -154,6 +157,7 @@ def emitted_pool(
     dilations: Shaped | None,
     *,
     facts: Sequence[Fact] = (UNKNOWN,),
+    **attributes: Attribute,
 ) -> tuple[Value, ...]:
     """A pooling over all axes but the first two; it has a result for each of `facts`."""
     stride, dilation = steps(strides), steps(dilations)
@@ -166,7 +170,19 @@ def emitted_pool(
         padding=((0, 0), (0, 0), *padding) if padding else (),
         stride=(1, 1, *stride) if stride else (),
         dilation=(1, 1, *dilation) if dilation else (),
+        **attributes,
     )
+
+
+def _counts(dims: Sequence[Dim], slid: Window) -> Any:
+    """How many entries and paddings each window covers: what hangs over behind the padding does not count."""
+    found = np.ones([1] * (len(dims) + 2), np.float32)
+    sides = zip(known(dims), known(slid.kernel), numbers_of_pairs(slid.pads), known(slid.lengths), strict=True)
+    for axis, (n, k, (begin, end), length) in enumerate(sides):
+        first = np.arange(length) * slid.strides[axis] - begin
+        covered = first[:, None] + np.arange(k) * slid.dilations[axis] < n + end
+        found = found * covered.sum(1).reshape([-1 if place == axis + 2 else 1 for place in range(len(dims) + 2)])
+    return found
 
 
 @AveragePool.lift("nnef")
@@ -201,7 +217,8 @@ def lift_average_pool(
         pair[1] > (end if isinstance(end, int) else 0) for pair, (_, end) in zip(padding, slid.pads, strict=False)
     )
     if count_include_pad and overhangs:
-        return None  # what hangs over behind the padding does not count, and NNEF has no word for that
+        (total,) = emitted_pool(b, "box", x, kernel_shape, padding, "constant", strides, dilations, normalize=False)
+        return b.word("div", total, b.like(x, _counts(b.dims(x)[2:], slid)))
     border = "ignore" if has_padding(padding) and not count_include_pad else "constant"
     return emitted_pool(b, "avg_pool", x, kernel_shape, padding, border, strides, dilations)
 
