@@ -36,7 +36,16 @@ from graphport.formats.nnef.syntax import (
     Unary,
 )
 from graphport.formats.nnef.tract.given import computed, extents, filled, fitting
-from graphport.formats.nnef.tract.making import DIALECT, Maker, holds_wires, is_list, items_of, names_in, numbers_of
+from graphport.formats.nnef.tract.making import (
+    DIALECT,
+    Maker,
+    holds_wires,
+    is_list,
+    items_of,
+    names_in,
+    numbers_of,
+    overlooked,
+)
 from graphport.formats.nnef.tract.scan import scanned
 from graphport.formats.nnef.types import LOGICAL, SCALAR, STRING, ArrayOf, Primitive, TensorOf, TupleOf, Type
 from graphport.ir.graph import Graph, Value
@@ -318,7 +327,7 @@ class Evaluator(Maker):
         for position, argument in enumerate(node.arguments):
             formal = argument.name or (known[position] if position < len(known) else None)
             if formal not in known:
-                self._overlooked(name, formal, argument.value)
+                self.findings.append(overlooked(name, formal, self.span(argument.value)))
                 continue
             bound[formal] = self._of(argument.value, frame)
         for formal, default in formals:
@@ -327,14 +336,6 @@ class Evaluator(Maker):
                     raise self.fault("NNEF0324", f"'{name}' needs an argument for '{formal}'", node)
                 bound[formal] = self._of(default, Frame())
         return bound
-
-    def _overlooked(self, name: str, formal: str | None, node: Expression) -> None:
-        """Warn of an argument that tract does not look at: it asks for those of the parameters that there are."""
-        stated = "an argument more than it takes" if formal is None else f"no parameter '{formal}'"
-        code = "NNEF0323" if formal is None else "NNEF0326"
-        message = f"'{name}' has {stated}, which tract overlooks"
-        span = Span(self.document.source, node.start, node.stop)
-        self.findings.append(Diagnostic(code, message, span, "leave it out", Severity.WARNING))
 
     def _operation(self, declaration: Declaration, node: Call, frame: Frame, names: Sequence[str]) -> Any:
         formals = [(formal.name, formal.default) for formal in declaration.formals]

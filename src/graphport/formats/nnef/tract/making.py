@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.core.dims import Symbolic
 from graphport.core.dims.terms import MAXIMUM, Extreme, Quotient, Variable
 from graphport.core.dtypes import DType
@@ -262,3 +262,10 @@ def names_in(node: Expression) -> list[str]:
             case _:
                 pass
     return found
+
+
+def overlooked(name: str, formal: str | None, span: Span) -> Diagnostic:
+    """A warning of an argument that tract does not look at: it asks for those of the parameters that there are."""
+    stated = "an argument more than it takes" if formal is None else f"no parameter '{formal}'"
+    code = "NNEF0323" if formal is None else "NNEF0326"
+    return Diagnostic(code, f"'{name}' has {stated}, which tract overlooks", span, "leave it out", Severity.WARNING)
