@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.core.dims import Dim
+    from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
 
 OPSET = 26
@@ -59,11 +60,23 @@ class ShapeError(ValueError):
 
 
 class UnsupportedError(Exception):
-    """A lowering or lifting cannot say this node in the other language; the reason is its text."""
+    """A lowering or lifting cannot say this node in the other language; the reason is its text.
+
+    `cause` is what many nodes of a graph fail for alike, and is told once for all of them; `help` what helps.
+    """
+
+    def __init__(self, message: str = "", *, cause: str | None = None, help: str | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.help = help
 
 
 class ElementTypeError(ShapeError):
     """An operand has an element type that ONNX does not compute the operator in; another language may."""
+
+    def __init__(self, message: str, help: str | None = None, *, dtype: DType | None = None) -> None:
+        super().__init__(message, help)
+        self.dtype = dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +186,8 @@ class Dialect:
     """Whether its rules find out how many operands a node has, and of what kind: its files alone say so."""
     infers_anew: bool = False
     """Whether its own runtime ignores the element types that a file declares."""
+    has_complex: bool = False
+    """Whether it computes with complex numbers in words that ONNX has none for."""
     records_facts: bool = False
     """Whether its files record what every value is: where inference says otherwise, it is inference that is wrong."""
 

@@ -50,7 +50,10 @@ _MOST_REMEMBERED = 1 << 14
 
 def is_foreign(error: ShapeError, dialect: str) -> bool:
     """Whether what ONNX forbids is a type that `dialect` has the operator in, so that its node stays as it is."""
-    return registry.record(dialect).infers_anew and isinstance(error, ElementTypeError)
+    if not isinstance(error, ElementTypeError):
+        return False
+    record = registry.record(dialect)
+    return record.infers_anew or (record.has_complex and error.dtype is not None and error.dtype.kind == "c")
 
 
 class Inference:
@@ -442,7 +445,7 @@ def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> 
         return
     if fact.dtype not in types.dtypes:
         message = f"{name} is {fact.dtype}"
-        raise ElementTypeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}")
+        raise ElementTypeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}", dtype=fact.dtype)
     if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
         message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
         raise ShapeError(message, "both must have one element type; cast one of them")

@@ -30,6 +30,7 @@ from graphport.core.dims.decisions import decide_equal, decide_less, settle_equa
 from graphport.core.dims.elements import Element, dim_of, element
 from graphport.core.dims.example import example, examples
 from graphport.core.dims.extents import MOST_TEXT, Constraint, Contradiction, Extents, Relation
+from graphport.core.dims.prefix import Functions, prefixed
 from graphport.core.dims.symbolic import (
     Dim,
     Symbol,
@@ -51,6 +52,7 @@ __all__ = [
     "Dim",
     "Element",
     "Extents",
+    "Functions",
     "Relation",
     "Symbol",
     "Symbolic",
@@ -70,6 +72,7 @@ __all__ = [
     "maximum",
     "minimum",
     "parse_dim",
+    "prefixed",
     "product",
     "settle_equal",
     "substitute",

@@ -1,1 +1,5 @@
 """Words of PNNX: modules and functions of PyTorch by their Python names."""
+
+from graphport.ops.declare import Dialect
+
+RECORD = Dialect(has_complex=True)

@@ -15,6 +15,7 @@ from graphport.core.storage import storage_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.pnnx.computed_lengths import computed_list, computed_number, elements_of
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
@@ -26,10 +27,12 @@ from graphport.ops.dialects.torch_functions import (
     emits,
     named_dtype,
     number,
-    static,
+    vector,
 )
+from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.generate import Constant, ConstantOfShape, Range, constant_value
-from graphport.ops.pages.reshape import Shape
+from graphport.ops.pages.reshape import Reshape, Shape
+from graphport.ops.pattern import constant_numbers
 
 _IGNORED = ("device", "layout", "pin_memory", "requires_grad", "memory_format", "names")
 _REAL = DType.FLOAT32
@@ -105,11 +108,20 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
         wanted = _dtype(dtype, DType.INT64 if all(isinstance(each, int) for each in known) else _REAL)
         bounded(int(abs((known[1] - known[0]) / known[2])))
         return b.constant(np.arange(*known).astype(wanted.numpy), wanted)
-    wanted = _dtype(dtype, DType.INT64)
-    if wanted is not DType.INT64:
-        message = f"a range of {wanted} whose length is computed"
-        raise UnsupportedError(message)
-    return b(Range, *(each if isinstance(each, Value) else b.constant(each, wanted) for each in known))
+    found = [dtype_of(each) if isinstance(each, Value) else _typed(each) for each in known]
+    wanted = _dtype(dtype, next((each for each in found if each.is_floating), DType.INT64))
+    # Integers are counted as such; what is real is counted in its own type.
+    own = wanted if any(each.is_floating for each in found) else DType.INT64
+    y = b(Range, *(_of_type(b, each, own) for each in known))
+    return y if wanted is own else b(Cast, y, to=wanted)
+
+
+def _of_type(b: Builder, bound: Any, dtype: DType) -> Value:
+    """A bound as a tensor of rank 0."""
+    if not isinstance(bound, Value):
+        return b.constant(bound, dtype)
+    x = bound if not b.dims(bound) else b(Reshape, bound, vector(b, []))
+    return x if dtype_of(x) is dtype else b(Cast, x, to=dtype)
 
 
 def _known(bound: Any) -> Any:
@@ -158,13 +170,36 @@ def lift_constant(b: Builder, **value: Any) -> Value | None:
 
 @ConstantOfShape.lift(DIALECT)
 def lift_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Value | None:
-    size = static(input)
+    dims = elements_of(input)
+    size: Any = input if dims is None else computed_list(b, dims)
     if size is None:
-        return None
+        size = input
     number_ = 0.0 if value is None else value.numpy().reshape(-1)[0].item()
     dtype = _REAL if value is None else value.dtype
     if dtype is DType.FLOAT64 and isfinite(number_) and float(np.float32(number_)) != number_:
         # Parameters have the digits of float32.
-        return None if prod(size) > MOST_AT_ONCE else b.constant(np.full(size, number_))
+        if isinstance(size, Value) or prod(size) > MOST_AT_ONCE:
+            return None
+        return b.constant(np.full(size, number_))
     name = next((name for name, own in DTYPES.items() if own is dtype), None)
-    return called(b, "torch.full", TensorFact(dtype, size), size=size, fill_value=number_, dtype=name)
+    return called(b, "torch.full", TensorFact(dtype, dims), size=size, fill_value=number_, dtype=name)
+
+
+@Range.lift(DIALECT)
+def lift_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value | None:
+    """Of numbers that are known, or lengths; else of tensors of one number."""
+    dtype = dtype_of(start)
+    name = next((name for name, own in DTYPES.items() if own is dtype), None)
+    bounds = {"start": _bound(b, start), "end": _bound(b, limit), "step": _bound(b, delta)}
+    return None if name is None else called(b, "torch.arange", TensorFact(dtype, None), **bounds, dtype=name)
+
+
+def _bound(b: Builder, bound: Value) -> Any:
+    known = elements_of(bound)
+    stated = None if known is None or dtype_of(bound) is not DType.INT64 else computed_number(b, known[0])
+    if stated is not None:
+        return stated
+    numbers = constant_numbers(bound)
+    if numbers is None or float(np.float32(numbers[0])) != numbers[0]:
+        return bound
+    return int(numbers[0]) if dtype_of(bound).is_integer else float(numbers[0])

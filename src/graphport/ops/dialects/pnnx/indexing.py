@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dims import Dim
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.dialects.pnnx import embedding_bags as embedding_bags  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import indexing_indices as indexing_indices  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import indexing_masks as indexing_masks  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import indexing_slices as indexing_slices  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx.computed_lengths import computed_number, elements_of
 from graphport.ops.dialects.pnnx.indexing_slices import END
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static
 from graphport.ops.pages.indexing import Gather, GatherElements, Slice
@@ -23,8 +31,10 @@ def lift_slice(
     """One axis after another; PyTorch's steps go forward, so an axis that is gone through backward is turned before."""
     first, last, by = static(starts), static(ends), static(steps)
     places = static(axes)
-    if first is None or last is None or (steps is not None and by is None) or (axes is not None and places is None):
+    if (steps is not None and by is None) or (axes is not None and places is None):
         return None
+    if first is None or last is None:
+        return _computed(b, data, starts, ends, places, by)
     places = tuple(range(len(first))) if places is None else places
     by = (1,) * len(first) if by is None else by
     dims = b.dims(data)
@@ -36,6 +46,37 @@ def lift_slice(
         fact = TensorFact(dtype_of(data), None)
         y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=p, end=q, step=abs(step))
     return y
+
+
+def _computed(
+    b: Builder, data: Value, starts: Value, ends: Value, axes: Sequence[int] | None, steps: Sequence[int] | None
+) -> Value | None:
+    """One axis after another, forward, from places to places that are computed."""
+    columns: list[list[Any]] = []
+    for bound in (starts, ends):
+        known, dims = elements_of(bound), b.dims(bound)
+        if len(dims) != 1 or not isinstance(dims[0], int):
+            return None
+        columns.append([_place(b, data, bound, known, index) for index in range(dims[0])])
+    count = len(columns[0])
+    places, by = axes or tuple(range(count)), steps or (1,) * count
+    if min(by, default=1) < 1:
+        return None
+    y = data
+    for axis, start, end, step in zip(places, *columns, by, strict=True):
+        fact = TensorFact(dtype_of(data), None)
+        y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=start, end=end, step=step)
+    return y
+
+
+def _place(b: Builder, data: Value, bound: Value, known: Sequence[Dim] | None, index: int) -> Any:
+    """A place as a number, as an expression of lengths, or as the tensor of one number that it is computed as."""
+    stated = None if known is None else computed_number(b, known[index], data)
+    if isinstance(stated, int):
+        return min(stated, END) if stated >= 0 else stated
+    if stated is not None:
+        return stated
+    return b(Gather, bound, b.constant(np.array(index)), axis=0)
 
 
 def _turned(place: int, count: int) -> int:

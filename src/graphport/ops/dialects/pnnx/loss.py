@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.torch_functions import dtype_of, emits, length, number, vector
+from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, length, number, vector
 from graphport.ops.pages.activation import LogSoftmax, Softplus
-from graphport.ops.pages.arithmetic import Abs, Add, Exp, Log, Max, Mul, Neg, Sub
+from graphport.ops.pages.arithmetic import Abs, Add, Cast, Exp, Log, Max, Mul, Neg, Sub
 from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.loss import NegativeLogLikelihoodLoss
+from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
@@ -161,3 +163,51 @@ def hinge_embedding_loss(b: Builder, input: Value, target: Value, margin: Any = 
     zero = b.like(input, 0)
     missed = b(Max, b(Sub, b.like(input, float(number(margin))), input), zero)
     return _reduced(b, b(Where, b(Less, zero, target), input, missed), reduction)
+
+
+# ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NEVER = -100
+"""The class that PyTorch ignores where no other one is named; no class is it."""
+
+
+@NegativeLogLikelihoodLoss.lift(DIALECT)
+def lift_nll_loss(
+    b: Builder,
+    input: Value,
+    target: Value,
+    weight: Value | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Value:
+    """Answers are of 64 bits there."""
+    dims = b.dims(input)
+    shape = (dims[0], *dims[2:]) if reduction == "none" else ()
+    wide = target if dtype_of(target) is DType.INT64 else b(Cast, target, to=DType.INT64)
+    return called(
+        b,
+        "F.nll_loss",
+        TensorFact(dtype_of(input), shape),
+        input=input,
+        target=wide,
+        weight=weight,
+        ignore_index=_NEVER if ignore_index is None else ignore_index,
+        reduction=reduction,
+    )
+
+
+@SoftmaxCrossEntropyLoss.lift(DIALECT)
+def lift_softmax_cross_entropy_loss(
+    b: Builder,
+    scores: Value,
+    labels: Value,
+    weights: Value | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> tuple[Value, ...]:
+    """Of logarithms of probabilities, which are a result of their own."""
+    logarithms = b(LogSoftmax, scores, axis=1)
+    loss = b(NegativeLogLikelihoodLoss, logarithms, labels, weights, ignore_index=ignore_index, reduction=reduction)
+    return loss, logarithms

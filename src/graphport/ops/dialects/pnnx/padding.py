@@ -6,11 +6,26 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
+from graphport.core.dims import Dim
 from graphport.core.facts import TensorFact
+from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, integers, number, static, vector
+from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
+from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.torch_functions import (
+    DIALECT,
+    called,
+    dtype_of,
+    emits,
+    integers,
+    length,
+    number,
+    static,
+    vector,
+)
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
 
 _MODES = MappingProxyType(
@@ -37,12 +52,28 @@ def padded(b: Builder, x: Value, pairs: Sequence[tuple[int, int]], mode: str = "
 
 @emits("F.pad", "aten::pad")
 def pad(b: Builder, input: Value, pad: Any, mode: str = "constant", value: Any = None) -> Value:
+    if (isinstance(pad, Value) and static(pad) is None) or (
+        is_sequence(pad) and any(isinstance(n, Value) for n in pad)
+    ):
+        return _computed(b, input, lengths(b, pad), mode, value)
     numbers = integers(pad)
     if len(numbers) % 2:
         message = f"the padding {list(numbers)} has no two entries for each axis"
         raise ShapeError(message)
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
     return padded(b, input, pairs, mode, value)
+
+
+def _computed(b: Builder, x: Value, pad: Value, mode: str, value: Any) -> Value:
+    """By as many entries as are computed."""
+    rank, count = len(b.dims(x)), length(b.dims(pad), 0)
+    if mode not in _MODES or count % 2 or count > 2 * rank:
+        message = f"a padding of {count} computed lengths, mode {mode}, of a tensor of rank {rank}"
+        raise UnsupportedError(message)
+    order = [*range(0, count, 2)][::-1]
+    pads = b(Gather, pad, vector(b, [*order, *(place + 1 for place in order)]))
+    filler = b.like(x, number(value) or 0) if mode == "constant" else None
+    return b(Pad, x, pads, filler, vector(b, list(range(rank - count // 2, rank))), mode=_MODES[mode])
 
 
 @emits("aten::constant_pad_nd")
@@ -87,18 +118,20 @@ def lift_pad(
     mode: str = "constant",
 ) -> Value | None:
     rank = len(b.dims(data))
-    numbers, places = static(pads), static(axes) if axes is not None else tuple(range(rank))
+    numbers, places = elements_of(pads), static(axes) if axes is not None else tuple(range(rank))
     stated = next((name for name, own in _MODES.items() if own == mode and name != "zeros"), None)
     if numbers is None or places is None or stated is None:
         return None
-    pairs = [(0, 0)] * rank
+    pairs: list[tuple[Dim, Dim]] = [(0, 0)] * rank
     for index, place in enumerate(places):
         pairs[place % rank] = (numbers[index], numbers[index + len(places)])
     while len(pairs) > 1 and pairs[0] == (0, 0) and (mode == "constant" or len(pairs) > rank - 2):
         pairs.pop(0)
     if mode != "constant" and not 1 <= len(pairs) <= max(rank - 2, 1):
         return None
-    flat = tuple(n for pair in reversed(pairs) for n in pair)
+    flat = computed_list(b, [n for pair in reversed(pairs) for n in pair], data)
+    if flat is None:
+        return None
     value = 0.0 if constant_value is None else number(constant_value)
     fact = TensorFact(dtype_of(data), None)
     return called(b, "F.pad", fact, input=data, pad=flat, mode=stated, value_=value if mode == "constant" else None)

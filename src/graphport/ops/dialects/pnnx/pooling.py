@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from graphport.core.dims import Symbolic
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
 from graphport.ops.dialects.pnnx.convolution import batched, unbatched
-from graphport.ops.dialects.torch_functions import DIALECT, called, emits, integers, number, vector
+from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, integers, number, vector
 from graphport.ops.pages.arithmetic import Max, Mod, Mul, Pow
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
@@ -250,9 +255,11 @@ def roi_pool(b: Builder, input: Value, boxes: Value, output_size: Any, spatial_s
 Axes = tuple[int, ...]
 
 
-def _emitted(b: Builder, word: str, x: Value, kernel: Axes, dilations: Axes | None, **attributes: Any) -> Value | None:
+def _emitted(
+    b: Builder, word: str, x: Value, kernel: Axes, dilations: Axes | None, **attributes: Any
+) -> Value | tuple[Value, ...] | None:
     count = len(kernel)
-    if not 1 <= count <= 3 or b.count > 1:
+    if not 1 <= count <= 3:
         return None
     counts = attributes.pop("counts", None)
     ceil_mode = bool(attributes.pop("ceil_mode"))
@@ -265,17 +272,26 @@ def _emitted(b: Builder, word: str, x: Value, kernel: Axes, dilations: Axes | No
         if dilations is not None and any(d != 1 for d in dilations):
             return None
         more = {"count_include_pad": counts} | ({"divisor_override_": None} if count > 1 else {})
-    padding = tuple(p for p, _ in pairs)
-    return called(
-        b,
-        f"F.{word}_pool{count}d",
-        input=x,
-        kernel_size=kernel,
-        stride=slid.strides,
-        padding=padding,
-        ceil_mode=ceil_mode,
-        **more,
-    )
+    more |= {"stride": slid.strides, "padding": tuple(p for p, _ in pairs), "ceil_mode": ceil_mode}
+    if b.count > 1:
+        return _with_places(b, f"F.{word}_pool{count}d", x, kernel, more)
+    return called(b, f"F.{word}_pool{count}d", input=x, kernel_size=kernel, **more)
+
+
+def _with_places(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str, Any]) -> tuple[Value, ...] | None:
+    """Maxima and their places, which PyTorch counts in each plane and ONNX through all of them."""
+    dims = b.dims(x)
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    if len(numbers) < len(dims):
+        return None
+    facts = [TensorFact(dtype_of(x), None), TensorFact(DType.INT64, None)]
+    keys: dict[str, Any] = {"$": ("input",)}
+    y, places = b.word(word, x, facts=facts, kernel_size=kernel, **more | {"return_indices": True}, **keys)
+    planes = prod(numbers[:2])
+    first = np.arange(planes).reshape(numbers[0], numbers[1], *[1] * len(kernel)) * prod(numbers[2:])
+    return y, b.word("Expression", places, b.constant(first), facts=[TensorFact(DType.INT64, None)], expr="add(@0,@1)")[
+        0
+    ]
 
 
 @MaxPool.lift(DIALECT)
@@ -290,8 +306,9 @@ def lift_max_pool(
     pads: Axes | None = None,
     storage_order: int = 0,
     strides: Axes | None = None,
-) -> Value | None:
-    del storage_order
+) -> Value | tuple[Value, ...] | None:
+    if storage_order and b.count > 1:
+        return None
     options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
     return _emitted(b, "max", x, kernel_shape, dilations, **options)
 
@@ -308,7 +325,7 @@ def lift_average_pool(
     kernel_shape: Axes,
     pads: Axes | None = None,
     strides: Axes | None = None,
-) -> Value | None:
+) -> Value | tuple[Value, ...] | None:
     options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
     return _emitted(b, "avg", x, kernel_shape, dilations, counts=bool(count_include_pad), **options)
 

@@ -15,6 +15,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx import reshape_channels as reshape_channels  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import reshape_parts as reshape_parts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import reshape_shapes as reshape_shapes  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.reshape_parts import pieces
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static, vector
 from graphport.ops.pages.reshape import (
@@ -40,9 +41,11 @@ from graphport.ops.shapes import broadcast
 
 
 def _shaped(b: Builder, x: Value, target: Sequence[Any]) -> Value | None:
-    """The same elements in another shape, of which one length may be open."""
-    numbers = tuple(dim if isinstance(dim, int) else -1 for dim in target)
+    """The same elements in another shape; where several lengths are open, they are computed."""
+    numbers: Any = tuple(dim if isinstance(dim, int) else -1 for dim in target)
     if numbers.count(-1) > 1:
+        numbers = computed_list(b, target, x)
+    if numbers is None:
         return None
     return called(b, "Tensor.reshape", TensorFact(dtype_of(x), tuple(target)), input=x, shape=numbers)
 
@@ -50,7 +53,10 @@ def _shaped(b: Builder, x: Value, target: Sequence[Any]) -> Value | None:
 @Reshape.lift(DIALECT)
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     known = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
-    return None if known is None else _shaped(b, data, target_of(b.dims(data), known, copies_zero=not allowzero))
+    y = None if known is None else _shaped(b, data, target_of(b.dims(data), known, copies_zero=not allowzero))
+    if y is not None or allowzero:
+        return y
+    return called(b, "Tensor.reshape", TensorFact(dtype_of(data), None), input=data, shape=shape)
 
 
 @Flatten.lift(DIALECT)
@@ -121,21 +127,22 @@ def lift_split(
 
 @Tile.lift(DIALECT)
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
-    times = static(repeats)
-    return (
-        None
-        if times is None
-        else called(b, "Tensor.repeat", TensorFact(dtype_of(input), None), input=input, sizes=times)
-    )
+    times = elements_of(repeats)
+    sizes = None if times is None else computed_list(b, times, input)
+    if sizes is None:
+        return None
+    return called(b, "Tensor.repeat", TensorFact(dtype_of(input), None), input=input, sizes=sizes)
 
 
 @Expand.lift(DIALECT)
 def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
-    wanted = static(shape)
+    wanted = elements_of(shape)
     if wanted is None:
         return None
     target = broadcast(b.dims(input), wanted)
-    sizes = tuple(length(target, axis) for axis in range(len(target)))
+    sizes = computed_list(b, target, input)
+    if sizes is None:
+        return None
     return called(b, "Tensor.expand", TensorFact(dtype_of(input), target), input=input, sizes=sizes)
 
 

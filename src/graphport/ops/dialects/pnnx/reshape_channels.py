@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
-import numpy as np
-
 from graphport.core.dims import Symbolic
-from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -21,6 +17,7 @@ from graphport.ops.pages.reshape import (
     DepthToSpace,
     Reshape,
     Shape,
+    Size,
     SpaceToDepth,
     Squeeze,
     Transpose,
@@ -127,5 +124,4 @@ def size(b: Builder, input: Value, dim: Any = None) -> Value:
 
 @emits("aten::numel", "torch.numel")
 def numel(b: Builder, input: Value) -> Value:
-    dims = b.dims(input)
-    return b.constant(np.array(prod(length(dims, axis) for axis in range(len(dims)))), DType.INT64)
+    return b(Size, input)

@@ -13,6 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.torch_functions import (
@@ -27,6 +28,7 @@ from graphport.ops.dialects.torch_functions import (
     vector,
     weight_of,
 )
+from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
 
@@ -212,6 +214,9 @@ def lift_resize(
     target = static(sizes)
     if target is not None and target[:2] == dims[:2]:
         return called(b, "F.interpolate", fact, input=x, size=target[2:], **more)
+    if sizes is not None:
+        found = _target(b, x, sizes)
+        return None if found is None else called(b, "F.interpolate", fact, input=x, size=found, **more)
     factors = None if scales is None else weight_of(scales)
     if factors is None or factors.count != count + 2:
         return None
@@ -221,6 +226,16 @@ def lift_resize(
         if numbers[:2] == [1, 1]
         else None
     )
+
+
+def _target(b: Builder, x: Value, sizes: Value) -> Any:
+    """Computed lengths behind the batch and the channels, which stay what they are."""
+    dims, found = b.dims(x), elements_of(sizes)
+    if found is None or found[:2] != dims[:2]:
+        return None
+    stated = computed_list(b, found[2:], x)
+    count = len(found)
+    return b(Slice, sizes, vector(b, [2]), vector(b, [count]), vector(b, [0])) if stated is None else stated
 
 
 def _op_name(mode: str, way: str, rounding: str, count: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Entries at places that are tensors, read and written; masks among them; sums over bags of rows."""
+"""Entries at places that are tensors, read and written; masks among them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.pnnx.indexing_slices import sliced
+from graphport.ops.dialects.pnnx.embedding_bags import embedding_bag
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import bounded, dtype_of, integers, number, vector
 from graphport.ops.dialects.torch_promotion import cast
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Not, Where
-from graphport.ops.pages.generate import Range
+from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.indexing import Compress, Gather, GatherND, NonZero, ScatterND
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Size, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.shapes import broadcast
 
 _MASKS = (DType.BOOL, DType.UINT8)
@@ -180,57 +176,4 @@ def as_strided(b: Builder, self: Value, size: Any, stride: Any, storage_offset: 
     return b(Gather, b(Reshape, self, vector(b, [-1])), b.constant(places))
 
 
-# ── bags ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@aten("aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only")
-def embedding_bag(
-    b: Builder,
-    weight: Value,
-    indices: Value,
-    offsets: Value,
-    scale_grad_by_freq: Any = False,
-    mode: Any = 0,
-    sparse: Any = False,
-    per_sample_weights: Value | None = None,
-    include_last_offset: Any = False,
-    padding_idx: Any = None,
-) -> Any:
-    """Rows of a table, added up, averaged, or their largest entries, for each bag that begins at an offset."""
-    del scale_grad_by_freq, sparse
-    if any(b.wants(place) for place in range(1, b.count)):
-        message = "what it keeps for a backward pass"
-        raise UnsupportedError(message)
-    begins = cast(b, offsets, DType.INT64)
-    if number(include_last_offset):
-        begins = sliced(b, begins, 0, 0, -1)
-    one = b.constant(1, DType.INT64)
-    positions = b(Range, b.constant(0, DType.INT64), b(Size, indices), one)
-    column = b(Unsqueeze, begins, vector(b, [1]))
-    # Row i has a 1 where a position belongs to bag i: it is not before its offset, and before the next one's.
-    started = cast(b, b(GreaterOrEqual, positions, column), DType.INT64)
-    bag = b(Sub, b(ReduceSum, started, vector(b, [0]), keepdims=0), one)
-    numbers = b(Range, b.constant(0, DType.INT64), b(Size, begins), one)
-    belongs = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), bag)
-    if padding_idx is not None and int(number(padding_idx)) >= 0:
-        belongs = b(And, belongs, b(Not, b(Equal, indices, b.like(indices, int(number(padding_idx))))))
-    rows = b(Gather, weight, indices)
-    if per_sample_weights is not None:
-        rows = b(Mul, rows, b(Unsqueeze, per_sample_weights, vector(b, [1])))
-    y = _pooled(b, rows, belongs, int(number(mode)))
-    return y if b.count == 1 else (y, *[None] * (b.count - 1))
-
-
-def _pooled(b: Builder, rows: Value, belongs: Value, mode: int) -> Value:
-    share = cast(b, belongs, dtype_of(rows))
-    if mode < 2:
-        total = b(MatMul, share, rows)
-        if mode == 0:
-            return total
-        count = b(ReduceSum, share, vector(b, [1]))
-        return b(Div, total, b(Max, count, b.like(count, 1)))
-    wide = b(Unsqueeze, rows, vector(b, [0]))
-    low = b.like(rows, float(np.finfo(np.float32).min))
-    most = b(ReduceMax, b(Where, b(Unsqueeze, belongs, vector(b, [2])), wide, low), vector(b, [1]), keepdims=0)
-    count = b(ReduceSum, share, vector(b, [1]))
-    return b(Where, b(Equal, count, b.like(count, 0)), b.like(most, 0), most)
+aten("aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only")(embedding_bag)

@@ -1,0 +1,124 @@
+"""Lengths, places and pads that are computed: said in PNNX, written, read back, they are the same at two sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import graphport as gp
+from tests.models import model, node
+
+RANDOM = np.random.default_rng(0)
+OPEN = ("x", [2, 3, "h", "w"])
+
+
+def length(axis, name=None):
+    return node("Shape", ["x"], [name or f"s{axis}"], start=axis, end=axis + 1)
+
+
+def ints(*numbers):
+    return np.array(numbers, np.int64)
+
+
+def simple(nodes, constants):
+    return model(nodes, [OPEN], [("y", None)], constants, opset=17)
+
+
+def reshape():
+    nodes = [length(2), length(3), node("Mul", ["s2", "k"], ["m"])]
+    nodes += [node("Concat", ["m", "s3", "three"], ["t"], axis=0), node("Reshape", ["x", "t"], ["y"])]
+    return simple(nodes, {"k": ints(2), "three": ints(3)})
+
+
+def slices():
+    nodes = [length(2), node("Sub", ["s2", "one"], ["last"]), node("Slice", ["x", "one", "last", "axis"], ["y"])]
+    return simple(nodes, {"one": ints(1), "axis": ints(2)})
+
+
+def resize():
+    nodes = [node("Shape", ["x"], ["nc"], end=2), node("Shape", ["x"], ["hw"], start=2)]
+    nodes += [node("Mul", ["hw", "two"], ["more"]), node("Concat", ["nc", "more"], ["t"], axis=0)]
+    nodes += [node("Resize", ["x", "", "", "t"], ["y"], mode="linear")]
+    return simple(nodes, {"two": ints(2)})
+
+
+def fill():
+    nodes = [
+        node("Shape", ["x"], ["s"], start=2),
+        node("ConstantOfShape", ["s"], ["f"]),
+        node("Add", ["x", "f"], ["y"]),
+    ]
+    return simple(nodes, {})
+
+
+def count():
+    nodes = [length(3), node("Squeeze", ["s3", "first"], ["n"]), node("Range", ["zero", "n", "step"], ["r"])]
+    nodes += [node("Cast", ["r"], ["f"], to=1), node("Add", ["x", "f"], ["y"])]
+    return simple(nodes, {"first": ints(0), "zero": np.int64(0), "step": np.int64(1)})
+
+
+def pad():
+    nodes = [length(3), node("Mod", ["s3", "four"], ["m"]), node("Concat", ["zeros", "m"], ["p"], axis=0)]
+    nodes += [node("Pad", ["x", "p"], ["y"])]
+    return simple(nodes, {"four": ints(4), "zeros": ints(0, 0, 0, 0, 0, 0, 0)})
+
+
+def expand():
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Concat", ["two", "s"], ["t"], axis=0),
+        node("Expand", ["x", "t"], ["y"]),
+    ]
+    return simple(nodes, {"two": ints(2)})
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [reshape(), slices(), resize(), fill(), count(), pad(), expand()],
+    ids=["reshape", "slice", "resize", "fill", "range", "pad", "expand"],
+)
+def test_what_is_computed_is_computed_there(tmp_path, proto):
+    first = gp.from_onnx(proto)
+    gp.save(first, tmp_path / "net.pnnx.param")
+    second = gp.load(tmp_path / "net.pnnx.param")
+    for shape in ([2, 3, 4, 6], [2, 3, 5, 7]):
+        x = RANDOM.normal(size=shape).astype(np.float32)
+        expected = gp.run(first, {"x": x}, backend="reference")["y"]
+        found = next(iter(gp.run(second, {next(iter(second.inputs)): x}, backend="reference").values()))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_lengths_stand_in_the_text_as_pnnx_writes_them(tmp_path):
+    gp.save(gp.from_onnx(reshape()), tmp_path / "net.pnnx.param")
+    assert "expr=[mul(2,size(@0,2)),size(@0,3),3]" in (tmp_path / "net.pnnx.param").read_text()
+
+
+def test_places_of_maxima_are_counted_as_onnx_does(tmp_path):
+    nodes = [node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], strides=[2, 2])]
+    first = gp.from_onnx(model(nodes, [("x", [2, 3, 6, 4])], [("y", None), ("i", None, TensorProto.INT64)], opset=17))
+    gp.save(first, tmp_path / "net.pnnx.param")
+    x = RANDOM.normal(size=[2, 3, 6, 4]).astype(np.float32)
+    expected = gp.run(first, {"x": x}, backend="reference")
+    second = gp.load(tmp_path / "net.pnnx.param")
+    found = gp.run(second, {next(iter(second.inputs)): x}, backend="reference")
+    for one, other in zip(expected.values(), found.values(), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("op", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"reduction": "none", "ignore_index": 2}], ids=str)
+def test_losses_have_a_word(tmp_path, op, options):
+    inputs = [("x", [4, 5]), ("t", [4], TensorProto.INT64), ("w", [5])]
+    first = gp.from_onnx(model([node(op, ["x", "t", "w"], ["y"], **options)], inputs, [("y", None)], opset=17))
+    gp.save(first, tmp_path / "net.pnnx.param")
+    second = gp.load(tmp_path / "net.pnnx.param")
+    arrays = [
+        RANDOM.normal(size=[4, 5]).astype(np.float32),
+        ints(0, 2, 4, 1),
+        np.abs(RANDOM.normal(size=5)).astype(np.float32),
+    ]
+    expected = next(iter(gp.run(first, dict(zip(first.inputs, arrays, strict=True)), backend="reference").values()))
+    found = next(iter(gp.run(second, dict(zip(second.inputs, arrays, strict=True)), backend="reference").values()))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
