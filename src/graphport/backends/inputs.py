@@ -349,6 +349,15 @@ def is_accepted(graph: Graph, sizes: dict[str, int]) -> bool:
     return not any(finding.is_error for finding in _findings(graph, sizes))
 
 
+def shows(graph: Graph, sizes: dict[str, int]) -> bool:
+    """Whether no output is known to be empty with these lengths of symbols."""
+    trial = rewrite.copy(graph)
+    bind(trial, dict(sizes))
+    Inference().graph(trial)
+    facts = [value.fact for value in trial.outputs]
+    return not any(isinstance(fact, TensorFact) and 0 in (fact.shape or ()) for fact in facts)
+
+
 def _findings(graph: Graph, sizes: dict[str, int]) -> Sequence[Diagnostic]:
     trial = rewrite.copy(graph)
     bind(trial, dict(sizes))

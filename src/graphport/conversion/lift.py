@@ -20,7 +20,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from graphport.ir.graph import Graph
     from graphport.ops.declare import Page
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _ELSEWHERE = "choose another format"
+_BIND = "bind the extents that are open, for instance"
 _MOST_SHOWN = 6  # inputs that a remedy names
 ONE_EACH: Mapping[str, int] = MappingProxyType({})
 
@@ -50,20 +51,49 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
         if each.error is not None
     ]
     failed = [each for each in failed if each.error is None]
-    reasons_by_op = Counter((each.op, each.reason) for each in _wholes(failed))
     binding = _binding(graph)
-    waiting = {(each.op, each.reason) for each in failed if binding and _may_wait_for_extents(each.whole, dialect)}
-    first = {(each.op, each.reason): each.node.origin for each in reversed(failed)}
-    findings = [
+    waiting = {(each.op, each.key) for each in failed if binding and _may_wait_for_extents(each.whole, dialect)}
+    shared = [each for each in failed if each.cause]
+    alone = [each for each in failed if not each.cause]
+    findings = [*_of_causes(shared, dialect, waiting, binding), *_of_nodes(alone, dialect, waiting, binding)]
+    return result, [*findings, *stumbles]
+
+
+def _of_causes(
+    failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
+) -> list[Diagnostic]:
+    """A finding for each cause that nodes fail for alike."""
+    groups: dict[str, dict[Node, _Unsupported]] = {}
+    for each in failed:
+        groups.setdefault(each.key, {}).setdefault(each.whole, each)
+    findings: list[Diagnostic] = []
+    for cause, nodes in groups.items():
+        counts = Counter(each.op for each in nodes.values()).most_common()
+        listed = ", ".join(f"{op} ({count})" for op, count in counts[:_MOST_SHOWN])
+        more = f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else ""
+        one = next(iter(nodes.values()))
+        is_waiting = any((op, cause) in waiting for op, _ in counts)
+        help_ = one.help or (f"{_BIND} {binding}" if is_waiting else _ELSEWHERE)
+        message = f"{dialect or 'onnx'} cannot say {listed}{more}: {cause}"
+        findings.append(Diagnostic("LEG0002", message, one.node.origin, help_))
+    return findings
+
+
+def _of_nodes(
+    failed: Sequence[_Unsupported], dialect: str, waiting: Container[tuple[str, str]], binding: str
+) -> list[Diagnostic]:
+    """A finding for each operator and each reason."""
+    reasons_by_op = Counter((each.op, each.reason) for each in _wholes(failed))
+    first = {(each.op, each.reason): each for each in reversed(failed)}
+    return [
         Diagnostic(
             "LEG0002",
             f"{dialect or 'onnx'} cannot say {op} ({count}): {reason}",
-            first[op, reason],
-            f"bind the extents that are open, for instance {binding}" if (op, reason) in waiting else _ELSEWHERE,
+            first[op, reason].node.origin,
+            first[op, reason].help or (f"{_BIND} {binding}" if (op, reason) in waiting else _ELSEWHERE),
         )
         for (op, reason), count in reasons_by_op.items()
     ]
-    return result, [*findings, *stumbles]
 
 
 def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:
@@ -110,6 +140,13 @@ class _Unsupported(NamedTuple):
     reason: str
     error: BaseException | None = None
     """What a rule of ours stumbled over."""
+    cause: str | None = None
+    help: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What is told of it: the cause that it shares with others, or its own reason."""
+        return self.cause or self.reason
 
     @property
     def op(self) -> str:
@@ -129,10 +166,25 @@ def _lifted(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]:
         rewrite.remove_dead(result)
         before_lifting(result, dialect)
         tried = _try(result, dialect)
+        # Shape arithmetic that ended up in attributes has no reader any more.
         rewrite.remove_dead(result)
+        failed = _without_lengths([each for each in tried if each.node.graph is not None])
         after_lifting(result, dialect)
-    # Shape arithmetic that ended up in attributes has no reader any more.
-    return result, [each for each in tried if each.node.graph is not None]
+    return result, [each for each in failed if each.node.graph is not None]
+
+
+def _without_lengths(failed: list[_Unsupported]) -> list[_Unsupported]:
+    """What cannot be said, but for arithmetic on lengths that only such nodes read: those are what it fails for."""
+    nodes = {each.node for each in failed}
+    silent: set[Node] = set()
+    for each in reversed(failed):
+        facts = [value.fact for value in each.node.results]
+        computes_lengths = all(isinstance(fact, TensorFact) and fact.elements is not None for fact in facts)
+        readers = {user for value in each.node.results for user in value.users}
+        if computes_lengths and readers and readers <= nodes and not any(x.returns for x in each.node.results):
+            silent.add(each.node)
+    left = [each for each in failed if each.node not in silent]
+    return left or failed
 
 
 def _try(graph: Graph, dialect: str) -> list[_Unsupported]:
@@ -161,7 +213,9 @@ def _emit(graph: Graph, node: Node, dialect: str, ways: _Ways) -> list[_Unsuppor
         if refusal is not None:
             reason = str(refusal) or "the shape of an operand is not known"
             part = reason if current is node else f"it is made of {current.op}, and {reason}"
-            failed.append(_Unsupported(current, node, part, refusal if isinstance(refusal, FOUND) else None))
+            error = refusal if isinstance(refusal, FOUND) else None
+            told_ = (refusal.cause, refusal.help) if isinstance(refusal, UnsupportedError) else (None, None)
+            failed.append(_Unsupported(current, node, part, error, *told_))
             continue
         last = graph.last if following is None else following.previous
         while last is not None and last is not before:

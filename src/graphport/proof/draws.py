@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from graphport.backends.inputs import free_sizes, is_accepted, open_axes, other_sizes
+from graphport.backends.inputs import free_sizes, is_accepted, open_axes, other_sizes, shows
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, evaluate, symbols
 from graphport.core.dtypes import DType
@@ -84,14 +84,25 @@ def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
 
 
 def accepted(graph: Graph, choices: list[Sizes]) -> Iterator[Sizes]:
-    """Those of some sizes with which shape inference finds nothing amiss; the last is taken as it is, then others."""
+    """Those of some sizes with which shape inference finds nothing amiss; the last is taken as it is, then others.
+
+    Sizes that a result is empty with show nothing, and come last.
+    """
     *first, last = choices
+    empty: list[Sizes] = []
     for sizes in first:
         if is_accepted(graph, sizes):
-            yield sizes
-    yield last
+            if shows(graph, sizes):
+                yield sizes
+            else:
+                empty.append(sizes)
+    if not last or shows(graph, last):
+        yield last
+    else:
+        empty.append(last)
     if last:
         yield from islice(other_sizes(graph), _MOST_TRIED)
+    yield from empty
 
 
 def _lengths(count: int) -> list[int]:

@@ -1,9 +1,9 @@
 """What a dialect does differently in a whole graph, not in a word: one module each.
 
 Its hooks are `before(graph)`, ahead of legalizing, which may return findings, and on the way back
-`before_lifting(graph)` and
-`after_lifting(graph)`, as far as it needs them. Where its words come in versions, `older(word, newest)` gives the
-function that says one in words that are no newer.
+`before_lifting(graph)` and `after_lifting(graph)`, as far as it needs them; `optimize(graph)` where that is asked
+for. Where its words come in versions, `older(word, newest)` gives the function that says one in words that are no
+newer.
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ def after_lifting(graph: Graph, dialect: str) -> None:
     module = _module(dialect)
     if module is not None and hasattr(module, "after_lifting"):
         module.after_lifting(graph)
+
+
+def optimize(graph: Graph, dialect: str) -> None:
+    """Let `dialect` make a graph in its words quicker: layers that take in what is behind them."""
+    module = _module(dialect)
+    if module is not None and hasattr(module, "optimize"):
+        module.optimize(graph)
 
 
 def older(dialect: str, word: str, newest: int) -> Callable[[Builder, Node], tuple[Value, ...]] | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.conversion.dialects.ncnn_axes import fold_axes
+from graphport.conversion.dialects.ncnn_fusions import fuse_activations, fuse_swish
 from graphport.core.dims import Symbol, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
+from graphport.ops import registry
 from graphport.ops.bind import bind
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -113,12 +116,28 @@ def _area(node: Node) -> int:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Let batches of an open length be of length 1; take out what cuts values off where rounding does so by itself."""
+    """Let batches of an open length be of length 1, and axes be no more than a blob has.
+
+    What cuts values off where rounding does so by itself is taken out.
+    """
     _bind_batch(graph)
     for node in list(graph):
         if not node.dialect and cuts_to_grid(node):
             node.output.replace_uses(node.operands[0])
             graph.remove(node)
+    _drop_unread(graph)
+    fold_axes(graph)
+
+
+def _drop_unread(graph: Graph) -> None:
+    """Results that nobody reads, of operators whose results are few: a layer of one result does less."""
+    pages = registry.pages()
+    for node in graph:
+        page = None if node.dialect else pages.get(node.word)
+        if page is None or page.is_variadic_output:
+            continue
+        while len(node.outputs) > 1 and ((last := node.outputs[-1]) is None or not last.uses):
+            node.drop_output(len(node.outputs) - 1)
 
 
 def _bind_batch(graph: Graph) -> None:
@@ -131,6 +150,12 @@ def _bind_batch(graph: Graph) -> None:
     if sizes:
         bind(graph, sizes)
         Inference().graph(graph)
+
+
+def optimize(graph: Graph) -> None:
+    """Let layers compute the activations behind them."""
+    fuse_swish(graph)
+    fuse_activations(graph)
 
 
 def after_lifting(graph: Graph) -> None:

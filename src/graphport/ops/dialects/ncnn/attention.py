@@ -106,7 +106,7 @@ def lift_attention(
     (heads, rows, _), (_, columns, _), (_, _, width) = (lengths_of(b, each) for each in (q, k, v))
     masks: list[Value] = []
     if is_causal:
-        if attn_mask is not None or rows != columns:
+        if attn_mask is not None or rows != columns or not isinstance(rows, int) or not isinstance(columns, int):
             return None
         made_up(rows, columns)
         masks = [blob(b, b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32), 2)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from graphport.core.dims import Dim, Functions, Symbolic, prefixed
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, Fact, TensorFact
 from graphport.core.sequences import is_sequence
@@ -173,34 +174,62 @@ def placed(b: Builder, y: Value, batch: int | None) -> Value:
     return y
 
 
-def laid(b: Builder, x: Value) -> list[int]:
-    """The lengths of the blob of a value, wherever its batch is.
+def _no_item(b: Builder, x: Value) -> UnsupportedError:
+    """`x` has another batch than 1; where inputs of the model have, that is the cause of it."""
+    message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
+    given = [] if b.graph is None else [(each.name, each.fact) for each in b.graph.root.inputs]
+    facts = {name: fact for name, fact in given if isinstance(fact, TensorFact)}
+    batches = {name: str(fact) for name, fact in facts.items() if fact.shape and fact.shape[0] != 1}
+    if not batches:
+        return UnsupportedError(message)
+    name, fact = next(iter(batches.items()))
+    more = f", and {len(batches) - 1} inputs more are so" if len(batches) > 1 else ""
+    cause = f"a blob is one item of a batch, and the input {name} is {fact}{more}"
+    return UnsupportedError(message, cause=cause, help="--batch 1 writes the model of one item")
+
+
+def laid(b: Builder, x: Value) -> list[Dim]:
+    """The lengths of the blob of a value, wherever its batch is; those that are open are expressions.
 
     Raises:
-        UnsupportedError: the batch is not of length 1, a length is not known, or there are more than four.
+        UnsupportedError: the batch is not of length 1, or there are more than four.
     """
     dims, batch = b.dims(x), batch_of(x)
     if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
-        message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
-        raise UnsupportedError(message)
+        raise _no_item(b, x)
     rest = [dim for axis, dim in enumerate(dims) if axis != batch]
-    numbers = [dim for dim in rest if isinstance(dim, int)]
-    if len(numbers) < len(rest) or not 1 <= len(numbers) <= MOST_AXES:
-        message = f"{x.name} is {x.fact}: a blob has one to four axes of known length behind the batch"
+    if not 1 <= len(rest) <= MOST_AXES:
+        message = f"{x.name} is {x.fact}: a blob has one to four axes behind the batch"
         raise UnsupportedError(message)
-    return numbers
+    return rest
 
 
-def lengths_of(b: Builder, x: Value) -> list[int]:
+def lengths_of(b: Builder, x: Value) -> list[Dim]:
     """The lengths of a blob, without the batch, which is in front.
 
     Raises:
-        UnsupportedError: it is not, or not of length 1; a length is not known, or there are more than four.
+        UnsupportedError: it is not, or not of length 1, or there are more than four.
     """
     if batch_of(x) != 0:
         message = f"{x.name} is {x.fact}: its batch is not in front"
         raise UnsupportedError(message)
     return laid(b, x)
+
+
+def known(x: Value, lengths: Sequence[Dim]) -> list[int]:
+    """The lengths of the blob of `x`, where a layer has them as numbers.
+
+    Raises:
+        UnsupportedError: one is open.
+    """
+    numbers = [dim for dim in lengths if isinstance(dim, int)]
+    if len(numbers) < len(lengths):
+        raise _open_lengths(f"{x.name} is {x.fact}")
+    return numbers
+
+
+def _open_lengths(what: str) -> UnsupportedError:
+    return UnsupportedError(f"{what}: a layer has its lengths as numbers", cause="a layer has lengths that are open")
 
 
 def numbers_of(value: Value) -> Storage:
@@ -250,8 +279,9 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
             raise UnsupportedError(message)
         dims, batch = b.dims(each), batch_of(each)
         if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
-            message = f"{each.name} is {each.fact}: a blob stands for a batch of 1"
-            raise UnsupportedError(message)
+            raise _no_item(b, each)
+    if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
+        raise _open_lengths(f"a layer {type_}")
     own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
     y = b.word(type_, *blobs, facts=[own], **named)[0]
     return placed(b, y, batch_of(blobs[0])) if blobs and fact is None else y
@@ -262,18 +292,60 @@ def shaped(lengths: Sequence[int]) -> dict[str, int]:
     return {f"p{key}": length for key, length in zip(_KEYS[len(lengths)], lengths, strict=True)}
 
 
-def reshaped(b: Builder, x: Value, lengths: Sequence[int]) -> Value:
-    """A blob in another shape."""
+def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:
+    """A blob in another shape; lengths that are open are computed from those of blobs."""
     if not 1 <= len(lengths) <= MOST_AXES:
         message = f"{len(lengths)} axes, a blob has one to four"
         raise UnsupportedError(message)
     fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, (1, *lengths))
-    return emitted(b, "Reshape", x, fact=fact, **shaped(lengths))
+    numbers = [n for n in lengths if isinstance(n, int)]
+    if len(numbers) == len(lengths):
+        return emitted(b, "Reshape", x, fact=fact, **shaped(numbers))
+    if len(numbers) == len(lengths) - 1:
+        # One that is not told takes what is left.
+        numbers = [n if isinstance(n, int) else -1 for n in lengths]
+        return emitted(b, "Reshape", x, fact=fact, **shaped(numbers))
+    text, blobs = computed(b, lengths[::-1], x)
+    return emitted(b, "Reshape", *blobs, fact=fact, p6=text)
+
+
+_FUNCTIONS = Functions("+", "-", "*", "//", "max", "min")
+_MOST_BLOBS = 10
+"""Blobs that a text of lengths can name: by one digit."""
+
+
+def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, list[Value]]:
+    """A text that computes numbers of the lengths of blobs, `"*(0h,2),0w"`, and the blobs: `near`, and inputs.
+
+    Raises:
+        UnsupportedError: a number is no such expression.
+    """
+    inputs = [] if b.graph is None else list(b.graph.root.inputs)[:_MOST_BLOBS]
+    blobs = list(near)
+
+    def length(dim: Symbolic) -> str | None:
+        for value in dict.fromkeys([*near, *inputs]):
+            dims, batch = value.fact.shape if isinstance(value.fact, TensorFact) else None, batch_of(value)
+            axis = dims.index(dim) if dims is not None and dim in dims else batch
+            if dims is None or axis is None or axis == batch or len(dims) - (batch is not None) not in AXES:
+                continue
+            if value not in blobs:
+                blobs.append(value)
+            names = AXES[len(dims) - (batch is not None)]
+            return f"{blobs.index(value)}{names[axis - (batch is not None and axis > batch)]}"
+        return None
+
+    texts = [prefixed(number, _FUNCTIONS, length) for number in numbers]
+    found = [text for text in texts if text is not None]
+    if len(found) < len(texts) or len(blobs) > _MOST_BLOBS:
+        raise _open_lengths(", ".join(map(str, numbers)))
+    return f'"{",".join(found)}"', blobs
 
 
 def restored(b: Builder, y: Value, like: Value) -> Value:
     """A blob in the shape of another one, wherever the batch of that one is."""
-    found = emitted(b, "Reshape", y, fact=like.fact, **shaped(laid(b, like)))
+    found = reshaped(b, y, laid(b, like))
+    found.fact = like.fact
     return placed(b, found, batch_of(like))
 
 
@@ -319,7 +391,7 @@ def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -
         return _memory(b, x, storage, len(dims), batch)
     lengths = laid(b, x)
     own = [dim for axis, dim in enumerate(dims) if axis != batch]
-    target = [dim for dim in own if isinstance(dim, int)]
+    target = [dim for dim in own if isinstance(dim, int | Symbolic)]
     if len(target) < len(own):
         message = f"{x.name} is {x.fact}: its batch is not that of the other operand"
         raise UnsupportedError(message)
@@ -331,8 +403,8 @@ def settled(b: Builder, y: Value, batch: int | None) -> Value:
     dims = b.dims(y)
     if batch == 0 or not dims or dims[0] != 1:
         return placed(b, y, batch)
-    lengths = [dim for axis, dim in enumerate(dims) if axis != batch and isinstance(dim, int)]
-    rest = [dim for dim in dims[1:] if isinstance(dim, int)]
+    lengths = [dim for axis, dim in enumerate(dims) if axis != batch]
+    rest = list(dims[1:])
     return y if lengths == rest else reshaped(b, y, rest)
 
 
@@ -358,8 +430,7 @@ def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None
     shape = [1] * (rank - len(storage.shape)) + list(storage.shape)
     lengths = [n for axis, n in enumerate(shape) if axis != batch]
     if not 1 <= len(lengths) <= MOST_AXES or len(shape) != rank or (batch is not None and shape[batch] != 1):
-        message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
-        raise UnsupportedError(message)
+        raise _no_item(b, x)
     fact = TensorFact(DType.FLOAT32, (1, *lengths))
     return emitted(b, "MemoryData", fact=fact, **shaped(lengths), w0=numbers_of(x))
 

@@ -12,9 +12,18 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn.activation import activated
-from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of, numbers_of, rearranged
+from graphport.ops.dialects.ncnn.binding import (
+    Layer,
+    emitted,
+    folded,
+    layer,
+    lengths_of,
+    numbers_of,
+    rearranged,
+    stretched,
+)
 from graphport.ops.dialects.ncnn.quantization import (
     TERM,
     integers_of,
@@ -29,7 +38,7 @@ from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
 from graphport.ops.pages.convolution.transposed import transposed_window
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Reshape, Transpose
+from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose
 
 _LOWER = -234
 _SAME = {-233: "SAME_UPPER", _LOWER: "SAME_LOWER"}
@@ -77,14 +86,18 @@ def _with(count: int, *, is_grouped: bool, is_transposed: bool) -> Any:
 
 def _convolved(at: Layer, count: int, group: int) -> Value:
     b, maps = at.b, at.integer(0)
-    at.refuse(19, *([TERM] if count != _PLANE else []))
-    kernel = _along(at, count, 1, 0)
+    at.refuse(*([TERM] if count != _PLANE else []))
+    given = _given(at, count) if at.integer(_DYNAMIC) else None
+    kernel = _along(at, count, 1, 0) if given is None else given[2]
     begin, end = _pads(at, count)
     area = 1
     for k in kernel:
         area *= k
-    x, weight = _operands(at, [maps, at.count(0) // max(maps * area, 1), *kernel], group)
-    bias = at.weight(1, [maps]) if at.integer(5) else None
+    if given is None:
+        x, weight = _operands(at, [maps, at.count(0) // max(maps * area, 1), *kernel], group)
+        bias = at.weight(1, [maps]) if at.integer(5) else None
+    else:
+        x, (weight, bias, _) = at.x, given
     attributes: dict[str, Any] = {
         "strides": _along(at, count, 3),
         "dilations": _along(at, count, 2),
@@ -113,6 +126,22 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
     else:
         attributes["pads"] = (*begin, *end)
     return b(Conv, x, weight, bias, **attributes)
+
+
+_DYNAMIC = 19
+"""The parameter of convolutions whose weight, and bias, are blobs."""
+
+
+def _given(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
+    """A weight and a bias that are blobs, and the lengths of the kernel, which are those of the weight."""
+    b, wanted = at.b, 2 + bool(at.integer(5))
+    if len(at.inputs) != wanted or len(b.dims(at.inputs[1])) != count + 3:
+        message = f"{len(at.inputs)} blobs, and {wanted} with a weight of {count + 2} axes are needed"
+        raise ShapeError(message)
+    dims = b.dims(at.inputs[1])
+    weight = b(Squeeze, at.inputs[1], vector(b, [0]))
+    bias = b(Reshape, at.inputs[2], vector(b, [-1])) if at.integer(5) else None
+    return weight, bias, tuple(length(dims, axis) for axis in range(3, 3 + count))
 
 
 def _refuse_taken_away(
@@ -279,13 +308,33 @@ def lift_conv(
 ) -> Value:
     del kernel_shape  # the weight says it
     count = _checked(b, x, w)
-    weight = numbers_of(w)
-    kernel = weight.shape[2:]
+    shape = [length(b.dims(w), axis) for axis in range(count + 2)]
+    kernel = tuple(shape[2:])
     slid = window(b.dims(x)[2:], kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
     pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
     if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
         message = "padding that is not known, or takes away"
         raise UnsupportedError(message)
+    slides = {
+        **parameters(_KERNEL, kernel),
+        **parameters(_DILATION, dilations or (1,) * count),
+        **parameters(_STRIDE, strides or (1,) * count),
+        **parameters(_BEGIN, tuple(p for p, _ in pairs)),
+        **parameters(_END, tuple(q for _, q in pairs)),
+        "p0": shape[0],
+        "p5": int(bias is not None),
+        "p7": group if group > 1 else None,
+    }
+    type_ = f"{'ConvolutionDepthWise' if group > 1 else 'Convolution'}{_ENDINGS[count]}"
+    if folded(w) is None:
+        blobs = [
+            x,
+            stretched(b, w, b.dims(w), None),
+            *([] if bias is None else [stretched(b, bias, b.dims(bias), None)]),
+        ]
+        fact = TensorFact(DType.FLOAT32, (1, shape[0], *slid.lengths))
+        return emitted(b, type_, *blobs, fact=fact, p19=1, **slides)
+    weight = numbers_of(w)
     # Over other numbers of axes ncnn has no kernels for integers.
     found = integers_of(x, w) if count == _PLANE else None
     more: dict[str, Any] = {} if bias is None else {"w1": numbers_of(bias)}
@@ -293,22 +342,8 @@ def lift_conv(
         found = found if group == 1 else found.by_group(group)
         more |= found.parameters(1 + (bias is not None), term=1 if group > 1 else 2)
         more |= winograd_forbidden(found) if group == 1 else {}
-    return emitted(
-        b,
-        f"{'ConvolutionDepthWise' if group > 1 else 'Convolution'}{_ENDINGS[count]}",
-        x if found is None else found.x,
-        p0=weight.shape[0],
-        **parameters(_KERNEL, kernel),
-        **parameters(_DILATION, dilations or (1,) * count),
-        **parameters(_STRIDE, strides or (1,) * count),
-        **parameters(_BEGIN, tuple(p for p, _ in pairs)),
-        **parameters(_END, tuple(q for _, q in pairs)),
-        p5=int(bias is not None),
-        p6=weight.count,
-        p7=group if group > 1 else None,
-        w0=weight if found is None else found.codes,
-        **more,
-    )
+    stored = weight if found is None else found.codes
+    return emitted(b, type_, x if found is None else found.x, p6=weight.count, w0=stored, **slides, **more)
 
 
 @ConvTranspose.lift("ncnn")
@@ -345,7 +380,8 @@ def lift_conv_transpose(
     )
     begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
     axes = zip(lengths, painted.lengths, painted.kernel, painted.strides, painted.dilations, begin, strict=False)
-    ends = [(n - 1) * s + (k - 1) * d + 1 - p - m for n, m, k, s, d, p in axes if isinstance(m, int)]
+    found = [(n - 1) * s + (k - 1) * d + 1 - p - m for n, m, k, s, d, p in axes]
+    ends = [end for end in found if isinstance(end, int)]
     if len(begin) < count or len(ends) < count or min(begin) < 0:
         return None
     blocks = (group, inputs // group, maps, *kernel)

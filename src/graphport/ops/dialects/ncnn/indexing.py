@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
+from graphport.core.dims import Dim, bounds
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -11,20 +15,24 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn.binding import (
     AXES,
+    BATCH,
     NONE,
     Layer,
     batch_of,
     blob_axis,
+    computed,
     emitted,
     folded,
+    known,
     laid,
     layer,
     numbers_of,
     placed,
+    refuse_constants,
     reshaped,
     settled,
 )
-from graphport.ops.dialects.ncnn.shape_expressions import list_of
+from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, lengths_of_text, list_of
 from graphport.ops.dialects.pnnx.indexing_slices import flip as flipped
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import dtype_of, length, vector
@@ -46,8 +54,8 @@ def crop(at: Layer) -> Value:
         return _like(at)
     texts = [at.parameters.get(str(key)) for key in (19, 20, 21)]
     if isinstance(texts[0], str) and isinstance(texts[1], str):
-        starts, ends, axes = (list_of(at, text) if isinstance(text, str) else [] for text in texts)
-        return _between(at, starts, ends, axes)
+        axes = list_of(at, texts[2]) if isinstance(texts[2], str) else []
+        return _between(at, lengths_of_text(at, texts[0]), lengths_of_text(at, texts[1]), axes)
     if len(at.inputs) != 1:
         message = "the piece depends on another blob"
         raise UnsupportedError(message)
@@ -85,14 +93,14 @@ def _like(at: Layer) -> Value:
     return x
 
 
-def _between(at: Layer, starts: list[int], ends: list[int], axes: list[int]) -> Value:
+def _between(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: list[int]) -> Value:
     count = max(len(starts), len(ends))
     axes = axes or list(range(count))
     first = [0 if n == NONE else n for n in starts] or [0] * count
     # An end of 0 is the end of the axis: ends that are not above 0 are counted from there.
     last = [_LAST if n in (NONE, 0) else n for n in ends] or [_LAST] * count
     places = [at.axis(axis) for axis in axes]
-    return at.b(Slice, at.x, vector(at.b, first), vector(at.b, last), vector(at.b, places))
+    return at.b(Slice, at.x, joined(at, first), joined(at, last), vector(at.b, places))
 
 
 @layer("Flip")
@@ -137,12 +145,18 @@ def diag(at: Layer) -> Value:
 def lift_slice(
     b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value | None:
-    """Every entry from place to place."""
+    """Every entry from place to place, or one of several; backward of an axis that is turned before."""
     lengths, dims, batch = laid(b, data), b.dims(data), batch_of(data)
     found = [constant_numbers(each) for each in (starts, ends)]
     by = None if steps is None else constant_numbers(steps)
-    if None in found or (steps is not None and (by is None or any(step != 1 for step in by))):
+    if steps is not None and by is None:
         return None
+    if None in found:
+        is_plain = by is None or all(step == 1 for step in by)
+        return _computed(b, data, starts, ends, axes) if is_plain else None
+    if by is not None and any(step != 1 for step in by):
+        first, last = ([int(n) for n in each or ()] for each in found)
+        return _stepped(b, data, first, last, axes, [int(n) for n in by])
     first, last = ([int(n) for n in each or ()] for each in found)
     places = list(range(len(first))) if axes is None else [int(n) for n in constant_numbers(axes) or ()]
     if len(places) != len(first):
@@ -154,6 +168,15 @@ def lift_slice(
     for place, p, q in zip(places, first, last, strict=True):
         axis = place % len(dims)
         extent = dims[axis]
+        if not isinstance(extent, int) and axis != batch:
+            open_ = _open_place(p, q, extent)
+            if open_ is None:
+                return None
+            (start, end), shape[axis] = open_
+            begin.append(start)
+            stop.append(end)
+            where.append(blob_axis(axis, len(dims), batch))
+            continue
         start, end, _ = slice(p, q).indices(extent if isinstance(extent, int) else 1)
         if axis == batch:
             if (start, end) != (0, 1):
@@ -171,6 +194,89 @@ def lift_slice(
     return settled(b, emitted(b, "Crop", data, fact=fact, p9=tuple(begin), p10=tuple(stop), p11=tuple(where)), batch)
 
 
+def _computed(b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None) -> Value | None:
+    """Between places that are computed of the lengths of blobs, none of which is below 0."""
+    first, last = (value.fact.elements if isinstance(value.fact, TensorFact) else None for value in (starts, ends))
+    if first is None or last is None or b.before is None:
+        return None
+    dims, batch = b.dims(data), batch_of(data)
+    places = tuple(range(len(first))) if axes is None else constant_numbers(axes)
+    laid(b, data)
+    if places is None or any((-1 if (low := bounds(place)[0]) is None else low) < 0 for place in [*first, *last]):
+        return None
+    where = [int(place) % len(dims) for place in places]
+    if batch in where:
+        return None
+    stops = [0 if isinstance(end, int) and end >= _LAST else end for end in last]
+    own = [blob_axis(axis, len(dims), batch) for axis in where]
+    begin, blobs = computed(b, first, data)
+    stop, blobs = computed(b, stops, *blobs)
+    texts = {"p19": begin, "p20": stop, "p21": computed(b, own)[0]}
+    y = emitted(b, "Crop", *blobs, fact=b.before.results[0].fact, **texts)
+    return settled(b, y, batch)
+
+
+def _open_place(start: int, end: int, extent: Dim) -> tuple[tuple[int, int], Dim] | None:
+    """Where a piece of an axis of open length begins and ends, as ncnn says it, and how long it is.
+
+    An end that is not above 0 is counted from the end of the axis there. `None` where bounds may lie beyond it.
+    """
+    least = bounds(extent)[0] or 0
+    is_open = end >= _LAST
+    if start < 0 or start > least or (not is_open and end > least) or (end < 0 and start - end > least) or end == 0:
+        return None
+    length_ = extent - start if is_open else extent + end - start if end < 0 else end - start
+    return (start, 0 if is_open else end), length_
+
+
+def _stepped(
+    b: Builder, x: Value, first: list[int], last: list[int], axes: Value | None, steps: list[int]
+) -> Value | None:
+    """One axis after another: what lies between two of its places goes with a pooling whose windows have one entry."""
+    refuse_constants(x)
+    places = list(range(len(first))) if axes is None else [int(n) for n in constant_numbers(axes) or ()]
+    y, batch = x, batch_of(x)
+    if len(places) != len(first):
+        return None
+    for place, start, end, step in zip(places, first, last, steps, strict=True):
+        lengths, dims = known(y, laid(b, y)), b.dims(y)
+        axis, extent = place % len(dims), dims[place]
+        taken = range(*slice(start, end, step).indices(extent if isinstance(extent, int) else 1))
+        if axis == batch:
+            if list(taken) != [0]:
+                return None
+            continue
+        if not taken:
+            return None
+        own = blob_axis(axis, len(dims), batch)
+        if step < 0:
+            y = emitted(b, "Flip", y, p0=(own,))
+            taken = range(lengths[own] - 1 - taken[0], lengths[own] - taken[-1], -step)
+        y = _every(b, y, own, taken, TensorFact(dtype_of(x), (*dims[:axis], len(taken), *dims[axis + 1 :])))
+    return settled(b, y, batch)
+
+
+def _every(b: Builder, x: Value, own: int, taken: range, fact: TensorFact) -> Value:
+    """The entries of an axis of a blob at places that have the same distance."""
+    lengths, batch = known(x, laid(b, x)), batch_of(x)
+    begin, end = taken[0], taken[-1] + 1
+    if (begin, end) != (0, lengths[own]):
+        dims = list(b.dims(x))
+        dims[own + (batch is not None and own >= batch)] = end - begin
+        cut = emitted(b, "Crop", x, fact=TensorFact(fact.dtype, tuple(dims)), p9=(begin,), p10=(end,), p11=(own,))
+        x, lengths = placed(b, cut, batch) if batch else cut, [*lengths[:own], end - begin, *lengths[own + 1 :]]
+    if taken.step == 1:
+        return x
+    outer, inner = prod(lengths[:own]), prod(lengths[own + 1 :])
+    wide = reshaped(b, x, [outer, lengths[own], inner])
+    few = TensorFact(fact.dtype, (1, outer, len(taken), inner))
+    kept = emitted(b, "Pooling", wide, fact=few, p0=1, p1=1, p11=1, p2=1, p12=taken.step, p5=1)
+    y = reshaped(b, kept, [*lengths[:own], len(taken), *lengths[own + 1 :]])
+    y.fact = fact
+    y.notes[BATCH] = -1 if batch is None else batch
+    return y
+
+
 _MOST_PIECES = 64
 """Runs of places that are cut out one by one."""
 
@@ -178,30 +284,30 @@ _MOST_PIECES = 64
 @Gather.lift("ncnn")
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
     """Rows of a table that is a weight; or runs of places that are known, cut out and put together."""
-    dims, known = b.dims(data), constant_numbers(indices)
-    if folded(data) is not None and known is None:
+    dims, found = b.dims(data), constant_numbers(indices)
+    if folded(data) is not None and found is None:
         return _looked_up(b, data, indices) if axis % len(dims) == 0 and len(dims) == 2 else None
-    if known is None or len(b.dims(indices)) > 1 or folded(data) is not None:
+    if found is None or len(b.dims(indices)) > 1 or folded(data) is not None:
         return None
     laid(b, data)
     place, batch = axis % len(dims), batch_of(data)
     extent = dims[place]
     if not isinstance(extent, int):
         return None
-    runs = _runs([int(n) % extent for n in known])
+    runs = _runs([int(n) % extent for n in found])
     if len(runs) > _MOST_PIECES or not runs:
         return None
     is_scalar = not b.dims(indices)
-    kept = (*dims[:place], *([] if is_scalar else [len(known)]), *dims[place + 1 :])
+    kept = (*dims[:place], *([] if is_scalar else [len(found)]), *dims[place + 1 :])
     fact = TensorFact(dtype_of(data), kept)
     if place == batch:
-        return _without_batch(b, data, fact, is_scalar=is_scalar, count=len(known))
+        return _without_batch(b, data, fact, is_scalar=is_scalar, count=len(found))
     y = _pieces(b, data, runs, blob_axis(place, len(dims), batch), place)
     left = batch if batch is None or not is_scalar else batch - (batch > place)
     if not is_scalar:
         y.fact = fact
         return settled(b, y, batch)
-    lengths = [n for a, n in enumerate(kept) if a != left and isinstance(n, int)]
+    lengths = [n for a, n in enumerate(kept) if a != left]
     shaped_ = reshaped(b, y, lengths)
     shaped_.fact = fact
     return settled(b, shaped_, left)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import made_up
+from graphport.core.dims import product
 from graphport.core.dtypes import DType
 from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Value
@@ -250,9 +251,8 @@ def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Va
     lengths = laid(b, x)
     if count == 1:
         return emitted(b, type_, x, **given)
-    size = int(np.prod(lengths[-count:]))
-    rows = int(np.prod(lengths[:-count]))
-    y = emitted(b, type_, reshaped(b, x, [rows, size] if rows > 1 else [size]), **given)
+    size, rows = product(lengths[-count:]), product(lengths[:-count])
+    y = emitted(b, type_, reshaped(b, x, [size] if rows == 1 else [rows, size]), **given)
     return restored(b, y, x)
 
 

@@ -193,7 +193,14 @@ def _lifted(
     }
     y, *last = b.word(word, x, *more, facts=facts, **attributes)
     shape = (1, time, ways, hidden) if layout else (time, ways, 1, hidden)
-    apart = emitted(b, "Reshape", y, fact=TensorFact(DType.FLOAT32, shape), **shaped([time, ways, hidden]))
+    steps = time if isinstance(time, int) else -1
+    apart = emitted(
+        b,
+        "Reshape",
+        y,
+        fact=TensorFact(DType.FLOAT32, shape),
+        **shaped([steps, ways, hidden]),
+    )
     ends = TensorFact(DType.FLOAT32, (1, ways, hidden) if layout else (ways, 1, hidden))
     finals: list[Value] = []
     for state in last:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
 
-from graphport.core.dims import Dim, settle_equal
+from graphport.core.dims import Dim, product, settle_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -21,6 +20,7 @@ from graphport.ops.dialects.ncnn.binding import (
     beside,
     blob_axis,
     emitted,
+    known,
     laid,
     layer,
     lengths_of,
@@ -247,14 +247,15 @@ def fold(at: Layer) -> Value:
 def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
     """The same elements in another shape; `batch` is the axis that the batch becomes, if it stays one."""
     lengths = laid(b, x)
-    numbers = [dim for dim in target if isinstance(dim, int)]
-    if len(numbers) < len(target) or not numbers:
+    if not target:
         return None
-    kept = 0 if numbers[0] == 1 and len(numbers) > 1 else batch if batch is not None and numbers[batch] == 1 else None
-    if kept is None and len(numbers) > MOST_AXES and 1 in numbers:
-        kept = numbers.index(1)
-    rest = [n for axis, n in enumerate(numbers) if axis != kept]
-    fact = TensorFact(dtype_of(x), tuple(numbers))
+    kept = None
+    if len(target) > 1:
+        kept = 0 if target[0] == 1 else batch if batch is not None and target[batch] == 1 else None
+    if kept is None and len(target) > MOST_AXES and 1 in target:
+        kept = list(target).index(1)
+    rest = [n for axis, n in enumerate(target) if axis != kept]
+    fact = TensorFact(dtype_of(x), tuple(target))
     if rest == lengths:
         return placed(b, emitted(b, "Noop", x, fact=fact), kept)
     return placed(b, reshaped(b, x, rest), kept)
@@ -272,11 +273,11 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
     """The axis of length 1 that stands where the batch stood among the elements."""
     batch, dims = batch_of(x), b.dims(x)
-    if batch is None or not all(isinstance(dim, int) for dim in [*dims, *target]):
+    if batch is None:
         return None
 
-    def before(shape: Sequence[Dim], axis: int) -> int:
-        return prod(dim for dim in shape[:axis] if isinstance(dim, int))
+    def before(shape: Sequence[Dim], axis: int) -> Dim:
+        return product(shape[:axis])
 
     places = [axis for axis, dim in enumerate(target) if dim == 1 and before(target, axis) == before(dims, batch)]
     return batch if batch in places else places[0] if places else None
@@ -289,8 +290,7 @@ def lift_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     if batch_of(input) == 0 and place == 1:
         laid(b, input)
         return emitted(b, "Flatten", input)
-    numbers = [dim for dim in dims if isinstance(dim, int)]
-    return _into(b, input, [prod(numbers[:place]), prod(numbers[place:])]) if len(numbers) == len(dims) else None
+    return _into(b, input, [product(dims[:place]), product(dims[place:])])
 
 
 @Squeeze.lift("ncnn")
@@ -356,8 +356,9 @@ def lift_split(
     if split is not None:
         parts = constant_numbers(split)
     else:
-        size = -(-lengths[place] // (num_outputs or b.count))
-        parts = tuple(min(size, lengths[place] - start) for start in range(0, lengths[place], size))
+        (extent,) = known(input, [lengths[place]])
+        size = -(-extent // (num_outputs or b.count))
+        parts = tuple(min(size, extent - start) for start in range(0, extent, size))
     if parts is None or len(parts) != b.count:
         return None
     along = axis % len(dims)
@@ -380,19 +381,18 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
 def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     """Copies along the axes of length 1."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
-    numbers = [n for n in wanted or () if isinstance(n, int)]
-    if wanted is None or len(numbers) < len(wanted):
+    if wanted is None:
         return None
     dims = b.dims(input)
-    rank = max(len(dims), len(numbers))
-    target = [1] * (rank - len(numbers)) + numbers
+    rank = max(len(dims), len(wanted))
+    target = [1] * (rank - len(wanted)) + list(wanted)
     x = input if rank == len(dims) else _into(b, input, [*[1] * (rank - len(dims)), *dims])
     if x is None:
         return None
     lengths, batch = laid(b, x), batch_of(x)
     if batch is not None and target[batch] != 1:
         return None
-    rest = [n for axis, n in enumerate(target) if axis != batch]
+    rest = [1 if n == own else n for axis, (n, own) in enumerate(zip(target, b.dims(x), strict=True)) if axis != batch]
     times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
     return emitted(b, "Tile", x, p2=times) if any(n != 1 for n in times) else emitted(b, "Noop", x)
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import floor
 from typing import Any
 
 import numpy as np
 
+from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.ncnn.binding import Layer, emitted, folded, layer, lengths_of
-from graphport.ops.dialects.ncnn.shape_expressions import list_of
+from graphport.ops.dialects.ncnn.binding import Layer, computed, emitted, folded, known, layer, lengths_of
+from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.ops.dialects.torch_functions import length, vector
+from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.reshape import Expand, Transpose, Unsqueeze
 from graphport.ops.pages.resize import GridSample, Resize
 from graphport.ops.pattern import constant_numbers
@@ -42,12 +45,14 @@ def interp(at: Layer) -> Value:
     b, rank = at.b, at.rank
     rows, columns = _sizes(at)
     if rank == 1:
-        return b(Expand, b(Unsqueeze, at.x, vector(b, [2, 3])), vector(b, [1, 1, rows, columns]))
+        return b(Expand, b(Unsqueeze, at.x, vector(b, [2, 3])), joined(at, [1, 1, rows, columns]))
     if rank > _PICTURE:
         message = f"the interpolation of {rank} axes"
         raise UnsupportedError(message)
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return _resized_open(at, kind, rows, columns)
     lengths = [length(b.dims(at.x), axis) for axis in range(1, rank + 1)]
-    target = [*lengths[:-2], *([rows] if rank == _PICTURE else lengths[-2:-1]), columns]
+    target: list[int] = [*lengths[:-2], *([rows] if rank == _PICTURE else lengths[-2:-1]), columns]
     if target == lengths and _MODES[kind] != "cubic":
         return at.x
     moved = lengths[1 - rank :] if rank == _PICTURE else lengths[-1:]
@@ -57,11 +62,25 @@ def interp(at: Layer) -> Value:
     return _resized(at, kind, target)
 
 
-def _sizes(at: Layer) -> tuple[int, int]:
+def _resized_open(at: Layer, kind: int, rows: Length, columns: Length) -> Value:
+    """A picture, to lengths that are computed."""
+    if at.rank != _PICTURE or _MODES[kind] == "cubic":
+        message = "an interpolation of open lengths that is no linear one of a picture"
+        raise UnsupportedError(message)
+    attributes: dict[str, Any] = {"mode": _MODES[kind]}
+    if kind == _NEAREST:
+        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    elif at.integer(6):
+        attributes["coordinate_transformation_mode"] = "align_corners"
+    target = joined(at, [1, length_of(at, 0, "c"), rows, columns])
+    return at.b(Resize, at.x, None, None, target, **attributes)
+
+
+def _sizes(at: Layer) -> tuple[Length, Length]:
     """The rows and columns of the result."""
     said_ = at.parameters.get("9")
     if isinstance(said_, str):
-        found = list_of(at, said_)
+        found = lengths_of_text(at, said_)
         return (1, found[0]) if len(found) == 1 else (found[1], found[0])
     if at.integer(5):
         if len(at.inputs) != 2:
@@ -71,11 +90,20 @@ def _sizes(at: Layer) -> tuple[int, int]:
         return length(other, len(other) - 2) if len(other) > _PICTURE - 1 else 1, length(other, len(other) - 1)
     if at.integer(3) and at.integer(4):
         return at.integer(3), at.integer(4)
-    dims = at.b.dims(at.x)
-    own = (1, 1) if at.rank == 1 else (length(dims, at.rank - 1), length(dims, at.rank))
+    own: tuple[Length, Length] = (1, 1) if at.rank == 1 else (length_of(at, 0, "h"), length_of(at, 0, "w"))
     factors = (np.float32(at.real(1, 1.0)), np.float32(at.real(2, 1.0)))
-    rows, columns = (int(np.float32(n) * factor) for n, factor in zip(own, factors, strict=True))
+    rows, columns = (_multiplied(at, n, factor) for n, factor in zip(own, factors, strict=True))
     return rows, columns
+
+
+def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
+    """A length times a factor, which is a whole number where the length is open."""
+    if not isinstance(extent, Value):
+        return int(np.float32(extent) * factor)
+    if factor != int(factor):
+        message = f"an open length times {factor}"
+        raise UnsupportedError(message)
+    return at.b(Mul, extent, vector(at.b, [int(factor)]))
 
 
 def _resized(at: Layer, kind: int, target: list[int]) -> Value:
@@ -119,6 +147,39 @@ def lift_resize(
     """A picture; the factors are those of the lengths."""
     del roi
     lengths = lengths_of(b, x)
+    if not all(isinstance(n, int) for n in lengths):
+        return _open(b, x, lengths, scales, sizes, how)
+    return _known(b, x, known(x, lengths), scales, sizes, how)
+
+
+def _open(
+    b: Builder, x: Value, lengths: Sequence[Dim], scales: Value | None, sizes: Value | None, how: dict[str, Any]
+) -> Value | None:
+    """Lengths that are open: multiplied by whole numbers, or computed of those of blobs."""
+    way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
+    rounding = how.pop("nearest_mode", "round_prefer_floor")
+    how.pop("cubic_coeff_a", None)
+    if len(lengths) != _PICTURE or any(how.values()) or mode == "cubic":
+        return None
+    kind: dict[str, Any] = {"p0": 1} if mode == "nearest" else {"p0": 2, "p6": int(way == "align_corners")}
+    storage = None if scales is None else folded(scales)
+    factors = [] if storage is None else [float(n) for n in storage.numpy().reshape(-1)]
+    is_whole = len(factors) == len(lengths) + 1 and factors[:2] == [1, 1] and all(n == int(n) for n in factors)
+    ways = ("half_pixel", "pytorch_half_pixel", "align_corners")
+    is_fit = (way, rounding) == ("asymmetric", "floor") if mode == "nearest" else way in ways
+    if is_whole and (is_fit or (mode == "nearest" and (way, rounding) in _BLOCKS)):
+        return emitted(b, "Interp", x, p1=factors[2], p2=factors[3], **kind)
+    target = None if sizes is None or not isinstance(sizes.fact, TensorFact) else sizes.fact.elements
+    if not is_fit or target is None or target[: len(target) - 2] != b.dims(x)[:2]:
+        return None
+    text, blobs = computed(b, target[:1:-1], x)
+    fact = TensorFact(DType.FLOAT32, (*b.dims(x)[:2], *target[2:]))
+    return emitted(b, "Interp", *blobs, fact=fact, p9=text, **kind)
+
+
+def _known(
+    b: Builder, x: Value, lengths: list[int], scales: Value | None, sizes: Value | None, how: dict[str, Any]
+) -> Value | None:
     way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
     rounding, axes = how.pop("nearest_mode", "round_prefer_floor"), how.pop("axes", None)
     how.pop("cubic_coeff_a", None)

@@ -1,0 +1,121 @@
+"""Layers of ncnn that take in the activation behind them, as ncnn's own optimizer makes them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Graph, Node, Value
+
+_TAKING = frozenset(
+    {
+        *("Convolution", "ConvolutionDepthWise", "Convolution1D", "ConvolutionDepthWise1D", "Convolution3D"),
+        *("ConvolutionDepthWise3D", "Deconvolution", "DeconvolutionDepthWise", "InnerProduct"),
+    }
+)
+"""Layers with an activation of their own: parameter 9 says which one, and 10 its numbers."""
+_TYPE, _NUMBERS = "9", "10"
+_PLAIN: Mapping[str, int] = MappingProxyType({"Sigmoid": 4, "Mish": 5})
+_TERM = "8"
+"""The parameter of layers that compute with integers: what they do behind that is theirs."""
+
+
+def fuse_activations(graph: Graph) -> int:
+    """Let layers compute the activation that alone reads them; return how many.
+
+    Before  h = Convolution(x);  y = ReLU(h)
+    After   y = Convolution(x, 9=1)
+
+    Leaves alone: layers with an activation, or of integers, and results that the model returns.
+    """
+    count = 0
+    for node in list(graph):
+        known = _activation(node)
+        value = node.operand(0)
+        layer = None if value is None else value.producer
+        if known is None or layer is None or layer.word not in _TAKING or layer.dialect != node.dialect:
+            continue
+        if len(layer.results[0].uses) != 1 or layer.attributes.get(_TYPE) or layer.attributes.get(_TERM):
+            continue
+        number, numbers = known
+        layer.set_attribute(_TYPE, number)
+        if numbers:
+            layer.set_attribute(_NUMBERS, numbers)
+        _pass_on(graph, node, layer)
+        count += 1
+    return count
+
+
+def fuse_swish(graph: Graph) -> int:
+    """Let one layer multiply a blob by its own sigmoid; return how many.
+
+    Before  a, b = Split(x);  s = Sigmoid(a);  y = BinaryOp(b, s, 0=2)
+    After   y = Swish(x)
+
+    Leaves alone: a sigmoid that somebody else reads. Keeps values up to rounding.
+    """
+    count = 0
+    for node in list(graph):
+        if node.word != "BinaryOp" or node.attributes.get("0") != _PRODUCT or len(node.operands) != 2:
+            continue
+        for x, y in (node.operands, node.operands[::-1]):
+            sigmoid, split = y.producer, x.producer
+            if sigmoid is None or sigmoid.word != "Sigmoid" or len(y.uses) != 1 or split is None:
+                continue
+            if split.word != "Split" or sigmoid.operands[0].producer is not split:
+                continue
+            _swish(graph, node, x, sigmoid, split)
+            count += 1
+            break
+    return count
+
+
+def _swish(graph: Graph, node: Node, x: Value, sigmoid: Node, split: Node) -> None:
+    copy = sigmoid.operands[0]
+    node.word, node.inputs = "Swish", [x]
+    node.attributes.clear()
+    graph.remove(sigmoid)
+    split.drop_output(split.outputs.index(copy))
+    if len(split.outputs) == 1:
+        x.replace_uses(split.operands[0])
+        graph.remove(split)
+
+
+_PRODUCT = 2
+
+
+def _pass_on(graph: Graph, node: Node, layer: Node) -> None:
+    """Let `layer` give what `node` does, under its name."""
+    old, new = node.results[0], layer.results[0]
+    old.name, new.name = new.name, old.name
+    new.fact = old.fact
+    if old.has_notes:
+        new.notes.update(old.notes)
+    old.replace_uses(new)
+    graph.remove(node)
+
+
+def _activation(node: Node) -> tuple[int, tuple[float, ...]] | None:
+    """The number of an activation, and its own numbers."""
+    if len(node.results) != 1:
+        return None
+
+    def real(key: str, default: float) -> float:
+        value = node.attributes.get(key, default)
+        return float(value) if isinstance(value, int | float) else default
+
+    match node.word:
+        case "ReLU":
+            slope = real("0", 0.0)
+            return (2, (slope,)) if slope else (1, ())
+        case "Clip":
+            return 3, (real("0", -3.4028235e38), real("1", 3.4028235e38))
+        case "HardSwish":
+            return 6, (real("0", 0.2), real("1", 0.5))
+        case word if word in _PLAIN:
+            return _PLAIN[word], ()
+        case _:
+            return None

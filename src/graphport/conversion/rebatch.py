@@ -1,0 +1,96 @@
+"""A model of another batch: the same computation for more or fewer items."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dims import Symbolic, symbols
+from graphport.core.facts import TensorFact
+from graphport.ir import rewrite
+from graphport.ops.bind import bind
+from graphport.ops.declare import ShapeError
+from graphport.ops.infer import Inference
+from graphport.ops.pattern import constant_numbers
+
+if TYPE_CHECKING:
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Node, Value
+
+_SHAPED = ("Reshape", "Expand")
+"""Operators that are told the batch as the first of several lengths."""
+
+
+def rebatched(graph: Graph, batch: int) -> Graph:
+    """A copy of a canonical graph for inputs of `batch` items, which are along the first axis of each.
+
+    Raises:
+        DiagnosticError: SHAPE0005 the items do not stay apart, or the batch stands in a constant.
+    """
+    twin = rewrite.copy(graph)
+    sizes: dict[str, Dim] = {}
+    fixed: set[int] = set()
+    for value in twin.inputs:
+        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        if not dims or not isinstance(value.fact, TensorFact):
+            continue
+        if isinstance(dims[0], Symbolic):
+            sizes |= dict.fromkeys(symbols(dims[0]), batch) if str(dims[0]) in symbols(dims[0]) else {}
+        elif dims[0] != batch:
+            fixed.add(dims[0])
+            value.fact = value.fact.with_shape((batch, *dims[1:]))
+    if sizes:
+        bind(twin, sizes)
+    if len(fixed) > 1:
+        raise _refusal(f"the inputs have batches of {' and '.join(map(str, sorted(fixed)))}")
+    if fixed:
+        _retarget(twin, fixed.copy().pop(), batch)
+    try:
+        Inference().graph(twin)
+    except (DiagnosticError, ShapeError) as error:
+        raise _refusal(f"it does not fit together for a batch of {batch}: {error}") from error
+    if fixed and (odd := _together(graph, twin, fixed.pop(), batch)) is not None:
+        raise _refusal(f"the items do not stay apart in {odd.word} {odd.name or odd.results[0].name}")
+    return twin
+
+
+def _refusal(reason: str) -> DiagnosticError:
+    message = f"the model is not one of items beside each other: {reason}"
+    return DiagnosticError(Diagnostic("SHAPE0005", message, None, "export the model with the batch that is wanted"))
+
+
+def _retarget(graph: Graph, before: int, batch: int) -> None:
+    """Let lengths that are constants begin with the new batch."""
+    for node in graph:
+        target = node.operand(1) if not node.dialect and node.word in _SHAPED else None
+        numbers = None if target is None else constant_numbers(target)
+        if numbers is not None and len(numbers) > 1 and numbers[0] == before:
+            lengths = np.array([batch, *(int(n) for n in numbers[1:])], np.int64)
+            storage, fact = Inference().constant(lengths, None)
+            node.set_input(1, graph.add_constant(graph.fresh("lengths"), fact, storage))
+
+
+def _together(graph: Graph, twin: Graph, before: int, batch: int) -> Node | None:
+    """The first node of which a result that depends on an input does not have as many elements for each item."""
+    reached = {value.name for value in graph.inputs}
+    for node, other in zip(graph, twin, strict=True):
+        if not any(value.name in reached for value in node.operands):
+            continue
+        for whole, part in zip(node.results, other.results, strict=True):
+            if isinstance(whole.fact, TensorFact) and whole.fact.elements is not None:
+                continue
+            reached.add(whole.name)
+            one, two = _size(whole), _size(part)
+            if one is None or two is None or one * batch != two * before:
+                return node
+    return None
+
+
+def _size(value: Value) -> int | None:
+    fact = value.fact
+    dims = [dim for dim in fact.shape or () if isinstance(dim, int)] if isinstance(fact, TensorFact) else []
+    is_known = isinstance(fact, TensorFact) and fact.shape is not None and len(dims) == len(fact.shape)
+    return prod(dims) if is_known else None
