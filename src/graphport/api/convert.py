@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
-from graphport.api.save import lifted_for, resolved
+from graphport.api.save import fitted, lifted_for, resolved
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.coverage import missing_operators
 from graphport.conversion.lift import lift
-from graphport.core.diagnostics import Diagnostic
+from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.facts import TensorFact
 from graphport.quantization.record import note_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from graphport.api.model import Shapes
+    from graphport.api.model import Model, Shapes
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
+    from graphport.proof.side import Side
 
 
 @dataclass(frozen=True)
@@ -107,14 +109,16 @@ def convert(  # noqa: PLR0913  keywords, each documented
         raw = None
         is_whole = not options.get("allow_fragments")
         dialect = kind.dialect_with(**options)
-        missing = missing_operators(model.graph, kind, dialect=dialect) if is_whole else {}
+        graph = fitted(model.graph, options)
+        missing = missing_operators(graph, kind, dialect=dialect) if is_whole else {}
         if missing:
-            known = resolved(model.graph)
+            known = resolved(graph)
             missing = missing_operators(known, kind, dialect=dialect)
             if missing:
                 _, findings = lift(known, dialect)
                 return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
-        stated = lifted_for(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
+        newest = options.get("ir_opset")
+        stated = lifted_for(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
         if kind.has_documents:
             note_documents(stated, origin(model), made_by="convert")
     became = write_proven(
@@ -123,13 +127,46 @@ def convert(  # noqa: PLR0913  keywords, each documented
         kind,
         options,
         source=model,
-        against=side("a", model),
+        against=_source(model, options),
         checking=Checking(verify, verify_limit, keep_failed, effort),
         inputs=inputs,
         least_snr=kind.least_snr(**options),
         has_checks=raw is None,
     )
     findings = [*model.findings, *became.findings]
+    if options.get("code") and became.passed:
+        findings += _with_ncnn(model, target, shapes=shapes, edition=edition, verify=verify)
     return ConversionReport(
         **report, findings=findings, proof=became.proof, skipped=became.skipped, written=became.written
     )
+
+
+def _with_ncnn(model: Model, target: str | Path, **reading: Any) -> list[Diagnostic]:
+    """Write `NAME.ncnn.param` beside `NAME.pnnx.param`, and `NAME_ncnn.py` that runs it; or say why not."""
+    from graphport.core.replacing import replacing
+    from graphport.formats.ncnn.code import code_of
+
+    base = Path(target).name.removesuffix(".param").removesuffix(".pnnx")
+    place = Path(target).with_name(f"{base}.ncnn.param")
+    source = target if model.path is None else model.path
+    report = convert(source, place, **reading)
+    if not report.passed:
+        reasons = [each.message for each in report.findings if each.is_error] or [str(report.proof)]
+        message = f"{base}_ncnn.py is not written: {'; '.join(reasons)}"
+        return [Diagnostic("PNNX0306", message, None, f"graphport convert to {place.name} says more", Severity.WARNING)]
+    graph = load(place).graph
+    with replacing(place.with_name(f"{base}_ncnn.py")) as file:
+        file.write(code_of(f"{base}.ncnn", graph).encode())
+    return []
+
+
+def _source(model: Model, options: Mapping[str, Any]) -> Side:
+    """What a file is held against: the source, or what was read of it where that takes no such batch."""
+    batch = options.get("batch")
+    facts = [value.fact for value in model.graph.inputs]
+    lengths = {fact.shape[0] for fact in facts if isinstance(fact, TensorFact) and fact.shape}
+    if batch is None or not any(isinstance(length, int) and length != batch for length in lengths):
+        return side("a", model)
+    twin = replace(model, graph=fitted(model.graph, {"batch": batch}))
+    name = "the model" if model.path is None else model.path.name
+    return side("a", twin, is_file=False, label=f"{name} with a batch of {batch}")

@@ -125,7 +125,8 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
     if kind.name == whole.format and not shapes and options.keys() <= set(kind.faithful_choices):
         graph = _in_own_words(load(source, raw=True, edition=edition, program=program), model, kind, options)
     if graph is None:
-        graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=kind.dialect_with(**options))
+        dialect = kind.dialect_with(**options)
+        graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     given = None
     if checking.verify is not False:
         given, finding = _numbers(whole, model)

@@ -139,7 +139,8 @@ def edit_file(
     kind.check_choices(options)
     model = load(source, edition=edition)
     result = edit(model, changes)
-    graph = lifted_for(result, kind, newest=options.get("ir_opset"), dialect=kind.dialect_with(**options))
+    dialect = kind.dialect_with(**options)
+    graph = lifted_for(result, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     name = Path(source).name
     is_same = changes.keeps_meaning and _takes_same(model, result)
     against = side("a", model) if is_same else side("a", result, label=f"{name} with the changes")

@@ -86,7 +86,8 @@ def merge_files(
     if checking.verify is not False:
         model.findings.extend(_chained(first, second, model, connected))
         raise_errors(model.findings)
-    graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=kind.dialect_with(**options))
+    dialect = kind.dialect_with(**options)
+    graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     became = write_proven(
         graph,
         target,

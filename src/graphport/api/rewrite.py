@@ -172,7 +172,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         opset=options.get("opset"),
     )
     newest = options.get("ir_opset")
-    stated = lifted_for(result, kind, newest=newest) if kind.dialect else without_idle(result.graph)
+    stated = lifted_for(result, kind, newest=newest, options=options) if kind.dialect else without_idle(result.graph)
     checking = Checking(verify, verify_limit, keep_failed, effort)
     became = write_proven(stated, target, kind, options, source=model, against=side("a", model), checking=checking)
     report.findings.extend(became.findings)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.api.foreign import foreign
 from graphport.api.model import Model, QuantizedModel
+from graphport.conversion.dialects import optimize
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
@@ -18,6 +20,8 @@ from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphport.core.diagnostics import Diagnostic
     from graphport.ir.graph import Graph
 
@@ -34,11 +38,12 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     kind = formats.by_name(path, format)
     kind.check_choices(options)
     graph = model.graph
-    if model.is_raw and model.format == kind.name:
+    if model.is_raw and model.format == kind.name and not options.keys() & set(kind.preparations):
         return kind.write(graph, path, **options)
     dialect = kind.dialect_with(**options)
     is_whole = not options.get("allow_fragments")
-    stated = lifted_for(model, kind, is_whole=is_whole, newest=options.get("ir_opset"), dialect=dialect)
+    newest = options.get("ir_opset")
+    stated = lifted_for(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
     findings = kind.write(stated, path, **options)
     if isinstance(model, QuantizedModel):
         write_scales(model, kind, path)
@@ -63,12 +68,21 @@ def to_onnx(model: Model) -> Any:
 
 @budget.fresh()
 def lifted_for(
-    model: Model, kind: formats.Format, *, is_whole: bool = True, newest: int | None = None, dialect: str | None = None
+    model: Model,
+    kind: formats.Format,
+    *,
+    is_whole: bool = True,
+    newest: int | None = None,
+    dialect: str | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Graph:
-    """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none."""
+    """`model` in the words of a format; unless it is to be whole, with canonical operators where there are none.
+
+    What `options` of the writer ask for ahead of it is done: another batch, operators put together.
+    """
     graph, findings = legalize(model.graph, keep=foreign(model.graph) if kind.name == "onnx" else ())
     raise_errors(findings)
-    graph = without_expressions(graph)
+    graph = fitted(without_expressions(graph), options)
     if target := kind.dialect if dialect is None else dialect:
         stated, findings = lift(graph, target, newest=newest)
         if findings:
@@ -76,6 +90,8 @@ def lifted_for(
         if is_whole:
             raise_errors(findings)
         graph = stated
+        if options.get("optimize"):
+            optimize(graph, target)
     elif kind.name == "onnx" and isinstance(model, QuantizedModel) and model.is_exact:
         from graphport.quantization.nbits import exact_products
 
@@ -90,3 +106,22 @@ def resolved(graph: Graph) -> Graph:
     twin = rewrite.copy(graph)
     driver.run(twin, RESOLVE)
     return twin
+
+
+def fitted(graph: Graph, options: Mapping[str, Any]) -> Graph:
+    """A canonical graph as `options` of a writer ask for it: of another batch, or with operators put together.
+
+    Raises:
+        DiagnosticError: SHAPE0005 the items of the batch do not stay apart.
+    """
+    batch = options.get("batch")
+    if batch is not None:
+        from graphport.conversion.rebatch import rebatched
+
+        graph = rebatched(graph, int(batch))
+    if options.get("optimize"):
+        from graphport.passes.simplify import SIMPLIFY
+
+        graph = rewrite.copy(graph)
+        driver.run(graph, SIMPLIFY)
+    return graph

@@ -134,7 +134,7 @@ def save_proven(
     kind = formats.by_name(target, format)
     kind.check_choices(options)
     dialect = kind.dialect_with(**options)
-    stated = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect)
+    stated = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     given = None
     if calibration is not None and checking.verify is not False:
         given = first_run(model.graph, calibration)

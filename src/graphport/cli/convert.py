@@ -10,6 +10,7 @@ from graphport.cli.options import (
     FILE,
     MODEL,
     Verb,
+    batch_option,
     bound,
     chosen,
     color_option,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 @verification_options
 @report_option
 @writer_options
+@batch_option
 @input_option
 @edition_option
 @from_option

@@ -97,7 +97,7 @@ input_option = click.option(
 )
 
 
-_ONNX, _NNEF, _IR = "Written as ONNX", "Written as NNEF", "Written as OpenVINO IR"
+_ONNX, _NNEF, _IR, _NCNN = "Written as ONNX", "Written as NNEF", "Written as OpenVINO IR", "Written as ncnn"
 
 WRITER = (
     grouped(_ONNX, "--opset", type=click.IntRange(1), metavar="N", help="The opset to write."),
@@ -124,9 +124,33 @@ WRITER = (
     ),
     grouped(_IR, "--ir-version", type=click.Choice(["10", "11"]), help="The version of the file."),
     grouped(_IR, "--ir-opset", type=click.IntRange(1), metavar="N", help="The newest operation set."),
-    grouped(_IR, "--weights", type=click.Choice(["f32", "f16", "int8"]), help="How float32 weights are stored."),
+    grouped(
+        f"{_IR} or ncnn",
+        "--weights",
+        type=click.Choice(["f32", "f16", "bf16", "int8"]),
+        help="How float32 weights are stored: int8 in OpenVINO IR alone.",
+    ),
+    grouped(
+        "Written as PNNX",
+        "--code",
+        is_flag=True,
+        default=None,
+        help="Also NAME_pnnx.py, a module of PyTorch, and NAME_ncnn.py beside NAME.ncnn.param.",
+    ),
+    grouped(
+        _NCNN,
+        "--optimize",
+        is_flag=True,
+        default=None,
+        help="Put operators together, and let layers take in activations.",
+    ),
 )
 """What the writers of formats can be told; each refuses what is for another one."""
+
+
+batch_option = grouped(
+    _NCNN, "--batch", type=click.IntRange(1), metavar="N", help="Items of the inputs, along their first axis."
+)
 
 
 def writer_options(command: Command) -> Command:

@@ -49,6 +49,8 @@ class Format(NamedTuple):
     """Whether real numbers are single precision wherever nothing in a file says otherwise."""
     tells: bool = False
     """Whether its writer takes a list `findings` for what it has to say of what it wrote."""
+    preparations: tuple[str, ...] = ()
+    """Those of its choices that are for what is done ahead of its writer."""
 
     @property
     def module(self) -> ModuleType:
@@ -72,8 +74,9 @@ class Format(NamedTuple):
         """
         self.check_choices(options)
         findings: list[Diagnostic] = []
+        told_ = {name: value for name, value in options.items() if name not in self.preparations}
         with told(f"writing {self.title}", Span(Source(str(path)))):
-            self.module.write(graph, path, **options, **({_FINDINGS: findings} if self.tells else {}))
+            self.module.write(graph, path, **told_, **({_FINDINGS: findings} if self.tells else {}))
         return findings
 
     def check_choices(self, options: Iterable[str]) -> None:
@@ -169,8 +172,17 @@ FORMATS: dict[str, Format] = {
         ),
         Format("onnx", "ONNX", (".onnx",), "", (_FINDINGS,), ("external_data", "opset"), streamed=".onnx"),
         Format("openvino", "OpenVINO IR", (".xml",), "openvino", (), _IR_CHOICES, _IR_CHOICES),
-        Format("pnnx", "PNNX", (".pnnx.param",), "pnnx", ("tolerant",)),
-        Format("ncnn", "ncnn", (".ncnn.param", ".param", ".param.bin"), "ncnn", has_one_width=True),
+        Format("pnnx", "PNNX", (".pnnx.param",), "pnnx", ("tolerant",), ("code",)),
+        Format(
+            "ncnn",
+            "ncnn",
+            (".ncnn.param", ".param", ".param.bin"),
+            "ncnn",
+            choices=("batch", "optimize", "weights"),
+            faithful_choices=("weights",),
+            preparations=("batch", "optimize"),
+            has_one_width=True,
+        ),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe", has_one_width=True),
         Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states")),
         Format("tflite", "TFLite", (".tflite",), "tflite", streamed=".tflite"),

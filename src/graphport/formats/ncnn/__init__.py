@@ -15,14 +15,15 @@ from graphport.formats.ncnn.recognition import recognizes
 if TYPE_CHECKING:
     from graphport.formats.ncnn.reader import read, versions
     from graphport.formats.ncnn.table import Scales, read_table, write_table
-    from graphport.formats.ncnn.writer import write
+    from graphport.formats.ncnn.writer import least_snr, write
 
-__all__ = ["Scales", "read", "read_table", "recognizes", "versions", "write", "write_table"]
+__all__ = ["Scales", "least_snr", "read", "read_table", "recognizes", "versions", "write", "write_table"]
 
 __getattr__ = first_used(
     __name__,
     {
         "Scales": "graphport.formats.ncnn.table",
+        "least_snr": "graphport.formats.ncnn.writer",
         "read": "graphport.formats.ncnn.reader",
         "read_table": "graphport.formats.ncnn.table",
         "versions": "graphport.formats.ncnn.reader",

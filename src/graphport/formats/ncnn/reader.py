@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
+from graphport.core.dims import Dim, Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.core.opening import contents
@@ -115,7 +116,12 @@ class _Reader:
     def _declared(self, layer: Layer, value: Value) -> Fact:
         """The shape of an input, if its layer has it: width, height, channels, and depth."""
         width, height, channels, depth = (layers.integer(layer.parameters, key) for key in (0, 1, 2, 11))
-        shape = [n for n in (channels, depth, height, width) if n > 0]
+        shape: list[Dim] = [n for n in (channels, depth, height, width) if n > 0]
+        told = [(name, key) for name, key in (("c", 2), ("d", 11), ("h", 1), ("w", 0)) if str(key) in layer.parameters]
+        if shape and len(told) > len(shape):
+            # Lengths of 0 among others are open.
+            lengths = [(name, layers.integer(layer.parameters, key)) for name, key in told]
+            shape = [n if n > 0 else Symbol(f"{value.name}.{name}", 1) for name, n in lengths]
         if not shape:
             return value.fact if value.fact != UNKNOWN else TensorFact(DType.FLOAT32, None)
         return TensorFact(DType.FLOAT32, (1, *shape))

@@ -73,6 +73,17 @@ class WeightReader:
         return storage_of(table[indices], DType.FLOAT32)
 
 
+def halved(weight: Weight, storage: Storage) -> Storage:
+    """A weight in half the bytes; one that has no tag to say so, or that float16 does not reach, stays what it is."""
+    if not weight.is_tagged or storage.dtype is not DType.FLOAT32:
+        return storage
+    with np.errstate(over="ignore"):
+        found = storage.numpy().astype(np.float16)
+    if not np.isfinite(found).all():
+        return storage
+    return storage_of(found, DType.FLOAT16)
+
+
 def write_weight(file: BinaryIO, weight: Weight, storage: Storage) -> None:
     """Write one weight, with its tag if it has one."""
     if weight.is_tagged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
@@ -13,7 +13,7 @@ from graphport.core.storage import Storage
 from graphport.formats.ncnn.layers import Weight, weights_of
 from graphport.formats.ncnn.param import MAGIC, Layer
 from graphport.formats.ncnn.reader import DIALECT, LINE
-from graphport.formats.ncnn.weights import write_weight
+from graphport.formats.ncnn.weights import halved, write_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,16 +26,35 @@ _SHAPES = frozenset({"0", "1", "2", "11", "30"})
 """Parameters of an input that say its shape."""
 
 
-def write(graph: Graph, path: str | Path) -> None:
+_LEAST_SNR = 40.0
+"""Decibels that outputs keep where weights are float16: one layer keeps some 70, and depth costs."""
+
+
+def least_snr(**options: Any) -> float | None:
+    """Decibels that outputs keep where weights are rounded as `options` of `write` say; `None` where none are."""
+    return _LEAST_SNR if options.get("weights") == "f16" else None
+
+
+def write(graph: Graph, path: str | Path, *, weights: str | None = None) -> None:
     """Write a graph in the words of ncnn as `NAME.param` and `NAME.bin`.
 
     A blob has one reader there: where several read a value, the graph has a `Split` that gives each its own.
 
+    Args:
+        graph: in the words of ncnn.
+        path: of the text.
+        weights: `f16` stores the weights of layers in half the bytes, but those that float16 does not reach.
+
     Raises:
         DiagnosticError: NCNN0301 a node is no layer of ncnn, NCNN0302 the weights are not those that its layer loads,
-            NCNN0303 a parameter has no text, NCNN0304 the files cannot be written, NCNN0305 an output is a constant.
+            NCNN0303 a parameter has no text, NCNN0304 the files cannot be written, NCNN0305 an output is a constant,
+            NCNN0306 weights cannot be stored so.
     """
     target = Path(path)
+    if weights not in (None, "f16", "f32"):
+        message = f"weights cannot be stored as {weights}: ncnn's files have float32, float16 and 8 bits"
+        remedy = "f16 takes as many bytes as bf16; the runtime makes bfloat16 of either, with opt.use_bf16_storage"
+        raise DiagnosticError(Diagnostic("NCNN0306", message, Span(Source(str(path))), remedy))
     writer = _Writer(graph, Source(str(path)))
     rows = writer.rows()
     if writer.findings:
@@ -43,9 +62,9 @@ def write(graph: Graph, path: str | Path) -> None:
     base = target.name.removesuffix(_TEXT)
     try:
         with together() as files:
-            weights = files.open(target.with_name(f"{base}.bin"))
+            stored = files.open(target.with_name(f"{base}.bin"))
             for weight, storage in writer.weights:
-                write_weight(weights, weight, storage)
+                write_weight(stored, weight, halved(weight, storage) if weights == "f16" else storage)
             files.open(target).write("".join(f"{row}\n" for row in rows).encode())
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
@@ -166,7 +185,9 @@ class _Writer:
 def _lengths(value: Value) -> list[str]:
     """Width, height, depth and channels of an input, where all are known."""
     fact = value.fact
-    lengths = [dim for dim in (fact.shape or ())[1:] if isinstance(dim, int)] if isinstance(fact, TensorFact) else []
+    dims = (fact.shape or ())[1:] if isinstance(fact, TensorFact) else ()
+    # A length of 0 is one that is open.
+    lengths = [dim if isinstance(dim, int) else 0 for dim in dims]
     keys = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}.get(len(lengths), ())
     if not isinstance(fact, TensorFact) or not keys or len(lengths) + 1 != len(fact.shape or ()):
         return []

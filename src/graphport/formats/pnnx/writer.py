@@ -38,14 +38,19 @@ class _Row(NamedTuple):
     line: notes.Line | None = None
 
 
-def write(graph: Graph, path: str | Path) -> None:
+def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
     """Write a graph in the words of PNNX as `NAME.param` and `NAME.bin`.
 
     What was read and not changed comes out byte by byte as it was.
 
+    Args:
+        graph: in the words of PNNX.
+        path: of the text, `NAME.pnnx.param`.
+        code: also write `NAME_pnnx.py`, the model as a module of PyTorch.
+
     Raises:
         DiagnosticError: PNNX0301 there is no text for a value, PNNX0302 the numbers of a weight are not there, PNNX0303
-            a node is no word of PNNX, PNNX0304 the files cannot be written.
+            a node is no word of PNNX, PNNX0304 the files cannot be written, PNNX0305 a word has no form in Python.
     """
     target = Path(path)
     writer = _Writer(graph, Source(str(path)))
@@ -54,14 +59,28 @@ def write(graph: Graph, path: str | Path) -> None:
         raise DiagnosticError(*writer.findings)
     layout = graph.notes.get(notes.LAYOUT) if graph.has_notes else None
     base = target.name.removesuffix(_ENDING)
+    python = _code(graph, writer, f"{base}.bin") if code else None
     try:
         with together() as files:
             weights = files.open(target.with_name(f"{base}.bin"))
             write_archive(weights, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
+            if python is not None:
+                files.open(target.with_name(f"{base.removesuffix('.pnnx')}_pnnx.py")).write(python.encode())
             files.open(target).write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("PNNX0304", message, Span(Source(str(path))))) from error
+
+
+def _code(graph: Graph, writer: _Writer, archive: str) -> str:
+    from graphport.formats.pnnx.code import code_of
+    from graphport.formats.pnnx.code_expressions import CodeError
+
+    try:
+        return code_of(graph, archive, writer.owners)
+    except CodeError as error:
+        message = f"there is no code in Python: {error}"
+        raise DiagnosticError(Diagnostic("PNNX0305", message, Span(writer.source), "leave --code out")) from error
 
 
 class _Writer:
@@ -70,6 +89,8 @@ class _Writer:
         self.source = source
         self.findings: list[Diagnostic] = []
         self.weights: list[tuple[str, Storage]] = []
+        self.owners: dict[Value, str] = {}
+        """What operators are called, by their first result."""
         self._operands: dict[Value, str] = {}
         self._taken: set[str] = set()
         self._names: set[str] = set()
@@ -149,6 +170,8 @@ class _Writer:
         if row.line is None:
             name = unique("_".join(row.name.split()), self._names, self._counters)
         self._names.add(name)
+        if row.outputs:
+            self.owners[row.outputs[0]] = name
         head = f"{row.type:<24} {name:<24} {len(row.inputs)} {len(row.outputs)}"
         words = [head, *(self._operands[value] for value in [*row.inputs, *row.outputs])]
         parameters = sorted(key for key in row.attributes if not key.startswith("@"))
@@ -218,5 +241,6 @@ def _agrees(note: str, fact: TensorFact) -> bool:
     if fact.shape is None:
         return True
     return len(shape) == len(fact.shape) and all(
-        isinstance(was, Symbolic) or was == now for was, now in zip(shape, fact.shape, strict=True)
+        isinstance(was, Symbolic) or isinstance(now, Symbolic) or was == now
+        for was, now in zip(shape, fact.shape, strict=True)
     )

@@ -1,0 +1,201 @@
+"""What the writer of ncnn can be told, and what it makes of shapes that blobs do not have: its own runtime computes it."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.diagnostics import DiagnosticError
+from tests.models import model, node, write_onnx
+
+pytest.importorskip("ncnn")
+
+RANDOM = np.random.default_rng(0)
+
+
+def numbers(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def written(tmp_path, proto, **options):
+    """The proof of a conversion, and the text of the file."""
+    report = gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.param", **options)
+    assert report.passed, [finding.message for finding in report.findings]
+    assert report.proof is not None
+    assert any(each.runtime == "ncnn" and each.ran for each in report.proof.witnesses)
+    return (tmp_path / "net.param").read_text()
+
+
+def convolutions(batch=1):
+    constants = {"w": numbers(4, 3, 3, 3), "k": numbers(4, 36)}
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        node("Sigmoid", ["r"], ["s"]),
+        node("Mul", ["r", "s"], ["y"]),
+    ]
+    return model(nodes, [("x", [batch, 3, 6, 6])], [("y", [batch, 4, 6, 6])], constants)
+
+
+def test_a_batch_is_told_once_with_what_helps(tmp_path):
+    loaded = gp.load(write_onnx(tmp_path / "net.onnx", convolutions(5)))
+    with pytest.raises(DiagnosticError) as caught:
+        gp.save(loaded, tmp_path / "net.param")
+    (finding,) = caught.value.diagnostics
+    assert "the input x is float32[5, 3, 6, 6]" in finding.message
+    assert "--batch 1" in (finding.help or "")
+
+
+def test_a_model_of_another_batch_is_written_for_one_item(tmp_path):
+    text = written(tmp_path, convolutions(5), batch=1)
+    assert "0=6 1=6 2=3" in text
+
+
+def test_a_batch_that_stands_in_lengths_is_replaced(tmp_path):
+    constants = {"flat": np.array([5, 12], np.int64)}
+    proto = model([node("Reshape", ["x", "flat"], ["y"])], [("x", [5, 3, 4])], [("y", [5, 12])], constants)
+    assert "Reshape" in written(tmp_path, proto, batch=1)
+
+
+def test_items_that_meet_are_refused(tmp_path):
+    proto = model([node("ReduceMean", ["x"], ["y"], axes=[0])], [("x", [5, 3])], [("y", [1, 3])], opset=13)
+    with pytest.raises(DiagnosticError, match="SHAPE0005"):
+        gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.param", batch=1)
+
+
+def test_weights_take_half_the_bytes(tmp_path):
+    written(tmp_path, convolutions())
+    whole = (tmp_path / "net.bin").stat().st_size
+    written(tmp_path, convolutions(), weights="f16")
+    assert (tmp_path / "net.bin").stat().st_size == (whole - 4) // 2 + 4
+
+
+def test_weights_have_no_bfloat16(tmp_path):
+    with pytest.raises(DiagnosticError, match="NCNN0306"):
+        gp.save(gp.load(write_onnx(tmp_path / "net.onnx", convolutions())), tmp_path / "net.param", weights="bf16")
+
+
+def test_layers_take_in_activations(tmp_path):
+    plain = written(tmp_path, convolutions())
+    fused = written(tmp_path, convolutions(), optimize=True)
+    assert "ReLU" in plain
+    assert "ReLU" not in fused
+    assert " 9=1" in fused
+    assert "Swish" in fused
+
+
+def given_weight(shape, **attributes):
+    rank = len(shape)
+    constants = {"m": numbers(6, int(np.prod(shape))), "s": np.array(shape, np.int64)}
+    constants |= {"n": numbers(6, shape[0]), "t": np.array(shape[:1], np.int64)}
+    nodes = [node("MatMul", ["z", "m"], ["f"]), node("Reshape", ["f", "s"], ["w"])]
+    nodes += [node("MatMul", ["z", "n"], ["g"]), node("Reshape", ["g", "t"], ["b"])]
+    nodes.append(node("Conv", ["x", "w", "b"], ["y"], **attributes))
+    channels = shape[1] * attributes.get("group", 1)
+    return model(nodes, [("x", [1, channels, *[7] * (rank - 2)]), ("z", [1, 6])], [("y", None)], constants)
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        pytest.param(given_weight([4, 3, 3, 2], pads=[1, 0, 1, 1]), id="plane"),
+        pytest.param(given_weight([1, 3, 3, 3], strides=[2, 1]), id="one result"),
+        pytest.param(given_weight([4, 1, 3, 3], group=4), id="depthwise"),
+        pytest.param(given_weight([4, 2, 3]), id="line"),
+    ],
+)
+def test_weights_may_be_blobs(tmp_path, proto):
+    assert " 19=1" in written(tmp_path, proto)
+
+
+def test_slices_with_steps_are_what_numpy_has():
+    drawn = random.Random(3)
+    for _ in range(25):
+        dims = [1, *(drawn.randint(1, 7) for _ in range(drawn.randint(1, 4)))]
+        axes = drawn.sample(range(1, len(dims)), drawn.randint(1, min(2, len(dims) - 1)))
+        steps = [drawn.choice([1, 2, 3, -1, -2]) for _ in axes]
+        starts = [drawn.randint(-dims[axis] - 1, dims[axis] + 1) for axis in axes]
+        ends = [drawn.choice([drawn.randint(-9, 9), 99 if step > 0 else -99]) for step in steps]
+        x = numbers(*dims)
+        cut = {axis: slice(*bounds) for axis, *bounds in zip(axes, starts, ends, steps, strict=True)}
+        expected = x[tuple(cut.get(axis, slice(None)) for axis in range(len(dims)))]
+        if not expected.size:
+            continue
+        named = {"s": starts, "e": ends, "a": axes, "t": steps}
+        constants = {name: np.array(value, np.int64) for name, value in named.items()}
+        proto = model([node("Slice", ["x", *constants], ["y"])], [("x", dims)], [("y", None)], constants)
+        found = gp.run(gp.from_onnx(proto), {"x": x}, backend="ncnn")["y"]
+        np.testing.assert_array_equal(found, expected, err_msg=f"{dims} {cut}")
+
+
+def test_orders_of_more_axes_than_a_blob_has():
+    drawn = random.Random(5)
+    for _ in range(12):
+        parts = [drawn.choice([1, 2, 3]) for _ in range(drawn.choice([5, 6, 7]))]
+        order = [0, *drawn.sample(range(1, len(parts) + 1), len(parts))]
+        x = numbers(1, int(np.prod(parts)))
+        apart = np.array([1, *parts], np.int64)
+        constants = {"apart": apart, "flat": np.array([1, -1], np.int64), "two": np.float32(2)}
+        nodes = [
+            node("Reshape", ["x", "apart"], ["h"]),
+            node("Mul", ["h", "two"], ["m"]),
+            node("Transpose", ["m"], ["t"], perm=order),
+            node("Softmax", ["t"], ["s"], axis=3),
+            node("Reshape", ["s", "flat"], ["y"]),
+        ]
+        loaded = gp.from_onnx(model(nodes, [("x", list(x.shape))], [("y", None)], constants))
+        expected = gp.run(loaded, {"x": x}, backend="reference")["y"]
+        np.testing.assert_allclose(gp.run(loaded, {"x": x}, backend="ncnn")["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def shape_of(name, axis):
+    return [node("Shape", [name], [f"{axis}s"], start=axis, end=axis + 1)]
+
+
+def reshaped_open():
+    constants = {"one": np.array([1], np.int64), "c": np.array([3], np.int64)}
+    nodes = [
+        *shape_of("x", 2),
+        *shape_of("x", 3),
+        node("Mul", ["2s", "c"], ["rows"]),
+        node("Concat", ["one", "rows", "3s"], ["to"], axis=0),
+        node("Reshape", ["x", "to"], ["y"]),
+    ]
+    return model(nodes, [("x", [1, 3, "h", "w"])], [("y", None)], constants, opset=15)
+
+
+def cut_open():
+    constants = {"one": np.array([1], np.int64), "axis": np.array([2], np.int64)}
+    nodes = [
+        *shape_of("x", 2),
+        node("Sub", ["2s", "one"], ["last"]),
+        node("Slice", ["x", "one", "last", "axis"], ["y"]),
+    ]
+    return model(nodes, [("x", [1, 3, "h", "w"])], [("y", None)], constants, opset=15)
+
+
+def resized_open():
+    constants = {"none": np.array([], np.float32), "first": np.array([1, 3], np.int64)}
+    nodes = [
+        node("Shape", ["z"], ["size"], start=2),
+        node("Concat", ["first", "size"], ["to"], axis=0),
+        node("Resize", ["x", "none", "none", "to"], ["r"], mode="linear"),
+        node("Add", ["r", "z"], ["y"]),
+    ]
+    inputs = [("x", [1, 3, "h", "w"]), ("z", [1, 3, "a", "b"])]
+    return model(nodes, inputs, [("y", None)], constants, opset=15)
+
+
+@pytest.mark.parametrize(
+    ("proto", "said"),
+    [
+        pytest.param(reshaped_open(), '6="0w,*(3,0h)"', id="Reshape"),
+        pytest.param(cut_open(), '20="-(0h,1)"', id="Crop"),
+        pytest.param(resized_open(), '9="1w,1h"', id="Interp"),
+    ],
+)
+def test_open_lengths_are_expressions(tmp_path, proto, said):
+    assert said in written(tmp_path, proto)
