@@ -102,7 +102,9 @@ def convert(  # noqa: PLR0913  keywords, each documented
     model = load(source, shapes=shapes, edition=edition, program=program, states=states)
     report: dict[str, Any] = {"source": str(source), "target": str(target), "format": kind.name}
     reason_to_skip(model, verify_limit, verify=verify)  # refuses before any work
-    is_faithful = kind.name == model.format and not shapes and options.keys() <= set(kind.faithful_choices)
+    is_faithful = (
+        kind.name == model.format and not shapes and program is None and options.keys() <= set(kind.faithful_choices)
+    )
     raw = load(source, raw=True, edition=edition) if is_faithful else None
     stated: Graph = model.graph
     if raw is None or not kind.can_stay(raw.graph, **options):
@@ -127,7 +129,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
         kind,
         options,
         source=model,
-        against=_source(model, options),
+        against=_source(model, options, program),
         checking=Checking(verify, verify_limit, keep_failed, effort),
         inputs=inputs,
         least_snr=kind.least_snr(**options),
@@ -160,13 +162,14 @@ def _with_ncnn(model: Model, target: str | Path, **reading: Any) -> list[Diagnos
     return []
 
 
-def _source(model: Model, options: Mapping[str, Any]) -> Side:
+def _source(model: Model, options: Mapping[str, Any], program: str | None) -> Side:
     """What a file is held against: the source, or what was read of it where that takes no such batch."""
     batch = options.get("batch")
     facts = [value.fact for value in model.graph.inputs]
     lengths = {fact.shape[0] for fact in facts if isinstance(fact, TensorFact) and fact.shape}
     if batch is None or not any(isinstance(length, int) and length != batch for length in lengths):
-        return side("a", model)
+        # Its runtime runs the first program of a file.
+        return side("a", model, is_file=program is None)
     twin = replace(model, graph=fitted(model.graph, {"batch": batch}))
     name = "the model" if model.path is None else model.path.name
     return side("a", twin, is_file=False, label=f"{name} with a batch of {batch}")

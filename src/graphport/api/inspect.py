@@ -22,6 +22,7 @@ def inspect(model: Model) -> Inspection:
     """What `model` holds: operators and their numbers, weights, work, and which formats can say it."""
     graph, _ = legalize(model.graph)
     found = with_example(inspect_graph(graph, model.format, model.versions), graph)
+    found = replace(found, kernels=model.kernels)
     if not any(found.unsupported.values()):
         return found
     from graphport.api.save import resolved

@@ -102,6 +102,7 @@ def _read(
     with stage(f"reading {Path(path).name}"):
         graph, findings = kind.read(path, shapes=shapes, tolerant=tolerant, **options)
     versions = kind.versions(graph)
+    kernels = kind.kernels(graph)
     if shapes:
         bind_inputs(graph, shapes)
     if raw:
@@ -112,9 +113,11 @@ def _read(
     else:
         read = rewrite.copy(graph) if foreign(graph) else None
         graph, found = legalize(graph, in_place=True)
+    if not shapes:
+        kind.mark_again(graph)
     findings = list(dict.fromkeys([*findings, *found]))
     as_it_was = None if read is None else kept(read, graph)
-    return Model(graph, kind.name, Path(path), findings, versions, kept=as_it_was), findings
+    return Model(graph, kind.name, Path(path), findings, versions, kernels=kernels, kept=as_it_was), findings
 
 
 def from_onnx(model: Any) -> Model:

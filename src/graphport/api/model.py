@@ -35,7 +35,8 @@ class Model:
     """A graph with where it came from.
 
     `findings` are the warnings that reading it gave; `versions` what the file says of its edition or operator sets.
-    `kept` has what was read with operators of ONNX's other domains, which the graph has in canonical words.
+    `kernels` are the file's own operators where they have versions: name, version, how many, and whether a delegate
+    takes them. `kept` has what was read with operators of ONNX's other domains, which the graph has in canonical words.
     """
 
     graph: Graph
@@ -43,6 +44,7 @@ class Model:
     path: Path | None = None
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    kernels: Sequence[tuple[str, int, int, str]] = field(default=(), kw_only=True)
     kept: Kept | None = field(default=None, repr=False, kw_only=True)
 
     @property

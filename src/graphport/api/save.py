@@ -40,6 +40,8 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     graph = model.graph
     if model.is_raw and model.format == kind.name and not options.keys() & set(kind.preparations):
         return kind.write(graph, path, **options)
+    if model.format == kind.name and not options and kind.copy_unchanged(graph, path):
+        return []
     dialect = kind.dialect_with(**options)
     is_whole = not options.get("allow_fragments")
     newest = options.get("ir_opset")

@@ -19,6 +19,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.formats.tflite import write
 from graphport.formats.tflite.notes import TENSOR
 from graphport.ir import rewrite
+from graphport.ir.states import forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +59,7 @@ def _loaded(graph: Graph, *, every_value: bool) -> Worker:
         # What a model keeps from run to run is given and returned here.
         if value.has_notes:
             value.notes.pop(TENSOR, None)
+            forget(value)
     stated, findings = lift(twin, "tflite")
     if findings:
         raise _unsupported(findings)

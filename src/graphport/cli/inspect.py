@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
 
+_KERNEL = ("operator", "version", "nodes", "xnnpack")
 _MOST_TEXT = 36  # of sizes in a line of a table
 _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
@@ -82,6 +83,7 @@ def _document(model: Model, found: Inspection) -> dict[str, Any]:
         "macs_by_operator": {op: _dim(macs) for op, macs in found.macs_by_operator.items()},
         "macs_unknown": found.macs_unknown,
         **({} if found.example is None else {"example": asdict(found.example)}),
+        **({"kernels": [dict(zip(_KERNEL, told, strict=True)) for told in found.kernels]} if found.kernels else {}),
         "targets": {
             name: {"complete": not missing, "unsupported": missing} for name, missing in found.unsupported.items()
         },
@@ -106,6 +108,11 @@ def _tell(model: Model, found: Inspection) -> None:
     click.echo()
     rows = [(op, str(count), _work(op, found)) for op, count in found.operators.items()]
     print_table(("operator", "nodes", "multiply-accumulates"), [*rows, _total(found)])
+    if found.kernels:
+        click.echo()
+        print_table(
+            ("kernel", "version", "nodes", "XNNPACK takes it"), [tuple(map(str, told)) for told in found.kernels]
+        )
     click.echo(f"\n{found.parameters:,} parameters in {_size(found.weight_bytes)} of weights\n")
     print_table(("format", "can express it"), [(name, _verdict(of)) for name, of in found.unsupported.items()])
 

@@ -37,13 +37,15 @@ edition_option = click.option(
     "--edition", type=click.Choice(["provisional", "final"]), help="Edition of NNEF; by content if not given."
 )
 program_option = grouped(
-    "PyTorch's exported programs (.pt2)",
+    "Files of several programs (.pt2, .tflite)",
     "--program",
+    "--signature",
+    "program",
     metavar="NAME",
-    help="Which program of a package that has several.",
+    help="Which program of a package of PyTorch's, or which signature of a TFLite file.",
 )
 states_option = grouped(
-    "PyTorch's exported programs (.pt2)",
+    "Files of several programs (.pt2, .tflite)",
     "--state",
     "states",
     is_flag=True,

@@ -16,7 +16,7 @@ from graphport.ir.graph import Node, walk
 from graphport.ops import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
@@ -42,7 +42,8 @@ class Inspection(Tabular):
     multiply-accumulates of one run, symbolic where extents are, by operator in `macs_by_operator`; nodes of which they
     are not known, since shapes are not, are counted in `macs_unknown`; where these formulas are long, `example`
     has their numbers at sizes that somebody can have in mind. `unsupported` has for each format the operators
-    that it cannot say, with their numbers.
+    that it cannot say, with their numbers. `kernels` are the file's own operators where they have versions: name,
+    version, how many, and whether a delegate takes them.
     """
 
     format: str
@@ -57,6 +58,7 @@ class Inspection(Tabular):
     macs_unknown: dict[str, int] = field(default_factory=dict[str, int])
     unsupported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     example: Example | None = None
+    kernels: Sequence[tuple[str, int, int, str]] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A row for each operator."""

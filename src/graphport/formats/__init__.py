@@ -13,7 +13,7 @@ from graphport.core.opening import regular
 from graphport.core.replacing import recover
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import ModuleType
 
     from graphport.ir.graph import Graph
@@ -110,6 +110,22 @@ class Format(NamedTuple):
         if refuse is not None:
             refuse(path, written)
 
+    def kernels(self, graph: Graph) -> Sequence[tuple[str, int, int, str]]:
+        """Operators of a raw graph with their versions, how many they are, and whether a delegate takes them."""
+        kernels = getattr(self.module, "kernels", None)
+        return () if kernels is None else tuple(kernels(graph))
+
+    def mark_again(self, graph: Graph) -> None:
+        """Tell the format that a graph, of which more is known now, or in other words, is still what its file says."""
+        mark_again = getattr(self.module, "mark_again", None)
+        if mark_again is not None:
+            mark_again(graph)
+
+    def copy_unchanged(self, graph: Graph, path: str | Path) -> bool:
+        """Whether a graph is as it was read, and its file, byte for byte, is at `path` now as well."""
+        copy = getattr(self.module, "copy_unchanged", None)
+        return copy is not None and bool(copy(graph, path))
+
     @property
     def has_documents(self) -> bool:
         """Whether its files have room for what is known of a model besides the graph: see `archive.Documents`."""
@@ -185,7 +201,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format("caffe", "Caffe", (".prototxt", ".caffemodel"), "caffe", has_one_width=True),
         Format("pt2", "PyTorch exported program", (".pt2",), "pytorch", ("program", "states")),
-        Format("tflite", "TFLite", (".tflite",), "tflite", streamed=".tflite"),
+        Format("tflite", "TFLite", (".tflite",), "tflite", ("program",), streamed=".tflite"),
         Format("archive", "graphport archive", (".graphport",), "", (), ("documents",), ("documents",), ".graphport"),
     )
 }

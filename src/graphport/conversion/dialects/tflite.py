@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.conversion.dialects.tflite_hash import fill_tables
 from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
+from graphport.conversion.dialects.tflite_states import keep_states
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
@@ -20,6 +22,7 @@ _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE
 
 def before(graph: Graph) -> None:
     """Make variables inputs that are given back as outputs, and begin as the subgraph that runs once sets them."""
+    fill_tables(graph)
     nodes = [node for node in graph if node.dialect == _DIALECT and node.word in (_HANDLE, _READ, _ASSIGN, _ONCE)]
     if not nodes or not _is_simple(graph, nodes):
         return
@@ -55,10 +58,14 @@ def before(graph: Graph) -> None:
 
 
 def after_lifting(graph: Graph) -> None:
-    """Let changes of layout meet and cancel: every window and image has its channels last, what is between has none."""
+    """Let changes of layout meet and cancel, integers be computed on, and states be variables.
+
+    Every window and image has its channels last, what is between has none.
+    """
     for inner in walk(graph):
         turn(inner)
         integers(inner)
+    keep_states(graph)
 
 
 def _body(node: Node) -> Graph | None:
@@ -121,6 +128,10 @@ def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> N
     for name, value in inputs.items():
         last = held[name]
         if last is value:
+            # Nobody sets it.
+            _replace(value, graph.add_constant(value.name, value.fact, value.storage, origin=value.origin))
+            graph.remove_input(value)
+            outputs = graph.outputs
             continue
         mark(value, State(last.name, name.rpartition("/")[2] or name, is_returned=last in outputs))
         if last not in outputs:

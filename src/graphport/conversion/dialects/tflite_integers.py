@@ -10,6 +10,8 @@ from graphport.conversion.dialects.tflite_kernels import KERNELS
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
+from graphport.formats.tflite.notes import TENSOR
+from graphport.formats.tflite.tensors import Tensor
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ def integers(graph: Graph) -> None:
 def _tell_moved(graph: Graph) -> None:
     """Say what integers stand for that are only moved: kernels compare it before and behind."""
     known = {value: told for node in graph for value, told in _told(node) if value is not None and told is not None}
+    for value in (*graph.inputs, *graph.outputs):
+        note = value.notes.get(TENSOR) if value.has_notes else None
+        if isinstance(note, Tensor) and note.quantization is not None:
+            known.setdefault(value, note.quantization)
     moving = [node for node in graph if node.word in KERNELS and KERNELS[node.word].moves and len(node.results) == 1]
     for nodes in (moving, moving[::-1]):
         for node in nodes:

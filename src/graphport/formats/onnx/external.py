@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from typing import TYPE_CHECKING, Protocol
 
-from graphport.core.storage import FileStorage, MappedFile
+from graphport.core.beside import AbsentError, OutsideError, open_beside
+from graphport.core.storage import FileStorage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from graphport.core.dtypes import DType
-    from graphport.core.storage import Storage
+    from graphport.core.storage import MappedFile, Storage
     from graphport.formats.onnx.findings import Findings
 
 
@@ -30,9 +29,7 @@ class External(Protocol):
 class Folder:
     """The files beside a model, each mapped once.
 
-    Only regular files inside `path` are read: a location is relative, holds no `..`, and leaves the folder through no
-    symbolic link, unless into `home`: that is where a model lies that is a link itself, as in caches that keep each
-    file once. Without a `path`, as for a model in memory, there are none.
+    Only regular files inside `path` or `home` are read, see `open_beside`.
     """
 
     def __init__(self, path: Path | None, home: Path | None = None) -> None:
@@ -66,42 +63,13 @@ class Folder:
         return storage
 
     def _open(self, location: str, findings: Findings, place: str) -> MappedFile | None:
-        if self._path is None:
-            message = f"its numbers are in the file {location!r}, and a model in memory has no folder"
-            findings.error("ONNX0402", message, place, "say where its files are with `folder`")
-            return None
-        if not _is_inside(location):
-            message = f"the location {location!r} leaves the folder of the model"
-            findings.error(
-                "ONNX0401", message, place, "keep weights beside the model, under a relative path without '..'"
-            )
-            return None
-        path = self._path / location
         try:
-            real = path.resolve(strict=True)
-            is_regular = stat.S_ISREG(real.stat().st_mode)
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            findings.error("ONNX0402", f"{path} cannot be read: {reason}", place, "put the file beside the model")
-            return None
-        if not any(real.is_relative_to(root.resolve()) for root in (self._path, self._home) if root is not None):
-            message = f"{location!r} is a link to {real}, outside of the folder of the model"
-            findings.error("ONNX0401", message, place, "copy the file (or make a hard link) into the folder")
-            return None
-        if not is_regular:
-            findings.error("ONNX0402", f"{path} is no regular file", place)
-            return None
-        file = MappedFile(real)
-        # Mapped now, it stays what it is should a model be written over it.
-        file.view(0, 0)
-        return file
-
-
-def _is_inside(location: str) -> bool:
-    """Whether a location, as it stands, names something below a folder on any system."""
-    parts = location.replace("\\", "/").split("/")
-    is_rooted = location.startswith(("/", "\\")) or ":" in parts[0] or os.path.isabs(location)  # noqa: PTH117
-    return bool(location) and "\0" not in location and not is_rooted and ".." not in parts
+            return open_beside(self._path, self._home, location)
+        except OutsideError as error:
+            findings.error("ONNX0401", str(error), place, error.help)
+        except AbsentError as error:
+            findings.error("ONNX0402", str(error), place, error.help)
+        return None
 
 
 def _number(entries: Mapping[str, str], key: str, findings: Findings, place: str) -> int | None:

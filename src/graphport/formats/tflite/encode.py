@@ -31,6 +31,17 @@ class Data:
         yield from self._pieces()
 
 
+MOST = _MOST - (1 << 26)
+"""Bytes of weights that lie within a file; more of them lie behind it, with room for everything else before them."""
+
+
+class Apart:
+    """Bytes that lie behind the FlatBuffer, to which an offset of 64 bits leads."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+
 class Encoder:
     """Lays a table and all that it leads to out in bytes."""
 
@@ -38,6 +49,7 @@ class Encoder:
         self._bytes = bytearray(8)
         self._vtables: dict[bytes, int] = {}
         self._late: list[tuple[int, Data]] = []
+        self._apart: list[tuple[int, Data]] = []
 
     def write(self, root: Table, file: BinaryIO) -> None:
         """Write the whole file.
@@ -57,12 +69,22 @@ class Encoder:
             self._point(field, start)
             places.append((start, data))
             at = start + 4 + data.length
+        behind: list[tuple[int, Data]] = []
+        for field, data in self._apart:
+            at += -at % _ALIGNED
+            struct.pack_into("<Q", self._bytes, field, at)
+            behind.append((at, data))
+            at += data.length
         file.write(self._bytes)
         position = len(self._bytes)
         for start, data in places:
             file.write(b"\0" * (start - position) + struct.pack("<I", data.length))
             file.writelines(data.pieces())
             position = start + 4 + data.length
+        for start, data in behind:
+            file.write(b"\0" * (start - position))
+            file.writelines(data.pieces())
+            position = start + data.length
 
     def _point(self, field: int, target: int) -> None:
         struct.pack_into("<I", self._bytes, field, target - field)
@@ -90,7 +112,9 @@ class Encoder:
         self._bytes += struct.pack("<i", start - at) + b"\0" * (size - 4)
         for field in fields:
             place, value = start + offsets[field.slot], values[field.name]
-            if field.is_scalar:
+            if isinstance(value, Apart):
+                self._apart.append((place, value.data))
+            elif field.is_scalar:
                 try:
                     struct.pack_into(f"<{field.kind}", self._bytes, place, value)
                 except struct.error as error:

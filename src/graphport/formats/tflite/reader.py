@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,12 +18,12 @@ from graphport.formats.tflite.findings import Findings
 from graphport.formats.tflite.flatbuffer import DamagedError, Extent, FlatBuffer, Record
 from graphport.formats.tflite.notes import LEAST_RELEASE, METADATA, SIGNATURE, TENSOR, VERSION, WRITTEN_BY
 from graphport.formats.tflite.tensors import Quantization, Tensor, Tensors
+from graphport.formats.tflite.unchanged import note_read
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import State, mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 DIALECT = "tflite"
 _LEAST_BYTES = 8
@@ -39,12 +40,12 @@ def versions(graph: Graph) -> dict[str, str]:
     return {"min_runtime": text} if text else {}
 
 
-def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
-    """The raw graph of a file, and warnings.
+def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[Diagnostic]]:
+    """The raw graph of a file, and warnings; of the signature `program`, if one is named.
 
     Raises:
         DiagnosticError: IO0006 it cannot be read; TFL0001 and TFL0002 the file, TFL0101 to TFL0108 its tensors, TFL0201
-            to TFL0206 its operators and subgraphs.
+            to TFL0206 its operators and subgraphs, TFL0207 it has no such signature.
     """
     findings = Findings(Source(str(path)))
     try:
@@ -55,7 +56,9 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
         buffer = FlatBuffer(file)
         with paused_collection():
             model = buffer.root("Model")
-            graph = _Reader(buffer, model, findings).graph()
+            graph = _Reader(buffer, model, findings, Path(path)).graph(program)
+            if program is None and not model["external_buffers"]:
+                note_read(graph, file)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
@@ -82,20 +85,22 @@ class _Code:
 
 
 class _Reader:
-    def __init__(self, buffer: FlatBuffer, model: Record, findings: Findings) -> None:
+    def __init__(self, buffer: FlatBuffer, model: Record, findings: Findings, path: Path) -> None:
         self.buffer = buffer
         self.model = model
         self.findings = findings
-        self.tensors = Tensors(buffer, model, findings)
+        self.tensors = Tensors(buffer, model, findings, path)
         self.codes = [_Code(record) for record in model.records("operator_codes")]
         self.subgraphs: list[Record] = model.records("subgraphs")
         self.opened: list[int] = []
         self._again = 0
         self._counts: dict[int, int] = {}
+        self.main = 0
+        self.program: str | None = None
         self._made: dict[tuple[int, int], Tensor | None] = {}
 
-    def graph(self) -> Graph:
-        """The graph of the first subgraph, with those that it runs as bodies."""
+    def graph(self, program: str | None = None) -> Graph:
+        """The graph of the first subgraph, or of a signature, with those that it runs as bodies."""
         if self.model["version"] != schema.VERSION:
             message = f"the schema has version {self.model['version']}"
             self.findings.error("TFL0002", message, None, f"version {schema.VERSION} is read")
@@ -104,13 +109,31 @@ class _Reader:
             self.findings.settle()
         metadata = self._metadata()
         self._check_signatures()
-        graph = self.subgraph(0)
+        graph = self.subgraph(0) if program is None else self._signed(program)
         self._check_others()
         self.findings.settle()
         if self.model["description"]:
             graph.notes[WRITTEN_BY] = self.model["description"]
         if metadata:
             graph.notes[METADATA] = metadata
+        return graph
+
+    def _signed(self, program: str) -> Graph:
+        """The graph of a signature, whose inputs and outputs are called as it calls them."""
+        self.program = program
+        records = {record["signature_key"] or "": record for record in self.model.records("signature_defs")}
+        record = records.get(program)
+        if record is None:
+            known = f"signatures: {', '.join(map(repr, records))}" if records else "the file has none"
+            self.findings.error("TFL0207", f"there is no signature {program!r}", None, known)
+        self.findings.settle()
+        self.main = 0 if record is None else record["subgraph_index"]
+        graph = self.subgraph(self.main)
+        for value in dict.fromkeys((*graph.inputs, *graph.outputs)):
+            note = value.notes.get(SIGNATURE) if value.has_notes else None
+            name = cast("tuple[str, str]", note)[1] if isinstance(note, tuple) else ""
+            if name and name != value.name:
+                graph.rename(value, graph.fresh(name))
         return graph
 
     def subgraph(self, index: int) -> Graph:
@@ -202,7 +225,7 @@ class _Subgraph:
             value = self._read(index, f"{self.place}.outputs[{position}]")
             if value is not None:
                 outputs.append(value)
-        if self.index == 0:
+        if self.index == self.reader.main and len(self.reader.opened) == 1:
             outputs += self._keep_states(outputs)
         self.made.set_outputs(outputs)
         self._sign()
@@ -420,7 +443,8 @@ class _Subgraph:
 
     def _sign(self) -> None:
         """Note under which names a signature has inputs and outputs."""
-        for record in self.reader.model.records("signature_defs"):
+        records: list[Record] = self.reader.model.records("signature_defs")
+        for record in sorted(records, key=lambda record: (record["signature_key"] or "") != self.reader.program):
             if record["subgraph_index"] != self.index or self.index in self.reader.opened[:-1]:
                 continue
             key = record["signature_key"] or ""

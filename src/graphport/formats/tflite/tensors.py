@@ -13,10 +13,13 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, UNKNOWN, TensorFact
 from graphport.core.storage import ArrayStorage, FileStorage, Storage
 from graphport.formats.tflite.elements import RESOURCE, TYPES, VARIANT
+from graphport.formats.tflite.external import External
 from graphport.formats.tflite.flatbuffer import DamagedError, Extent, FlatBuffer, Record
 from graphport.formats.tflite.sparse import dense
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from graphport.core.facts import Fact
     from graphport.formats.tflite.findings import Findings
 
@@ -44,11 +47,11 @@ class Tensor:
 class Tensors:
     """Makes the tensors of subgraphs."""
 
-    def __init__(self, buffer: FlatBuffer, model: Record, findings: Findings) -> None:
+    def __init__(self, buffer: FlatBuffer, model: Record, findings: Findings, path: Path | None) -> None:
         self._buffer = buffer
         self._findings = findings
         self._buffers: list[Record] = model.records("buffers")
-        self._external: bool = bool(model["external_buffers"])
+        self._external = External(model, findings, path)
 
     def tensor(self, record: Record, place: str) -> Tensor | None:
         """The tensor of a table; `None` after findings."""
@@ -60,9 +63,13 @@ class Tensors:
         shape = self._shape(record, place)
         if shape is None:
             return None
-        extent = self._extent(record, place)
         quantization = self._quantization(record, dtype, shape, place)
         storage = None
+        extent = None
+        if record["external_buffer"]:
+            storage = self._external.storage(record, dtype, shape, place)
+        else:
+            extent = self._lies(record["buffer"], place)
         if extent is not None and dtype is not None and (extent.length or prod(shape) == 0 or dtype is DType.STRING):
             storage = self._storage(record, extent, dtype, shape, place) if extent.length else None
         fact = _fact(record, dtype, shape)
@@ -97,14 +104,6 @@ class Tensors:
             self._findings.error("TFL0103", message, place)
             return None
         return shape
-
-    def _extent(self, record: Record, place: str) -> Extent | None:
-        """Where the bytes of a constant lie; `None` if it is none."""
-        if record["external_buffer"]:
-            message = f"its numbers are in the external buffer {record['external_buffer']}"
-            self._findings.error("TFL0107", message, place, "put them into the file")
-            return None
-        return self._lies(record["buffer"], place)
 
     def _lies(self, index: int, place: str) -> Extent | None:
         if index == 0 and not self._buffers:

@@ -13,11 +13,12 @@ from graphport.core.facts import TensorFact
 from graphport.core.replacing import replacing
 from graphport.formats.tflite import schema
 from graphport.formats.tflite.elements import NUMBERS, RESOURCE
-from graphport.formats.tflite.encode import Data, Encoder, Table, number_of
+from graphport.formats.tflite.encode import MOST, Apart, Data, Encoder, Table, number_of
 from graphport.formats.tflite.least_version import version_of
-from graphport.formats.tflite.notes import LEAST_RELEASE, METADATA, TENSOR, WRITTEN_BY
+from graphport.formats.tflite.notes import HANDLE, LEAST_RELEASE, METADATA, TENSOR, WRITTEN_BY
 from graphport.formats.tflite.releases import least_release
 from graphport.formats.tflite.tensors import Tensor
+from graphport.formats.tflite.unchanged import copy_unchanged
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.states import state_of
 
@@ -38,13 +39,15 @@ _OPTIONS_2 = frozenset(schema.UNIONS["options_2"])
 
 
 def write(graph: Graph, path: str | Path) -> None:
-    """Write a graph in the words of TFLite.
+    """Write a graph in the words of TFLite; one that is as it was read, as the same bytes.
 
     Raises:
         DiagnosticError: TFL0301 a node is no operator of TFLite, TFL0302 a tensor has a type or numbers that its files
             do not have, TFL0303 an option cannot be said, TFL0304 the file cannot be written, TFL0305 a field
             cannot hold a number.
     """
+    if copy_unchanged(graph, path):
+        return
     writer = _Writer(Source(str(path)))
     root = writer.model(graph)
     if writer.findings:
@@ -73,6 +76,7 @@ class _Writer:
         """The root of the file."""
         self.subgraph(graph)
         told = _with_release(graph.notes.get(METADATA) if graph.has_notes else None, list(self.codes))
+        self._part()
         description = graph.notes.get(WRITTEN_BY) if graph.has_notes else None
         return "Model", {
             "version": schema.VERSION,
@@ -83,6 +87,15 @@ class _Writer:
             "metadata": [self._metadata(*each) for each in told.items()] or None,
             "signature_defs": [self._signature(graph)],
         }
+
+    def _part(self) -> None:
+        """Put the weights behind the file where they are more than offsets of 32 bits reach."""
+        held = [(fields, data) for _, fields in self.buffers if isinstance(data := fields.get("data"), Data)]
+        if sum(data.length for _, data in held) <= MOST:
+            return
+        for fields, data in held:
+            del fields["data"]
+            fields |= {"offset": Apart(data), "size": data.length}
 
     def _signature(self, graph: Graph) -> Table:
         def maps(values: list[Value], indices: list[int]) -> list[Table]:
@@ -193,7 +206,8 @@ class _Subgraph:
     def _tensor(self, value: Value) -> Table:
         fact, note = value.fact, value.notes.get(TENSOR) if value.has_notes else None
         told: dict[str, Any] = {"name": value.name, "has_rank": True}
-        if isinstance(note, Tensor) and note.record["type"] == RESOURCE:
+        is_handle = value.has_notes and HANDLE in value.notes
+        if is_handle or (isinstance(note, Tensor) and note.record["type"] == RESOURCE):
             return "Tensor", told | {"type": RESOURCE, "shape": [1]}
         if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype not in NUMBERS:
             kind = "of unknown type" if not isinstance(fact, TensorFact) or fact.dtype is None else str(fact.dtype)

@@ -21,19 +21,29 @@ class _Interpreted:
     """A file in LiteRT."""
 
     def __init__(self, path: str, threads: int) -> None:
-        kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        self._path, self._threads = path, threads
         try:
-            self._model = _runtime.Interpreter(path, experimental_op_resolver_type=kernels, num_threads=threads or None)
+            self._model = self._loaded()
             # What has open extents may have none that fit before somebody gives an input.
             if not any(None in port.shape for port in map(_port, self._model.get_input_details()) if port.shape):
                 self._model.allocate_tensors()
         except Exception as error:
             raise _refusal(error) from error
+        words = {told["op_name"] for told in self._model._get_ops_details()}
+        self._keeps_variables = "VAR_HANDLE" in words
         self.inputs = [_port(each) for each in self._model.get_input_details()]
         self.outputs = [_port(each) for each in self._model.get_output_details()]
 
+    def _loaded(self) -> Any:
+        kernels = _runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        threads = self._threads or None
+        return _runtime.Interpreter(self._path, experimental_op_resolver_type=kernels, num_threads=threads)
+
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
+            if self._keeps_variables:
+                # Only an interpreter that is new begins with what the file says.
+                self._model = self._loaded()
             for port, value in zip(self._model.get_input_details(), inputs, strict=True):
                 if tuple(port["shape"]) != value.shape:
                     self._model.resize_tensor_input(port["index"], value.shape)

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.dialects.tflite import activation_lifts as activation_lifts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tflite import tables
+from graphport.ops.dialects.tflite import activation_softmax, tables
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.activation import (
     Clip,
@@ -109,7 +109,11 @@ def _gelu_by_tanh(x: Numbers) -> Numbers:
 @word("SOFTMAX")
 def softmax(op: Operator) -> Value:
     """Along the last axis, of `beta * x`; beta is 0 where the file does not say it."""
-    x, beta = op[0], float(op.option("beta", 0.0))
+    beta = float(op.option("beta", 0.0))
+    found = activation_softmax.softmax(op, beta)
+    if found is not None:
+        return found
+    x = op[0]
     if beta != 1:
         x = op.b(Mul, x, op.b.like(x, beta))
     return op.b(Softmax, x)

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import cast, dtype_of, scalar
+from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
 from graphport.ops.dialects.tflite import arithmetic_bits as arithmetic_bits  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite import arithmetic_lifts as arithmetic_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite import tables
@@ -43,6 +43,8 @@ from graphport.ops.pages.arithmetic import (
 )
 from graphport.ops.pages.arithmetic.bits import BitCast
 from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
+from graphport.ops.pages.reduction import ReduceSum
+from graphport.ops.pages.reshape import Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -84,14 +86,28 @@ for _name, _page in (
     ("MUL", Mul),
     ("DIV", Div),
     ("POW", Pow),
-    ("STABLEHLO_ADD", Add),
     ("STABLEHLO_SUBTRACT", Sub),
-    ("STABLEHLO_MULTIPLY", Mul),
     ("STABLEHLO_DIVIDE", Div),
-    ("STABLEHLO_MAXIMUM", Max),
-    ("STABLEHLO_MINIMUM", Min),
 ):
     _plain(_name, _page, 2)
+
+
+def _of_truth_too(name: str, page: Page, logic: Page) -> None:
+    @word(name)
+    def rule(op: Operator) -> Value:
+        chosen = logic if dtype_of(op.raw(0)) is DType.BOOL else page
+        return computed(op.b, chosen, op[0], op[1])
+
+    del rule
+
+
+for _name, _page, _logic in (
+    ("STABLEHLO_ADD", Add, Or),
+    ("STABLEHLO_MULTIPLY", Mul, And),
+    ("STABLEHLO_MAXIMUM", Max, Or),
+    ("STABLEHLO_MINIMUM", Min, And),
+):
+    _of_truth_too(_name, _page, _logic)
 
 
 @word("EXP")
@@ -221,22 +237,52 @@ def cast_(op: Operator) -> Value:
     if own.kind == "c" or dtype.kind == "c":
         message = f"there are no numbers of type {own if own.kind == 'c' else dtype}"
         raise UnsupportedError(message)
-    if own is DType.FLOAT32 and dtype is DType.INT32:
-        return _saturated(b, x)
+    if own in _REALS and dtype in _SATURATED:
+        return _saturated(b, cast(b, x, DType.FLOAT32), dtype)
     return b(Cast, x, to=dtype)
 
 
-def _saturated(b: Builder, x: Value) -> Value:
-    """float32 to int32: what is too large, or no number, becomes the largest."""
-    inside = b(Cast, b(Max, x, b.like(x, -2147483648.0)), to=DType.INT32)
-    is_beyond = b(Or, b(GreaterOrEqual, x, b.like(x, 2147483648.0)), b(IsNaN, x))
-    return b(Where, is_beyond, b.constant(np.int32(2147483647)), inside)
+_REALS = frozenset((DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16))
+_SATURATED = _NARROW | {DType.INT32, DType.UINT32, DType.INT64}
+
+
+def _saturated(b: Builder, x: Value, dtype: DType) -> Value:
+    """Reals to integers: what is too small becomes the least, what is too large or no number the largest."""
+    limits = np.iinfo(dtype.numpy)
+    if dtype in _NARROW:
+        kept = b(Min, b(Max, x, b.like(x, float(limits.min))), b.like(x, float(limits.max)))
+        return b(Cast, b(Where, b(IsNaN, x), b.like(x, float(limits.max)), kept), to=dtype)
+    inside = b(Cast, b(Max, x, b.like(x, float(limits.min))), to=dtype)
+    is_beyond = b(Or, b(GreaterOrEqual, x, b.like(x, float(int(limits.max) + 1))), b(IsNaN, x))
+    return b(Where, is_beyond, b.constant(np.array(limits.max, dtype.numpy)), inside)
 
 
 @word("BITCAST", is_raw=True)
 def bitcast(op: Operator) -> Value:
-    """The same bits as another element type."""
-    return op.b(BitCast, op.raw(0), to=op.types[0])
+    """The same bits as another element type, of which several may take one's place along a last axis."""
+    b, x, dtype = op.b, op.raw(0), op.types[0]
+    own = dtype_of(x)
+    if dtype is None or dtype.bits == own.bits or min(own.bits, dtype.bits) < _BYTE:
+        return b(BitCast, x, to=dtype)
+    wide, narrow = (_UNSIGNED[max(own.bits, dtype.bits)], _UNSIGNED[min(own.bits, dtype.bits)])
+    shifts = np.arange(0, wide.bits, narrow.bits)
+    if own.bits > dtype.bits:
+        # ONNX Runtime moves no bits of 16.
+        lane = DType.UINT64 if wide is DType.UINT64 else DType.UINT32
+        whole = cast(b, x if own is wide else b(BitCast, x, to=wide), lane)
+        places = b.constant(shifts.astype(lane.numpy), lane)
+        moved = b(BitShift, b(Unsqueeze, whole, vector(b, [-1])), places, direction="RIGHT")
+        parts = b(Cast, b(BitwiseAnd, moved, scalar(b, (1 << narrow.bits) - 1, lane)), to=narrow)
+        return parts if dtype is narrow else b(BitCast, parts, to=dtype)
+    parts = b(Cast, x if own is narrow else b(BitCast, x, to=narrow), to=DType.UINT64)
+    moved = b(BitShift, parts, b.constant(shifts.astype(np.uint64), DType.UINT64), direction="LEFT")
+    total = b(ReduceSum, b(Cast, moved, to=DType.INT64), vector(b, [-1]), keepdims=0)
+    whole = b(Cast, total, to=wide)
+    return whole if dtype is wide else b(BitCast, whole, to=dtype)
+
+
+_BYTE = 8
+_UNSIGNED = {each.bits: each for each in (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)}
 
 
 @word("BITWISE_XOR", is_raw=True)
@@ -258,7 +304,15 @@ def right_shift(op: Operator) -> Value:
     """Bits moved to the right; the sign fills what becomes free."""
     b, x, y = op.b, op.raw(0), op.raw(1)
     own = dtype_of(x)
+    if own is DType.UINT16:
+        return in_type(b, DType.UINT32, BitShift, x, y, direction="RIGHT")
     if own.kind == "u":
         return b(BitShift, x, y, direction="RIGHT")
     by = b(Pow, scalar(b, 2, DType.FLOAT64), cast(b, y, DType.FLOAT64))
     return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), by)), own)
+
+
+@word("STABLEHLO_SHIFT_LEFT", is_raw=True)
+def stablehlo_shift_left(op: Operator) -> Value:
+    """Bits moved to the left; those that leave are lost."""
+    return in_type(op.b, DType.UINT32, BitShift, op.raw(0), op.raw(1), direction="LEFT")

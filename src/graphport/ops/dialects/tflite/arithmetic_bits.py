@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.dialects.tflite.emitting import cast_to, computed_in
-from graphport.ops.pages.arithmetic import BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
+from graphport.ops.pages.arithmetic import BitCast, BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -51,3 +51,8 @@ def lift_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Lifted:
         return (computed_in(b, _WORDS, "RIGHT_SHIFT", x, y),)
     wide = [cast_to(b, each, DType.INT32) for each in (x, y)]
     return (cast_to(b, emit(b, "MUL", wide[0], emit(b, "POW", b.like(wide[0], 2), wide[1])), dtype_of(x)),)
+
+
+@BitCast.lift("tflite")
+def lift_bit_cast(b: Builder, input: Value, *, to: DType) -> Lifted:
+    return (emit(b, "BITCAST", input, types=(to,)),)

@@ -64,7 +64,7 @@ _plain(comparison.And, "LOGICAL_AND", frozenset((DType.BOOL,)))
 _plain(comparison.Or, "LOGICAL_OR", frozenset((DType.BOOL,)))
 _plain(comparison.Xor, "NOT_EQUAL", frozenset((DType.BOOL,)))
 _plain(comparison.Not, "LOGICAL_NOT", frozenset((DType.BOOL,)))
-_plain(comparison.Equal, "EQUAL", _NUMBERS | {DType.BOOL})
+_plain(comparison.Equal, "EQUAL", _NUMBERS | {DType.BOOL, DType.STRING})
 for _page, _word in (
     (comparison.Less, "LESS"),
     (comparison.Greater, "GREATER"),
@@ -132,6 +132,7 @@ def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
 def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
     del round_mode, saturate
     taken = _NUMBERS | {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.FLOAT16, DType.FLOAT64}
+    taken |= {DType.UINT16, DType.UINT32}
     if dtype_of(input) not in taken or to not in taken:
         message = f"{dtype_of(input)} is not cast to {to}"
         raise UnsupportedError(message)

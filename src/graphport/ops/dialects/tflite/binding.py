@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, scalar, transposed, vector
@@ -106,21 +107,31 @@ class Operator:
             return value, told
         if told[0] is DType.INT4 and self.quantization(0) is None:
             return value, told
-        wide = self.b.constant(value.storage.numpy().astype(np.int8), DType.INT8)
-        return wide, (DType.INT8, *told[1:])
+        return self.wide(index), (DType.INT8, *told[1:])
+
+    def wide(self, index: int) -> Value:
+        """Operand `index` as it is stored, in int8 if it is a constant of fewer bits."""
+        value = self.raw(index)
+        if value.storage is None or dtype_of(value) not in (DType.INT4, DType.INT2):
+            return value
+        return self.b.constant(value.storage.numpy().astype(np.int8), DType.INT8)
 
     def all(self, start: int = 0) -> list[Value]:
         """All operands from `start` on."""
         return [self[index] for index in range(start, self.count)]
 
-    def weight(self, index: int, perm: Sequence[int]) -> Value:
-        """Operand `index` with its axes in another order, which is that of the stored numbers, then real."""
+    def weight(self, index: int, perm: Sequence[int], *, is_symmetric: bool = False) -> Value:
+        """Operand `index` with its axes in another order, which is that of the stored numbers, then real.
+
+        Zero points of `is_symmetric` ones are left out, as kernels do that multiply real numbers by bytes.
+        """
         value, told = self._wide(index)
         moved = transposed(self.b, value, perm)
         if told is None:
             dtype = dtype_of(moved)
             return moved if dtype is not DType.FLOAT16 else cast(self.b, moved, DType.FLOAT32)
         dtype, axis, scales, zeros = told
+        zeros = (0,) * len(zeros) if is_symmetric else zeros
         return dequantized(self.b, moved, (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros))
 
     def dims(self, index: int) -> tuple[Dim, ...]:
@@ -185,6 +196,7 @@ def word(
             **options: Any,
         ) -> Any:
             op = Operator(b, operands, options, quantized, quantized_results, types)
+            _check_numbers(op)
             told = [] if moves is False else [op.quantization(i) for i in _moved(moves, op.count)]
             op.is_raw = is_raw or (bool(told) and all(each == other for each in told for other in op.results))
             answer = rule(op)
@@ -202,6 +214,19 @@ def word(
         return rule
 
     return register
+
+
+def _check_numbers(op: Operator) -> None:
+    """Refuse what computes on complex numbers, which no runtime of ONNX knows.
+
+    Raises:
+        UnsupportedError: an operand or a result is complex.
+    """
+    facts = [value.fact for value in op.operands if value is not None]
+    for dtype in (*op.types, *(fact.dtype for fact in facts if isinstance(fact, TensorFact))):
+        if dtype is not None and dtype.kind == "c":
+            message = f"there are no numbers of type {dtype}"
+            raise UnsupportedError(message)
 
 
 def _moved(moves: bool | Sequence[int], count: int) -> Sequence[int]:

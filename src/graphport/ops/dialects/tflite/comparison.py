@@ -19,7 +19,9 @@ _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
 def _compared(name: str, page: Page, *, is_opposite: bool = False) -> None:
     @word(name)
     def rule(op: Operator) -> Value:
-        x, y = op[0], op[1]
+        # Kernels of int16 compare what is stored, whatever it stands for.
+        is_short = dtype_of(op.raw(0)) is DType.INT16
+        x, y = (op.raw(0), op.raw(1)) if is_short else (op[0], op[1])
         if dtype_of(x) in _NARROW:
             x, y = cast(op.b, x, DType.INT32), cast(op.b, y, DType.INT32)
         found = op.b(page, x, y)
@@ -60,10 +62,21 @@ def select(op: Operator) -> Value:
     condition, rank = op.raw(0), len(op.dims(1))
     if len(op.dims(0)) == 1 and rank > 1:
         condition = reshaped(op.b, condition, (-1, *[1] * (rank - 1)))
-    return op.b(Where, condition, op[1], op[2])
+    return _chosen(op, condition)
+
+
+def _chosen(op: Operator, condition: Value) -> Value:
+    if dtype_of(op.raw(1)) is DType.BOOL:
+        # ONNX Runtime chooses between no truth values.
+        return op.b(Or, op.b(And, condition, op[1]), op.b(And, op.b(Not, condition), op[2]))
+    x, y = op[1], op[2]
+    own = dtype_of(x)
+    if own in (DType.INT16, DType.UINT16):
+        return cast(op.b, op.b(Where, condition, cast(op.b, x, DType.INT32), cast(op.b, y, DType.INT32)), own)
+    return op.b(Where, condition, x, y)
 
 
 @word("SELECT_V2", moves=(1, 2))
 def select_v2(op: Operator) -> Value:
     """Elements of x where the condition holds, else of y."""
-    return op.b(Where, op.raw(0), op[1], op[2])
+    return _chosen(op, op.raw(0))

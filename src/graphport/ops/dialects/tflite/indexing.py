@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
-from graphport.ops.declare import ShapeError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import (
     as_index,
     as_int64,
@@ -22,8 +22,8 @@ from graphport.ops.dialects.operands import (
     vector,
 )
 from graphport.ops.dialects.tflite import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
-from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
+from graphport.ops.dialects.tflite.binding import Operator, dequantized, known_dims, word
+from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
 from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where
 from graphport.ops.pages.indexing.gathering import Gather, GatherND
 from graphport.ops.pages.indexing.indices import NonZero, OneHot, Unique
@@ -92,7 +92,8 @@ def one_hot(op: Operator) -> Value:
     places = b(Where, b(Less, places, scalar(b, 0, DType.INT64)), depth, places)
     on, off = (reshaped(b, op.raw(index), (1,)) for index in (2, 3))
     own = dtype_of(on)
-    wide = own if own in (DType.FLOAT32, DType.INT32, DType.INT64) else DType.INT32
+    # What ONNX Runtime has this operator for.
+    wide = DType.FLOAT32 if own is DType.FLOAT32 else DType.INT64
     values = b(Concat, cast(b, off, wide), cast(b, on, wide), axis=0)
     return cast(b, b(OneHot, places, depth, values, axis=int(op.option("axis", -1))), own)
 
@@ -243,12 +244,48 @@ def embedding_lookup(op: Operator) -> Value:
     """Rows of a table; operands are their numbers and the table."""
     b, told = op.b, op.quantization(1)
     places = as_index(b, op.raw(0))
-    if told is None or told[1] > 0 or told[1] < 0:
+    if dtype_of(op.raw(1)) is DType.UINT8 and op.types[0] is DType.FLOAT32 and told is not None:
+        # This kernel reads bytes as signed ones.
+        rows = b(Gather, b(BitCast, op.raw(1), to=DType.INT8), places, axis=0)
+        return b(Mul, cast(b, rows, DType.FLOAT32), b.constant(np.float32(told[2][0])))
+    if told is None or told[1] > 0:
         return b(Gather, op[1], places, axis=0)
-    rows = b(Gather, op.raw(1), places, axis=0)
+    if told[1] < 0:
+        return dequantized(b, b(Gather, op.wide(1), places, axis=0), (dtype_of(op.wide(1)), *told[1:]))
+    rows = b(Gather, op.wide(1), places, axis=0)
     rank = len(op.dims(1))
     scale = b.constant(np.array(told[2], np.float32).reshape(-1, *[1] * (rank - 1)))
     return b(Mul, cast(b, rows, DType.FLOAT32), b(Gather, scale, places, axis=0))
+
+
+_MEAN, _ROOT = 1, 2
+
+
+@word("EMBEDDING_LOOKUP_SPARSE", is_raw=True)
+def embedding_lookup_sparse(op: Operator) -> Value:
+    """Rows of a table times weights, added up by their places.
+
+    Operands are the numbers of the rows, the places, the extents of the result, the weights and the table.
+    """
+    b, combiner = op.b, int(op.option("combiner"))
+    rows, places, extents, weights, table = (op.raw(index) for index in range(5))
+    depth = known_dims(b.dims(places)[1:], "a place")[0]
+    width = known_dims(b.dims(table)[1:], "a row")
+    lengths = b(Slice, as_int64(b, extents), vector(b, [0]), vector(b, [depth - 1]))
+    shape = b(Concat, lengths, vector(b, width), axis=0) if width else lengths
+    spread = b(Unsqueeze, weights, vector(b, list(range(1, 1 + len(width)))))
+    products = b(Mul, b(Gather, table, as_index(b, rows), axis=0), spread)
+    own = b(Slice, as_int64(b, places), vector(b, [0]), vector(b, [depth - 1]), vector(b, [1]))
+    zero = scalar(b, 0, DType.FLOAT32)
+    total = b(ScatterND, b(Expand, zero, shape), own, products, reduction="add")
+    if combiner in (_MEAN, _ROOT):
+        counted = weights if combiner == _MEAN else b(Mul, weights, weights)
+        sums = b(ScatterND, b(Expand, zero, lengths), own, counted, reduction="add")
+        sums = sums if combiner == _MEAN else b(Sqrt, sums)
+        is_none = b(Equal, sums, b.like(sums, 0))
+        sums = b(Where, is_none, b.like(sums, 1), sums)
+        total = b(Div, total, b(Unsqueeze, sums, vector(b, list(range(depth - 1, depth - 1 + len(width))))))
+    return total
 
 
 @word("HASHTABLE_LOOKUP", moves=(2,))
@@ -260,10 +297,31 @@ def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
     found = b(ReduceMax, hits, vector(b, [1]), keepdims=0)
     rows = b(Gather, values, b(ArgMax, hits, axis=1, keepdims=0), axis=0)
     rank = len(b.dims(values))
-    if dtype_of(values) is not DType.STRING:
-        there = b(Equal, reshaped(b, found, (-1, *[1] * (rank - 1))), scalar(b, 1, DType.INT32))
-        rows = b(Where, there, rows, b.like(values, 0))
+    there = b(Equal, reshaped(b, found, (-1, *[1] * (rank - 1))), scalar(b, 1, DType.INT32))
+    is_text = dtype_of(values) is DType.STRING
+    nothing = b.constant(np.array("", object), DType.STRING) if is_text else b.like(values, 0)
+    rows = b(Where, there, rows, nothing)
     return rows, cast(b, found, DType.UINT8)
+
+
+@word("HASHTABLE_FIND", is_raw=True)
+def hashtable_find(op: Operator) -> Value:
+    """What a table has for keys, and a number or text for those that it does not have.
+
+    Operands are the keys and values of the table, which the reader has put in the place of its handle.
+    """
+    b = op.b
+    if op.count != _SEARCH:
+        message = "nothing is known of what its table holds"
+        raise UnsupportedError(message)
+    keys, values, asked, default = (op.raw(index) for index in range(_SEARCH))
+    rank = len(b.dims(asked))
+    hits = cast(b, b(Equal, b(Unsqueeze, asked, vector(b, [rank])), keys), DType.INT32)
+    found = b(Equal, b(ReduceMax, hits, vector(b, [rank]), keepdims=0), scalar(b, 1, DType.INT32))
+    return b(Where, found, b(Gather, values, b(ArgMax, hits, axis=rank, keepdims=0), axis=0), default)
+
+
+_SEARCH = 4
 
 
 @word("BUCKETIZE", is_raw=True)

@@ -18,18 +18,32 @@ from graphport.ops.pages.reduction import indices as found_places
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.ir.graph import Value
+    from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
+_SCATTERED = {
+    **dict.fromkeys((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16), DType.INT32),
+    DType.FLOAT16: DType.FLOAT32,
+    DType.UINT32: DType.INT64,
+}
+"""In which type elements of others are scattered."""
 _REDUCED = {"add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
 
 
 @gathering.Gather.lift("tflite")
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    return (emit(b, "GATHER", data, wrapped(b, indices, b.dims(data)[axis]), axis=axis % len(b.dims(data))),)
+    places_ = wrapped(b, indices, b.dims(data)[axis])
+    axis %= len(b.dims(data))
+    if dtype_of(data) is DType.STRING and len(b.dims(data)) == 1:
+        return (emit(b, "GATHER", data, places_, axis=axis),)
+    return (computed_in(b, _GATHERED, "GATHER", data, beside=(places_,), axis=axis),)
+
+
+_GATHERED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8))
+_GATHERED |= {DType.BOOL, DType.INT4}
 
 
 def _grid(b: Builder, dims: Sequence[int], axis: int) -> Value:
@@ -119,11 +133,31 @@ def _are_apart(at: Value) -> bool:
     return len(np.unique(rows, axis=0)) == len(rows)
 
 
+def _wide(data: Value) -> DType | None:
+    """The type in which elements are scattered, if it is not their own.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    dtype = dtype_of(data)
+    if dtype in _NUMBERS:
+        return None
+    if dtype not in _SCATTERED:
+        message = f"no kernel scatters {dtype}"
+        raise UnsupportedError(message)
+    return _SCATTERED[dtype]
+
+
+def _scattered_as(b: Builder, dtype: DType, page: Page, *operands: Value, **attributes: Attribute) -> Lifted:
+    data, indices, updates = operands
+    y = b(page, cast_to(b, data, dtype), indices, cast_to(b, updates, dtype), **attributes)
+    return (cast_to(b, y, dtype_of(data)),)
+
+
 @scattering.ScatterND.lift("tflite")
 def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Lifted:
-    if dtype_of(data) not in _NUMBERS:
-        message = f"no kernel scatters {dtype_of(data)}"
-        raise UnsupportedError(message)
+    if (wide := _wide(data)) is not None:
+        return _scattered_as(b, wide, scattering.ScatterND, data, indices, updates, reduction=reduction)
     *rows, depth = sizes(b.dims(indices), "the indices")
     lengths = sizes(b.dims(data), "the shape")
     count = int(np.prod(rows, dtype=np.int64))
@@ -135,9 +169,9 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
 def lift_scatter_elements(
     b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Lifted:
-    if dtype_of(data) not in _NUMBERS:
-        message = f"no kernel scatters {dtype_of(data)}"
-        raise UnsupportedError(message)
+    if (wide := _wide(data)) is not None:
+        page = scattering.ScatterElements
+        return _scattered_as(b, wide, page, data, indices, updates, axis=axis, reduction=reduction)
     rank = len(b.dims(data))
     (n,) = sizes(b.dims(data)[axis % rank : axis % rank + 1], "what is set")
     count = int(np.prod(sizes(b.dims(indices), "the indices"), dtype=np.int64))
@@ -223,10 +257,7 @@ _best(found_places.ArgMin, "ARG_MIN")
 def lift_top_k(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Lifted:
     del sorted
     rank = len(b.dims(x))
-    if dtype_of(x) is DType.INT64:
-        message = "no kernel sorts int64"
-        raise UnsupportedError(message)
-    wide = x if dtype_of(x) in _SEARCHED else cast_to(b, x, DType.INT32 if dtype_of(x) in _SMALL else DType.FLOAT32)
+    wide = x if dtype_of(x) in _NUMBERS else cast_to(b, x, DType.INT32 if dtype_of(x) in _SMALL else DType.FLOAT32)
     order = [*(each for each in range(rank) if each != axis % rank), axis % rank]
     back = [order.index(each) for each in range(rank)]
     told = integers(k)
@@ -256,9 +287,6 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
     begins = emit(b, "ARG_MAX", table, ints(b, 0), output_type=2, types=(DType.INT32,))
     counts = emit(b, "SUM", table, ints(b, [0]), keep_dims=False)
     if sorted:
-        if wide is DType.INT64:
-            message = "no kernel sorts int64"
-            raise UnsupportedError(message)
         _, order = emits(b, "TOPK_V2", 2, emit(b, "NEG", values), count, types=(wide, DType.INT32))
         _, ranks = emits(b, "TOPK_V2", 2, emit(b, "NEG", order), count, types=(DType.INT32, DType.INT32))
         values, begins, counts = (emit(b, "GATHER", each, order, axis=0) for each in (values, begins, counts))

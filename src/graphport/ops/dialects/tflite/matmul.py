@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import reshaped, transposed
+from graphport.ops.dialects.operands import dtype_of, reshaped, transposed
 from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
 from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.matmul import Gemm, MatMul, MatMulInteger
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -25,14 +26,15 @@ def fully_connected(op: Operator) -> Value:
         message = f"filters of rank {len(op.dims(1))}"
         raise ShapeError(message, "they are [maps, k]")
     rank = len(b.dims(x))
+    is_hybrid = op.quantization(0) is None
     bias = op[2] if op.has(2) else None
     if op.option("keep_num_dims", default=False) and rank != 2:
-        y = b(MatMul, x, op.weight(1, (1, 0)))
+        y = b(MatMul, x, op.weight(1, (1, 0), is_symmetric=is_hybrid))
         return y if bias is None else b(Add, y, bias)
     if rank != 2 or op.dims(0)[1] != op.dims(1)[1]:
         (columns,) = known_dims(op.dims(1)[1:], "the columns of the filters")
         x = reshaped(b, x, (-1, columns)) if columns else x
-    return b(Gemm, x, op.weight(1, (0, 1)), bias, transB=1)
+    return b(Gemm, x, op.weight(1, (0, 1), is_symmetric=is_hybrid), bias, transB=1)
 
 
 @word("BATCH_MATMUL")
@@ -47,4 +49,6 @@ def batch_matmul(op: Operator) -> Value:
             operands.append(transposed(op.b, op[index], order))
         else:
             operands.append(op.weight(index, order))
-    return op.b(MatMul, *operands)
+    # Bytes that stand for nothing are multiplied as they are.
+    page = MatMulInteger if dtype_of(operands[0]) is DType.INT8 else MatMul
+    return op.b(page, *operands)

@@ -9,14 +9,18 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, scalar, vector
-from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, scalar, vector
+from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
 from graphport.ops.pages.indexing.gathering import Gather
+from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Reshape, Transpose
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
 
 _SYMMETRIC = 1
 _PADDED = frozenset((DType.FLOAT32, DType.INT32, DType.INT64, DType.INT8, DType.UINT8, DType.BOOL, DType.FLOAT64))
@@ -38,8 +42,9 @@ def _padded(op: Operator, number: Value | None) -> Value:
     b, x, own = op.b, op[0], dtype_of(op[0])
     if own in _PADDED:
         return b(Pad, x, _pads(op), number)
-    number = number if number is None else cast(b, number, DType.INT32)
-    return cast(b, b(Pad, cast(b, x, DType.INT32), _pads(op), number), own)
+    wide = DType.FLOAT32 if own.is_floating else DType.INT32 if own.bits < DType.INT32.bits else DType.INT64
+    number = number if number is None else cast(b, number, wide)
+    return cast(b, b(Pad, cast(b, x, wide), _pads(op), number), own)
 
 
 @word("PAD", moves=True, layout="rows")
@@ -82,3 +87,54 @@ def mirror_pad(op: Operator) -> Value:
         places = np.pad(np.arange(made_up(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
         x = b(Gather, x, vector(b, places.tolist()), axis=axis)
     return x
+
+
+@word("STABLEHLO_PAD", is_raw=True)
+def stablehlo_pad(op: Operator) -> Value:
+    """A number around and between elements; edges below zero cut elements off."""
+    low, high, between = (
+        tuple(op.option(name, ())) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    rank = len(op.dims(0))
+    if {len(low), len(high), len(between)} != {rank} or min(between, default=0) < 0:
+        message = f"padding {low}, {high}, {between} of {rank} axes"
+        raise ShapeError(message)
+    x = _spread(op.b, op.raw(0), between, op.raw(1))
+    return _around(op.b, x, low, high, op.raw(1))
+
+
+@word("DILATE", is_raw=True)
+def dilate(op: Operator) -> Value:
+    """Elements so many places apart, and a number between."""
+    steps = needed(op.raw(1), "the steps")
+    if len(steps) != len(op.dims(0)) or min(steps, default=1) < 1:
+        message = f"steps {list(steps)} of {len(op.dims(0))} axes"
+        raise ShapeError(message, "they are 1 or more, one for each axis")
+    return _spread(op.b, op.raw(0), [n - 1 for n in steps], op.raw(2))
+
+
+def _spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
+    """So many times a number between elements of each axis."""
+    dims = list(known_dims(b.dims(x), "what is spread"))
+    for axis, gap in enumerate(gaps):
+        if not gap or dims[axis] < 2:
+            continue
+        split = [*dims[:axis], dims[axis], 1, *dims[axis + 1 :]]
+        x = b(Reshape, x, vector(b, split))
+        behind = [gap if place == axis + 1 else 0 for place in range(len(split))]
+        x = _around(b, x, [0] * len(split), behind, number)
+        made_up(dims[axis], 1 + gap)
+        dims[axis] *= 1 + gap
+        x = b(Reshape, x, vector(b, dims))
+        dims[axis] -= gap
+        x = b(Slice, x, vector(b, [0]), vector(b, [dims[axis]]), vector(b, [axis]))
+    return x
+
+
+def _around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number: Value) -> Value:
+    if not any(low) and not any(high):
+        return x
+    own = dtype_of(x)
+    wide = own if own in _PADDED else DType.FLOAT32 if own.is_floating else DType.INT32
+    scalar_ = b(Reshape, number, vector(b, [])) if b.dims(number) else number
+    return cast(b, b(Pad, cast(b, x, wide), vector(b, [*low, *high]), cast(b, scalar_, wide)), own)

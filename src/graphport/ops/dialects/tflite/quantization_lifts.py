@@ -105,7 +105,7 @@ def lift_quantize_linear(
     **_: object,
 ) -> Lifted:
     dtype = dtype_of(y_zero_point) if y_zero_point is not None else output_dtype or DType.UINT8
-    if _is_later(y_scale, y_zero_point) or block_size:
+    if _is_later(y_scale, y_zero_point) or block_size or dtype is DType.UINT16:
         return (_quantized_later(b, x, y_scale, y_zero_point, axis, block_size, dtype),)
     told = _told(y_scale, y_zero_point, dtype, axis, len(b.dims(x)))
     if dtype is DType.INT32 or dtype_of(x) is not DType.FLOAT32:
@@ -125,7 +125,11 @@ def lift_dequantize_linear(
     **_: object,
 ) -> Lifted:
     dtype = dtype_of(x)
-    if (_is_later(x_scale, x_zero_point) or block_size) and dtype.is_integer and dtype.bits >= _BYTE:
+    if (
+        (_is_later(x_scale, x_zero_point) or block_size or dtype is DType.UINT16)
+        and dtype.is_integer
+        and dtype.bits >= _BYTE
+    ):
         wide = cast_to(b, x, DType.FLOAT32)
         if x_zero_point is not None:
             zero = cast_to(b, x_zero_point, DType.FLOAT32)

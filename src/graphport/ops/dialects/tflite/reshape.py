@@ -82,7 +82,8 @@ def transpose(op: Operator) -> Value:
 
 @word("CONCATENATION", moves=(), layout="axis")
 def concatenation(op: Operator) -> Value:
-    """Pieces one after another along an axis."""
+    """Pieces one after another along an axis; kernels of int16 look at no scales."""
+    op.is_raw = op.is_raw or dtype_of(op.raw(0)) is DType.INT16
     return op.b(Concat, *op.all(), axis=int(op.option("axis")))
 
 

@@ -20,6 +20,8 @@ from graphport.ops.pages.reduction import running
 from graphport.ops.pages.reshape import pieces
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
@@ -144,6 +146,23 @@ def lift_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
     return (emit(b, "CONCATENATION", *inputs, axis=axis),)
 
 
+_SPLIT = frozenset((DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64))
+
+
+def _cut(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
+    """Pieces one behind the other along an axis, of a type that no kernel splits."""
+    rank, start = len(b.dims(x)), 0
+    found: list[Value] = []
+    for length in lengths:
+        begin, size = (
+            [start if at == axis else 0 for at in range(rank)],
+            [length if at == axis else -1 for at in range(rank)],
+        )
+        found.append(emit(b, "SLICE", x, ints(b, begin), ints(b, size)))
+        start += length
+    return tuple(found)
+
+
 @pieces.Split.lift("tflite")
 def lift_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
@@ -158,6 +177,8 @@ def lift_split(
         return emits(b, "SPLIT_V", count, input, in_int32(b, split), ints(b, axis), num_splits=count)
     else:
         lengths = list(needed(split, "the sizes"))
+    if dtype_of(input) not in _SPLIT:
+        return _cut(b, input, axis % len(b.dims(input)), lengths)
     return emits(b, "SPLIT_V", count, input, ints(b, lengths), ints(b, axis), num_splits=count)
 
 

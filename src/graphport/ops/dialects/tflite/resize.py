@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.ops.dialects.operands import as_int64, integers, vector
 from graphport.ops.dialects.tflite import resize_lifts as resize_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, first, last, word
+from graphport.ops.dialects.tflite.resize_short import short_bilinear
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import Resize
 
@@ -36,6 +37,9 @@ def _coordinates(op: Operator) -> str:
 @word("RESIZE_BILINEAR")
 def resize_bilinear(op: Operator) -> Value:
     """Linear between the two nearest along each axis."""
+    found = short_bilinear(op, _coordinates(op))
+    if found is not None:
+        return found
     return _resized(op, {"mode": "linear", "coordinate_transformation_mode": _coordinates(op)})
 
 

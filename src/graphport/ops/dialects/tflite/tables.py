@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.ir.graph import Value
-    from graphport.ops.dialects.tflite.binding import Operator, Quantization
+    from graphport.ops.dialects.tflite.binding import Operator
 
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 Function: TypeAlias = "Callable[[Numbers], Numbers]"
 _STEPS = 512
 _BYTES = frozenset((DType.INT8, DType.UINT8))
+_REQUANTIZED = _BYTES | {DType.INT16, DType.INT32}
 _RAISED = (
     *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46),
     *(49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
@@ -72,13 +73,20 @@ def interpolated(op: Operator, function: Function, floor: float | None = None) -
             return function(x).astype(np.float32)
         return np.where(x > 0, function(np.where(x > 0, x, 1)), np.float32(floor) * step).astype(np.float32)
 
-    return looked_up(op, _interpolation(computed, scale, step))
+    return looked_up(op, interpolation(computed, scale, 0, step))
 
 
-def _interpolation(function: Function, scale: np.float32, step: np.float32) -> Numbers:
-    """513 samples over all of int16, each moved by half of what the chord is off in its middle, and lines between."""
+def interpolation(function: Function, scale: np.float32, zero: int, step: np.float32) -> Numbers:
+    """513 samples over all of int16, each moved by half of what the chord is off in its middle, and lines between.
+
+    Args:
+        function: computes in float32.
+        scale: a step of what it is given.
+        zero: which integer stands for zero there.
+        step: a step of what it gives, where 0 stands for zero.
+    """
     limits = np.iinfo(np.int16)
-    low, high = scale * np.float32(limits.min), scale * np.float32(limits.max)
+    low, high = scale * np.float32(limits.min - zero), scale * np.float32(limits.max - zero)
     width = np.float32((high - low) / np.float32(_STEPS))
     factor = np.float32(65536) / (step * np.float32(limits.max) - step * np.float32(limits.min))
     count = np.arange(_STEPS, dtype=np.float32)
@@ -146,15 +154,16 @@ def _in_table(scale: float) -> Numbers:
 
 
 def requantized(op: Operator) -> Value | None:
-    """Integers that stand for what other bytes stand for; `None` where plain rounding gives the same."""
+    """Integers that stand for what others of fewer bits stand for; `None` where plain rounding gives the same."""
     told, wanted = op.quantization(0), op.results[0] if op.results else None
-    if told is None or wanted is None or told[0] not in _BYTES or told[1] >= 0 or wanted[1] >= 0:
+    if told is None or wanted is None or told[1] >= 0 or wanted[1] >= 0:
         return None
-    if wanted[0] not in _BYTES | {DType.INT16}:
+    if not (wanted[0] in _REQUANTIZED and (told[0] in _BYTES or (told[0] is DType.INT16 and wanted[0] is DType.INT32))):
         return None
     limits, target = np.iinfo(told[0].numpy), np.iinfo(wanted[0].numpy)
     x = np.arange(limits.min, limits.max + 1, dtype=np.int64) - told[3][0]
-    exact = np.clip(_scaled(x, told, wanted) + wanted[3][0], target.min, target.max)
+    quotient = float(np.float32(told[2][0])) / float(np.float32(wanted[2][0]))
+    exact = np.clip(scaled(x, quotient) + wanted[3][0], target.min, target.max)
     # As it is computed where integers are made real numbers and these integers again.
     plain = np.round(x.astype(np.float32) * np.float32(told[2][0]) / np.float32(wanted[2][0])) + wanted[3][0]
     if np.array_equal(exact, np.clip(plain, target.min, target.max)):
@@ -162,9 +171,9 @@ def requantized(op: Operator) -> Value | None:
     return looked_up(op, exact.astype(wanted[0].numpy))
 
 
-def _scaled(x: Numbers, told: Quantization, wanted: Quantization) -> Numbers:
-    """Numbers times the quotient of two scales, in fixed point: the product is rounded, and what is shifted, again."""
-    mantissa, exponent = math.frexp(float(np.float32(told[2][0])) / float(np.float32(wanted[2][0])))
+def scaled(x: Numbers, real: float) -> Numbers:
+    """Integers of 64 bits times a real number, in fixed point: the product is rounded, and what is shifted, again."""
+    mantissa, exponent = math.frexp(real)
     factor = math.floor(mantissa * 2**31 + 0.5)
     if factor == 1 << 31:
         factor, exponent = factor // 2, exponent + 1

@@ -1,0 +1,70 @@
+"""Resizing of int16 as LiteRT's kernels do it: places and weights in steps of 1/1024, the sum rounded once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.operands import cast, dtype_of, integers, scalar, vector
+from graphport.ops.dialects.tflite.binding import known_dims
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
+from graphport.ops.pages.comparison import And, Equal, Less
+from graphport.ops.pages.indexing import Gather
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+    from graphport.ops.dialects.tflite.binding import Operator
+
+_UNIT = 1024
+_LIFT = 1 << 26
+"""A multiple of the unit above all that is divided, so that it is rounded down."""
+
+
+def short_bilinear(op: Operator, coordinates: str) -> Value | None:
+    """Linear between the two nearest of int16 along height and width; `None` of other types."""
+    sizes = integers(op.raw(1))
+    if dtype_of(op.raw(0)) is not DType.INT16 or op.quantization(0) is None or sizes is None:
+        return None
+    b, dims = op.b, known_dims(op.dims(0)[1:3], "what is resized")
+    made_up(*sizes)
+    op.is_raw = True
+    x = cast(b, op.raw(0), DType.INT32)
+    tall = _between(b, x, 1, dims[0], sizes[0], coordinates)
+    high = _floored(b, tall)
+    low = b(Sub, tall, b(Mul, high, _int(b, _UNIT)))
+    wide = [_between(b, part, 2, dims[1], sizes[1], coordinates) for part in (high, low)]
+    carried = _floored(b, wide[1])
+    whole = b(Add, wide[0], carried)
+    rest = b(Sub, wide[1], b(Mul, carried, _int(b, _UNIT)))
+    # Halves go away from zero.
+    is_below = b(And, b(Less, whole, _int(b, 0)), b(Equal, rest, _int(b, 0)))
+    nudged = b(Sub, b(Add, whole, _int(b, _UNIT // 2)), cast(b, is_below, DType.INT32))
+    return cast(b, _floored(b, nudged), DType.INT16)
+
+
+def _int(b: Builder, number: int) -> Value:
+    return scalar(b, number, DType.INT32)
+
+
+def _floored(b: Builder, x: Value) -> Value:
+    """x over the unit, rounded down."""
+    return b(Sub, b(Div, b(Add, x, _int(b, _LIFT)), _int(b, _UNIT)), _int(b, _LIFT // _UNIT))
+
+
+def _between(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: str) -> Value:
+    """Sums of the two nearest along an axis, their weights in units."""
+    is_aligned = coordinates == "align_corners" and count > 1
+    step = (_UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (_UNIT * n + count // 2) // count
+    places = np.arange(count, dtype=np.int64) * step
+    if coordinates == "half_pixel":
+        places += step // 2 - _UNIT // 2
+    # Divisions of the kernel cut towards zero.
+    lower = np.clip(np.trunc(places / _UNIT).astype(np.int64), 0, n - 1)
+    upper = np.clip(np.trunc((places + _UNIT - 1) / _UNIT).astype(np.int64), 0, n - 1)
+    share = (places - _UNIT * lower).astype(np.int32).reshape(-1, *[1] * (3 - axis))
+    parts = [b(Gather, x, vector(b, indices.tolist()), axis=axis) for indices in (lower, upper)]
+    return b(Add, b(Mul, parts[0], b.constant(_UNIT - share)), b(Mul, parts[1], b.constant(share)))
