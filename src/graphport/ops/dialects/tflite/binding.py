@@ -8,6 +8,7 @@ only moves elements is given the integers themselves where operands and results 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -95,6 +96,10 @@ class Operator:
         if self.is_raw:
             return self.raw(index)
         value, told = self._wide(index)
+        if told is not None and told[0] is DType.INT64 and (x := self._short()) is not None:
+            # A bias, which is in steps of x times w.
+            steps = self._multiplied(tuple(step / x for step in told[2]))
+            told = (*told[:2], tuple(step * x for step in steps), told[3])
         return value if told is None else dequantized(self.b, value, told)
 
     def _wide(self, index: int) -> tuple[Value, Quantization | None]:
@@ -132,7 +137,23 @@ class Operator:
             return moved if dtype is not DType.FLOAT16 else cast(self.b, moved, DType.FLOAT32)
         dtype, axis, scales, zeros = told
         zeros = (0,) * len(zeros) if is_symmetric else zeros
+        scales = self._multiplied(scales)
         return dequantized(self.b, moved, (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros))
+
+    def _multiplied(self, scales: tuple[float, ...]) -> tuple[float, ...]:
+        """Scales of weights as kernels of int16 multiply sums of 64 bits: by 15 bits of the quotient of all scales."""
+        x, y = self._short(), self.results[0] if self.results else None
+        if x is None or y is None or y[0] is not DType.INT16 or self._has_short_bias():
+            return scales
+        return tuple(in_fifteen_bits(x * w / y[2][0]) * y[2][0] / x for w in scales)
+
+    def _short(self) -> float | None:
+        """The scale of what weights of int8 are multiplied with, if that is of int16."""
+        told = self.quantization(0) or self.quantization(2)
+        return told[2][0] if told is not None and told[0] is DType.INT16 else None
+
+    def _has_short_bias(self) -> bool:
+        return any(told is not None and told[0] is DType.INT32 for told in self.quantized[2:])
 
     def dims(self, index: int) -> tuple[Dim, ...]:
         """The shape of operand `index`."""
@@ -159,6 +180,15 @@ class Operator:
                 message = f"{name} is {number}"
                 raise ShapeError(message, "it is 1 or more")
         return found
+
+
+def in_fifteen_bits(real: float) -> float:
+    """A factor as kernels have it that multiply by 16 bits: 15 bits of it, rounded twice."""
+    mantissa, exponent = math.frexp(real)
+    bits = math.floor(mantissa * 2**31 + 0.5)
+    if bits == 1 << 31:
+        bits, exponent = bits // 2, exponent + 1
+    return min((bits + (1 << 15)) >> 16, 0x7FFF) * 2.0 ** (exponent - 15)
 
 
 def word(
