@@ -35,7 +35,8 @@ def test_a_raw_graph_is_written_as_it_was_read(tmp_path: Path) -> None:
 def test_what_goes_through_onnx_and_back_computes_the_same(tmp_path: Path) -> None:
     refused = []
     for name in NAMES:
-        gp.save(gp.load(CASES / f"{name}.tflite"), tmp_path / "there.onnx")
+        source = gp.load(CASES / f"{name}.tflite")
+        gp.save(source, tmp_path / "there.onnx")
         try:
             gp.save(gp.load(tmp_path / "there.onnx"), tmp_path / "back.tflite")
         except DiagnosticError:
@@ -43,11 +44,13 @@ def test_what_goes_through_onnx_and_back_computes_the_same(tmp_path: Path) -> No
             continue
         back = gp.load(tmp_path / "back.tflite")
         inputs, expected = recorded(name)
-        # States begin with zeros, which are an input's in ONNX.
-        states = [np.zeros(value.fact.shape, np.float32) for value in list(back.inputs.values())[len(inputs) :]]
+        # What states begin with is given: an input of TFLite has no numbers of its own.
+        states = [value.storage.numpy() for value in list(source.inputs.values())[len(inputs) :]]
         outputs = gp.run(back, dict(zip(back.inputs, [*inputs, *states], strict=True)))
         assert_right(name, list(outputs.values()), expected)
-    assert set(refused) <= {"branches", "repeats", "sequence_lstm"}
+    # The last two have extents that only a run knows where places are gathered or added up.
+    known = {"branches", "repeats", "sequence_lstm", "detections_of_each_class", "embedded_sparsely"}
+    assert set(refused) <= known
 
 
 @pytest.mark.parametrize("options", [b"size\x00\x01\x13(\x03", b"\xff\x80\x00k", b""])

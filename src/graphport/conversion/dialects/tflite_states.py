@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def _begins(value: Value) -> Storage | None:
     return ArrayStorage(np.broadcast_to(np.zeros((), fact.dtype.numpy), shape), fact.dtype)
 
 
-def _types(value: Value) -> tuple[object, ...]:
+def _types(value: Value) -> tuple[Any, ...]:
     return (value.fact.dtype if isinstance(value.fact, TensorFact) else None,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -12,8 +12,6 @@ from graphport.formats.tflite.notes import VERSION
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from graphport.ir.graph import Graph, Node
 
 _ROWS = """
@@ -84,5 +82,4 @@ def _taken(node: Node) -> str:
 
 
 def _entries(told: Any) -> list[Any]:
-    items: Iterable[Any] = told if isinstance(told, tuple) else ()
-    return list(items)
+    return list(cast("tuple[Any, ...]", told)) if isinstance(told, tuple) else []

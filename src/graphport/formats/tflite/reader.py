@@ -274,7 +274,8 @@ class _Subgraph:
             storage = _zeros(tensor)
         if storage is None:
             message = f"tensor {index} ({tensor.name}) is read, and nothing has written it"
-            self.findings.error("TFL0203", message, place, "operators stand in the order in which they run")
+            if not tensor.record["external_buffer"]:
+                self.findings.error("TFL0203", message, place, "operators stand in the order in which they run")
             # Say it once.
             self._value(index, tensor)
             self.made.adopt_constant(self.values[index])

@@ -65,6 +65,8 @@ class Operator:
         self.results = results
         self.types = types
         self.is_raw = False
+        self.has_long_factor = False
+        """Whether its kernel multiplies sums by 31 bits also where they have 64; others do by 15."""
 
     @property
     def count(self) -> int:
@@ -143,7 +145,7 @@ class Operator:
     def _multiplied(self, scales: tuple[float, ...]) -> tuple[float, ...]:
         """Scales of weights as kernels of int16 multiply sums of 64 bits: by 15 bits of the quotient of all scales."""
         x, y = self._short(), self.results[0] if self.results else None
-        if x is None or y is None or y[0] is not DType.INT16 or self._has_short_bias():
+        if x is None or y is None or y[0] is not DType.INT16 or self.has_long_factor or self._has_short_bias():
             return scales
         return tuple(in_fifteen_bits(x * w / y[2][0]) * y[2][0] / x for w in scales)
 

@@ -42,8 +42,12 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Li
     return (computed_in(b, _GATHERED, "GATHER", data, beside=(places_,), axis=axis),)
 
 
-_GATHERED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8))
-_GATHERED |= {DType.BOOL, DType.INT4}
+_GATHERED = frozenset(
+    (
+        *(DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8),
+        *(DType.BOOL, DType.INT4),
+    )
+)
 
 
 def _grid(b: Builder, dims: Sequence[int], axis: int) -> Value:

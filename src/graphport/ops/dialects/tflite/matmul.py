@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @word("FULLY_CONNECTED")
 def fully_connected(op: Operator) -> Value:
     """x times filters [maps, k] turned around; x is made a matrix of k columns unless it keeps its dims."""
+    op.has_long_factor = True
     b, x = op.b, op[0]
     if op.option("weights_format"):
         message = "its weights are shuffled"
@@ -40,6 +41,7 @@ def fully_connected(op: Operator) -> Value:
 @word("BATCH_MATMUL")
 def batch_matmul(op: Operator) -> Value:
     """Products of the last two axes, either of which may be turned around."""
+    op.has_long_factor = True
     operands: list[Value] = []
     for index, name in enumerate(("adj_x", "adj_y")):
         rank = len(op.dims(index))
