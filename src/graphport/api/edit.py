@@ -114,6 +114,8 @@ def edit_file(
     *,
     format: str | None = None,
     edition: str | None = None,
+    program: str | None = None,
+    states: bool = False,
     checking: Checking | None = None,
     **options: Any,
 ) -> EditReport:
@@ -128,6 +130,8 @@ def edit_file(
         changes: what is to be changed.
         format: the target's format, if its name does not say it.
         edition: of an NNEF source.
+        program: of a package of PyTorch's, see `load`.
+        states: of a program of PyTorch's, see `load`.
         checking: what is to be proven.
         **options: of the writer.
 
@@ -137,7 +141,7 @@ def edit_file(
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
-    model = load(source, edition=edition)
+    model = load(source, edition=edition, program=program, states=states)
     result = edit(model, changes)
     dialect = kind.dialect_with(**options)
     graph = lifted_for(result, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)

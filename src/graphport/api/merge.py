@@ -71,6 +71,8 @@ def merge_files(
     connect: Mapping[str, str] | None = None,
     *,
     format: str | None = None,
+    program: str | None = None,
+    states: bool = False,
     checking: Checking | None = None,
     **options: Any,
 ) -> MergeReport:
@@ -81,7 +83,7 @@ def merge_files(
     kind = formats.by_name(target, format)
     kind.check_choices(options)
     checking = checking or Checking()
-    first, second = load(a), load(b)
+    first, second = (load(each, program=program, states=states) for each in (a, b))
     model, connected = _merged(first, second, connect)
     if checking.verify is not False:
         model.findings.extend(_chained(first, second, model, connected))

@@ -150,6 +150,8 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
     edition: str | None = None,
     keep_failed: bool = False,
     effort: str = "default",
+    program: str | None = None,
+    states: bool = False,
     **options: Any,
 ) -> RewriteReport:
     """Read `source`, run `passes` over it, write `target`, and prove that both files compute the same.
@@ -161,7 +163,8 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
     origin = formats.recognize(source)
     if verify is not False:
         expect(origin, kind)
-    raw, findings = origin.read(source, edition=edition, shapes=shapes, tolerant=True)
+    told = {"edition": edition, "program": program, "states": states}
+    raw, findings = origin.read(source, shapes=shapes, tolerant=True, **told)
     versions = origin.versions(raw)
     if shapes:
         bind_inputs(raw, shapes)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _EFFORTS = ("default", "full")
 
 
-def verify(
+def verify(  # noqa: PLR0913  keywords, each documented
     a: str | Path | Model,
     b: str | Path | Model,
     inputs: Mapping[str, Any] | None = None,
@@ -37,6 +37,8 @@ def verify(
     edition: str | None = None,
     proof: str | Path | None = None,
     effort: str = "default",
+    program: str | None = None,
+    states: bool = False,
 ) -> Proof:
     """Run two models, each as it lies on disk in its own runtime, and hold the second against the first.
 
@@ -48,6 +50,8 @@ def verify(
         edition: of NNEF.
         proof: a file to write the proof to, with all that it takes to repeat it.
         effort: `full` asks the reference also where that takes long.
+        program: of packages of PyTorch's, see `load`.
+        states: of programs of PyTorch's, see `load`.
 
     Raises:
         DiagnosticError: a file is at fault, or `inputs` do not fit.
@@ -56,8 +60,9 @@ def verify(
     kinds = [formats.recognize(each) for each in (a, b) if not isinstance(each, Model)]
     if len(kinds) == 2:
         expect(*kinds)
-    first = a if isinstance(a, Model) else load(a, shapes=shapes, edition=edition)
-    second = b if isinstance(b, Model) else load(b, shapes=shapes, edition=edition)
+    asked: dict[str, Any] = {"shapes": shapes, "edition": edition, "program": program, "states": states}
+    first = a if isinstance(a, Model) else load(a, **asked)
+    second = b if isinstance(b, Model) else load(b, **asked)
     found = _judged(
         side("a", first, is_file=not isinstance(a, Model)),
         side("b", second, is_file=not isinstance(b, Model)),
@@ -67,7 +72,7 @@ def verify(
     )
     if proof is not None:
         files = {"a": None if isinstance(a, Model) else Path(a), "b": None if isinstance(b, Model) else Path(b)}
-        write_document(Path(proof), found, files, {"shapes": shapes, "edition": edition, "effort": effort})
+        write_document(Path(proof), found, files, {**asked, "effort": effort})
     return found
 
 

@@ -16,6 +16,7 @@ from graphport.cli.options import (
     findings_end,
     input_option,
     json_option,
+    package_options,
     print_findings,
     print_json,
     threads_option,
@@ -47,6 +48,7 @@ _MOST_NODES = 20
 @threads_option
 @input_option
 @edition_option
+@package_options
 @color_option
 @json_option
 @findings_end
@@ -59,6 +61,8 @@ def verb(
     threads: int,
     shapes: Any,
     edition: str | None,
+    program: str | None,
+    states: bool,
     color: str,
     as_json_: bool,
 ) -> None:
@@ -76,7 +80,8 @@ def verb(
     import graphport
     from graphport.cli import arrays
 
-    loaded = [graphport.load(path, edition=edition, shapes=bound(shapes)) for path in models]
+    asked: dict[str, Any] = {"edition": edition, "shapes": bound(shapes), "program": program, "states": states}
+    loaded = [graphport.load(path, **asked) for path in models]
     given = None if inputs is None else arrays.inputs_of(loaded[0], inputs)
     runs = _inputs(loaded, given)
     found: dict[str, list[Latency]] = {}

@@ -18,6 +18,8 @@ from graphport.cli.options import (
     findings_end,
     input_option,
     json_option,
+    package_options,
+    packaged,
     print_findings,
     print_json,
     writer_options,
@@ -46,6 +48,7 @@ _MOST_ROWS = 12
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
 @input_option
 @edition_option
+@package_options
 @writer_options
 @checking_options
 @color_option
@@ -81,9 +84,9 @@ def verb(
     import graphport
     from graphport.api.written import Checking, save_proven
 
-    checking = Checking(**verification(options))
+    checking, asked = Checking(**verification(options)), packaged(options)
     with target(dst, format, is_json=as_json_) as path:
-        model = graphport.load(src, shapes=bound(shapes), edition=edition)
+        model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
         writer = chosen(options, path, format)
         result = graphport.cast(model, to, calibration=calibration, keep=keep, min_snr=min_snr, keep_io=keep_io)
         report = result.report

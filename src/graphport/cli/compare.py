@@ -22,6 +22,7 @@ from graphport.cli.options import (
     function_named,
     input_option,
     json_option,
+    package_options,
     print_json,
 )
 from graphport.cli.render import shown
@@ -76,6 +77,7 @@ class _LimitOption(click.ParamType[Any]):
 @backend_option
 @input_option
 @edition_option
+@package_options
 @color_option
 @json_option
 @findings_end
@@ -92,6 +94,8 @@ def verb(
     backend: str,
     shapes: Any,
     edition: str | None,
+    program: str | None,
+    states: bool,
     color: str,
     as_json_: bool,
     **limits: Any,
@@ -120,8 +124,8 @@ def verb(
     from graphport.comparison import Difference as Differs
     from graphport.core.diagnostics import DiagnosticError
 
-    first = graphport.load(a, edition=edition, shapes=bound(shapes))
-    second = graphport.load(b, shapes=bound(shapes))
+    asked: dict[str, Any] = {"shapes": bound(shapes), "program": program, "states": states}
+    first, second = graphport.load(a, edition=edition, **asked), graphport.load(b, **asked)
     told = _limits(**limits)
     given = arrays.inputs_of(first, inputs) if inputs is not None else first_run(first, backend)[0] if find else None
     try:

@@ -17,6 +17,8 @@ from graphport.cli.options import (
     edition_option,
     findings_end,
     json_option,
+    package_options,
+    packaged,
     print_findings,
     print_json,
     writer_options,
@@ -70,6 +72,7 @@ class _Pair(click.ParamType[Any]):
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
 @verification_options
 @edition_option
+@package_options
 @writer_options
 @color_option
 @json_option
@@ -121,10 +124,10 @@ def verb(
         preprocess=dict(map(_steps, preprocess)),
         layout=dict(map(_layout, layout)),
     )
-    checked = Checking(**verification(options))
+    checked, asked = Checking(**verification(options)), {"edition": edition, **packaged(options)}
     writer = chosen(options, dst, format)
-    report = edit_file(model, dst, changes, format=format, edition=edition, checking=checked, **writer)
-    write_proof(report.proof, proof, model, report.written, edition=edition)
+    report = edit_file(model, dst, changes, format=format, checking=checked, **asked, **writer)
+    write_proof(report.proof, proof, model, report.written, **asked)
     if as_json_:
         print_json(_document(report, model, dst))
     else:

@@ -14,6 +14,8 @@ from graphport.cli.options import (
     color_option,
     findings_end,
     json_option,
+    package_options,
+    packaged,
     print_findings,
     print_json,
     writer_options,
@@ -50,6 +52,7 @@ class _Connection(click.ParamType[Any]):
 @click.option("--connect", multiple=True, type=_Connection(), help="What B is given of A. Repeatable.")
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
 @verification_options
+@package_options
 @writer_options
 @color_option
 @json_option
@@ -79,10 +82,10 @@ def verb(
     from graphport.api.merge import merge_files
     from graphport.api.written import Checking
 
-    checked = Checking(**verification(options))
+    checked, asked = Checking(**verification(options)), packaged(options)
     writer = chosen(options, dst, format)
-    report = merge_files(a, b, dst, dict(connect) or None, format=format, checking=checked, **writer)
-    write_proof(report.proof, proof, a, report.written)
+    report = merge_files(a, b, dst, dict(connect) or None, format=format, checking=checked, **asked, **writer)
+    write_proof(report.proof, proof, a, report.written, **asked)
     if as_json_:
         print_json(_document(report, a, b, dst))
     else:

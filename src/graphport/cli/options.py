@@ -53,6 +53,16 @@ states_option = grouped(
 )
 
 
+def package_options(command: Command) -> Command:
+    """How programs of PyTorch are read; `packaged` picks it."""
+    return program_option(states_option(command))
+
+
+def packaged(options: dict[str, Any]) -> dict[str, Any]:
+    """What `package_options` gave, taken from `options`, as `load` is told it."""
+    return {"program": options.pop("program"), "states": options.pop("states")}
+
+
 backend_option = click.option(
     "--backend",
     metavar="BACKEND",

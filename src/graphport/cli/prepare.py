@@ -17,6 +17,8 @@ from graphport.cli.options import (
     findings_end,
     input_option,
     json_option,
+    package_options,
+    packaged,
     print_findings,
     print_json,
     writer_options,
@@ -42,6 +44,7 @@ def rewriting_options(command: Command) -> Command:
     for option in (
         json_option,
         color_option,
+        package_options,
         edition_option,
         input_option,
         writer_options,
@@ -99,6 +102,7 @@ def verb(
     from graphport.passes.prepare import preparing
 
     passes = selected(preparing(shared), only, skip)
+    asked = {"shapes": bound(shapes), "edition": edition, **packaged(options)}
     with target(dst, format, is_json=as_json_) as path:
         report = rewrite_file(
             src,
@@ -106,12 +110,11 @@ def verb(
             passes,
             format=format,
             **verification(options),
-            shapes=bound(shapes),
-            edition=edition,
+            **asked,
             **chosen(options, path, format),
         )
-        write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
-        write_rewriting(page, src, report, "prepare", shapes=bound(shapes), edition=edition)
+        write_proof(report.proof, proof, src, report.written, **asked)
+        write_rewriting(page, src, report, "prepare", **asked)
         tell(report, path, color, verbose=verbose, is_json=as_json_)
 
 

@@ -20,6 +20,8 @@ from graphport.cli.options import (
     function_named,
     input_option,
     json_option,
+    package_options,
+    packaged,
     print_findings,
     print_json,
 )
@@ -92,6 +94,7 @@ _EITHER = ("real_results", "cheap_layers")
 @report_option
 @input_option
 @edition_option
+@package_options
 @color_option
 @json_option
 @findings_end
@@ -130,10 +133,10 @@ def verb(
     from graphport.quantization.statistics_file import refuse_place
 
     settings = {} if settings_file is None else _settings(settings_file)
-    checking = Checking(**verification(options))
+    checking, asked = Checking(**verification(options)), packaged(options)
     if resume is not None:
         refuse_place(resume)
-    model = graphport.load(src, shapes=bound(shapes), edition=edition)
+    model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
     refuse_destination(model.graph, dst, format, options["target"] or settings.get("target", _TARGETS[0]))
     if explain is not None:
         _refuse_layer(model, explain)

@@ -11,6 +11,7 @@ from graphport.cli.options import (
     bound,
     chosen,
     findings_end,
+    packaged,
 )
 from graphport.cli.prepare import rewriting_options, selected, tell, write_rewriting
 from graphport.cli.streams import target
@@ -55,6 +56,7 @@ def verb(
     from graphport.passes.simplify import SIMPLIFY
 
     passes = selected(SIMPLIFY, only, skip)
+    asked = {"shapes": bound(shapes), "edition": edition, **packaged(options)}
     with target(dst, format, is_json=as_json_) as path:
         report = rewrite_file(
             src,
@@ -62,10 +64,9 @@ def verb(
             passes,
             format=format,
             **verification(options),
-            shapes=bound(shapes),
-            edition=edition,
+            **asked,
             **chosen(options, path, format),
         )
-        write_proof(report.proof, proof, src, report.written, shapes=bound(shapes), edition=edition)
-        write_rewriting(page, src, report, "simplify", shapes=bound(shapes), edition=edition)
+        write_proof(report.proof, proof, src, report.written, **asked)
+        write_rewriting(page, src, report, "simplify", **asked)
         tell(report, path, color, verbose=verbose, is_json=as_json_)

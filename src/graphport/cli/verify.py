@@ -15,6 +15,7 @@ from graphport.cli.options import (
     findings_end,
     input_option,
     json_option,
+    package_options,
     print_json,
 )
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 )
 @input_option
 @edition_option
+@package_options
 @json_option
 @findings_end
 def verb(
@@ -49,6 +51,8 @@ def verb(
     effort: str,
     shapes: Any,
     edition: str | None,
+    program: str | None,
+    states: bool,
     as_json_: bool,
 ) -> None:
     """Prove that two files compute the same: each runs in its own runtime, and the reference is asked besides.
@@ -67,10 +71,11 @@ def verb(
     from graphport.proof.document import changed
 
     stale = [] if proof is None else changed(proof, {"a": a, "b": b})
+    asked: dict[str, Any] = {"shapes": bound(shapes), "edition": edition, "program": program, "states": states}
     given = None
     if inputs is not None:
-        given = arrays.inputs_of(graphport.load(a, edition=edition, shapes=bound(shapes)), inputs)
-    found = verify(a, b, given, shapes=bound(shapes), edition=edition, proof=proof, effort=effort)
+        given = arrays.inputs_of(graphport.load(a, **asked), inputs)
+    found = verify(a, b, given, proof=proof, effort=effort, **asked)
     if as_json_:
         print_json({**found.as_json(), "changed": stale})
     else:

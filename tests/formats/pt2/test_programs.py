@@ -1,11 +1,15 @@
 """Programs that PyTorch exported, held against what PyTorch computed with them; `programs/make.py` made both."""
 
+import io
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import openvino
 import pytest
+from ai_edge_litert import interpreter as litert
 
 import graphport as gp
 from graphport.api.rewrite import rewrite_file
@@ -13,7 +17,10 @@ from graphport.formats import pt2
 from graphport.passes.simplify import SIMPLIFY
 
 PROGRAMS = Path(__file__).parent / "programs"
-NAMES = ("writes", "layouts", "cache", "loops", "sizes", "names", "network", "attending", "odd")
+NAMES = (
+    *("writes", "layouts", "cache", "loops", "sizes", "names", "network", "attending", "odd"),
+    *("mapped", "scanned", "waves", "open", "found", "blocks"),
+)
 FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2"]
 
 
@@ -26,6 +33,11 @@ def recorded(name, kind, tag=""):
 
 def fits(key, kind, tag):
     return key.startswith(kind) and key.removeprefix(kind).removesuffix(tag).isdecimal() and key.endswith(tag)
+
+
+def in_pairs(arrays):
+    """Complex numbers as pairs of real ones, in a last axis."""
+    return [np.stack([a.real, a.imag], -1) if a.dtype.kind == "c" else a for a in arrays]
 
 
 def sizes(name):
@@ -46,9 +58,10 @@ def test_a_program_computes_what_pytorch_does_at_every_size(file, tmp_path):
     gp.save(model, tmp_path / "net.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
     for tag in sizes(name):
-        given = dict(zip([value.name for value in model.graph.inputs], recorded(name, "in", tag), strict=True))
-        agree(list(gp.run(model, given, backend="reference").values()), recorded(name, "out", tag))
-        agree(session.run(None, given), recorded(name, "out", tag))
+        arrays, expected = (in_pairs(recorded(name, kind, tag)) for kind in ("in", "out"))
+        given = dict(zip([value.name for value in model.graph.inputs], arrays, strict=True))
+        agree(list(gp.run(model, given, backend="reference").values()), expected)
+        agree(session.run(None, given), expected)
 
 
 def test_open_extents_stay_open_and_are_called_after_their_inputs():
@@ -103,6 +116,50 @@ def test_changed_buffers_become_states_that_a_session_keeps(tmp_path):
             y = dict(zip([v.name for v in outside.get_outputs()], outside.run(None, given | states), strict=True))
             agree([next(iter(y.values()))], recorded("cache", "out", call))
             states = {"keys_in": y["keys_out"], "count_in": y["count_out"]}
+
+
+def test_complex_numbers_that_are_given_or_returned_are_told_to_be_pairs():
+    assert [(f.code, f.message) for f in gp.load(PROGRAMS / "waves.pt2").findings] == [
+        (
+            "LEG0007",
+            "x, sqrt, tanh, einsum, pow_1, pow_2, log, sgn: complex numbers are pairs of real ones, in a last axis of 2",
+        )
+    ]
+
+
+def test_what_has_no_rule_for_complex_numbers_is_refused_by_name():
+    path = PROGRAMS / "waves.pt2"
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data.replace(b"aten.tanh.default", b"aten.asinh.default"))
+    with pytest.raises(
+        gp.DiagnosticError, match=r"pytorch\.aten\.asinh\.default: there is no rule for complex tensors"
+    ):
+        gp.load(changed.getvalue())
+
+
+def test_states_are_variables_of_openvino_and_resources_of_litert(tmp_path):
+    given = recorded("cache", "in")
+    for kind in ("cache.pt2", "cache.core.pt2"):
+        model = gp.load(PROGRAMS / kind, states=True)
+        for ending in (".xml", ".tflite"):
+            gp.save(model, tmp_path / f"net{ending}")
+        compiled = openvino.Core().compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        request = compiled.create_infer_request()
+        interpreter = litert.Interpreter(str(tmp_path / "net.tflite"))
+        interpreter.allocate_tensors()
+        back = gp.session(gp.load(tmp_path / "net.tflite"), "reference")
+        for call in ("", "_call1", "_call2"):
+            expected = recorded("cache", "out", call)
+            agree([request.infer(given)[0].copy()], expected)
+            for port, array in zip(interpreter.get_input_details(), given, strict=True):
+                interpreter.set_tensor(port["index"], array)
+            interpreter.invoke()
+            agree([interpreter.get_tensor(port["index"]) for port in interpreter.get_output_details()], expected)
+            agree(list(back.run(dict(zip(["x", "place"], given, strict=True))).values())[:1], expected)
 
 
 def test_a_program_is_read_from_memory_too():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from graphport.core.storage import ArrayStorage
 from graphport.formats.openvino.shapes import UnreadableError, read_shape, write_shape
 from graphport.ir import rewrite, states
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.folded import folded
+from graphport.ops.folded import Computed, folded
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -70,17 +70,22 @@ def hide_states(graph: Graph) -> None:
     """Read variables where they were inputs, and assign what was returned for the next run."""
     for state, result, kept in states.kept(graph):
         fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
+        # The plugins keep no variables of 64-bit integers.
+        own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype
         attributes = {
             "variable_id": kept.variable,
-            "variable_type": fact.dtype,
+            "variable_type": own,
             "variable_shape": write_shape(fact.shape),
         }
-        read = Value(graph.fresh(state.name), TensorFact(fact.dtype, fact.shape))
+        read = Value(graph.fresh(state.name), TensorFact(own, fact.shape))
         start: list[Value] = []
         if state.storage is not None:
-            start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(state.storage), state.storage)]
+            storage = state.storage if own is fact.dtype or own is None else _as(state.storage, own)
+            start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(storage), storage)]
         node = Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin)
         put_first(graph, node)
+        if own is not fact.dtype:
+            read = _converted(graph, node, read, fact.dtype)
         rewrite.swap_names(state, read)
         state.replace_uses(read)
         graph.remove_input(state)
@@ -89,8 +94,30 @@ def hide_states(graph: Graph) -> None:
             graph.set_outputs([value for value in graph.outputs if value is not result])
         source = _copied(graph, result)
         rewrite.swap_names(result, assigned)
+        if own is not fact.dtype:
+            source = _converted(graph, None, source, own)
+            assigned.fact = source.fact
         attributes = {"variable_id": kept.variable}
         graph.append(Node("opset6.Assign", [source], [assigned], attributes, dialect="openvino"))
+
+
+def _as(storage: Storage, dtype: DType) -> Storage:
+    def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.astype(dtype.numpy)
+
+    return Computed(narrowed, (storage,), dtype, storage.shape)
+
+
+def _converted(graph: Graph, place: Node | None, value: Value, dtype: DType | None) -> Value:
+    """A value in another type, behind `place` or all nodes."""
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    made = Value(graph.fresh(value.name), TensorFact(dtype, shape))
+    node = Node("opset1.Convert", [value], [made], {"destination_type": dtype}, dialect="openvino")
+    if place is None:
+        graph.append(node)
+    else:
+        graph.insert_after(place, node)
+    return made
 
 
 def _copied(graph: Graph, result: Value) -> Value:

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.conversion.dialects import pytorch_bodies, pytorch_complex, pytorch_states, pytorch_writes
+from graphport.conversion.dialects import (
+    pytorch_bodies,
+    pytorch_complex,
+    pytorch_states,
+    pytorch_vmap,
+    pytorch_writes,
+)
 from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.ops.dialects.pytorch.overloads import DIALECT
@@ -22,6 +28,8 @@ def before(graph: Graph) -> list[Diagnostic]:
     """Take out what words alone cannot say; what is left unsaid is a finding."""
     registry.load(DIALECT)
     findings: list[Diagnostic] = []
+    for inner in list(walk(graph)):
+        pytorch_vmap.map_regions(inner)
     graphs = list(walk(graph))
     for inner in reversed(graphs):
         pytorch_bodies.inline_regions(inner)
@@ -30,7 +38,7 @@ def before(graph: Graph) -> list[Diagnostic]:
     findings += pytorch_states.settle(graph)
     for inner in walk(graph):
         _forget(inner)
-    pytorch_complex.pair(graph)
+    findings += pytorch_complex.pair(graph)
     return findings
 
 

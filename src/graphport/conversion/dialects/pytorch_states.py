@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.dialects.pytorch_writes import WRITTEN
 from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node, Value
 from graphport.ir.states import State, mark
 from graphport.ops.dialects.pytorch.overloads import DIALECT
@@ -60,7 +61,9 @@ def _changed(graph: Graph) -> dict[Value, Value]:
 
 def _keep(graph: Graph, value: Value, last: Value) -> None:
     name = value.name
-    given = graph.add_input(f"{name}_in", value.fact)
+    # Its numbers are those of the first run only.
+    fact = TensorFact(value.fact.dtype, value.fact.shape) if isinstance(value.fact, TensorFact) else value.fact
+    given = graph.add_input(f"{name}_in", fact)
     given.storage = value.storage
     value.replace_uses(given)
     after = given if last is value else last

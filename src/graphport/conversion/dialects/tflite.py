@@ -8,6 +8,7 @@ from graphport.conversion.dialects.tflite_hash import fill_tables
 from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
 from graphport.conversion.dialects.tflite_states import keep_states
+from graphport.conversion.dialects.tflite_views import drop_identities, shape_from_root
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
@@ -57,6 +58,12 @@ def before(graph: Graph) -> None:
     _return(graph, inputs, held)
 
 
+def before_lifting(graph: Graph) -> None:
+    """Leave no copies, for which there is no word."""
+    for inner in walk(graph):
+        drop_identities(inner)
+
+
 def after_lifting(graph: Graph) -> None:
     """Let changes of layout meet and cancel, integers be computed on, and states be variables.
 
@@ -65,6 +72,7 @@ def after_lifting(graph: Graph) -> None:
     for inner in walk(graph):
         turn(inner)
         integers(inner)
+        shape_from_root(inner)
     keep_states(graph)
 
 

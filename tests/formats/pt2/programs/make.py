@@ -1,5 +1,7 @@
 """Writes the programs beside it, and what PyTorch 2.13 computes with them: `python make.py` where torch is installed.
 
+`found` takes torchvision besides, `blocks` torchao.
+
 NAME.pt2 is as exported, NAME.core.pt2 decomposed; NAME.npz has `inI` and `outI` by place, with `_b` for a second size
 and `_callN` for further calls of the same module.
 """
@@ -173,6 +175,77 @@ class Odd(nn.Module):
         )
 
 
+class Mapped(nn.Module):
+    """Slices of `vmap`."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 3))
+
+    def forward(self, x):
+        return torch.vmap(lambda row: (row @ self.weight).softmax(-1), in_dims=1)(x)
+
+
+class Scanned(nn.Module):
+    """A scan that is unrolled into slices of `vmap`."""
+
+    def forward(self, x, y):
+        from torch._higher_order_ops.associative_scan import associative_scan
+
+        def combined(a, b):
+            return a[0] * b[0], b[0] * a[1] + b[1]
+
+        return associative_scan(combined, (torch.sigmoid(x), y), dim=1, combine_mode="generic")[1]
+
+
+class Waves(nn.Module):
+    """Complex numbers, given and returned."""
+
+    def forward(self, x, y):
+        z = torch.complex(y, y.flip(0))
+        parts = x.sqrt(), (x * z).tanh(), torch.einsum("ij,kj->ik", x, z), x**0.5, z.pow(3), x.log(), torch.sgn(x)
+        return *parts, (x == z).sum(), torch.fft.irfft(torch.fft.rfft(y, 11) * 2, 11)
+
+
+class Open(nn.Module):
+    """Computed padding, parts of open extents that are written into, folds."""
+
+    def forward(self, x):
+        n, (h, w) = x.shape[2], x.shape[2:]
+        padded = F.pad(x, (0, n % 3, 1, n // 2))
+        y = x * 1
+        y.narrow(2, 1, 2).sigmoid_()
+        folded = F.fold(F.unfold(x, 2, stride=2), (h, w), 2, stride=2)
+        return padded, y, F.pixel_unshuffle(x, 2), folded, torch.full_like(x, 0.5)
+
+
+class Found(nn.Module):
+    """Boxes of torchvision."""
+
+    def forward(self, boxes, scores, x):
+        from torchvision import ops
+
+        kept = ops.nms(boxes, scores, 0.4)
+        regions = torch.cat([torch.zeros(boxes.shape[0], 1), boxes], 1)
+        return boxes[kept], ops.roi_align(x, regions, (2, 3), 0.5, 2, True)
+
+
+def quantized():
+    """Weights in blocks of four bits, activations by row."""
+    from torchao.quantization import Int8DynamicActivationIntxWeightConfig, PerGroup, quantize_
+    from torchao.utils import unwrap_tensor_subclass
+
+    module = nn.Sequential(nn.Linear(64, 8))
+    config = Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32))
+    quantize_(module, config)
+    return unwrap_tensor_subclass(module)
+
+
+def corners(count):
+    first = torch.rand(count, 2) * 8
+    return torch.cat([first, first + 1 + torch.rand(count, 2) * 6], 1)
+
+
 def sizes(*shape):
     return torch.randn(*shape)
 
@@ -194,6 +267,19 @@ CASES = {
         None,
         1,
     ),
+    "mapped": (Mapped(), (sizes(2, 5, 4),), {}, None, None, 1),
+    "scanned": (Scanned(), (sizes(2, 5, 4), sizes(2, 5, 4)), {}, None, None, 1),
+    "waves": (
+        Waves(),
+        (torch.complex(sizes(3, 4), sizes(3, 4)), sizes(3, 4)),
+        {},
+        (torch.complex(-sizes(3, 4).abs(), sizes(3, 4)), sizes(3, 4)),
+        None,
+        1,
+    ),
+    "open": (Open(), (sizes(2, 3, 4, 6),), {}, (sizes(2, 3, 8, 6),), ({2: torch.export.Dim("h", min=2) * 2},), 1),
+    "found": (Found(), (corners(9), torch.rand(9), sizes(1, 2, 8, 9)), {}, None, None, 1),
+    "blocks": (quantized(), (sizes(3, 64),), {}, (sizes(3, 64) * 3,), None, 1),
     "recurrent": (Recurrent(), (sizes(2, 3, 4),), {}, (sizes(3, 3, 4),), ({0: OPEN},), 1),
 }
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
+_MOST_SEEN = 64
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
@@ -74,6 +75,35 @@ def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> tuple[Value, 
 
 _chained(Max, "opset1.Maximum")
 _chained(Min, "opset1.Minimum")
+
+
+@lower("openvino", "opset1.Abs")
+def absolute(b: Builder, x: Value) -> Value:
+    return b(Abs, x)
+
+
+@Abs.lift("openvino")
+def lift_abs(b: Builder, x: Value) -> tuple[Value, ...]:
+    """OpenVINO 2026.4 drops `Abs` of what constants and shapes decide, also where it is negative."""
+    if not _is_decided(x):
+        return b.word("opset1.Abs", x)
+    return b.word("opset1.Maximum", x, emit(b, "opset1.Negative", x))
+
+
+def _is_decided(x: Value) -> bool:
+    """Whether constants and shapes alone decide a value, as far as that is seen at once."""
+    waiting, seen = [x], {x}
+    while waiting:
+        value = waiting.pop()
+        elements = value.fact.elements if isinstance(value.fact, TensorFact) else None
+        if value.storage is not None or elements is not None:
+            continue
+        if value.producer is None or value.producer.has_bodies or len(seen) > _MOST_SEEN:
+            return False
+        new = {operand for operand in value.producer.operands if operand not in seen}
+        seen |= new
+        waiting += new
+    return True
 
 
 @Sum.lift("openvino")

@@ -166,7 +166,7 @@ def lift_dft(
     axes = vector(b, [at])
     if onesided and not inverse:
         x = emit(b, "opset1.Squeeze", input, vector(b, [-1])) if parts == 1 else None
-        return None if x is None else b.word("opset9.RDFT", x, axes, *more)
+        return None if x is None else b.word("opset9.RDFT", _long_enough(b, x, at, more), axes, *more)
     if onesided:
         if parts != 2:
             return None
@@ -180,6 +180,23 @@ def lift_dft(
         ends = (vector(b, [n]) for n in (0, 2, 1, rank - 1))
         input = emit(b, "opset8.Slice", input, *ends)
     return b.word("opset7.IDFT" if inverse else "opset7.DFT", input, axes, *more)
+
+
+def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value:
+    """A signal that is no shorter than its transform: `RDFT` of OpenVINO 2026.4 reads beyond its end."""
+    given = b.dims(x)[axis]
+    wanted = integers(lengths[0]) if lengths else None
+    if not lengths or (wanted is not None and isinstance(given, int) and wanted[0] <= given):
+        return x
+    rank = len(b.dims(x))
+    if wanted is not None and isinstance(given, int):
+        behind = vector(b, [wanted[0] - given if place == axis else 0 for place in range(rank)])
+    else:
+        own = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), vector(b, [axis]), vector(b, [0]))
+        lack = emit(b, "opset1.Maximum", emit(b, "opset1.Subtract", emitted_cast(b, lengths[0], DType.INT64), own), 0)
+        parts = [vector(b, [0] * axis), lack, vector(b, [0] * (rank - 1 - axis))]
+        behind = emit(b, "opset1.Concat", *(part for part in parts if b.dims(part)[0] != 0), axis=0)
+    return emit(b, "opset1.Pad", x, vector(b, [0] * rank), behind, b.like(x, 0), pad_mode="constant")
 
 
 @STFT.lift("openvino")

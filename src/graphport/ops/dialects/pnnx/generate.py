@@ -16,7 +16,7 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, computed_number, elements_of
-from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
     DTYPES,
@@ -31,7 +31,7 @@ from graphport.ops.dialects.torch_functions import (
 )
 from graphport.ops.pages.arithmetic import Cast
 from graphport.ops.pages.generate import Constant, ConstantOfShape, Range, constant_value
-from graphport.ops.pages.reshape import Reshape, Shape
+from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
 
 _IGNORED = ("device", "layout", "pin_memory", "requires_grad", "memory_format", "names")
@@ -55,7 +55,7 @@ def _filled(value: Scalar, b: Builder, size: Any, dtype: Any = None) -> Value:
 
 
 def _like(value: Scalar, b: Builder, input: Value, dtype: Any = None) -> Value:
-    return filled(b, b(Shape, input), value, _dtype(dtype, dtype_of(input)))
+    return filled(b, extents(b, input), value, _dtype(dtype, dtype_of(input)))
 
 
 def _new(value: Scalar, b: Builder, input: Value, size: Any, dtype: Any = None) -> Value:

@@ -25,7 +25,7 @@ from graphport.ops.pages.arithmetic import Add, Mul, Sub
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import Det, Gemm, MatMul
 from graphport.ops.pages.reduction import Einsum, ReduceSum
-from graphport.ops.pages.reshape import Reshape, Transpose, Unsqueeze
+from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 
 _MOST_FACTORS = 64
 
@@ -162,7 +162,8 @@ def cross(b: Builder, input: Value, other: Value, dim: Any = -1) -> Value:
 
 @emits("nn.Bilinear", "F.bilinear", "aten::bilinear", ignores=("in1_features", "in2_features", "out_features"))
 def bilinear(b: Builder, input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Value:
-    y = b(Einsum, input1, weight, input2, equation="...i,oij,...j->...o")
+    row, column = b(Unsqueeze, input1, vector(b, [-2, -3])), b(Unsqueeze, input2, vector(b, [-1, -3]))
+    y = b(Squeeze, b(MatMul, b(MatMul, row, weight), column), vector(b, [-1, -2]))
     return y if bias is None else b(Add, y, bias)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -193,8 +194,13 @@ def layer_norm(
 def rms_norm(b: Builder, input: Value, normalized_shape: Any, weight: Value | None = None, eps: Any = None) -> Value:
     shape = integers(normalized_shape)
     scale = weight if weight is not None else b.constant(np.ones(shape), dtype_of(input))
-    epsilon = float(np.finfo(dtype_of(input).numpy).eps) if eps is None else float(number(eps))
+    epsilon = _smallest(dtype_of(input)) if eps is None else float(number(eps))
     return b(RMSNormalization, input, scale, axis=-len(shape), epsilon=epsilon)
+
+
+def _smallest(dtype: DType) -> float:
+    """What PyTorch adds where nothing is said: of the type that it computes in, single precision for narrower ones."""
+    return float(np.finfo(np.float64 if dtype is DType.FLOAT64 else np.float32).eps)
 
 
 @emits("nn.LocalResponseNorm", "F.local_response_norm")

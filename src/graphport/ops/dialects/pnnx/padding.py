@@ -52,6 +52,10 @@ def padded(b: Builder, x: Value, pairs: Sequence[tuple[int, int]], mode: str = "
 
 @emits("F.pad", "aten::pad")
 def pad(b: Builder, input: Value, pad: Any, mode: str = "constant", value: Any = None) -> Value:
+    return _padded_as(b, input, pad, mode, value)
+
+
+def _padded_as(b: Builder, input: Value, pad: Any, mode: str, value: Any) -> Value:
     if (isinstance(pad, Value) and static(pad) is None) or (
         is_sequence(pad) and any(isinstance(n, Value) for n in pad)
     ):
@@ -78,7 +82,7 @@ def _computed(b: Builder, x: Value, pad: Value, mode: str, value: Any) -> Value:
 
 @emits("aten::constant_pad_nd")
 def constant_pad(b: Builder, input: Value, pad: Any, value: Any = 0) -> Value:
-    return _module(b, input, pad, "constant", value)
+    return _padded_as(b, input, pad, "constant", value)
 
 
 def _module(b: Builder, x: Value, padding: Any, mode: str, value: Any = None, count: int | None = None) -> Value:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphport.core.dims import Symbolic
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths
-from graphport.ops.dialects.torch_functions import axis_of, emits, integers, length, number, vector
+from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.reshape import (
     Col2Im,
     Concat,
@@ -37,9 +40,12 @@ def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
     if r == 1:
         return b(SpaceToDepth, input, blocksize=1)
     dims = b.dims(input)
-    if len(dims) != 4 or any(isinstance(dim, Symbolic) for dim in dims[1:]):
-        message = "a pixel_unshuffle of a picture of unknown size"
+    if len(dims) != 4:
+        message = f"a pixel_unshuffle of a tensor of rank {len(dims)}"
         raise UnsupportedError(message)
+    if any(isinstance(dim, Symbolic) for dim in dims[1:]):
+        order = np.arange(bounded(length(dims, 1) * r * r)).reshape(r * r, -1).T.reshape(-1)
+        return b(Gather, b(SpaceToDepth, input, blocksize=r), b.constant(order.astype(np.int64)), axis=1)
     channels, height, width = (length(dims, axis) for axis in (1, 2, 3))
     apart = b(Reshape, input, vector(b, [0, channels, height // r, r, width // r, r]))
     return b(
@@ -75,6 +81,12 @@ def channel_shuffle(b: Builder, input: Value, groups: Any) -> Value:
     return b(Reshape, turned, vector(b, [0, channels, *spatial]))
 
 
+def _plane(b: Builder, size: Any) -> Value:
+    """Two lengths, some of them computed; a single one stands for both."""
+    is_computed = is_sequence(size) and any(isinstance(n, Value) and n.storage is None for n in size)
+    return lengths(b, size) if is_computed else vector(b, integers(size, 2))
+
+
 @emits("nn.Fold", "F.fold", "aten::col2im")
 def fold(
     b: Builder,
@@ -90,7 +102,7 @@ def fold(
     y = b(
         Col2Im,
         x,
-        vector(b, integers(output_size, 2)),
+        _plane(b, output_size),
         vector(b, integers(kernel_size, 2)),
         dilations=integers(dilation, 2),
         pads=integers(padding, 2) * 2,

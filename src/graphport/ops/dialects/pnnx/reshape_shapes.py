@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphport.core.dims import Symbolic
+from graphport.core.dims import Dim, Symbolic, decide_equal
+from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -28,6 +29,31 @@ def lengths(b: Builder, shape: Any) -> Value:
     return b(Concat, *(lengths(b, item) for item in items), axis=0)
 
 
+def extents(b: Builder, x: Value) -> Value:
+    """The shape of `x` as a tensor: a constant where it is known."""
+    dims = b.dims(x)
+    known = [n for n in dims if isinstance(n, int)]
+    return vector(b, known) if len(known) == len(dims) else b(Shape, x)
+
+
+def _keeps_shape(b: Builder, x: Value, target: Sequence[Any]) -> bool:
+    """Whether a shape is known to be that of `x`; one of -1 is what the others leave."""
+    dims, entries = b.dims(x), [_entry(item) for item in target]
+    if len(dims) != len(entries) or sum(isinstance(entry, int) and entry == -1 for entry in entries) > 1:
+        return False
+    return all(
+        entry is not None and (decide_equal(n, entry) is True or (isinstance(entry, int) and entry == -1))
+        for n, entry in zip(dims, entries, strict=True)
+    )
+
+
+def _entry(item: Any) -> Dim | None:
+    if not isinstance(item, Value):
+        return int(item)
+    found = item.fact.elements if isinstance(item.fact, TensorFact) else None
+    return found[0] if found is not None and len(found) == 1 else None
+
+
 def _zeros(shape: Any) -> bool:
     """Whether a length of 0 is meant, which would be taken for a copy."""
     return is_sequence(shape) and any(item == 0 and not isinstance(item, Value) for item in shape)
@@ -38,6 +64,8 @@ def _zeros(shape: Any) -> bool:
 )
 def reshape(b: Builder, input: Value, shape: Any = None, size: Any = None) -> Value:
     target = shape if shape is not None else size if size is not None else ()
+    if is_sequence(target) and _keeps_shape(b, input, target):
+        return input
     return b(Reshape, input, lengths(b, target), allowzero=1 if _zeros(target) else None)
 
 

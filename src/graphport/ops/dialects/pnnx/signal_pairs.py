@@ -144,7 +144,7 @@ def scaled(b: Builder, x: Pair, factor: Value) -> Pair:
     return Pair(b(Mul, x.real, factor), b(Mul, x.imaginary, factor))
 
 
-def _exponential(b: Builder, x: Pair) -> Pair:
+def exponential(b: Builder, x: Pair) -> Pair:
     return polar(b, b(Exp, x.real), x.imaginary)
 
 
@@ -153,7 +153,7 @@ _ALONE: dict[str, Callable[[Builder, Pair], Part]] = {
     "neg": lambda b, x: Pair(b(Neg, x.real), b(Neg, x.imaginary)),
     "square": lambda b, x: _times(b, x, x),
     "reciprocal": _inverse,
-    "exp": _exponential,
+    "exp": exponential,
 }
 
 

@@ -12,14 +12,14 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.generate import arange as pnnx_arange
 from graphport.ops.dialects.pnnx.generate import filled
-from graphport.ops.dialects.pnnx.reshape_shapes import lengths
+from graphport.ops.dialects.pnnx.reshape_shapes import extents, lengths
 from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, aten, renamed
 from graphport.ops.dialects.torch_functions import bounded, dtype_of, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Sub
 from graphport.ops.pages.comparison import Equal
 from graphport.ops.pages.generate import Range
-from graphport.ops.pages.reshape import Expand, Shape, Unsqueeze
+from graphport.ops.pages.reshape import Expand, Unsqueeze
 
 _INTEGRAL, _REAL = DType.INT64, DType.FLOAT32
 FUNCTIONAL["aten.zero_"] = "aten.zeros_like"
@@ -53,7 +53,7 @@ def _tensor(b: Builder, bound: Any) -> Value:
 
 @aten("aten.fill.Tensor")
 def fill(b: Builder, self: Value, value: Value) -> Value:
-    return b(Expand, cast(b, value, dtype_of(self)), b(Shape, self))
+    return b(Expand, cast(b, value, dtype_of(self)), extents(b, self))
 
 
 @aten("aten.full")
@@ -67,7 +67,7 @@ def full(b: Builder, size: Any, fill_value: Any, dtype: Any = None) -> Value:
 
 @aten("aten.full_like")
 def full_like(b: Builder, self: Value, fill_value: Any, dtype: Any = None) -> Value:
-    return full(b, b(Shape, self), fill_value, dtype or f"torch.{dtype_of(self).text}")
+    return full(b, extents(b, self), fill_value, dtype or f"torch.{dtype_of(self).text}")
 
 
 @aten("aten.new_full")

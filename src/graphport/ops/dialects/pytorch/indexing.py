@@ -60,26 +60,39 @@ def _is_known(bound: Any) -> bool:
 
 @aten("aten.slice_scatter")
 def slice_scatter_(
-    b: Builder, self: Value, src: Value, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
+    b: Builder,
+    self: Value,
+    src: Value,
+    dim: Any = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    length: Any = None,
 ) -> Value:
-    """The pieces before and behind, and `src` between them; with steps, `src` at every place that they reach."""
+    """The pieces before and behind, and `src` between them; with steps, `src` at every place that they reach.
+
+    `length` is that of the part where `narrow` took it, in place of an end.
+    """
     axis = axis_of(number(dim), len(b.dims(self)))
     own = cast(b, src, dtype_of(self))
-    if not isinstance(b.dims(self)[axis], Symbolic) and all(map(_is_known, (start, end))):
+    if isinstance(count := b.dims(self)[axis], int) and all(map(_is_known, (start, end, length))):
+        if length is not None:
+            start = int(number(start)) % max(count, 1)
+            end = start + int(number(length))
         return slice_scatter(b, self, own, axis, start, end, step)
     extent = _extent(b, self, axis)
+    is_last = length is None and _is_whole(end)
     first = _placed(b, 0 if start is None else start, extent)
     if number(step) != 1:
         return _stepped(b, self, own, axis, first, int(number(step)))
     behind = b(Add, first, _extent(b, own, axis))
     parts = [sliced(b, self, axis, 0, first), own, sliced(b, self, axis, behind, None)]
     kept = parts[1:] if start in (None, 0) else parts
-    return b(Concat, *(kept[:-1] if _is_whole(start, end) else kept), axis=axis)
+    return b(Concat, *(kept[:-1] if is_last else kept), axis=axis)
 
 
-def _is_whole(start: Any, end: Any) -> bool:
+def _is_whole(end: Any) -> bool:
     """Whether nothing stands behind the part."""
-    del start
     return end is None or (isinstance(end, int) and end >= END)
 
 

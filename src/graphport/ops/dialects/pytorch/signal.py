@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,29 +15,19 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
-from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, in_pairs, parts, same, stacked
+from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, parts, same, stacked
+from graphport.ops.dialects.pytorch import signal_complex as signal_complex  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pytorch.overloads import DIALECT, aten, plain
-from graphport.ops.dialects.torch_functions import COMPLEX, Function, axes_of, bound, bounded, named_dtype, number
+from graphport.ops.dialects.pytorch.signal_pairs import pairs
+from graphport.ops.dialects.torch_functions import COMPLEX, axes_of, bounded, named_dtype, number
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
 from graphport.ops.dialects.torch_promotion import cast, floating
-from graphport.ops.pages.arithmetic import Add, Neg, Sub
+from graphport.ops.pages.arithmetic import Neg
 from graphport.ops.pages.comparison import IsNaN, Less, Where
-from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Shape
 
 _NORMS = {0: (None, None), 1: ("ortho", "ortho"), 2: ("forward", "backward")}
 """How a transform and its inverse are normalized: not, by the root of the count, by the count."""
-
-
-def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
-    """Register a function as the meaning of targets where complex tensors are among operands or results."""
-
-    def register(function: Function) -> Function:
-        for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(plain(partial(in_pairs, bound(word, function, ignores))))
-        return function
-
-    return register
 
 
 def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
@@ -126,18 +115,6 @@ def rsub(b: Builder, self: Any, other: Any, alpha: Any = 1) -> Part:
     return _binary("sub", b, other, self, alpha)
 
 
-@pairs("aten.pow")
-def power(b: Builder, self: Pair, exponent: Any) -> Part:
-    count = number(exponent)
-    if count != int(count) or not 1 <= count <= 8:
-        message = f"a complex tensor to the power {count}"
-        raise UnsupportedError(message)
-    found: Part = self
-    for _ in range(int(count) - 1):
-        found = both(b, "mul", found, self)
-    return found
-
-
 @pairs("aten.to", "aten._to_copy", ignores=("copy",))
 def to(b: Builder, self: Part, dtype: Any = None) -> Part:
     """A real tensor as a complex one, or another width of numbers."""
@@ -163,14 +140,6 @@ def where(b: Builder, condition: Value, self: Any, other: Any) -> Part:
     )
 
 
-def _product(b: Builder, self: Part, other: Any = None, mat2: Any = None) -> Part:
-    right = other if other is not None else mat2
-    x, y = (p if isinstance(p, Pair) else Pair(p, b.like(p, 0)) for p in (self, right))
-    real_ = b(Sub, b(MatMul, x.real, y.real), b(MatMul, x.imaginary, y.imaginary))
-    return Pair(real_, b(Add, b(MatMul, x.real, y.imaginary), b(MatMul, x.imaginary, y.real)))
-
-
-pairs("aten.matmul", "aten.mm", "aten.bmm")(_product)
 pairs("aten.alias", "aten.detach", "aten.lift_fresh", "aten.lift_fresh_copy", "aten.contiguous")(same)
 
 

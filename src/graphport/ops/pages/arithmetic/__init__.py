@@ -82,7 +82,6 @@ def Div(a: T, b: T) -> T:
     shape=elementwise("x"),
     since=6,
     nnef="abs(x)",
-    openvino="opset1.Abs(x)",
     exactness="exact",
     expression="abs(x)",
     symbolic=True,
