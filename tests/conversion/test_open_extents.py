@@ -10,7 +10,7 @@ import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 from tests.models import model, node
 
-TARGETS = ["ncnn", "pnnx", "nnef"]
+TARGETS = ["ncnn", "nnef"]
 
 
 def refused(loaded, folder, format):
@@ -43,7 +43,7 @@ def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
     nodes = [node("Shape", ["x"], ["shape"]), node("Expand", ["y", "shape"], ["z"])]
     proto = model(nodes, [("x", ["N", "T"]), ("y", ["T"])], [("z", ["N", "T"])])
     onnx.save(proto, tmp_path / "m.onnx")
-    helps = " ".join(str(finding.help) for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "pnnx"))
+    helps = " ".join(str(finding.help) for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "nnef"))
     assert "--input x=1x224 --input y=224" in helps
 
 

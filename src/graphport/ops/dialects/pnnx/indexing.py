@@ -11,7 +11,7 @@ from graphport.core.dims import Dim
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx import embedding_bags as embedding_bags  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pnnx import indexing_bags as indexing_bags  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import indexing_indices as indexing_indices  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx import indexing_masks as indexing_masks  # noqa: PLC0414  registers its rules

@@ -12,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx.embedding_bags import embedding_bag
+from graphport.ops.dialects.pnnx.indexing_bags import embedding_bag
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import bounded, dtype_of, integers, number, vector
