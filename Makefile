@@ -7,12 +7,14 @@ GIVEN  := pyproject.toml constraints.txt
 SAMPLE ?= all
 SECONDS ?= 300
 CASES ?= 1000000
+ROUNDS ?= 3
+PEERS := onnx onnx-ir onnxruntime onnxscript onnxsim onnxslim openvino nnef ncnn polygraphy
 
 export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test fuzz structures conformance check lint types storeys known-codes format bench docs codes constraints clean
+.PHONY: dist demo test fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -51,6 +53,11 @@ format: .venv/check  ## what the formatter and the linter can set right by thems
 bench: .venv/test  ## what measures us
 	$(BIN)/python -m pytest -q -n0 --benchmark-enable benchmarks
 
+bench-peers:  ## ours beside the newest versions of others, in an environment of its own, into docs/benchmarks.md
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --disable-pip-version-check --quiet --upgrade --editable . $(PEERS)
+	.venv-peers/bin/python -m benchmarks.peers.page --rounds $(ROUNDS)
+
 docs: .venv/docs  ## the documentation, into site/
 	$(BIN)/mkdocs build --strict --quiet
 
@@ -69,7 +76,7 @@ dist: .venv/pip  ## sdist and wheel, each tried in an environment of its own: th
 	for each in dist/*.whl dist/*.tar.gz; do tools/try_dist.sh "$(PYTHON)" "$$each" || exit 1; done
 
 clean:
-	rm -rf .venv site dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+	rm -rf .venv .venv-peers site dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
 
 # The stamps are files in .venv, newer than what they were made from.
 

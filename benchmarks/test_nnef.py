@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.files import TINY_NNEF, nnef_text
 
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Source
@@ -26,59 +26,11 @@ from graphport.ops.infer import Inference
 MANY, FEW = 50_000, 300
 WEIGHTS, BYTES = 25, 4 << 20
 
-TINY = """version 1.0;
-
-graph tiny( x ) -> ( y )
-{
-    x = external(shape = [1, 3, 8, 8]);
-    y = relu(x);
-}
-"""
-
-
-def document(count: int) -> str:
-    """A flat text of `count` operations as exporters write them, with shapes that fit: layers with shortcuts."""
-    lines = list(statements(count))
-    body = "".join(f"    {line};\n" for line in lines)
-    return f"version 1.0;\n\ngraph generated( input ) -> ( output )\n{{\n{body}}}\n"
-
-
-def statements(count: int) -> Iterator[str]:
-    draw = random.Random(0)
-    yield "input = external<scalar>(shape = [1, 16, 8, 8])"
-    values = ["input"]
-    for number in range(count - 2):
-        name, last = f"v{number}", values[-1]
-        match number % 8:
-            case 0:
-                yield f"w{number} = variable<scalar>(shape = [16, 16, 3, 3], label = 'layer{number}/filter')"
-                continue
-            case 1:
-                window = "padding = [(1, 1), (1, 1)], border = 'constant', stride = [1, 1], dilation = [1, 1]"
-                yield f"{name} = conv({last}, w{number - 1}, 0.0, {window}, groups = 1)"
-            case 2:
-                yield f"m{number} = variable<scalar>(shape = [1, 16], label = 'layer{number}/mean')"
-                continue
-            case 3:
-                four = ", ".join([f"m{number - 1}"] * 4)
-                yield f"{name} = batch_normalization({last}, {four}, epsilon = 1e-5)"
-            case 4:
-                yield f"{name} = relu({last})"
-            case 5:
-                window = "size = [1, 1, 3, 3], padding = [(0, 0), (0, 0), (1, 1), (1, 1)], stride = [1, 1, 1, 1]"
-                yield f"{name} = max_pool({last}, {window}, dilation = [1, 1, 1, 1], border = 'ignore')"
-            case 6:
-                yield f"{name} = add({last}, {draw.choice(values[-40:])})"
-            case _:
-                yield f"{name} = mul({last}, 0.5)"
-        values.append(name)
-    yield f"output = copy({values[-1]})"
-
 
 @pytest.fixture(scope="module")
 def nnef():
     module = pytest.importorskip("nnef", reason="the parser to compare with is not installed")
-    module.parse_string(TINY)
+    module.parse_string(TINY_NNEF)
     return module
 
 
@@ -115,7 +67,7 @@ def told(figure, benchmark, name: str, ours: float, theirs: float, goal: str, mo
     ],
 )
 def test_parsing_and_checking(benchmark, figure, nnef, name, count, rounds, goal, most):
-    text = document(count) if count > 2 else TINY
+    text = nnef_text(count) if count > 2 else TINY_NNEF
     ours, theirs = least(lambda: flat(text), lambda: nnef.parse_string(text), rounds)
     assert len(flat(text).operations) == len(nnef.parse_string(text).operations) == count
     told(figure, benchmark, f"parse and check {name}", ours, theirs, goal, most)
@@ -123,7 +75,7 @@ def test_parsing_and_checking(benchmark, figure, nnef, name, count, rounds, goal
 
 
 def test_shapes(benchmark, figure, nnef, tmp_path):
-    text = document(MANY)
+    text = nnef_text(MANY)
     (tmp_path / "many.nnef").write_text(text)
     graph, _ = read(tmp_path / "many.nnef")
     other = nnef.parse_string(text)
@@ -137,7 +89,7 @@ def test_shapes(benchmark, figure, nnef, tmp_path):
 
 
 def test_legalizing_is_told(benchmark, figure, tmp_path):
-    (tmp_path / "many.nnef").write_text(document(MANY))
+    (tmp_path / "many.nnef").write_text(nnef_text(MANY))
     begin = time.process_time()
     graph, _ = read(tmp_path / "many.nnef")
     middle = time.process_time()
@@ -174,7 +126,7 @@ def peak(work: str, path: Path) -> float:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells the peak of a process")
 def test_memory(benchmark, figure, nnef, tmp_path):
     path = tmp_path / "many.nnef"
-    path.write_text(document(MANY))
+    path.write_text(nnef_text(MANY))
     ours, theirs = peak(_OURS, path), peak(_THEIRS, path)
     benchmark.extra_info["ratio"] = ours / theirs
     figure(f"memory for 50,000 operations: {ours:.0f} MiB against {theirs:.0f} MiB", ours / theirs, "at most 1")

@@ -6,10 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from benchmarks.files import onnx_chain
 
 import graphport as gp
 from graphport.conversion.legalize import legalize
@@ -23,56 +22,12 @@ ROUNDS = 3
 SECONDS = 1.5
 """What loading `MANY` nodes may take."""
 
-WINDOW: dict[str, Any] = {
-    "kernel_shape": [3, 3],
-    "pads": [1, 1, 1, 1],
-    "strides": [1, 1],
-    "dilations": [1, 1],
-    "group": 1,
-}
-
-
-def model(path: Path, count: int, opset: int) -> Path:
-    """`count` nodes one behind the other, of six operators in turn, all with names."""
-    nodes = []
-    last = before = "x"
-    for n in range(count):
-        name, out = f"/layers.{n}/node", f"v{n}"
-        match n % 6:
-            case 0:
-                node = helper.make_node("Conv", [last, "w", "b"], [out], name, **WINDOW)
-            case 1:
-                node = helper.make_node("Relu", [last], [out], name)
-            case 2:
-                node = helper.make_node("Add", [last, before], [out], name)
-                before = out
-            case 3:
-                node = helper.make_node("LeakyRelu", [last], [out], name, alpha=0.1)
-            case 4:
-                node = helper.make_node("Mul", [last, "one"], [out], name)
-            case _:
-                node = helper.make_node("Sigmoid", [last], [out], name)
-        nodes.append(node)
-        last = out
-    arrays = {"w": np.ones((8, 8, 3, 3), np.float32), "b": np.zeros(8, np.float32), "one": np.float32(1)}
-    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, ["N", 8, 16, 16])
-    graph = helper.make_graph(
-        nodes,
-        "chain",
-        [helper.make_value_info("x", kind)],
-        [helper.make_value_info(last, kind)],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    path.write_bytes(proto.SerializeToString())
-    return path
-
 
 @pytest.fixture(scope="module", params=[pytest.param(OPSET, id="pinned opset"), pytest.param(13, id="opset 13")])
 def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """The same model with `FEW` and with `MANY` nodes."""
     folder = tmp_path_factory.mktemp("onnx")
-    return {count: model(folder / f"{count}.onnx", count, request.param) for count in (FEW, MANY)}
+    return {count: onnx_chain(folder / f"{count}.onnx", count, request.param) for count in (FEW, MANY)}
 
 
 def seconds(work: Any, given: Any = lambda: None) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.conversion.dialects import before_legalizing
+from graphport.conversion.repetition import Repetition
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.dims import Undecided
@@ -20,8 +21,9 @@ from graphport.ops.infer import Inference, absent_results, is_foreign
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from graphport.core.facts import Fact
     from graphport.core.progress import Stage
     from graphport.ir.graph import Graph, Node
 
@@ -47,9 +49,9 @@ def legalize(
     """
     if is_canonical(graph):
         return graph, []
-    worker = _Legalizer(check_declared=check_declared, keep=frozenset(keep))
     with paused_collection():
         result = graph if in_place else rewrite.copy(graph)
+        worker = _Legalizer(result, check_declared=check_declared, keep=frozenset(keep))
         worker.inference.findings += before_legalizing(result)
         worker.inference.meet(result)
         with stage("reading nodes in canonical words", len(result), "nodes") as step:
@@ -61,8 +63,9 @@ def legalize(
 
 
 class _Legalizer:
-    def __init__(self, *, check_declared: bool, keep: frozenset[str]) -> None:
+    def __init__(self, graph: Graph, *, check_declared: bool, keep: frozenset[str]) -> None:
         self.inference = Inference()
+        self.repetition = Repetition(graph, self.inference.findings)
         self.check_declared = check_declared
         self.keep = keep
 
@@ -120,6 +123,13 @@ class _Legalizer:
                 self.graph(body)
 
     def _lower(self, graph: Graph, node: Node, rule: registry.Lower, version: int | None) -> None:
+        key = self.repetition.key(node, version)
+        template = None if key is None else self.repetition.find(key)
+        if template is not None:
+            dialect = node.dialect
+            self.repetition.repeat(graph, node, template)
+            self._claim(node, template.last.facts, dialect)
+            return
         count = len(node.outputs)
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
@@ -133,7 +143,7 @@ class _Legalizer:
             origin=node.unasked_origin,
             stem=stem,
         )
-        before = node.previous
+        before, moment = node.previous, self.repetition.moment()
         try:
             answer = registry.lowered(rule, builder, node.inputs, node.attributes)
         except (UnsupportedError, Unknown, Undecided, ShapeError) as error:
@@ -152,6 +162,8 @@ class _Legalizer:
                 stumbled(f"the rule that reads {node.op}", error, node.origin, Severity.WARNING)
             )
             return
+        if key is not None and not self.inference.required:
+            self.repetition.remember(key, node, _made_between(before, node), answer, moment)
         if self.inference.required:
             self.inference.hold(node)
         named: set[Value] = set()
@@ -165,13 +177,21 @@ class _Legalizer:
                 named.add(self._take_over(builder, node, old, builder(Identity, new) if new in named else new))
         graph.remove(node)
 
+    def _claim(self, node: Node, facts: Sequence[Fact], dialect: str) -> None:
+        """Set `facts` of the results of a node that has become canonical, completed by what its file claims of them."""
+        for value, fact in zip(node.results, facts, strict=True):
+            claim = value.fact
+            value.fact = self.inference.words.fact(fact, value.name, claim)
+            if self.check_declared:
+                value.fact = self.inference.agreement(value, value.fact, claim, dialect)
+
     def _take_over(self, builder: Builder, node: Node, old: Value, new: Value) -> Value:
         """Let `new`, or a copy of it, be what `old` was, name included."""
         if new.producer is None or new in node.inputs or new.is_output or new.graph is not old.graph:
             new = builder(Identity, new)
         claim = old.fact
         rewrite.swap_names(old, new)
-        new.origin = old.origin
+        new.origin = old.unasked_origin
         if new.producer is not None and not new.producer.name and old.index == 0:
             new.producer.name = node.name
         if old.has_notes:
@@ -195,6 +215,16 @@ class _Legalizer:
                 Severity.WARNING,
             )
         )
+
+
+def _made_between(before: Node | None, node: Node) -> list[Node]:
+    """The nodes behind `before`, or the first one, and before `node`, in order."""
+    found: list[Node] = []
+    place = node.previous
+    while place is not before and place is not None:
+        found.append(place)
+        place = place.previous
+    return found[::-1]
 
 
 def _undo(graph: Graph, before: Node | None, node: Node) -> None:

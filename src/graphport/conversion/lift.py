@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.conversion.dialects import after_lifting, before_lifting, older
+from graphport.conversion.repetition import Repetition
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.dims import Symbolic, Undecided, examples
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph
     from graphport.ops.declare import Page
-
-    _Ways = dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
 
 
 _ELSEWHERE = "choose another format"
@@ -132,6 +131,14 @@ def _binding(graph: Graph) -> str:
     return " ".join(options[:_MOST_SHOWN]) + (f", and so on for {more} more" if more > 0 else "")
 
 
+class _Ways(NamedTuple):
+    """The rules by which pages are said in a dialect, as far as they have been asked for, and what they have made."""
+
+    dialect: str
+    rules: dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
+    repetition: Repetition
+
+
 class _Unsupported(NamedTuple):
     """A node that a dialect cannot say, the node of the graph that it is, or is made in place of, and why."""
 
@@ -191,25 +198,25 @@ def _try(graph: Graph, dialect: str) -> list[_Unsupported]:
     """Say every node in `dialect`, and then those in the bodies of what could be said; what could not be said."""
     failed: list[_Unsupported] = []
     pending = [graph]
-    ways: _Ways = {}
+    ways = _Ways(dialect, {}, Repetition(graph))
     while pending:
         current = pending.pop()
         for node in current:
             if node.dialect != dialect:
-                failed += _emit(current, node, dialect, ways)
+                failed += _emit(current, node, ways)
         pending += [body for node in current if node.has_bodies and node.dialect == dialect for body in node.bodies()]
     return failed
 
 
-def _emit(graph: Graph, node: Node, dialect: str, ways: _Ways) -> list[_Unsupported]:
-    """Say `node` in `dialect`; where a rule makes canonical operators of it, those in turn."""
+def _emit(graph: Graph, node: Node, ways: _Ways) -> list[_Unsupported]:
+    """Say `node` in the dialect; where a rule makes canonical operators of it, those in turn."""
     failed: list[_Unsupported] = []
     pending = [node]
     while pending:
         current = pending.pop()
         before = current.previous
         following = current.next
-        refusal = _lift(graph, current, dialect, ways)
+        refusal = _lift(graph, current, ways)
         if refusal is not None:
             reason = str(refusal) or "the shape of an operand is not known"
             part = reason if current is node else f"it is made of {current.op}, and {reason}"
@@ -268,20 +275,32 @@ def _made(node: Node, before: Node | None) -> list[Node]:
     return found
 
 
-def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> Exception | None:
-    """Replace `node` by words of `dialect`, or say why not."""
+def _lift(graph: Graph, node: Node, ways: _Ways) -> Exception | None:
+    """Replace `node` by words of the dialect, or say why not."""
     page = None if node.dialect else registry.pages().get(node.word)
     if page is None:
         reason = opaque.reason_of(node)
         return UnsupportedError(reason or f"it is a word of {node.dialect or 'no known dialect'}")
+    key = ways.repetition.key_to_lift(node)
+    template = None if key is None else ways.repetition.find(key)
+    if template is not None:
+        ways.repetition.repeat(graph, node, template)
+        return None
     refusal: Exception = UnsupportedError("there is no word for it")
-    rules = ways.get(page)
+    rules = ways.rules.get(page)
     if rules is None:
-        rules = ways[page] = registry.liftings(dialect, page)
+        rules = ways.rules[page] = registry.liftings(ways.dialect, page)
+    moment, looks_around = ways.repetition.moment(), False
     for rule in rules:
         stem = node.results[0].name if node.results else node.word
         builder = Builder(
-            Inference(), graph, node, dialect=dialect, count=len(node.outputs), origin=node.unasked_origin, stem=stem
+            Inference(),
+            graph,
+            node,
+            dialect=ways.dialect,
+            count=len(node.outputs),
+            origin=node.unasked_origin,
+            stem=stem,
         )
         before = node.previous
         try:
@@ -290,7 +309,11 @@ def _lift(graph: Graph, node: Node, dialect: str, ways: _Ways) -> Exception | No
             answer, refusal = None, UnsupportedError(str(error))
         except (UnsupportedError, Unknown, Undecided, *FOUND) as error:
             answer, refusal = None, error
+        looks_around |= builder.looks_around
         if answer is not None:
+            made = _made(node, before)[::-1]
+            if key is not None and not looks_around and all(each.dialect for each in made):
+                ways.repetition.remember(key, node, made, answer, moment)
             _take_over(graph, node, answer)
             return None
         while node.previous is not before and node.previous is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphport.core.diagnostics import Span
     from graphport.core.storage import Storage
+    from graphport.ir.nodes import Places
 
 __all__ = ["Attribute", "Graph", "Node", "Notes", "Use", "Value", "walk"]
 
@@ -141,7 +142,12 @@ class Graph(Body):
         self._inputs = dict.fromkeys(places)
 
     def add_constant(
-        self, name: str, fact: Fact, storage: Storage | None = None, *, origin: Span | None = None
+        self,
+        name: str,
+        fact: Fact,
+        storage: Storage | None = None,
+        *,
+        origin: Span | tuple[Places, int] | None = None,
     ) -> Value:
         """A new value that is the same in every run; without `storage` its numbers are not at hand."""
         return self.adopt_constant(Value(self.fresh(name), fact, storage=storage, origin=origin))

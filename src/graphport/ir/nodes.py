@@ -67,12 +67,12 @@ class Value:
 
     __slots__ = (
         "_notes",
+        "_origin",
         "fact",
         "graph",
         "index",
         "is_literal",
         "name",
-        "origin",
         "producer",
         "returns",
         "storage",
@@ -80,12 +80,17 @@ class Value:
     )
 
     def __init__(
-        self, name: str, fact: Fact = UNKNOWN, *, storage: Storage | None = None, origin: Span | None = None
+        self,
+        name: str,
+        fact: Fact = UNKNOWN,
+        *,
+        storage: Storage | None = None,
+        origin: Span | tuple[Places, int] | None = None,
     ) -> None:
         self.name = name
         self.fact = fact
         self.storage = storage
-        self.origin = origin
+        self._origin = origin
         self.producer: Node | None = None
         self.index = 0
         self.graph: Graph | None = None
@@ -94,6 +99,24 @@ class Value:
         self.returns = 0
         self.is_literal = False
         self._notes: Notes | None = None
+
+    @property
+    def origin(self) -> Span | None:
+        """The place in the source."""
+        origin = self._origin
+        if isinstance(origin, tuple):
+            places, index = origin
+            origin = self._origin = places.span(index)
+        return origin
+
+    @origin.setter
+    def origin(self, origin: Span | tuple[Places, int] | None) -> None:
+        self._origin = origin
+
+    @property
+    def unasked_origin(self) -> Span | tuple[Places, int] | None:
+        """`origin` for a value that is to have the same one, unsaid if nobody has asked."""
+        return self._origin
 
     @property
     def notes(self) -> Notes:
@@ -249,7 +272,7 @@ class Node:
         return origin
 
     @origin.setter
-    def origin(self, origin: Span | None) -> None:
+    def origin(self, origin: Span | tuple[Places, int] | None) -> None:
         self._origin = origin
 
     @property
@@ -364,6 +387,16 @@ class Node:
         value.graph = None
         outputs[index] = None
         self._outputs = _trim(outputs)
+
+    def restate(self, word: str, dialect: str, attributes: Mapping[str, Attribute]) -> None:
+        """Become another operation, without bodies and notes, that reads and computes the same values."""
+        if self.has_bodies:
+            message = f"{self!r} has bodies"
+            raise ValueError(message)
+        self.word = word
+        self.dialect = dialect
+        self.attributes = dict(attributes)
+        self._notes = None
 
     def set_attribute(self, name: str, attribute: Attribute) -> None:
         """Set attribute `name`; a graph becomes this node's body, one that it replaces is released."""

@@ -153,7 +153,7 @@ def _copy_frame(graph: Graph, mapping: dict[Value, Value]) -> Graph:
 
 def copy_value(value: Value) -> Value:
     """A value of no graph with the same name, fact, numbers and notes."""
-    twin = Value(value.name, value.fact, storage=value.storage, origin=value.origin)
+    twin = Value(value.name, value.fact, storage=value.storage, origin=value.unasked_origin)
     twin.is_literal = value.is_literal
     if value.has_notes:
         twin.notes.update(value.notes)

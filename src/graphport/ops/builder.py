@@ -66,6 +66,8 @@ class Builder:
         self.stem = stem
         self.made = 0
         self.is_open = False
+        self.looks_around = False
+        """Whether the rule asks more than what its operands are: who makes or reads them, and what of."""
         if graph is not None:
             inference.meet(graph.root)
 
@@ -110,7 +112,7 @@ class Builder:
         storage, fact = (data, TensorFact.of(data)) if known else self.inference.constant(data, dtype)
         if self.graph is None:
             return Value(name or self.stem, fact, storage=storage)
-        return self.graph.add_constant(name or self.stem, fact, storage, origin=self.origin)
+        return self.graph.add_constant(name or self.stem, fact, storage, origin=self._origin)
 
     def like(self, value: Value, data: object) -> Value:
         """A constant of the element type of `value`; raises `Unknown` where that is not known."""

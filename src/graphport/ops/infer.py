@@ -163,7 +163,7 @@ class Inference:
             claim = value.fact
             value.fact = words.fact(fact, value.name, claim)
             if claim is not UNKNOWN and (check_declared or value.fact == UNKNOWN):
-                value.fact = self._agreement(value, value.fact, claim, node.dialect)
+                value.fact = self.agreement(value, value.fact, claim, node.dialect)
             elif isinstance(value.fact, TensorFact) and value.fact.dtype is None and isinstance(claim, TensorFact):
                 # Behind an opaque node a rule may tell extents alone: the element type is what it was.
                 value.fact = replace(value.fact, dtype=claim.dtype)
@@ -326,7 +326,7 @@ class Inference:
 
     # Claims
 
-    def _agreement(self, value: Value, fact: Fact, claim: Fact, dialect: str) -> Fact:
+    def agreement(self, value: Value, fact: Fact, claim: Fact, dialect: str) -> Fact:
         """`reconcile`, remembered where there is nothing to find: networks repeat themselves."""
         key = id(fact), id(claim), dialect
         known = self._agreed.get(key)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from graphport.core.dims.bindings import evaluate, rebuilt, substitute, symbols
 from graphport.core.dims.decisions import decide_equal, decide_less
 from graphport.core.dims.symbolic import Dim, Symbol, Symbolic, TooLong, bounds, dim_from, extreme_of, single, terms_of
-from graphport.core.dims.terms import Atom, Extreme, Monomial, Quotient, Terms, Variable
+from graphport.core.dims.terms import Atom, Extreme, Monomial, Quotient, Terms, Variable, variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -90,6 +90,10 @@ class Extents:
         self._reasons: dict[Atom, tuple[Constraint, Span | None]] = {}
         self._names: dict[Dim, Symbolic] = {}
         self._settled: dict[Dim, Dim] = {}
+        # Of `_equal`: maxima and minima, whose parts are looked for in others, and the names on either side.
+        self._extremes: dict[Extreme, None] = {}
+        self._touched: dict[Atom, frozenset[str]] = {}
+        self._resolved: dict[Dim, Dim] = {}
         self._counts: dict[str, int] = {}
 
     # What a file says
@@ -156,8 +160,14 @@ class Extents:
 
     def resolved(self, dim: Dim) -> Dim:
         """The dim with one representative for all that is equal, as far as it does not become too long to write."""
-        if not self._equal:
+        if not self._equal or isinstance(dim, int):
             return dim
+        found = self._resolved.get(dim)
+        if found is None:
+            found = self._resolved[dim] = self._resolve(dim)
+        return found
+
+    def _resolve(self, dim: Dim) -> Dim:
         for _ in range(_MOST_TURNS):
             if isinstance(dim, int):
                 break
@@ -219,7 +229,18 @@ class Extents:
     def copy(self) -> Extents:
         """Extents that know the same, and may learn other things."""
         other = Extents()
-        for name in ("declared", "definitions", "constraints", "_equal", "_reasons", "_names", "_settled", "_counts"):
+        for name in (
+            "declared",
+            "definitions",
+            "constraints",
+            "_equal",
+            "_reasons",
+            "_names",
+            "_settled",
+            "_extremes",
+            "_touched",
+            "_counts",
+        ):
             setattr(other, name, dict(getattr(self, name)))
         other.version = self.version
         other.reserved = set(self.reserved)
@@ -341,10 +362,20 @@ class Extents:
                 continue
             self._equal[old] = new
             self._reasons[old] = reason
-            # What was equal to something with the atom in it, is so in its new words.
+            self._resolved.clear()
+            if isinstance(old, Extreme):
+                self._extremes[old] = None
+            names = _names_of(old)
+            self._touched[old] = names | symbols(new).keys()
+            # What was equal to something with the atom in it, is so in its new words: it has all names of the atom.
             for key, value in list(self._equal.items()):
+                if not names <= self._touched[key]:
+                    continue
                 told = self.resolved(value)
-                self._equal[key] = value if _mentions(told, key) else told
+                if told is not value and not _mentions(told, key):
+                    self._equal[key] = told
+                    self._touched[key] = _names_of(key) | symbols(told).keys()
+                    self._resolved.clear()
                 again = single(self._with_equal_parts(key))
                 if again is not None and again != key:
                     pending.append((again, self._equal[key]))
@@ -363,10 +394,10 @@ class Extents:
             return found
         # max(a,b,c) is max(a,c) where max(a,b) is a.
         operands = set(atom.operands)
-        for known, other in self._equal.items():
-            if isinstance(known, Extreme) and known.kind == atom.kind and operands.issuperset(known.operands):
+        for known in self._extremes:
+            if known.kind == atom.kind and operands.issuperset(known.operands):
                 rest = [dim_from(operand) for operand in atom.operands if operand not in known.operands]
-                return extreme_of(atom.kind, [*rest, other])
+                return extreme_of(atom.kind, [*rest, self._equal[known]])
         return None
 
     def _contradiction(self, constraint: Constraint, origin: Span | None) -> Contradiction:
@@ -439,6 +470,11 @@ def _occurs(atom: Atom, monomial: Monomial) -> bool:
             parts = other.numerator, other.denominator
         pending += [inner for part in parts for factors, _ in part for inner in factors]
     return False
+
+
+def _names_of(atom: Atom) -> frozenset[str]:
+    """The names of the symbols that an atom is made of."""
+    return frozenset(variable.name for variable in variables((((atom,), 1),)))
 
 
 def _lies_within(dim: Dim, atom: Atom) -> bool:

@@ -27,6 +27,7 @@ from graphport.core.dims.terms import (
     Monomial,
     Quotient,
     Terms,
+    Variable,
     extent,
     extent_of_all,
     new_variable,
@@ -455,7 +456,12 @@ def single(dim: Dim) -> Atom | None:
 
 
 def _dominates(kind: int, dim: Dim, other: Dim) -> bool:
-    return _at_least(dim - other if kind == MAXIMUM else other - dim, 0)
+    high, low = (dim, other) if kind == MAXIMUM else (other, dim)
+    left, right = single(high), single(low)
+    if isinstance(left, Variable) and isinstance(right, Variable) and left != right:
+        # Two symbols are most of what is asked for: their bounds alone decide.
+        return bool(left.lower and right.upper) and left.lower[0] >= right.upper[0]
+    return _at_least(high - low, 0)
 
 
 def _at_least(dim: Dim, number: int) -> bool:

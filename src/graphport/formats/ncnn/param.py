@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from dataclasses import dataclass, field
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.formats.ncnn.layers import BINARY_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from graphport.core.diagnostics import Source
 
@@ -19,7 +21,6 @@ MAGIC = 7767517
 MOST_KEYS = 32
 _ARRAY = -23300
 _BINARY_END = -233
-_WORD = re.compile(r"\S+")
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _MOST_FINDINGS = 100
@@ -76,6 +77,25 @@ class Findings:
         return list(self.found)
 
 
+class Places:
+    """Says the places of layers when somebody asks."""
+
+    __slots__ = ("_names", "_source", "_starts", "_stops")
+
+    def __init__(self, source: Source, layers: Sequence[Layer]) -> None:
+        self._source = source
+        is_text = all(layer.start is not None for layer in layers)
+        self._names = () if is_text else tuple(layer.name for layer in layers)
+        self._starts = array("q", [layer.start or 0 for layer in layers])
+        self._stops = array("q", [layer.stop or 0 for layer in layers])
+
+    def span(self, index: int) -> Span:
+        """The place of layer `index`."""
+        if self._names:
+            return Span(self._source, place=f'layer "{self._names[index]}"')
+        return Span(self._source, self._starts[index], self._stops[index])
+
+
 # ── text ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -86,33 +106,36 @@ def parse_text(text: str, findings: Findings) -> list[Layer]:
         DiagnosticError: NCNN0001 it does not begin as one, NCNN0002 its counts are not those of its lines.
     """
     rows = _rows(text)
-    nothing: list[re.Match[str]] = []
-    if [word.group() for word in next(rows, nothing)] != [str(MAGIC)]:
+    nothing: tuple[list[str], int] = [], 0
+    if next(rows, nothing)[0] != [str(MAGIC)]:
         findings.error("NCNN0001", f"the file does not begin with {MAGIC}", None)
         findings.settle()
-    counts = [word.group() for word in next(rows, nothing)]
+    counts = next(rows, nothing)[0]
     if len(counts) != 2 or not all(_COUNT.fullmatch(count) for count in counts):
         findings.error("NCNN0002", "the second line is not the number of layers and of blobs", None)
         findings.settle()
-    layers = [layer for row in rows if (layer := _layer(row, findings)) is not None]
+    known: dict[str, tuple[str, Any]] = {}
+    layers = [layer for row in rows if (layer := _layer(*row, known, findings)) is not None]
     if not findings.found and int(counts[0]) != len(layers):
         message = f"the file announces {counts[0]} layers and has {len(layers)}"
         findings.error("NCNN0002", message, None, "it may have been cut off")
     return layers
 
 
-def _rows(text: str) -> Iterator[list[re.Match[str]]]:
+def _rows(text: str) -> Iterator[tuple[list[str], int]]:
+    """The words of each line that has any, and where the first one begins."""
     start = 0
-    for end in re.finditer(r"\n|\Z", text):
-        row = list(_WORD.finditer(text, start, end.start()))
-        if row:
-            yield row
-        start = end.end()
+    for line in text.split("\n"):
+        words = line.split()
+        if words:
+            yield words, start + line.index(words[0])
+        start += len(line) + 1
 
 
-def _layer(row: list[re.Match[str]], findings: Findings) -> Layer | None:
-    words = [word.group() for word in row]
-    layer = Layer(words[0], words[1] if len(words) > 1 else "", [], [], {}, {}, row[0].start(), row[0].end())
+def _layer(words: list[str], start: int, known: dict[str, tuple[str, Any]], findings: Findings) -> Layer | None:
+    """The layer of a line; of parameters that stood in another one, `known` has what they are."""
+    stop = start + len(words[0])
+    layer = Layer(intern(words[0]), words[1] if len(words) > 1 else "", [], [], {}, {}, start, stop)
     if len(words) < 4 or not all(_COUNT.fullmatch(word) for word in words[2:4]):
         message = f"{words[0]!r} is not followed by a name and the numbers of inputs and outputs"
         findings.error("NCNN0003", message, layer)
@@ -125,25 +148,32 @@ def _layer(row: list[re.Match[str]], findings: Findings) -> Layer | None:
     layer.inputs = words[4 : 4 + taken]
     layer.outputs = words[4 + taken : 4 + taken + given]
     for word in words[4 + taken + given :]:
-        _parameter(word, layer, findings)
+        parameter = known.get(word)
+        if parameter is None:
+            parameter = _parameter(word, layer, findings)
+            if parameter is None:
+                continue
+            known[word] = parameter
+        layer.parameters[parameter[0]] = parameter[1]
+        layer.texts[parameter[0]] = word
     return layer
 
 
-def _parameter(word: str, layer: Layer, findings: Findings) -> None:
+def _parameter(word: str, layer: Layer, findings: Findings) -> tuple[str, Any] | None:
+    """The key and value of a parameter; `None` after a finding."""
     key, sign, text = word.partition("=")
     number = int(key) if re.fullmatch(r"-?\d{1,6}", key, re.ASCII) else MOST_KEYS
     is_array = number <= _ARRAY
     number = _ARRAY - number if is_array else number
     if not sign or not 0 <= number < MOST_KEYS:
         findings.error("NCNN0004", f"{layer.name}: {word[:40]!r} is no parameter", layer, "0=… to 31=…")
-        return
+        return None
     try:
         value = _array(text) if is_array else _value(text)
     except ValueError as error:
         findings.error("NCNN0004", f"{layer.name}: {error}", layer)
-        return
-    layer.parameters[str(number)] = value
-    layer.texts[str(number)] = word
+        return None
+    return str(number), value
 
 
 def _array(text: str) -> tuple[int | float, ...]:

@@ -14,7 +14,7 @@ from graphport.core.opening import contents
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import MappedFile
 from graphport.formats.ncnn import layers
-from graphport.formats.ncnn.param import MAGIC, Findings, Layer, parse_binary, parse_text
+from graphport.formats.ncnn.param import MAGIC, Findings, Layer, Places, parse_binary, parse_text
 from graphport.formats.ncnn.recognition import BINARY, TEXT
 from graphport.formats.ncnn.weights import WeightReader
 from graphport.ir.graph import Graph, Node, Value
@@ -66,20 +66,22 @@ class _Reader:
         self.known: dict[str, Value] = {}
         self._reader: WeightReader | None = None
         self._is_missing = False
+        self.places = Places(findings.source, ())
 
     def graph(self, found: list[Layer]) -> Graph:
         """The graph of all layers."""
-        for layer in found:
-            self._layer(layer)
+        self.places = Places(self.findings.source, found)
+        for number, layer in enumerate(found):
+            self._layer(number, layer)
         self.made.set_outputs([value for value in self.known.values() if not value.uses and not value.is_input])
         if self._reader is not None and self._reader.rest and not self.findings.found:
             message = f"{self._reader.rest} bytes of {self.weights.name} belong to no layer"
             self.findings.warning("NCNN0103", message, None, "layers of unknown types may have weights")
         return self.made
 
-    def _layer(self, layer: Layer) -> None:
+    def _layer(self, number: int, layer: Layer) -> None:
         operands = [self._operand(name, layer) for name in layer.inputs]
-        results = [self._result(index, name, layer) for index, name in enumerate(layer.outputs)]
+        results = [self._result(index, name, number, layer) for index, name in enumerate(layer.outputs)]
         given = [value for value in operands if value is not None]
         made = [value for value in results if value is not None]
         if len(given) < len(operands) or len(made) < len(results):
@@ -92,8 +94,8 @@ class _Reader:
             return
         attributes = dict(layer.parameters)
         attributes.update(self._weights(layer))
-        node = Node(layer.type, given, made, attributes, dialect=DIALECT, name=layer.name)
-        node.origin = self.findings.span(layer)
+        origin = self.places, number
+        node = Node(layer.type, given, made, attributes, dialect=DIALECT, name=layer.name, origin=origin)
         node.notes[LINE] = layer
         self.made.append(node)
 
@@ -104,11 +106,11 @@ class _Reader:
             self.findings.error("NCNN0006", message, layer, "layers stand in the order in which they run")
         return value
 
-    def _result(self, index: int, name: str, layer: Layer) -> Value | None:
+    def _result(self, index: int, name: str, number: int, layer: Layer) -> Value | None:
         if name in self.known:
             self.findings.error("NCNN0007", f"the blob {name!r} is given twice", layer)
             return None
-        value = Value(name, self._hint(index, layer), origin=self.findings.span(layer))
+        value = Value(name, self._hint(index, layer), origin=(self.places, number))
         self.known[name] = value
         self.made.reserve(name)
         return value

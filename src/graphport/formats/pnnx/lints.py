@@ -10,7 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.expression.syntax import Call, Literal, Reference, postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from graphport.core.diagnostics import Span
     from graphport.expression.syntax import Node as Tree
@@ -23,7 +23,7 @@ _ATTENTION = "nn.MultiheadAttention"
 
 
 def doubts_of_expression(
-    tree: Tree, operands: Sequence[Value], results: Sequence[Value], span: Span
+    tree: Tree, operands: Sequence[Value], results: Sequence[Value], place: Callable[[], Span]
 ) -> Iterator[Diagnostic]:
     """What may not be what was traced, in an expression."""
     nodes = list(postorder(tree))
@@ -33,41 +33,41 @@ def doubts_of_expression(
     if any(dtype.is_floating for dtype in given) and any(_divides(node) for node in nodes):
         message = "floor_divide of real numbers stands for div(rounding_mode='trunc'), too"
         help_ = "quotients below 0 are one less if that was meant"
-        yield Diagnostic("PNNX0201", message, span, help_, Severity.WARNING)
+        yield Diagnostic("PNNX0201", message, place(), help_, Severity.WARNING)
     if "div" in names and made is not None and made.is_integer:
         message = f"the result is declared as {made}, and div gives real numbers: a rounding_mode was dropped"
         help_ = "write what is meant: floor_divide, or trunc of the quotient"
-        yield Diagnostic("PNNX0201", message, span, help_, Severity.WARNING)
+        yield Diagnostic("PNNX0201", message, place(), help_, Severity.WARNING)
     if given and made is not None and made.is_floating and not names & {*_CASTS}:
         wide = {dtype for dtype in given if dtype.is_floating}
         if wide and len(wide) == len(set(given)) and made not in wide:
             message = f"the result is {made} and made of {_listed(wide)}: a change of element type was dropped"
             help_ = "numbers are not rounded where they were"
-            yield Diagnostic("PNNX0202", message, span, help_, Severity.WARNING)
+            yield Diagnostic("PNNX0202", message, place(), help_, Severity.WARNING)
     for node in nodes:
         value = node.value if isinstance(node, Literal) else None
         if isinstance(value, int) and not isinstance(value, bool) and _LEAST < value < _CUT:
             message = f"{value} may be {value + 2**32}, of which 32 bits are left"
-            yield Diagnostic("PNNX0203", message, span, "write the number that is meant", Severity.WARNING)
+            yield Diagnostic("PNNX0203", message, place(), "write the number that is meant", Severity.WARNING)
 
 
 def doubts_of_operator(
-    line: str, word: str, keys: Sequence[str], operands: Sequence[Value], span: Span
+    line: str, word: str, keys: Sequence[str], operands: Sequence[Value], place: Callable[[], Span]
 ) -> Iterator[Diagnostic]:
     """What may not be what was traced, in another operator."""
     if word != _ATTENTION or "attn_mask" not in keys:
         return
-    place = keys.index("attn_mask")
-    mask = operands[place]
-    query = next((value for index, value in enumerate(operands) if index != place), None)
+    at = keys.index("attn_mask")
+    mask = operands[at]
+    query = next((value for index, value in enumerate(operands) if index != at), None)
     if query is not None and _dtype(query) is DType.BOOL and _dtype(mask) is not DType.BOOL:
         message = f"{line} calls {mask.name} its mask and queries with {query.name}, which is logical"
-        yield Diagnostic("PNNX0204", message, span, "they are read the other way round", Severity.WARNING)
+        yield Diagnostic("PNNX0204", message, place(), "they are read the other way round", Severity.WARNING)
         mask, query = query, mask
     dims, own = _dims(mask), None if query is None else _dims(query)
     if dims is not None and own is not None and len(dims) == 2 and len(own) == 3 and dims[0] != own[1]:
         message = f"{line}: the mask {mask.name} has a row for each item, not for each query: it is that of padded keys"
-        yield Diagnostic("PNNX0204", message, span, "it is read as such", Severity.WARNING)
+        yield Diagnostic("PNNX0204", message, place(), "it is read as such", Severity.WARNING)
 
 
 def _divides(node: Tree) -> bool:

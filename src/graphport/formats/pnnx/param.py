@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from graphport.core.diagnostics import Source
 
@@ -19,6 +21,8 @@ MOST_FINDINGS = 100
 _WORD = re.compile(r"[^ \t\v\f\r\n]+")
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _SHOWN = 40
+_ODD = re.compile(r"[\x1c-\x1f]")
+"""What is white space to Python alone."""
 
 
 class Word(NamedTuple):
@@ -30,14 +34,64 @@ class Word(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """One operator: its type and name, operands and results, and what is said of them as `key=value`."""
+    """One operator: its type and name, operands and results, and what is said of them as `key=value`.
 
-    type: Word
-    name: Word
-    inputs: list[Word]
-    outputs: list[Word]
-    entries: list[tuple[str, Word]]
-    """Keys with their sign (`@weight`, `$input`, `#0`) and values; the place is that of the value."""
+    Places are found when somebody asks for a `word`, by its index among `words`.
+    """
+
+    words: list[str]
+    taken: int
+    given: int
+    text: str
+    start: int
+
+    @property
+    def type(self) -> str:
+        """The operator."""
+        return self.words[0]
+
+    @property
+    def name(self) -> str:
+        """What this one is called."""
+        return self.words[1]
+
+    @property
+    def inputs(self) -> list[str]:
+        """Its operands, from word 4 on."""
+        return self.words[4 : 4 + self.taken]
+
+    @property
+    def first_result(self) -> int:
+        """Which word is the first result."""
+        return 4 + self.taken
+
+    @property
+    def first_entry(self) -> int:
+        """Which word is the first `key=value`: keys have their sign (`@weight`, `$input`, `#0`)."""
+        return 4 + self.taken + self.given
+
+    def word(self, index: int, offset: int = 0) -> Word:
+        """A word with its place, or what of it begins at `offset`."""
+        found = next(islice(_WORD.finditer(self.text), index, None))
+        return Word(found.group()[offset:], self.start + found.start() + offset)
+
+
+class Places:
+    """Says the places of words when somebody asks: word `index % LONGEST` of line `index // LONGEST`."""
+
+    __slots__ = ("_source", "_starts")
+    LONGEST = 1 << 32
+
+    def __init__(self, source: Source, lines: Sequence[Line]) -> None:
+        self._source = source
+        self._starts = array("q", [line.start for line in lines])
+
+    def span(self, index: int) -> Span:
+        """The place of a word."""
+        line, word = divmod(index, self.LONGEST)
+        words = _WORD.finditer(self._source.text or "", self._starts[line])
+        found = next(islice(words, word, None))
+        return Span(self._source, found.start(), found.end())
 
 
 @dataclass(slots=True)
@@ -90,19 +144,21 @@ def parse_lines(text: str, findings: Findings) -> list[Line]:
             lines, PNNX0003 a line breaks off.
     """
     rows = _rows(text)
-    magic = next(rows, [Word("", 0)])
-    if [word.text for word in magic] != [MAGIC]:
-        findings.error("PNNX0001", f"the file begins with {_shown(magic[0])}, not with {MAGIC}", magic[0])
+    nothing: tuple[list[str], str, int] = [], "", 0
+    magic, line, start = next(rows, nothing)
+    if magic != [MAGIC]:
+        first = Line(magic, 0, 0, line, start).word(0) if magic else Word("", 0)
+        findings.error("PNNX0001", f"the file begins with {_shown(first)}, not with {MAGIC}", first)
         findings.settle()
-    nothing: list[Word] = []
-    counts = next(rows, nothing)
-    if len(counts) != 2 or not all(_COUNT.fullmatch(word.text) for word in counts):
+    words, line, start = next(rows, nothing)
+    counts = [Line(words, 0, 0, line, start).word(index) for index in range(len(words))]
+    if len(counts) != 2 or not all(_COUNT.fullmatch(word) for word in words):
         place = counts[0] if counts else None
         findings.error("PNNX0002", "the second line is not the number of operators and of operands", place)
         findings.settle()
     lines: list[Line] = []
     for row in rows:
-        line = _line(row, findings)
+        line = _line(*row, findings)
         if line is not None:
             lines.append(line)
     if not findings.found:
@@ -115,41 +171,44 @@ def _check_counts(counts: list[Word], lines: list[Line], findings: Findings) -> 
     if operators != len(lines):
         message = f"the file announces {operators} operators and has {len(lines)}"
         findings.error("PNNX0002", message, counts[0], "it may have been cut off")
-    found = len({word.text for line in lines for word in line.outputs})
+    found = len({word for line in lines for word in line.words[line.first_result : line.first_entry]})
     if operands < found:
         message = f"the file announces {operands} operands and has {found}"
         findings.error("PNNX0002", message, counts[1], "it may have been put together by hand")
 
 
-def _rows(text: str) -> Iterator[list[Word]]:
-    """The words of each line that has any."""
+def _rows(text: str) -> Iterator[tuple[list[str], str, int]]:
+    """The words of each line that has any, the line, and where it begins."""
     start = 0
-    for end in re.finditer(r"\n|\Z", text):
-        row = [Word(found.group(), found.start()) for found in _WORD.finditer(text, start, end.start())]
-        if row:
-            yield row
-        start = end.end()
+    for line in text.split("\n"):
+        # Blanks of other scripts are no blanks here: words may hold them.
+        words = line.split() if line.isascii() and not _ODD.search(line) else _WORD.findall(line)
+        if words:
+            yield words, line, start
+        start += len(line) + 1
 
 
-def _line(row: list[Word], findings: Findings) -> Line | None:
-    if len(row) < 4 or not all(_COUNT.fullmatch(word.text) for word in row[2:4]):
-        message = f"{_shown(row[0])} is not followed by a name and the numbers of operands and results"
-        findings.error("PNNX0003", message, row[0])
+def _line(words: list[str], text: str, start: int, findings: Findings) -> Line | None:
+    line = Line(words, 0, 0, text, start)
+    if len(words) < 4 or not (_COUNT.fullmatch(words[2]) and _COUNT.fullmatch(words[3])):
+        place = line.word(0)
+        message = f"{_shown(place)} is not followed by a name and the numbers of operands and results"
+        findings.error("PNNX0003", message, place)
         return None
-    taken, given = int(row[2].text), int(row[3].text)
-    if 4 + taken + given > len(row):
-        message = f"{_shown(row[1])} announces {taken} operands and {given} results, {len(row) - 4} words follow"
-        findings.error("PNNX0003", message, row[1], "the line breaks off, or its numbers are wrong")
+    line.taken, line.given = int(words[2]), int(words[3])
+    if line.first_entry > len(words):
+        place = line.word(1)
+        message = (
+            f"{_shown(place)} announces {line.taken} operands and {line.given} results, {len(words) - 4} words follow"
+        )
+        findings.error("PNNX0003", message, place, "the line breaks off, or its numbers are wrong")
         return None
-    rest = 4 + taken
-    entries: list[tuple[str, Word]] = []
-    for word in row[rest + given :]:
-        key, sign, value = word.text.partition("=")
-        if not sign or not key:
-            findings.error("PNNX0003", f"{_shown(word)} is no key=value", word, "values have no blanks in them")
-            continue
-        entries.append((key, Word(value, word.start + len(key) + 1)))
-    return Line(row[0], row[1], row[4:rest], row[rest : rest + given], entries)
+    for index in range(line.first_entry, len(words)):
+        word = words[index]
+        if "=" not in word or word[0] == "=":
+            place = line.word(index)
+            findings.error("PNNX0003", f"{_shown(place)} is no key=value", place, "values have no blanks in them")
+    return line
 
 
 def _shown(word: Word) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphport.core.collection import paused_collection
@@ -18,13 +19,14 @@ from graphport.expression.tokens import Text
 from graphport.formats.pnnx import notes
 from graphport.formats.pnnx.archive import Archive, Layout, read_archive
 from graphport.formats.pnnx.lints import doubts_of_expression, doubts_of_operator
-from graphport.formats.pnnx.param import Findings, Line, Word, parse_lines
+from graphport.formats.pnnx.param import Findings, Line, Places, Word, parse_lines
 from graphport.formats.pnnx.values import parse_tensor, parse_value
 from graphport.ir.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
+    from graphport.expression.syntax import Node as Tree
     from graphport.ir.graph import Attribute
 
 DIALECT = "pnnx"
@@ -130,12 +132,12 @@ class _Weights:
 
 
 class _Entries(NamedTuple):
-    """What a line says as `key=value`, sorted out."""
+    """What a line says as `key=value`, sorted out; shapes are texts and the words that they stand in."""
 
     attributes: dict[str, Attribute]
     texts: dict[str, tuple[Attribute, str]]
     keys: tuple[str, ...]
-    shapes: dict[str, Word]
+    shapes: dict[str, tuple[str, int]]
 
 
 class _Reader:
@@ -146,14 +148,19 @@ class _Reader:
         self.made = Graph(name or "main")
         self.known: dict[str, Value] = {}
         self.outputs: list[notes.Line] = []
+        self.places = Places(findings.source, ())
+        # Networks repeat themselves: shapes without open extents, and expressions of which there is nothing to say.
+        self._facts: dict[str, TensorFact] = {}
+        self._expressions: dict[tuple[str, int], Tree] = {}
 
     def graph(self, lines: list[Line]) -> Graph:
         """The graph of all lines."""
-        operands = sum(len(line.inputs) + len(line.outputs) for line in lines)
+        operands = sum(line.taken + line.given for line in lines)
         if operands > _MOST_OPERANDS:
             message = f"{operands} operands are more than are taken"
             self.findings.error("PNNX0008", message, None)
             return self.made
+        self.places = Places(self.findings.source, lines)
         for index, line in enumerate(lines):
             self._line(index, line)
         self.made.notes[notes.LINE] = tuple(self.outputs)
@@ -161,14 +168,15 @@ class _Reader:
         return self.made
 
     def _line(self, index: int, line: Line) -> None:
-        operands = [self._operand(word, line) for word in line.inputs]
+        operands = [self._operand(place, line) for place in range(4, line.first_result)]
         entries = self._entries(line)
-        note = notes.Line(index, line.type.text, line.name.text, entries.keys, entries.texts, len(operands))
-        results = [value for word in line.outputs if (value := self._result(word, entries)) is not None]
-        if any(value is None for value in operands) or len(results) < len(line.outputs):
+        note = notes.Line(index, line.type, line.name, entries.keys, entries.texts, len(operands))
+        places = range(line.first_result, line.first_entry)
+        results = [value for place in places if (value := self._result(index, place, line, entries)) is not None]
+        if any(value is None for value in operands) or len(results) < line.given:
             return
         given = [value for value in operands if value is not None]
-        match line.type.text:
+        match line.type:
             case "pnnx.Input" if not given:
                 for value in results:
                     value.notes[notes.LINE] = note
@@ -183,20 +191,20 @@ class _Reader:
                 self._node(line, given, results, entries, note)
 
     def _node(self, line: Line, given: list[Value], results: list[Value], entries: _Entries, note: notes.Line) -> None:
-        word = line.type.text
+        word = line.type
         bare = word.removeprefix(_PREFIX)
-        if not ({".", ":"} & set(bare)):
+        if "." not in bare and ":" not in bare:
             word = bare
         # Without operands it is a constant of any kind, a text even.
         if word == "Expression" and given:
             self._check_expression(line, given, results)
-        for doubt in doubts_of_operator(line.name.text, word, entries.keys, given, self.findings.span(line.type)):
+        for doubt in doubts_of_operator(line.name, word, entries.keys, given, lambda: self.findings.span(line.word(0))):
             self.findings.add(doubt)
         attributes = dict(entries.attributes)
         if any(entries.keys) and (len(given) > 1 or entries.keys[0] not in _PLAIN_KEYS):
             attributes[_KEYS] = entries.keys
-        node = Node(word, given, results, attributes, dialect=DIALECT, name=line.name.text)
-        node.origin = self.findings.span(line.type)
+        origin = self.places, note.index * Places.LONGEST
+        node = Node(word, given, results, attributes, dialect=DIALECT, name=line.name, origin=origin)
         node.notes[notes.LINE] = note
         self.made.append(node)
 
@@ -208,75 +216,103 @@ class _Reader:
         value.notes[notes.LINE] = note
         self.made.adopt_constant(value)
 
-    def _operand(self, word: Word, line: Line) -> Value | None:
-        value = self.known.get(word.text)
+    def _operand(self, place: int, line: Line) -> Value | None:
+        name = line.words[place]
+        value = self.known.get(name)
         if value is None:
-            message = f"{line.name.text} reads the operand {word.text!r}, which no line above gives"
-            self.findings.error("PNNX0004", message, word, "operators stand in the order in which they run")
+            message = f"{line.name} reads the operand {name!r}, which no line above gives"
+            self.findings.error("PNNX0004", message, line.word(place), "operators stand in the order in which they run")
         return value
 
-    def _result(self, word: Word, entries: _Entries) -> Value | None:
-        if word.text in self.known:
-            message = f"the operand {word.text!r} is given twice"
-            self.findings.error("PNNX0005", message, word, "every operand has one operator that gives it")
+    def _result(self, index: int, place: int, line: Line, entries: _Entries) -> Value | None:
+        name = line.words[place]
+        if name in self.known:
+            message = f"the operand {name!r} is given twice"
+            self.findings.error("PNNX0005", message, line.word(place), "every operand has one operator that gives it")
             return None
-        shape = entries.shapes.get(word.text)
-        value = Value(word.text, self._fact(word, shape), origin=self.findings.span(word))
-        value.notes[notes.SHAPE] = "" if shape is None else shape.text
-        self.known[word.text] = value
-        self.made.reserve(word.text)
+        shape = entries.shapes.get(name)
+        origin = self.places, index * Places.LONGEST + place
+        value = Value(name, UNKNOWN if shape is None else self._fact(name, *shape, line), origin=origin)
+        value.notes[notes.SHAPE] = "" if shape is None else shape[0]
+        self.known[name] = value
+        self.made.reserve(name)
         return value
 
-    def _fact(self, word: Word, shape: Word | None) -> Fact:
-        if shape is None:
-            return UNKNOWN
+    def _fact(self, name: str, text: str, place: int, line: Line) -> Fact:
+        known = self._facts.get(text)
+        if known is not None:
+            return known
         try:
-            return TensorFact(*parse_tensor(shape.text, word.text))
+            fact = TensorFact(*parse_tensor(text, name))
         except ValueError as error:
-            self.findings.error("PNNX0006", f"operand {word.text}: {error}", shape)
+            offset = len(line.words[place]) - len(text)
+            self.findings.error("PNNX0006", f"operand {name}: {error}", line.word(place, offset))
             return UNKNOWN
+        if fact.is_static:
+            self._facts[text] = fact
+        return fact
 
     def _entries(self, line: Line) -> _Entries:
         attributes: dict[str, Attribute] = {}
         texts: dict[str, tuple[Attribute, str]] = {}
-        keys = [""] * len(line.inputs)
-        shapes: dict[str, Word] = {}
-        for key, word in line.entries:
+        keys = [""] * line.taken
+        shapes: dict[str, tuple[str, int]] = {}
+        words = line.words
+        for place in range(line.first_entry, len(words)):
+            key, _, text = words[place].partition("=")
             match key[0]:
                 case "#":
-                    shapes[key[1:]] = word
+                    shapes[key[1:]] = intern(text), place
                 case "$":
-                    self._key(key[1:], word, line, keys)
+                    self._key(key[1:], text, place, line, keys)
                 case _ if key in attributes:
-                    self.findings.error("PNNX0007", f"{line.name.text} says {key} twice", word)
+                    self.findings.error("PNNX0007", f"{line.name} says {key} twice", line.word(place, len(key) + 1))
                 case "@":
-                    attributes[key] = self.weights.storage(f"{line.name.text}.{key[1:]}", word)
+                    word = line.word(place, len(key) + 1)
+                    attributes[key] = self.weights.storage(f"{line.name}.{key[1:]}", word)
                 case _:
-                    attributes[key] = self._value(key, word)
-                    texts[key] = (attributes[key], word.text)
+                    attributes[key] = self._value(key, text, place, line)
+                    texts[key] = (attributes[key], text)
         return _Entries(attributes, texts, tuple(keys), shapes)
 
-    def _value(self, key: str, word: Word) -> Attribute:
+    def _value(self, key: str, text: str, place: int, line: Line) -> Attribute:
         try:
-            return parse_value(key, word.text)
+            return parse_value(key, text)
         except (ValueError, OverflowError) as error:
-            self.findings.error("PNNX0007", f"{key}: {error}", word)
+            self.findings.error("PNNX0007", f"{key}: {error}", line.word(place, len(key) + 1))
             return None
 
-    def _key(self, key: str, word: Word, line: Line, keys: list[str]) -> None:
+    def _key(self, key: str, name: str, place: int, line: Line, keys: list[str]) -> None:
         """One operand may be given under several names: each of them stands for its next place."""
         for index, operand in enumerate(line.inputs):
-            if operand.text == word.text and not keys[index]:
-                keys[index] = key
+            if operand == name and not keys[index]:
+                keys[index] = intern(key)
                 return
-        message = f"{line.name.text} calls {word.text!r} its {key}, which is none of its operands"
-        self.findings.error("PNNX0007", message, word)
+        message = f"{line.name} calls {name!r} its {key}, which is none of its operands"
+        self.findings.error("PNNX0007", message, line.word(place, len(key) + 2))
 
     def _check_expression(self, line: Line, given: list[Value], results: list[Value]) -> None:
-        found = next((word for key, word in line.entries if key == "expr"), None)
-        if found is None:
-            self.findings.error("PNNX0007", f"{line.name.text} is an expression and has no expr", line.name)
+        place = next((n for n in range(line.first_entry, len(line.words)) if line.words[n].startswith("expr=")), None)
+        if place is None:
+            self.findings.error("PNNX0007", f"{line.name} is an expression and has no expr", line.word(1))
             return
+        known = line.words[place], len(given)
+        tree = self._expressions.get(known)
+        if tree is None:
+            found = line.word(place, len("expr="))
+            count = len(self.findings.found)
+            tree = self._expression(found, len(given))
+            if tree is None:
+                return
+            if len(self.findings.found) == count and not self.findings.left_out:
+                self._expressions[known] = tree
+        for doubt in doubts_of_expression(
+            tree, given, results, lambda: self.findings.span(line.word(place, len("expr=")))
+        ):
+            self.findings.add(doubt)
+
+    def _expression(self, found: Word, count: int) -> Tree | None:
+        """What an expression of `count` operands says; `None` after a finding."""
         text = Text(found.text, self.findings.source, found.start)
         try:
             parsed = parse(text, ARITIES, lenient=self.tolerant)
@@ -285,14 +321,13 @@ class _Reader:
             severity = Severity.WARNING if self.tolerant else Severity.ERROR
             for finding in error.diagnostics:
                 self.findings.add(replace(finding, severity=severity))
-            return
+            return None
         for finding in parsed.findings:
             self.findings.add(finding)
         for node in postorder(parsed.tree):
-            if isinstance(node, Reference) and node.index >= len(given):
-                message = f"@{node.index} names an operand that is not there: {len(given)} are given"
+            if isinstance(node, Reference) and node.index >= count:
+                message = f"@{node.index} names an operand that is not there: {count} are given"
                 severity = Severity.WARNING if self.tolerant else Severity.ERROR
                 help_ = "operands are counted from 0"
                 self.findings.add(Diagnostic("PNNX0009", message, text.span(node.start, node.end), help_, severity))
-        for doubt in doubts_of_expression(parsed.tree, given, results, self.findings.span(found)):
-            self.findings.add(doubt)
+        return parsed.tree

@@ -95,6 +95,7 @@ class _Writer:
         self._taken: set[str] = set()
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
+        self._agreeing: dict[tuple[str, int], tuple[TensorFact, bool]] = {}
 
     def text(self) -> str:
         """The `.param` text; collects the weights on the way."""
@@ -172,17 +173,21 @@ class _Writer:
         self._names.add(name)
         if row.outputs:
             self.owners[row.outputs[0]] = name
-        head = f"{row.type:<24} {name:<24} {len(row.inputs)} {len(row.outputs)}"
-        words = [head, *(self._operands[value] for value in [*row.inputs, *row.outputs])]
-        parameters = sorted(key for key in row.attributes if not key.startswith("@"))
-        words += [f"{key}={self._value(row, key)}" for key in parameters]
-        for key in sorted(key for key in row.attributes if key.startswith("@")):
-            words += self._weight(name, key, row)
-        operands = [self._operands[value] for value in row.inputs]
+        values = [*row.inputs, *row.outputs]
+        operands = [self._operands[value] for value in values]
+        words = [f"{row.type:<24} {name:<24} {len(row.inputs)} {len(row.outputs)}", *operands]
+        weights: list[str] = []
+        for key in sorted(row.attributes):
+            if key[:1] == "@":
+                weights += self._weight(name, key, row)
+            else:
+                words.append(f"{key}={self._value(row, key)}")
+        words += weights
         words += [f"${key}={operand}" for key, operand in zip(row.keys, operands, strict=False) if key]
-        for value in [*row.inputs, *row.outputs]:
+        for value, operand in zip(values, operands, strict=True):
             shape = self._shape(value)
-            words += [f"#{self._operands[value]}={shape}"] if shape else []
+            if shape:
+                words.append(f"#{operand}={shape}")
         return " ".join(words)
 
     def _value(self, row: _Row, key: str) -> str:
@@ -208,13 +213,20 @@ class _Writer:
     def _shape(self, value: Value) -> str:
         note = value.notes.get(notes.SHAPE) if value.has_notes else None
         fact = value.fact
-        if isinstance(note, str) and (not isinstance(fact, TensorFact) or _agrees(note, fact)):
+        if isinstance(note, str) and (not isinstance(fact, TensorFact) or self._agrees(note, fact)):
             return note
         # pnnx says nothing of rank 0; of an input nothing else tells the element type.
         is_scalar = isinstance(fact, TensorFact) and fact.shape == () and value.is_input and fact.dtype is not None
         if not isinstance(fact, TensorFact) or (not fact.shape and not is_scalar):
             return ""
         return self._tensor(value.name, fact)
+
+    def _agrees(self, note: str, fact: TensorFact) -> bool:
+        """`_agrees`, remembered of the fact itself: networks repeat themselves."""
+        known = self._agreeing.get((note, id(fact)))
+        if known is None:
+            known = self._agreeing[note, id(fact)] = fact, _agrees(note, fact)
+        return known[1]
 
     def _tensor(self, name: str, fact: TensorFact) -> str:
         try:

@@ -336,6 +336,7 @@ def lift_conv(
         return emitted(b, type_, *blobs, fact=fact, p19=1, **slides)
     weight = numbers_of(w)
     # Over other numbers of axes ncnn has no kernels for integers.
+    b.looks_around = True
     found = integers_of(x, w) if count == _PLANE else None
     more: dict[str, Any] = {} if bias is None else {"w1": numbers_of(bias)}
     if found is not None:

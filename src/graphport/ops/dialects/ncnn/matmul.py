@@ -151,6 +151,7 @@ def lift_gemm(
         bias = rearranged(c, lambda array: array.reshape(-1) * beta, [weight[1]])
         if list(numbers_of(c).shape) not in ([weight[1]], [1, weight[1]]):
             return None
+    b.looks_around = True
     found = integers_of(a, b_, axis=0 if transB else 1) if alpha == 1 else None
     y = _product(b, a, weight[0], weight[1], bias, found)
     if c is None or bias is not None:
@@ -202,6 +203,7 @@ def lift_matmul(b: Builder, a: Value, b_: Value) -> Value | None:
     if folded(a) is None and folded(b_) is not None and ranks[1] == 2:
         lengths, batch = laid(b, a), batch_of(a)
         if len(lengths) < 3 and batch != ranks[0] - 1:
+            b.looks_around = True
             return _product(b, a, *_matrix(b_, is_turned=False), found=integers_of(a, b_, axis=1))
     blobs, batch = _stacked(b, a, b_)
     fact = TensorFact(DType.FLOAT32, (*broadcast(b.dims(a)[:-2], b.dims(b_)[:-2]), b.dims(a)[-2], b.dims(b_)[-1]))

@@ -257,6 +257,7 @@ def _truncated(b: Builder, x: Value) -> Value:
 
 def _is_place(b: Builder) -> bool:
     """Whether all that reads the result takes it for places, counts or axes, which are small in any width."""
+    b.looks_around = True
     if b.before is None or b.before.output.is_output:
         return False
     return all(isinstance(user, Node) and _counts(user, index) for user, index in b.before.output.uses)

@@ -222,6 +222,7 @@ class _Form:
 
     def scale(self, value: Value) -> Value:
         """A scale as `parameter`; of one that a Convert makes of a constant, the constant is what gets the shape."""
+        self._b.looks_around = True
         node = value.producer
         if node is None or node.word != "opset1.Convert" or node.operands[0].storage is None:
             return self.parameter(value, value)

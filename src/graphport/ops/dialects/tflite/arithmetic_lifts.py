@@ -141,6 +141,7 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
 
 @comparison.Where.lift("tflite")
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
+    b.looks_around = True
     asked = condition.producer
     if asked is not None and asked.word in _CHOSEN and list(asked.operands) == [x, y]:
         return (emit(b, _CHOSEN[asked.word], x, y),)
@@ -340,6 +341,7 @@ def _is_stored(value: Value) -> bool:
 
 @MatMul.lift("tflite")
 def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
+    b.looks_around = True
     if dtype_of(a) in (DType.FLOAT16, DType.FLOAT64):
         return (cast_to(b, b(MatMul, *(cast_to(b, x, DType.FLOAT32) for x in (a, other))), dtype_of(a)),)
     if dtype_of(a) is not DType.FLOAT32:

@@ -1,0 +1,322 @@
+"""One task by one tool, in a process of its own: processor seconds and megabytes, as a line of JSON.
+
+python work.py TASK TIMES FILE FOLDER
+
+The least of `TIMES` runs counts, in processor time of all threads; what the task needs before it begins (imports, a
+model that is to be written) does not. The megabytes are the most that the process held, with all that it imported.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Work = Callable[[], object]
+
+# ── ours ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def graphport_load(file: Path, folder: Path) -> Work:
+    """In canonical words."""
+    import graphport as gp
+
+    return lambda: gp.load(file)
+
+
+def graphport_read(file: Path, folder: Path) -> Work:
+    """In the file's own words, with shapes."""
+    import graphport as gp
+
+    return lambda: gp.load(file, raw=True)
+
+
+def graphport_save(file: Path, folder: Path) -> Work:
+    """What was loaded, as the same format."""
+    import graphport as gp
+
+    model = gp.load(file)
+    return lambda: gp.save(model, folder / file.name)
+
+
+def graphport_write(file: Path, folder: Path) -> Work:
+    """What was read in the file's own words, as it was."""
+    import graphport as gp
+
+    model = gp.load(file, raw=True)
+    return lambda: gp.save(model, folder / file.name)
+
+
+def graphport_run(file: Path, folder: Path) -> Work:
+    """The reference backend."""
+    import graphport as gp
+
+    model, feeds = gp.load(file), _feeds(file)
+    return lambda: gp.run(model, feeds, backend="reference")
+
+
+# ── peers ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def onnx_load(file: Path, folder: Path) -> Work:
+    """The protobuf messages alone."""
+    import onnx
+
+    return lambda: onnx.load(file)
+
+
+def onnx_save(file: Path, folder: Path) -> Work:
+    """The protobuf messages alone."""
+    import onnx
+
+    model = onnx.load(file)
+    return lambda: onnx.save(model, folder / file.name)
+
+
+def onnx_ir_load(file: Path, folder: Path) -> Work:
+    """A graph that can be edited."""
+    import onnx_ir
+
+    return lambda: onnx_ir.load(file)
+
+
+def onnx_ir_save(file: Path, folder: Path) -> Work:
+    """A graph that can be edited, written."""
+    import onnx_ir
+
+    model = onnx_ir.load(file)
+    return lambda: onnx_ir.save(model, folder / file.name)
+
+
+def onnx_shapes(file: Path, folder: Path) -> Work:
+    """Reading, the checker, and shapes."""
+    import onnx
+
+    return lambda: onnx.shape_inference.infer_shapes(onnx.load(file), data_prop=True)
+
+
+def openvino_read(file: Path, folder: Path) -> Work:
+    """`read_model`, with shapes."""
+    import openvino
+
+    return lambda: openvino.Core().read_model(str(file))
+
+
+def openvino_save(file: Path, folder: Path) -> Work:
+    """`serialize`."""
+    import openvino
+
+    model = openvino.Core().read_model(str(file))
+    return lambda: openvino.serialize(model, str(folder / file.name))
+
+
+def nnef_read(file: Path, folder: Path) -> Work:
+    """The parser in C++ of the format's authors, and its shapes."""
+    import nnef
+
+    text = file.read_text(encoding="utf-8")
+    return lambda: nnef.infer_shapes(nnef.parse_string(text))
+
+
+def ncnn_load(file: Path, folder: Path) -> Work:
+    """The runtime's own reader."""
+    import ncnn
+
+    made: Any = ncnn
+    return lambda: made.Net().load_param(str(file))
+
+
+def onnx_reference(file: Path, folder: Path) -> Work:
+    """The reference evaluator of the package onnx."""
+    from onnx.reference import ReferenceEvaluator
+
+    made, feeds = ReferenceEvaluator(str(file)), _feeds(file)
+    return lambda: made.run(None, feeds)
+
+
+def _feeds(file: Path) -> dict[str, Any]:
+    import numpy as np
+    import onnx
+
+    graph = onnx.load(file, load_external_data=False).graph
+    draw = np.random.default_rng(0)
+    known = {each.name for each in graph.initializer}
+    return {
+        each.name: draw.standard_normal([dim.dim_value or 1 for dim in each.type.tensor_type.shape.dim], np.float32)
+        for each in graph.input
+        if each.name not in known
+    }
+
+
+# ── the reference backend on the package's node tests ─────────────────────────────────────────────────────────────────
+
+_SKIPPED = ("_expanded", "_ver1", "_ver2")
+
+
+def _node_tests(file: Path) -> list[tuple[Any, list[Any]]]:
+    """The models of the package onnx's node tests with one set of inputs each; `file` is not looked at."""
+    del file
+    import onnx
+    from onnx import numpy_helper
+
+    base = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
+    found: list[tuple[Any, list[Any]]] = []
+    for folder in sorted(base.iterdir()):
+        inputs = sorted(folder.glob("test_data_set_0/input_*.pb"), key=lambda each: int(each.stem.split("_")[1]))
+        arrays: list[Any] = []
+        try:
+            for each in inputs:
+                tensor = onnx.TensorProto()
+                tensor.ParseFromString(each.read_bytes())
+                arrays.append(numpy_helper.to_array(tensor))
+        except Exception:  # noqa: BLE001, S112  sequences and optionals are other messages
+            continue
+        found.append((folder / "model.onnx", arrays))
+    return found
+
+
+def graphport_node_tests(file: Path, folder: Path) -> Work:
+    """Every test that both compute, its model loaded before."""
+    import graphport as gp
+
+    ready: list[tuple[Any, dict[str, Any]]] = []
+    for path, arrays in _both(file, folder):
+        model = gp.load(path)
+        ready.append((model, dict(zip([value.name for value in model.graph.inputs], arrays, strict=False))))
+    return lambda: [gp.run(model, feeds, backend="reference") for model, feeds in ready]
+
+
+def onnx_node_tests(file: Path, folder: Path) -> Work:
+    """Every test that both compute, its model loaded before."""
+    from onnx.reference import ReferenceEvaluator
+
+    ready: list[tuple[Any, dict[str, Any]]] = []
+    for path, arrays in _both(file, folder):
+        made: Any = ReferenceEvaluator(str(path))
+        ready.append((made, dict(zip(made.input_names, arrays, strict=False))))
+    return lambda: [made.run(None, feeds) for made, feeds in ready]
+
+
+def _both(file: Path, folder: Path) -> list[tuple[Any, list[Any]]]:
+    """The tests that both run; which these are is found once, and noted beside the results."""
+    note = folder / "node_tests.json"
+    every = _node_tests(file)
+    if note.exists():
+        names = set(json.loads(note.read_text(encoding="utf-8")))
+        return [(path, arrays) for path, arrays in every if path.parent.name in names]
+    from onnx.reference import ReferenceEvaluator
+
+    import graphport as gp
+
+    found: list[tuple[Any, list[Any]]] = []
+    for path, arrays in every:
+        try:
+            made: Any = ReferenceEvaluator(str(path))
+            made.run(None, dict(zip(made.input_names, arrays, strict=False)))
+            model = gp.load(path)
+            feeds = dict(zip([value.name for value in model.graph.inputs], arrays, strict=False))
+            gp.run(model, feeds, backend="reference")
+        except BaseException:  # noqa: BLE001, S112  whatever it says: it is not computed by both
+            continue
+        found.append((path, arrays))
+    note.write_text(json.dumps([path.parent.name for path, _ in found]), encoding="utf-8")
+    return found
+
+
+# ── large files ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def graphport_convert(file: Path, folder: Path, ending: str) -> Work:
+    """Reading and writing, without the proof that the command line adds."""
+    import graphport as gp
+
+    def work() -> None:
+        target = folder / f"converted{ending}"
+        gp.save(gp.load(file), target)
+        _flush(target)
+
+    return work
+
+
+def cp(file: Path, folder: Path) -> Work:
+    """The same bytes, copied."""
+
+    def work() -> None:
+        shutil.copyfile(file, folder / "copy")
+        _flush(folder / "copy")
+
+    return work
+
+
+def _flush(target: Path) -> None:
+    """Let the next one not wait for what this one has left in the cache."""
+    import os
+
+    for each in [target, *target.parent.glob(f"{target.stem}*")]:
+        if each.is_file():
+            with each.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+TASKS: dict[str, Callable[[Path, Path], Work]] = {
+    "graphport.load": graphport_load,
+    "graphport.read": graphport_read,
+    "graphport.save": graphport_save,
+    "graphport.write": graphport_write,
+    "graphport.run": graphport_run,
+    "graphport.node_tests": graphport_node_tests,
+    "onnx.load": onnx_load,
+    "onnx.save": onnx_save,
+    "onnx.shapes": onnx_shapes,
+    "onnx.reference": onnx_reference,
+    "onnx.node_tests": onnx_node_tests,
+    "onnx-ir.load": onnx_ir_load,
+    "onnx-ir.save": onnx_ir_save,
+    "openvino.read": openvino_read,
+    "openvino.save": openvino_save,
+    "nnef.read": nnef_read,
+    "ncnn.load": ncnn_load,
+    "cp.cp": cp,
+    "graphport.to_onnx": lambda file, folder: graphport_convert(file, folder, ".onnx"),
+    "graphport.to_ir": lambda file, folder: graphport_convert(file, folder, ".xml"),
+    "graphport.to_nnef": lambda file, folder: graphport_convert(file, folder, ".nnef.tar"),
+    "graphport.to_archive": lambda file, folder: graphport_convert(file, folder, ".graphport"),
+}
+
+
+def main() -> None:
+    """Do the task and print what it took."""
+    task, times, file, folder = sys.argv[1:5]
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    work = TASKS[task](Path(file), Path(folder))
+    best = wall = float("inf")
+    for _ in range(int(times)):
+        begun, start = time.perf_counter(), time.process_time()
+        made = work()
+        best = min(best, time.process_time() - start)
+        wall = min(wall, time.perf_counter() - begun)
+        del made
+    sys.stdout.write(f"\n{json.dumps({'cpu_s': best, 'wall_s': wall, 'peak_mb': _peak()})}\n")
+
+
+def _peak() -> float:
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()

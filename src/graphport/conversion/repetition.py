@@ -1,0 +1,230 @@
+"""Networks repeat themselves: what a rule made of one node is made again of every node like it, without the rule.
+
+Two nodes are alike where all that a rule may look at is the same: the word, the facts of operands, the numbers of small
+constants, attributes, and which results there are. What depends on anything else is never remembered: bodies, symbols
+that are new, requirements, findings, numbers of large weights.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Node, Value
+from graphport.ir.nodes import PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable, Sequence
+
+    from graphport.core.diagnostics import Diagnostic
+    from graphport.core.facts import Fact
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Attribute, Graph
+
+_MOST_REMEMBERED = 1 << 12
+_MOST_STEPS = 32
+"""Nodes that one node may become; what becomes more is rare, and takes long by itself."""
+MOST_READ = 4096
+"""Bytes of a constant whose numbers a rule may read; legalizing leaves larger ones alone."""
+_ABSENT = -1
+
+
+class Step(NamedTuple):
+    """A node to be made: operands by their place among those of the node, and behind these among what is made."""
+
+    word: str
+    dialect: str
+    operands: tuple[int, ...]
+    attributes: dict[str, Attribute]
+    facts: tuple[Fact, ...]
+
+
+class Template(NamedTuple):
+    """What a node becomes: constants, nodes in front of it, and what it is itself then."""
+
+    constants: tuple[tuple[Fact, Storage], ...]
+    steps: tuple[Step, ...]
+    last: Step
+    is_in_order: bool
+    """Whether the last step reads what the node reads, as it reads it."""
+
+
+class Moment(NamedTuple):
+    """What a rule must leave as it is, if what it made is to be made again."""
+
+    findings: int
+    version: int
+    symbols: int
+
+
+class Repetition:
+    """What has been made of which nodes of `graph` and its bodies."""
+
+    def __init__(self, graph: Graph, findings: Sequence[Diagnostic] = ()) -> None:
+        self._extents = graph.extents
+        self._findings = findings
+        # With what the keys name by identity, so that nothing else gets it.
+        self._known: dict[Hashable, tuple[object, Template]] = {}
+
+    def key(self, node: Node, version: int | None) -> Hashable:
+        """What nodes of a dialect that are read alike have in common; `None` where a node is like no other."""
+        attributes = None if node.has_bodies else _exactly(node.attributes)
+        operands = None if attributes is None else _operands(node)
+        if operands is None:
+            return None
+        wanted = tuple([value is not None for value in node.outputs])
+        return node.dialect, node.word, version, wanted, attributes, operands
+
+    def key_to_lift(self, node: Node) -> Hashable:
+        """What canonical nodes that are written alike have in common; `None` where a node is like no other."""
+        attributes = None if node.has_bodies else _exactly(node.attributes)
+        operands = None if attributes is None else _operands(node)
+        if operands is None:
+            return None
+        makers: list[Hashable] = []
+        for value in node.inputs:
+            maker = None if value is None else value.producer
+            # What is still canonical may be a constant in steps, which rules look through.
+            if maker is not None and not maker.dialect:
+                return None
+            makers.append(None if maker is None else maker.word)
+            if value is not None and value.has_notes:
+                # Liftings leave numbers with values for those that come behind: the axis that a blob lacks.
+                makers += [(name, note) for name, note in value.notes.items() if type(note) is int]
+        wanted = tuple([None if value is None else (id(value.fact), value.is_output) for value in node.outputs])
+        return node.word, wanted, attributes, operands, tuple(makers)
+
+    def find(self, key: Hashable) -> Template | None:
+        """What nodes with this key become."""
+        found = self._known.get(key)
+        return None if found is None else found[1]
+
+    def moment(self) -> Moment:
+        """How things are before a rule is asked."""
+        return Moment(len(self._findings), self._extents.version, len(self._extents.declared))
+
+    def remember(
+        self, key: Hashable, node: Node, made: Sequence[Node], answer: Sequence[Value | None], before: Moment
+    ) -> None:
+        """Keep what a rule `made` of `node`, if all nodes like it become the same; call it before names are given."""
+        template = _template(node, made, answer) if before == self.moment() else None
+        if template is None:
+            return
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+        kept = [None if value is None else (value.fact, value.storage) for value in (*node.inputs, *node.outputs)]
+        self._known[key] = kept, template
+
+    def repeat(self, graph: Graph, node: Node, template: Template) -> None:
+        """Let `node` become what `template` says; the facts of its results are left as they are."""
+        made = list(node.inputs)
+        stem = node.results[0].name if node.results else node.word
+        for fact, storage in template.constants:
+            made.append(graph.add_constant(stem, fact, storage, origin=node.unasked_origin))
+        for step in template.steps:
+            results = [Value(graph.fresh(stem), fact) for fact in step.facts]
+            operands = [None if place == _ABSENT else made[place] for place in step.operands]
+            earlier = Node(
+                step.word, operands, results, step.attributes, dialect=step.dialect, origin=node.unasked_origin
+            )
+            graph.insert_before(node, earlier)
+            made += results
+        last = template.last
+        if not template.is_in_order:
+            node.inputs = [None if place == _ABSENT else made[place] for place in last.operands]
+        node.restate(last.word, last.dialect, last.attributes)
+
+
+def _operands(node: Node) -> Hashable:
+    """What a rule may look at of the operands; `None` where one is a constant with many numbers."""
+    inputs = node.inputs
+    operands: list[Hashable] = []
+    for place, value in enumerate(inputs):
+        if value is None:
+            operands.append(None)
+        elif place and value in inputs[:place]:
+            # The same value twice is not two that are alike.
+            operands.append(inputs.index(value))
+        elif value.producer is not None:
+            operands.append((id(value.fact),))
+        elif value.storage is not None and value.storage.nbytes <= MOST_READ:
+            operands.append((id(value.fact), id(value.storage), value.is_literal))
+        elif value.is_constant:
+            return None
+        else:
+            operands.append((id(value.fact), value.is_input))
+    return tuple(operands)
+
+
+def _exactly(attributes: dict[str, Attribute]) -> Hashable:
+    """Attributes as a key: 1, 1.0 and `True` are three, and so are 0.0 and -0.0; `None` where there is none."""
+    if not attributes:
+        return ""
+    # What is equal need not be the same, but what has one text is: of these types alone.
+    types = {name: each for name, each in attributes.items() if isinstance(each, DType)}
+    rest = {name: each for name, each in attributes.items() if name not in types} if types else attributes
+    if not all(map(_is_plain, rest.values())):
+        return None
+    return (repr(rest), *types.items()) if types else repr(rest)
+
+
+def _is_plain(attribute: Attribute) -> bool:
+    if type(attribute) is not tuple:
+        return type(attribute) in PLAIN
+    items = cast("tuple[Attribute, ...]", attribute)
+    if PLAIN.issuperset(map(type, items)):
+        return True
+    # Pairs of numbers; what is nested deeper is rare.
+    return all(
+        type(item) is tuple and PLAIN.issuperset(map(type, cast("tuple[Attribute, ...]", item))) for item in items
+    )
+
+
+def _constants(made: Sequence[Node], given: Container[Value]) -> list[Value] | None:
+    """The constants that were made for nodes, each once; `None` if one of them has no numbers of its own."""
+    found = dict.fromkeys(
+        value for node in made for value in node.operands if value.producer is None and value not in given
+    )
+    for value in found:
+        if value.storage is None or value.storage.nbytes > MOST_READ or value.is_literal or value.has_notes:
+            return None
+    return list(found)
+
+
+def _template(node: Node, made: Sequence[Node], answer: Sequence[Value | None]) -> Template | None:
+    """What `node` has become, if its results are those of the last node made, in order."""
+    if not 0 < len(made) <= _MOST_STEPS:
+        return None
+    last = made[-1]
+    wanted = node.outputs
+    if len(last.outputs) != len(wanted) or len(answer) < len(wanted):
+        return None
+    for index, (old, new) in enumerate(zip(wanted, last.outputs, strict=True)):
+        if old is not None and (new is None or answer[index] is not new or old.graph is not new.graph):
+            return None
+    places: dict[Value, int] = {}
+    for index, value in enumerate(node.inputs):
+        if value is not None:
+            places.setdefault(value, index)
+    start = len(node.inputs)
+    constants = _constants(made, places)
+    if constants is None:
+        return None
+    places.update((value, start + index) for index, value in enumerate(constants))
+    start += len(constants)
+    steps: list[Step] = []
+    for each in made:
+        if each.has_bodies or each.has_notes or each.name or None in each.outputs:
+            return None
+        if any(value is not None and value not in places for value in each.inputs):
+            return None
+        operands = tuple([_ABSENT if value is None else places[value] for value in each.inputs])
+        facts = tuple([value.fact for value in each.results])
+        if any(value.has_notes for value in each.results):
+            return None
+        steps.append(Step(each.word, each.dialect, operands, dict(each.attributes), facts))
+        places.update((value, start + index) for index, value in enumerate(each.results))
+        start += len(each.results)
+    kept = tuple([(value.fact, cast("Storage", value.storage)) for value in constants])
+    is_in_order = steps[-1].operands == tuple(range(len(node.inputs)))
+    return Template(kept, tuple(steps[:-1]), steps[-1], is_in_order)
