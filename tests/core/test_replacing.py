@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from graphport.core.replacing import replacing
+from graphport.core.replacing import replacing, together
 
 
 def test_a_file_is_there_when_it_is_whole(tmp_path):
@@ -66,3 +66,28 @@ def test_it_is_as_open_to_others_as_any_new_file(tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+def write_pair(folder, stem, ending, content):
+    with together() as files:
+        for name in (f"{stem}.bin", f"{stem}{ending}"):
+            files.open(folder / name).write(content)
+
+
+def test_weights_of_another_graph_stay_and_those_of_the_same_are_replaced(tmp_path):
+    write_pair(tmp_path, "a", ".xml", b"one")
+    with pytest.raises(FileExistsError, match=r"a\.bin is there already and may belong to a\.xml"):
+        write_pair(tmp_path, "a", ".param", b"two")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"a.bin": b"one", "a.xml": b"one"}
+    write_pair(tmp_path, "a", ".xml", b"three")
+    assert (tmp_path / "a.bin").read_bytes() == b"three"
+
+
+def test_weights_without_any_graph_are_replaced(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"left")
+    (tmp_path / "ab.xml").write_bytes(b"another stem")
+    write_pair(tmp_path, "a", ".param", b"new")
+    assert (tmp_path / "a.bin").read_bytes() == b"new"
+    (tmp_path / "b.onnx.bin").write_bytes(b"left")
+    write_pair(tmp_path, "b.onnx", "", b"its own by name")
+    assert (tmp_path / "b.onnx.bin").read_bytes() == b"its own by name"

@@ -14,6 +14,7 @@ import re
 import shutil
 import stat
 from contextlib import ExitStack, contextmanager, suppress
+from errno import EEXIST
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryFile
@@ -31,6 +32,7 @@ _ENDING = ".part"
 _NOTE = ".moves"
 _BESIDE = re.compile(r"\.(?P<name>.+)\.(?P<process>[0-9]+)-[0-9a-f]{8}\.part")
 _MOST_NOTE = 1 << 16
+_MOST_NAMED = 3
 
 
 class Replacing:
@@ -103,7 +105,8 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
     All sources lie beside their targets, under names of `beside_of`, or in a folder of such a name.
 
     Raises:
-        OSError: a move is not allowed; where it was the first, nothing has changed.
+        OSError: a move is not allowed; where it was the first, nothing has changed. Weights of a new graph would take
+            the place of a file that another graph of the same stem may own.
     """
     if not moves:
         return
@@ -121,6 +124,7 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
         left = _read_note(note)
         if left is not None:
             _settle(note, left)
+        _keep_apart([target for _, target in moves])
         if len(moves) == 1 and not moves[0][1].is_dir():
             moves[0][0].replace(moves[0][1])
         else:
@@ -128,6 +132,24 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
             _settle(note, moves)
         _sweep(folder, {target.name for _, target in moves})
     _flush(folder)
+
+
+def _keep_apart(targets: Sequence[Path]) -> None:
+    """Refuse to put weights of a new graph where those of another one may be: `a.xml` and `a.param` have an `a.bin`."""
+    *weights, graph = targets
+    taken = next((each for each in weights if each.exists() and not each.name.startswith(graph.name)), None)
+    if taken is None or graph.exists():
+        return
+    names = {each.name for each in targets}
+    others = sorted(
+        each.name
+        for each in graph.parent.iterdir()
+        if each.name.startswith(f"{taken.stem}.") and each.name not in names and each.is_file()
+    )
+    if others:
+        owners = " or ".join(others[:_MOST_NAMED])
+        text = f"{taken.name} is there already and may belong to {owners}: choose another name, or remove it"
+        raise FileExistsError(EEXIST, text, os.fspath(taken))
 
 
 def recover(path: Path_) -> None:
