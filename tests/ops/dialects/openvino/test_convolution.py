@@ -213,3 +213,14 @@ def test_columns_are_said():
     columns = numbers(1, 4, 3 * 2)
     assert check_page(Col2Im, [columns, np.array([4, 3]), np.array([2, 2])], constants=(1, 2), **gaps)
     assert check_page(Col2Im, [numbers(1, 4, 3), np.array([6]), np.array([4])], constants=(1, 2)) is None
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
+def test_convolution_of_integers_takes_the_nearest_that_the_type_has(dtype):
+    draw = np.random.default_rng(9)
+    low = 0 if dtype is np.uint8 else -9
+    for given in ({}, {"strides": (2, 1), "pads_begin": (1, 0), "pads_end": (0, 2)}):
+        x, w = (draw.integers(low, 10, shape).astype(dtype) for shape in ((2, 3, 7, 8), (4, 3, 3, 2)))
+        check_word("opset1.Convolution", [x, w], constants=(1,), **slid(2, **given))
+    x, w = (draw.integers(low, 10, shape).astype(dtype) for shape in ((1, 4, 5, 5), (2, 3, 2, 3, 3)))
+    check_word("opset1.GroupConvolution", [x, w], constants=(1,), **slid(2))

@@ -14,7 +14,8 @@ from graphport.ops.dialects.emitting import emit, emitted_reshape
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.convolution_extents import Vectors, same_padding, spatial
 from graphport.ops.dialects.openvino.matmul import requantized, shifted
-from graphport.ops.dialects.operands import dtype_of, reshaped, sizes, vector
+from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
+from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.convolution import Conv, ConvInteger, QLinearConv
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.padding import Pad
@@ -76,7 +77,14 @@ def check_entries(rank: int, **lists: Sequence[int]) -> None:
 
 
 def convolved(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]) -> Value:
-    """A convolution with a window in ONNX's words; padding that takes away is done before it."""
+    """A convolution with a window in ONNX's words; padding that takes away is done before it.
+
+    Of integers the plugin computes the sums in float32 and takes the nearest number that the type has.
+    """
+    dtype = dtype_of(x)
+    if dtype in _INTEGERS:
+        real = convolved(b, cast(b, x, DType.FLOAT32), cast(b, w, DType.FLOAT32), group, stated)
+        return cast(b, _within(b, real, dtype), dtype)
     kernel = tuple(dim for dim in b.dims(w)[2:] if isinstance(dim, int))
     known = kernel if len(kernel) == len(b.dims(w)) - 2 else None
     if stated.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER") and stated["dilations"]:
@@ -87,6 +95,20 @@ def convolved(b: Builder, x: Value, w: Value, group: int, stated: dict[str, Any]
     if pads and min(pads) < 0:
         x, stated = cropped(b, x, pads), stated | {"pads": None}
     return b(Conv, x, w, group=group, kernel_shape=known, **stated)
+
+
+_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.INT64)
+
+
+def _within(b: Builder, real: Value, dtype: DType) -> Value:
+    if dtype.bits > _EXACT:
+        return real
+    limits = np.iinfo(dtype.numpy)
+    return b(Clip, real, b.like(real, int(limits.min)), b.like(real, int(limits.max)))
+
+
+_EXACT = 16
+"""Bits of integers that float32 has all of."""
 
 
 def _explicit(b: Builder, x: Value, kernel: Sequence[Dim], stated: dict[str, Any]) -> dict[str, Any]:
