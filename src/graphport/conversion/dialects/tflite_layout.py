@@ -12,12 +12,10 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.dialects.tflite.binding import LAYOUTS
 from graphport.ops.layout import settle
-from graphport.ops.manual import registered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphport.ops.declare import Page
 
 _TRANSPOSE = "TRANSPOSE"
 
@@ -85,21 +83,10 @@ def _layout(node: Node) -> str:
     told: list[Any] = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
     if len(node.outputs) != 1 or any(each is not None and each[1] != -1 for each in told):
         return ""
-    if node.word in LAYOUTS:
-        kind = LAYOUTS[node.word]
-        return "" if kind == "axes" and not node.attributes.get("keep_dims") else kind
-    pages = [registry.pages()[name] for name in registered("tflite").get(node.word, ())]
-    is_plain = any(page.role == "pointwise" for page in pages) and all(map(_is_pointwise, pages))
-    return "any" if is_plain and "axis" not in node.attributes else ""
+    kind = LAYOUTS.get(node.word, "")
+    return "" if kind == "axes" and not node.attributes.get("keep_dims") else kind
 
 
 def _entries(node: Node, name: str) -> tuple[Any, ...]:
     told = node.attributes.get(name)
     return cast("tuple[Any, ...]", told) if isinstance(told, tuple) else ()
-
-
-def _is_pointwise(page: Page) -> bool:
-    keywords = set(page.signature.keywords)
-    if "to" in keywords:
-        return True
-    return page.role == "pointwise" and page.exactness != "accumulation" and not {"axis", "axes", "size"} & keywords

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from graphport.ops.dialects.tflite.tables import Numbers
 
 
-def _plain(name: str, page: Page) -> None:
-    @word(name)
+def _plain(name: str, page: Page, layout: str = "any") -> None:
+    @word(name, layout=layout)
     def rule(op: Operator) -> Value:
         return op.b(page, op[0])
 
@@ -46,17 +46,17 @@ def _plain(name: str, page: Page) -> None:
 _plain("RELU", Relu)
 _plain("ELU", Elu)
 _plain("HARD_SWISH", HardSwish)
-_plain("LOG_SOFTMAX", LogSoftmax)
+_plain("LOG_SOFTMAX", LogSoftmax, "")
 
 
-@word("LOGISTIC")
+@word("LOGISTIC", layout="any")
 def logistic(op: Operator) -> Value:
     """Between 0 and 1."""
     found = tables.logistic(op)
     return op.b(Sigmoid, op[0]) if found is None else found
 
 
-@word("TANH")
+@word("TANH", layout="any")
 def tanh(op: Operator) -> Value:
     """Between -1 and 1."""
     found = tables.tanh(op)
@@ -64,7 +64,7 @@ def tanh(op: Operator) -> Value:
 
 
 def _clamped(name: str, least: float, most: float) -> None:
-    @word(name)
+    @word(name, layout="any")
     def rule(op: Operator) -> Value:
         x = op[0]
         return op.b(Clip, x, op.b.like(x, least), op.b.like(x, most))
@@ -77,19 +77,19 @@ _clamped("RELU_N1_TO_1", -1, 1)
 _clamped("RELU_0_TO_1", 0, 1)
 
 
-@word("LEAKY_RELU")
+@word("LEAKY_RELU", layout="any")
 def leaky_relu(op: Operator) -> Value:
     """`alpha * x` below zero."""
     return op.b(LeakyRelu, op[0], alpha=float(op.option("alpha", 0.0)))
 
 
-@word("PRELU")
+@word("PRELU", layout="any")
 def prelu(op: Operator) -> Value:
     """A slope for each element, which is fitted to the last axes."""
     return op.b(PRelu, op[0], op[1])
 
 
-@word("GELU")
+@word("GELU", layout="any")
 def gelu(op: Operator) -> Value:
     """With the error function, or close to it with the hyperbolic tangent."""
     is_close = bool(op.option("approximate", default=False))

@@ -62,7 +62,7 @@ def computed(b: Builder, page: Page, *operands: Value) -> Value:
 
 
 def _plain(name: str, page: Page, count: int) -> None:
-    @word(name)
+    @word(name, layout="any")
     def rule(op: Operator) -> Value:
         return computed(op.b, page, *[op[index] for index in range(count)])
 
@@ -93,7 +93,7 @@ for _name, _page in (
 
 
 def _of_truth_too(name: str, page: Page, logic: Page) -> None:
-    @word(name)
+    @word(name, layout="any")
     def rule(op: Operator) -> Value:
         chosen = logic if dtype_of(op.raw(0)) is DType.BOOL else page
         return computed(op.b, chosen, op[0], op[1])
@@ -110,14 +110,14 @@ for _name, _page, _logic in (
     _of_truth_too(_name, _page, _logic)
 
 
-@word("EXP")
+@word("EXP", layout="any")
 def exp(op: Operator) -> Value:
     """e to the power of x."""
     found = tables.interpolated(op, np.exp)
     return computed(op.b, Exp, op[0]) if found is None else found
 
 
-@word("LOG")
+@word("LOG", layout="any")
 def log(op: Operator) -> Value:
     """The natural logarithm; of int16 that stands for zero or less, the least number."""
     found = tables.interpolated(op, np.log, -32768)
@@ -125,7 +125,7 @@ def log(op: Operator) -> Value:
 
 
 def _chosen(name: str, page: Page, relation: Page) -> None:
-    @word(name)
+    @word(name, layout="any")
     def rule(op: Operator) -> Value:
         """The first where it is beyond the second: where the first is no number, that is the second."""
         b, x, y = op.b, op[0], op[1]
@@ -140,28 +140,28 @@ _chosen("MAXIMUM", Max, Greater)
 _chosen("MINIMUM", Min, Less)
 
 
-@word("NEG", is_raw=True)
+@word("NEG", is_raw=True, layout="any")
 def neg(op: Operator) -> Value:
     """The opposite number; of quantized numbers, that of the integer, whatever it stands for."""
     b, x = op.b, op.raw(0)
     return in_type(b, DType.INT32, Neg, x) if dtype_of(x) in _NARROW else b(Neg, x)
 
 
-@word("RSQRT")
+@word("RSQRT", layout="any")
 def rsqrt(op: Operator) -> Value:
     """1 by the root; of int16 that stands for zero or less, the largest number."""
     found = tables.interpolated(op, lambda x: 1 / np.sqrt(x), 32767)
     return op.b(Reciprocal, op.b(Sqrt, op[0])) if found is None else found
 
 
-@word("SQUARE")
+@word("SQUARE", layout="any")
 def square(op: Operator) -> Value:
     """x times itself."""
     x = op[0]
     return computed(op.b, Mul, x, x)
 
 
-@word("SQUARED_DIFFERENCE")
+@word("SQUARED_DIFFERENCE", layout="any")
 def squared_difference(op: Operator) -> Value:
     """The square of x minus y."""
     difference = computed(op.b, Sub, op[0], op[1])
@@ -214,7 +214,7 @@ def _is_negative_zero(b: Builder, x: Value) -> Value:
     return b(And, b(Equal, x, b.like(x, 0)), b(Less, b(Reciprocal, x), b.like(x, 0)))
 
 
-@word("ADD_N")
+@word("ADD_N", layout="any")
 def add_n(op: Operator) -> Value:
     """The sum of all operands."""
     operands = op.all()
