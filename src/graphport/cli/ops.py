@@ -81,20 +81,33 @@ def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
 def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
     from graphport.core.diagnostics import Diagnostic, DiagnosticError
     from graphport.ops import manual, registry
+    from graphport.ops.declare import MEANINGS
 
     page = registry.pages().get(wanted)
     if page is not None:
         _show_page(page, dialects, as_json_=as_json_)
         return
-    meant = {name: manual.registered(dialect).get(wanted) for name, dialect in dialects.items()}
-    stated = {name: list(operators) for name, operators in meant.items() if operators is not None}
-    if not stated:
+    readings = {dialect: manual.reads(dialect).get(wanted) for dialect in registry.names()}
+    found = {dialect: emitted for dialect, emitted in readings.items() if emitted is not None}
+    kept = [dialect for dialect in registry.names() if (dialect, wanted) in MEANINGS]
+    if not found and not kept:
         raise DiagnosticError(Diagnostic("LEG0003", f"there is no operator {wanted!r}", None, _nearest(wanted)))
     if as_json_:
-        print_json({"word": wanted, "formats": stated})
+        formats = {dialect: list(emitted.operators) for dialect, emitted in found.items()}
+        rules = {
+            dialect: {"always": sorted(emitted.always), "test": emitted.test or None}
+            for dialect, emitted in found.items()
+        }
+        print_json({"word": wanted, "formats": formats, "rules": rules, "kept": kept})
         return
-    for name, operators in stated.items():
-        click.echo(f"{wanted} of {name} is read as {', '.join(operators) or 'what it is given'}")
+    for dialect in kept:
+        click.echo(f"{wanted} of {dialect} stays as it is, and is computed by the reference")
+    for dialect, emitted in found.items():
+        always = [name for name in emitted.operators if name in emitted.always]
+        others = [name for name in emitted.operators if name not in emitted.always]
+        parts = [" and ".join(always), f"{'with ' if always else ''}some of {', '.join(others)}" if others else ""]
+        meant = ", ".join(filter(None, parts)) or "what it is given"
+        click.echo(f"{wanted} of {dialect} is read as {meant}" + (f"  ({emitted.test})" if emitted.test else ""))
 
 
 def _nearest(wanted: str) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
-from types import CodeType, FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.ops import registry
 from graphport.ops.declare import LIFTINGS, LOWERINGS, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from graphport.ops.declare import Keyword, Operand
 
 _QUALIFIED = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])")
@@ -112,58 +112,84 @@ def versions(page: Page) -> str:
     return f"{unchanged}; forms up to opset {max(older)} are read by rules." if older else f"{unchanged}."
 
 
+class Emitted(NamedTuple):
+    """What a rule emits, as the tests of graphport saw it: see `tools/emitted.py`."""
+
+    operators: tuple[str, ...]
+    """Operators of the page's side, or words of the dialect; those that it always emits in front."""
+    always: frozenset[str]
+    test: str
+    """A test that shows it; empty where a pattern says it."""
+
+
+@cache
+def _seen() -> Mapping[str, Any]:
+    return json.loads((files("graphport.ops") / "emitted.json").read_text(encoding="utf-8"))
+
+
+def _emitted(kind: str, dialect: str, word: str) -> Emitted | None:
+    row = _seen()[kind].get(dialect, {}).get(word)
+    if row is None:
+        return None
+    always = frozenset(row["always"])
+    return Emitted(tuple(sorted(row["emits"], key=lambda name: (name not in always, name))), always, row["test"])
+
+
+@cache
+def reads(dialect: str) -> Mapping[str, Emitted]:
+    """Every word of a dialect that is read, with the operators that its rule emits."""
+    found: dict[str, Emitted] = {}
+    if dialect == "onnx":
+        found = {name: Emitted((name,), frozenset((name,)), "") for name in registry.pages()}
+    for word, stated in registry.patterns(dialect).items():
+        names = tuple(dict.fromkeys(page.name for page, _ in stated))
+        found[word] = Emitted(names, frozenset(names if len(names) == 1 else ()), "")
+    registry.load(dialect)
+    # Words that another one's rule reads, as overloads of PyTorch, are known to the tests alone.
+    words = [*_seen()["lower"].get(dialect, ()), *(word for language, word in LOWERINGS if language == dialect)]
+    for word in words:
+        if word not in found:
+            found[word] = _emitted("lower", dialect, word) or Emitted((), frozenset(), "")
+    return MappingProxyType({word: found[word] for word in sorted(found)})
+
+
 @cache
 def registered(dialect: str) -> Mapping[str, tuple[str, ...]]:
-    """Every word of a dialect that is read, with the operators that it is said with."""
-    found = {word: [page.name for page, _ in stated] for word, stated in registry.patterns(dialect).items()}
-    registry.load(dialect)
-    for (language, word), rules in LOWERINGS.items():
-        if language == dialect:
-            named = [page.name for rule in rules for page in _pages_named_by(rule.function)]
-            found[word] = [*found.get(word, ()), *named]
+    """Every word of a dialect that is read, with the operators that it is read as."""
+    return MappingProxyType({word: emitted.operators for word, emitted in reads(dialect).items()})
+
+
+def written_as(dialect: str, page: Page) -> Emitted | None:
+    """The words of a dialect that a node of `page` is written with; `None` where it is not written."""
     if dialect == "onnx":
-        for name in registry.pages():
-            found.setdefault(name, []).insert(0, name)
-    return MappingProxyType({word: tuple(dict.fromkeys(found[word])) for word in sorted(found)})
+        return Emitted((page.name,), frozenset((page.name,)), "")
+    registry.load(dialect)
+    if patterns := page.spellings.get(dialect):
+        return Emitted(patterns, frozenset(patterns), "")
+    found = _emitted("lift", dialect, page.name)
+    return (found or Emitted((), frozenset(), "")) if (dialect, page.name) in LIFTINGS else None
 
 
 @cache
 def spellings(dialect: str) -> Mapping[str, Spelling]:
-    """How every operator and the words of a dialect go together, by the operator's name."""
+    """How every operator and the words of a dialect go together, by the operator's name.
+
+    A word that is read as several operators counts for the one that the fewest words always need: `nn.LSTM`, which also
+    takes reshaping, is a word of LSTM.
+    """
+    needed = {word: emitted.always or emitted.operators for word, emitted in reads(dialect).items()}
+    counts = Counter(name for names in needed.values() for name in names)
     words: dict[str, list[str]] = {}
-    for word, names in registered(dialect).items():
-        for name in names:
-            words.setdefault(name, []).append(word)
+    for word, names in needed.items():
+        if names:
+            words.setdefault(min(names, key=lambda name: (counts[name], name)), []).append(word)
     return MappingProxyType(
         {
             page.name: Spelling(
                 tuple(words.get(page.name, ())),
-                writes=dialect == "onnx" or (dialect, page.name) in LIFTINGS or dialect in page.spellings,
+                writes=written_as(dialect, page) is not None,
                 patterns=page.spellings.get(dialect, ()),
             )
             for page in registry.pages().values()
         }
     )
-
-
-def _pages_named_by(function: Any) -> Iterator[Page]:
-    """The pages that a rule names, itself or through functions of the families that it calls."""
-    pending: list[Any] = [function]
-    seen: set[int] = set()
-    while pending:
-        item = pending.pop(0)
-        if isinstance(item, partial):
-            pending += [item.func, *item.args]
-        elif isinstance(item, Page):
-            yield item
-        elif isinstance(item, FunctionType) and item.__module__.startswith("graphport.ops.") and id(item) not in seen:
-            seen.add(id(item))
-            closed = inspect.getclosurevars(item).nonlocals
-            pending += closed.values()
-            pending += [item.__globals__[name] for name in _names(item.__code__) if name in item.__globals__]
-
-
-def _names(code: CodeType) -> list[str]:
-    """Names that a function looks up, those of functions and comprehensions inside of it, too."""
-    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant)]
-    return [*code.co_names, *inner]

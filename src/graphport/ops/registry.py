@@ -50,6 +50,17 @@ def dialects() -> tuple[str, ...]:
 
 
 @cache
+def names() -> tuple[str, ...]:
+    """Every dialect that has words, as nodes have it."""
+    for package in dialects():
+        load(package)
+    dotted = {dialect for dialect, _ in LOWERINGS} | {
+        dialect for page in pages().values() for dialect in page.spellings
+    }
+    return tuple(sorted(dotted))
+
+
+@cache
 def record(dialect: str) -> Dialect:
     """What holds of all words of a dialect; that of a domain that nobody knows says nothing."""
     package = dialect.replace(".", "_")

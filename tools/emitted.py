@@ -1,0 +1,198 @@
+"""Which operators each rule emits, seen while the tests run: `src/graphport/ops/emitted.json`.
+
+python tools/emitted.py [PYTEST ARGUMENTS]    run the tests (all of them, if none are named) and write what was seen
+python tools/emitted.py --merge FOLDER        write what runs with `-p tools.emitted` left in FOLDER
+
+As a plugin of pytest (`EMITTED=FOLDER pytest -p tools.emitted`) it wraps the lookup of rules: while a rule runs, what
+its builder makes is written down below the dialect and word that it is the rule of, with the test that was running.
+Rules that refuse leave nothing. What several processes saw is put together at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "src" / "graphport" / "ops" / "emitted.json"
+LOWER, LIFT = "lower", "lift"
+
+Key = tuple[str, str, str]
+"""`lower`, a dialect and its word; or `lift`, a dialect and a canonical operator."""
+
+
+class Seen(NamedTuple):
+    """What one rule emits: in some run, in every run, and a test that shows it."""
+
+    some: frozenset[str]
+    every: frozenset[str]
+    test: str
+
+    def joined(self, key: Key, other: Seen) -> Seen:
+        """What two runs, or two processes, saw together."""
+        return Seen(self.some | other.some, self.every & other.every, _nearest(key, self.test, other.test))
+
+
+class Recorder:
+    """What rules emit, while they run."""
+
+    def __init__(self) -> None:
+        self.seen: dict[Key, Seen] = {}
+        self._running: list[tuple[Key, set[str]]] = []
+
+    def note(self, word: str, dialect: str) -> None:
+        """A node was made: it belongs to the rule that runs, and to those of its kind that called it."""
+        for key, emitted in reversed(self._running):
+            if key[0] != self._running[-1][0][0]:
+                return
+            if dialect == ("" if key[0] == LOWER else self._running[-1][0][1]):
+                emitted.add(word)
+
+    def wrapped(self, key: Key, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """`rule`, watched."""
+
+        @functools.wraps(rule, updated=())
+        def watched(*arguments: Any, **named: Any) -> Any:
+            emitted = set[str]()
+            self._running.append((key, emitted))
+            try:
+                answer = rule(*arguments, **named)
+            finally:
+                self._running.pop()
+            if answer is not None:
+                test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
+                found = Seen(frozenset(emitted), frozenset(emitted), test)
+                self.seen[key] = found.joined(key, self.seen[key]) if key in self.seen else found
+            return answer
+
+        vars(watched)["__signature__"] = inspect.signature(rule, follow_wrapped=False)
+        return watched
+
+
+def _nearest(key: Key, *tests: str) -> str:
+    """The test that one would look for first: in the folder of the dialect, else the first by name."""
+    return min(tests, key=lambda test: (f"/{key[1].replace('.', '_')}/" not in test, test))
+
+
+def pytest_configure() -> None:
+    """Watch from here on."""
+    from graphport.ops import registry
+    from graphport.ops.builder import Builder
+
+    recorder = Recorder()
+    vars(sys.modules[__name__])["RECORDER"] = recorder
+    lowering, liftings, make = registry.lowering, registry.liftings, Builder._node  # pyright: ignore[reportPrivateUsage]
+
+    def watched_lowering(dialect: str, word: str, opset: int | None = None) -> Callable[..., Any] | None:
+        rule = lowering(dialect, word, opset)
+        return None if rule is None else recorder.wrapped((LOWER, dialect, word), rule)
+
+    def watched_liftings(dialect: str, page: Any) -> list[Callable[..., Any]]:
+        return [recorder.wrapped((LIFT, dialect, page.name), rule) for rule in liftings(dialect, page)]
+
+    def watched_node(self: Builder, word: str, dialect: str, *rest: Any) -> Any:
+        recorder.note(word, dialect)
+        return make(self, word, dialect, *rest)
+
+    registry.lowering, registry.liftings = watched_lowering, watched_liftings
+    setattr(Builder, "_node", watched_node)  # noqa: B010  it is private, and watched all the same
+
+
+def pytest_sessionfinish() -> None:
+    """Leave what was seen in the folder that EMITTED names."""
+    recorder: Recorder = vars(sys.modules[__name__])["RECORDER"]
+    folder = Path(os.environ["EMITTED"])
+    rows = [[*key, sorted(found.some), sorted(found.every), found.test] for key, found in recorder.seen.items()]
+    (folder / f"{os.getpid()}.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def merged(folder: Path) -> dict[str, Any]:
+    """What all processes saw: `{"lower": {dialect: {word: row}}, "lift": {dialect: {operator: row}}}`.
+
+    A row has `emits`, `always` (those of them that every run emits) and `test`. Words of one function that no test has
+    by itself have the row of one that has, with `like`.
+    """
+    seen: dict[Key, Seen] = {}
+    for path in sorted(folder.glob("*.json")):
+        for kind, dialect, word, some, every, test in json.loads(path.read_text(encoding="utf-8")):
+            key, found = (kind, dialect, word), Seen(frozenset(some), frozenset(every), test)
+            seen[key] = found.joined(key, seen[key]) if key in seen else found
+    document: dict[str, Any] = {LOWER: {}, LIFT: {}}
+    for kind, dialect, word in sorted({*seen, *_rules()}):
+        key = (kind, dialect, word)
+        like = "" if key in seen else _twin(key, seen)
+        if key in seen or like:
+            found = seen[(kind, dialect, like or word)]
+            row = {"emits": sorted(found.some), "always": sorted(found.every), "test": found.test}
+            document[kind].setdefault(dialect, {})[word] = row | ({"like": like} if like else {})
+    return document
+
+
+@functools.cache
+def _rules() -> dict[Key, tuple[int, ...]]:
+    """The functions of every rule, as identities."""
+    from graphport.ops import registry
+    from graphport.ops.declare import LIFTINGS, LOWERINGS
+
+    for dialect in registry.dialects():
+        registry.load(dialect)
+        registry.load(dialect.replace("_", "."))
+    return {
+        (kind, *name): tuple(id(_function(rule.function)) for rule in rules)
+        for kind, table in ((LOWER, LOWERINGS), (LIFT, LIFTINGS))
+        for name, rules in table.items()
+    }
+
+
+def _function(rule: Any) -> Any:
+    while inner := getattr(rule, "function", None) or getattr(rule, "__wrapped__", None):
+        rule = inner
+    return rule
+
+
+def _twin(key: Key, seen: dict[Key, Seen]) -> str:
+    """A word of the same dialect that the same function is the rule of, and that a test has."""
+    own = _rules()[key]
+    alike = (other for other, functions in _rules().items() if other[:2] == key[:2] and functions == own)
+    return next((word for kind, dialect, word in alike if (kind, dialect, word) in seen), "")
+
+
+def text_of(document: dict[str, Any]) -> str:
+    """The document with a line for each rule."""
+    lines = ["{"]
+    for kind, dialects in document.items():
+        lines.append(f' "{kind}": {{')
+        for dialect, words in dialects.items():
+            lines.append(f'  "{dialect}": {{')
+            rows = [f"   {json.dumps(word)}: {json.dumps(row)}" for word, row in words.items()]
+            lines += [f"{row}," for row in rows[:-1]] + rows[-1:]
+            lines.append("  }" if dialect == list(dialects)[-1] else "  },")
+        lines.append(" }" if kind == list(document)[-1] else " },")
+    return "\n".join([*lines, "}", ""])
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tests, or take what runs left, and write the data."""
+    if arguments[:1] == ["--merge"] and len(arguments) == 2:
+        DATA.write_text(text_of(merged(Path(arguments[1]))), encoding="utf-8")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.emitted", "-m", "not conformance"]
+        environment = {**os.environ, "EMITTED": folder}
+        status = subprocess.run([*command, *(arguments or ["-n", "auto"])], cwd=ROOT, env=environment, check=False)  # noqa: S603  our own interpreter
+        DATA.write_text(text_of(merged(Path(folder))), encoding="utf-8")
+    return status.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
