@@ -253,9 +253,12 @@ def _long_verbs(model: gp.Model) -> Iterator[Verb]:
 
 def _laid_out(path: Path) -> str:
     from graphport.core.diagnostics import Source
+    from graphport.core.opening import contents
     from graphport.formats.nnef.fmt import format_text
 
-    data = path.read_bytes()
+    data = b""
+    with suppress(OSError):  # the command tells what is no file
+        data = contents(path)
     # Those that are no text are told by the command before it comes to this.
     return format_text(Source(str(path), data.decode("utf-8")), None) if _is_utf8(data) else ""
 

@@ -18,6 +18,7 @@ from graphport.ops.pages.indexing import slicing
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import running
 from graphport.ops.pages.reshape import pieces
+from graphport.ops.shapes import broadcast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -267,7 +268,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     if told is None:
         lengths = emit(b, "SHAPE", input, out_type=2, types=(DType.INT32,))
         return (emit(b, "BROADCAST_TO", input, emit(b, "BROADCAST_ARGS", lengths, in_int32(b, shape))),)
-    dims = np.broadcast_shapes(sizes(b.dims(input), "the shape"), told)
+    dims = sizes(broadcast(b.dims(input), told), "the shape")
     return (emit(b, "BROADCAST_TO", input, ints(b, list(dims))),)
 
 
