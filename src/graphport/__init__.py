@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from graphport.api.cut import cut
     from graphport.api.edit import Edit, edit
     from graphport.api.inspect import inspect
+    from graphport.api.latency import latency
     from graphport.api.load import check, from_onnx, from_torch, load
     from graphport.api.merge import merge
     from graphport.api.model import Model, QuantizedModel
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from graphport.ops.own import operator
     from graphport.passes.preprocess import Preprocess
     from graphport.proof.document import Proof
+    from graphport.quantization.pictures import Pictures
     from graphport.reports import Report
 
 _HOMES = {
@@ -54,6 +56,7 @@ _HOMES = {
     "from_onnx": "graphport.api.load",
     "from_torch": "graphport.api.load",
     "inspect": "graphport.api.inspect",
+    "latency": "graphport.api.latency",
     "load": "graphport.api.load",
     "prepare": "graphport.api.rewrite",
     "quantize": "graphport.api.quantize",
@@ -68,6 +71,7 @@ _HOMES = {
     "Diagnostic": "graphport.core.diagnostics",
     "DiagnosticError": "graphport.core.diagnostics",
     "Expression": "graphport.expression.expression",
+    "Pictures": "graphport.quantization.pictures",
     "Proof": "graphport.proof.document",
     "Inspection": "graphport.conversion.inspection",
     "Report": "graphport.reports",
@@ -84,6 +88,7 @@ __all__ = [
     "Inspection",
     "Limits",
     "Model",
+    "Pictures",
     "Preprocess",
     "Proof",
     "QuantizedModel",
@@ -99,6 +104,7 @@ __all__ = [
     "from_onnx",
     "from_torch",
     "inspect",
+    "latency",
     "load",
     "merge",
     "operator",

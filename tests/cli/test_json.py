@@ -41,6 +41,7 @@ report missing.onnx
 run net.onnx
 compare net.onnx open.onnx --all
 bench net.onnx --seconds 0.05 --nodes
+latency net.onnx -o table.json
 verify net.onnx open.onnx
 expr add(@0,1)
 expr add(@0,1) --inputs at.npz

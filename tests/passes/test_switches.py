@@ -64,6 +64,11 @@ SNIPPETS: dict[str, Snippet] = {
     "recompose-swish": ([node("Sigmoid", "x", "k"), node("Mul", "k x", "y")], {}, ROWS),
     "split-parameters": ([node("Add", "x c", "h"), node("Mul", "h c", "y")], {"c": some(5)}, MAPS),
     "form-gemm": ([node("MatMul", "x m", "h"), node("Add", "h c", "y")], {"m": some(6, 6), "c": some(6)}, ROWS),
+    "fuse-pads": (
+        [node("Pad", "x p", "h"), node("Conv", "h w", "y")],
+        {**W, "p": np.array([0, 0, 1, 1, 0, 0, 1, 1])},
+        MAPS,
+    ),
     "fuse-bias": ([node("Conv", "x w", "h"), node("Add", "h c", "y")], {**W, "c": some(6, 1, 1)}, MAPS),
     "fuse-scale": ([node("Conv", "x w", "h"), node("Div", "h c", "y")], {**W, "c": some(6, 1, 1)}, MAPS),
     "fuse-batchnorm": ([node("Conv", "x w", "h"), bn("h", "y")], {**W, **norm(6)}, MAPS),

@@ -181,19 +181,37 @@ def test_weights_are_rounded_without_samples(name):
         assert _snr(found, made) > _snr(found, gp.quantize(found, _tokens(), preset="fast", **FOUR))
 
 
-@pytest.mark.parametrize(("times", "is_exact"), [((0.5, 2.5), False), ((0.4, 1.2), True)])
-def test_without_samples_the_level_is_the_lesser_evil(times, is_exact, monkeypatch):
+# Of one entry and of 128: all products exact, none, and one half or the other of them.
+LEVELS = {
+    "all": ([1.2, 1.0, 1.1, 1.1], [0.4, 1.0, 0.7, 0.7]),
+    "none": ([2.5, 1.0, 1.8, 1.8], [0.9, 1.0, 0.95, 0.95]),
+    "half": ([1.3, 1.0, 1.12, 1.15], [0.7, 0.9, 0.75, 0.8]),
+}
+
+
+@pytest.mark.parametrize("way", LEVELS)
+def test_without_samples_the_level_is_the_lesser_evil(way, monkeypatch):
     lengths = []
 
     def parts_of(sessions, inputs):
+        assert len(sessions) == 4
         lengths.append(inputs["ids"].shape[-1])
-        return 1.0, [1.0, times[len(lengths) - 1]]
+        return 1.0, LEVELS[way][len(lengths) - 1]
 
     monkeypatch.setattr("graphport.quantization.optimise.costs.parts_of", parts_of)
     made = gp.quantize(decoder(), preset="fast", **FOUR)
     assert lengths == [1, 128]
-    assert (made.report.accuracy_level == 1) is is_exact
-    assert ("MatMulNBits" in {node.op_type for node in gp.to_onnx(made).graph.node}) is is_exact
+    levels = [
+        attribute.i
+        for node in gp.to_onnx(made).graph.node
+        for attribute in node.attribute
+        if attribute.name == "accuracy_level"
+    ]
+    exact = made.report.exact_layers
+    assert (made.report.accuracy_level == 1) is (way == "all")
+    assert levels.count(1) == len(exact)
+    assert set(levels) == {"all": {1}, "none": set(), "half": {1, 4}}[way]
+    assert len(exact) in {"all": [len(levels)], "none": [0], "half": [len(levels) // 2, -(-len(levels) // 2)]}[way]
 
 
 def test_activations_are_not_rounded_without_samples():

@@ -49,11 +49,14 @@ class Diagnosis:
 
 _OTHERS = {
     "llvmlite": ("expressions and chains of element-wise operators, compiled to one loop (backend fused)",),
+    "PIL": ("quantize and cast: a folder of pictures as samples",),
     "pygls": ("graphport lsp: help in editors",),
     "ray": ("quantize --distributed ray: samples observed on several machines",),
     "torch": ("graphport.from_torch: modules of PyTorch, exported and read",),
 }
 """What packages bring that are neither runtimes nor always there, by module."""
+_DISTRIBUTIONS = {"PIL": "pillow"}
+"""What installs a module that is called otherwise."""
 
 
 def diagnose() -> Diagnosis:
@@ -77,4 +80,4 @@ def _piece(module: str, adds: tuple[str, ...]) -> Piece:
     names = [name for name, backend in BACKENDS.items() if backend.package == module]
     faults = tuple(f"{fault.what} (seen in {fault.seen})" for fault in FAULTS if fault.runtime in names)
     name, version = seen or (None, None)
-    return Piece(module, name, version, least, is_usable, adds, faults, install(module))
+    return Piece(module, name, version, least, is_usable, adds, faults, install(_DISTRIBUTIONS.get(module, module)))

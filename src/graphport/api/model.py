@@ -87,10 +87,12 @@ class CastModel(Model):
 class QuantizedModel(Model):
     """A quantized model, and the report on how it became one.
 
-    `scales` are the lines of ncnn's calibration table, which is written beside a model for it. `is_exact` lets ONNX be
-    written so that ONNX Runtime does not round activations beside weights of few bits.
+    `scales` are the lines of ncnn's calibration table, which is written beside a model for it. `exact` are results of
+    products with weights of few bits for which ONNX Runtime is told not to round activations; `form` is how files of
+    ONNX say integers.
     """
 
     report: QuantizationReport | None = None
     scales: tuple[Scales, ...] | None = None
-    is_exact: bool = False
+    exact: tuple[str, ...] = ()
+    form: str = "qdq"

@@ -75,8 +75,10 @@ def quantize(
         distributed=distributed,
         metric=metric,
     )
-    is_exact = report.accuracy_level is not None
-    result = QuantizedModel(found, model.format, model.path, model.findings, model.versions, report, scales, is_exact)
+    exact = report.exact_layers
+    result = QuantizedModel(
+        found, model.format, model.path, model.findings, model.versions, report, scales, exact, chosen.form
+    )
     method = chosen.dispatch or Method.CONSERVATIVE
     candidates = dispatch(graph, method, floating=chosen.float_nodes, quantized=chosen.quantize_nodes)
     decisions = settled(candidates, found, report)

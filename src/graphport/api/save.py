@@ -94,11 +94,19 @@ def lifted_for(
         graph = stated
         if options.get("optimize"):
             optimize(graph, target)
-    elif kind.name == "onnx" and isinstance(model, QuantizedModel) and model.is_exact:
-        from graphport.quantization.nbits import exact_products
-
-        graph = exact_products(graph)
+    elif kind.name == "onnx" and isinstance(model, QuantizedModel):
+        graph = _as_told(graph, model)
     return without_idle(graph)
+
+
+def _as_told(graph: Graph, model: QuantizedModel) -> Graph:
+    """`graph` with integers said as the model wants them in ONNX."""
+    from graphport.quantization.nbits import exact_products
+    from graphport.quantization.qoperator import as_qoperators
+
+    if model.exact:
+        graph = exact_products(graph, model.exact)
+    return as_qoperators(graph) if model.form == "qoperator" else graph
 
 
 def resolved(graph: Graph) -> Graph:

@@ -25,6 +25,7 @@ from graphport.cli.options import (
     writer_options,
 )
 from graphport.cli.render import as_json, shown
+from graphport.cli.samples import samples_of, samples_options
 from graphport.cli.streams import target
 from graphport.cli.verification import checking_options, print_verification, verification, verified
 
@@ -41,7 +42,7 @@ _MOST_ROWS = 12
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
 @click.option("--to", type=click.Choice(_TYPES), required=True, help="The type to compute in.")
-@click.option("--calibration", type=MODEL, help="Samples that tell what overflows: a .npz, or a folder of .npy files.")
+@samples_options("Samples that tell what overflows: a .npz, a .npy, a folder of .npy or of pictures.")
 @click.option("--keep-io", is_flag=True, help="Leave inputs and outputs of the type that they are.")
 @click.option("--keep", multiple=True, metavar="NAME", help="A node, operator or pattern that stays. Repeatable.")
 @click.option("--min-snr", type=float, metavar="DB", help="Let more nodes stay until the outputs reach this.")
@@ -85,15 +86,16 @@ def verb(
     from graphport.api.written import Checking, save_proven
 
     checking, asked = Checking(**verification(options)), packaged(options)
+    samples = samples_of(calibration, options)
     with target(dst, format, is_json=as_json_) as path:
         model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
         writer = chosen(options, path, format)
-        result = graphport.cast(model, to, calibration=calibration, keep=keep, min_snr=min_snr, keep_io=keep_io)
+        result = graphport.cast(model, to, calibration=samples, keep=keep, min_snr=min_snr, keep_io=keep_io)
         report = result.report
         if report is None:
             message = "a cast model came without its report"
             raise RuntimeError(message)
-        became = save_proven(result, path, format=format, checking=checking, calibration=calibration, **writer)
+        became = save_proven(result, path, format=format, checking=checking, calibration=samples, **writer)
         findings = [*model.findings, *report.findings, *became.findings]
         if as_json_:
             document = {"source": str(src), "target": str(path), **report.as_json(), **verified(became)}

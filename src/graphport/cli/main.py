@@ -34,6 +34,7 @@ VERBS = (
     "verify",
     "report",
     "bench",
+    "latency",
     "expr",
     "fmt",
     "formats",

@@ -27,6 +27,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.report import report_option, write_report
+from graphport.cli.samples import samples_of, samples_options
 from graphport.cli.verification import checking_options, print_verification, verification, verified
 from graphport.core.opening import contents
 from graphport.core.progress import stage
@@ -53,7 +54,7 @@ _EITHER = ("real_results", "cheap_layers")
 @click.command(cls=Verb, name="quantize")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--calibration", type=MODEL, help="Samples: a .npz, or a folder of .npy; not needed for weights only.")
+@samples_options("Samples: a .npz, a .npy, a folder of .npy or of pictures; not needed for weights only.")
 @click.option("--target", type=click.Choice(_TARGETS), help="What is to run the result (default: onnxruntime).")
 @click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
 @click.option("--method", type=click.Choice(_METHODS), help="How ranges of activations are chosen.")
@@ -61,10 +62,16 @@ _EITHER = ("real_results", "cheap_layers")
 @click.option("--weight-bits", type=click.Choice(["4", "8"]), help="Bits of weights.")
 @click.option("--block", type=click.IntRange(0), help="Entries of a weight that share a scale; 0 for a channel.")
 @click.option("--weights-only", is_flag=True, help="Quantize weights, leave activations floating.")
+@click.option("--dynamic", is_flag=True, help="Round activations of products while they run; no samples needed.")
+@click.option("--form", type=click.Choice(["qdq", "qoperator"]), help="Integers by roundings (default), or operators.")
+@click.option(
+    "--opset", type=click.IntRange(1), metavar="N", help="The opset of ONNX to write (default: the source's)."
+)
 @click.option("--processor", type=click.Choice(_PROCESSORS), help="Where the result must be right (default: any).")
 @click.option("--min-snr", type=float, metavar="DB", help="Keep layers floating until the outputs reach this.")
 @click.option("--max-float-layers", type=click.IntRange(0), help="How many layers may stay floating for that.")
 @click.option("--max-latency", metavar="TIME", help="Goal: 0.5x beside the source, or 3ms, on one thread here.")
+@click.option("--latency-table", type=click.Path(), metavar="FILE", help="Times of layers elsewhere, of latency.")
 @click.option("--max-bytes", type=click.IntRange(1), help="Goal: bytes of the file.")
 @click.option("--metric", metavar="MODULE:FUNCTION", help="A measure of your own: takes what runs a model.")
 @click.option("--min-metric", type=float, metavar="X", help="Goal: what that gives at least.")
@@ -106,6 +113,7 @@ def verb(
     resume: Path | None,
     explain: str | None,
     latency: bool,
+    opset: int | None,
     metric: str | None,
     page: Path | None,
     format: str | None,
@@ -123,6 +131,7 @@ def verb(
     Examples:
       graphport quantize net.onnx net.int8.onnx --calibration samples.npz
       graphport quantize net.onnx net.int8.onnx --calibration samples/ --preset best --min-snr 30
+      graphport quantize net.onnx net.int8.onnx --calibration photos/ --image-size 224 --mean 0.45 --std 0.225
       graphport quantize net.onnx net.int4.onnx --weights-only --weight-bits 4 --block 32
     """
     import graphport
@@ -132,6 +141,7 @@ def verb(
     from graphport.quantization.samples import first_run
     from graphport.quantization.statistics_file import refuse_place
 
+    samples = samples_of(calibration, options)
     settings = {} if settings_file is None else _settings(settings_file)
     checking, asked = Checking(**verification(options)), packaged(options)
     if resume is not None:
@@ -144,7 +154,7 @@ def verb(
     with _kept(resume), _progress() as told:
         result = graphport.quantize(
             model,
-            calibration,
+            samples,
             settings=settings,
             on_progress=told,
             statistics=resume,
@@ -155,14 +165,15 @@ def verb(
     if report is None:
         message = "a quantized model came without its report"
         raise RuntimeError(message)
-    became = save_proven(result, dst, format=format, checking=checking, calibration=calibration)
+    writer = {} if opset is None else {"opset": opset}
+    became = save_proven(result, dst, format=format, checking=checking, calibration=samples, **writer)
     layer = None if explain is None else report.explain(explain)
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
     times = _times(model, result) if latency else None
     findings = [*unknown, *model.findings, *report.findings, *became.findings, *_slower(report, times)]
     if page is not None:
         told_of = Findings(verb="quantize", proof=became.proof, latency=times, diagnostics=findings)
-        given = None if calibration is None else first_run(model.graph, calibration)
+        given = None if samples is None else first_run(model.graph, samples)
         write_report(page, model, replace(result, path=dst), told_of, inputs=given)
     sizes = {"source": source_bytes, "target": None if became.written is None else _size(dst)}
     if as_json_:

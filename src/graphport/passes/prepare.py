@@ -10,6 +10,7 @@ from graphport.passes.fold_constants import fold_constants
 from graphport.passes.form_gemm import form_gemm
 from graphport.passes.fuse_batchnorm import fuse_batchnorm
 from graphport.passes.fuse_bias import fuse_bias
+from graphport.passes.fuse_pads import fuse_pads
 from graphport.passes.fuse_scale import fuse_scale
 from graphport.passes.inline_branches import inline_branches
 from graphport.passes.lift_constants import lift_constants
@@ -37,6 +38,7 @@ PREPARE = PassList(
         # Layers with weights of their own take in what is behind them.
         Pass("split-parameters", split_parameters, "exact"),
         Pass("form-gemm", form_gemm, "accumulation"),
+        Pass("fuse-pads", fuse_pads, "exact"),
         Pass("fuse-bias", fuse_bias, "accumulation"),
         Pass("fuse-scale", fuse_scale, "accumulation"),
         Pass("fuse-batchnorm", fuse_batchnorm, "accumulation"),

@@ -83,6 +83,14 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
         for name, dtype, known in sides
         if known and dtype not in known
     ]
+    if settings.dynamic and not target.is_dynamic:
+        stated.append((f"{target.name} has no products that are rounded while they run", "leave 'dynamic' out"))
+    elif settings.dynamic and (weight is not DType.INT8 or settings.weight_block):
+        stated.append(
+            ("products that are rounded while they run have weights of int8 without blocks", "leave those out")
+        )
+    if settings.form == "qoperator" and target.name != "onnxruntime":
+        stated.append((f"{target.name} is not told integers by operators", "leave the setting 'form' out"))
     if settings.weight_block and not target.has_blocks:
         stated.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
     elif settings.weight_block and _is_byte(activation) and not settings.weights_only and _misread(target, weight):

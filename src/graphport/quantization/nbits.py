@@ -14,6 +14,8 @@ from graphport.ops.dialects.com_microsoft.binding import DIALECT
 from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from graphport.ir.graph import Graph, Value
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -25,27 +27,42 @@ EXACT, ROUNDED = 1, 4
 """Accuracy levels at which activations stay float32, and at which they are rounded to eight bits."""
 
 
-def exact_products(graph: Graph, level: int = EXACT) -> Graph:
-    """A copy of `graph` whose products with blocks of few bits are not rounded in the runtime.
+def exact_products(graph: Graph, exact: Collection[str] | None = None) -> Graph:
+    """A copy of `graph` whose products with blocks of few bits say whether the runtime rounds activations.
 
     Before  y = MatMul(x, DequantizeLinear(codes, scales, zeros, axis=0, block_size=n))      codes [K, N]
     After   y = com.microsoft.MatMulNBits(x, codes', scales', zeros', accuracy_level=1)      codes' [N, blocks, bytes]
 
     ONNX Runtime makes the same of the first form, but at the level that its session says, by default one that rounds
-    `x` to eight bits; `level` is said here. Leaves alone: blocks of other sizes, codes that somebody else reads.
+    `x` to eight bits (4). Here results that `exact` names get level 1, all if it is `None`, and others 4. Leaves alone:
+    blocks of other sizes, codes that somebody else reads.
     """
     twin = rewrite.copy(graph)
-    for node in list(twin):
+    for node, made in _products(twin):
+        _emit(twin, node, made, EXACT if exact is None or node.output.name in exact else ROUNDED)
+    rewrite.remove_dead(twin)
+    for value in [value for value in twin.constants if not value.uses]:
+        twin.remove_constant(value)
+    return twin
+
+
+def products_of(graph: Graph) -> list[str]:
+    """Results of products with blocks of few bits, the largest first."""
+    found = [(made.operands[0].storage, node.output.name) for node, made in _products(graph)]
+    return [name for storage, name in sorted(found, key=lambda pair: -(pair[0].count if pair[0] is not None else 0))]
+
+
+def _products(graph: Graph) -> list[tuple[Node, Node]]:
+    """Products with what a node takes back alone for them, and that node."""
+    found: list[tuple[Node, Node]] = []
+    for node in graph:
         source = node.operand(1)
         made = source.producer if source is not None else None
         if node.dialect or node.word != "MatMul" or made is None or made.word != "DequantizeLinear" or made.dialect:
             continue
         if source is not None and len(source.uses) == 1 and not source.is_output:
-            _emit(twin, node, made, level)
-    rewrite.remove_dead(twin)
-    for value in [value for value in twin.constants if not value.uses]:
-        twin.remove_constant(value)
-    return twin
+            found.append((node, made))
+    return found
 
 
 def _emit(graph: Graph, node: Node, made: Node, level: int) -> None:

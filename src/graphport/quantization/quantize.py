@@ -11,17 +11,18 @@ from graphport.quantization.analyse import layer_reports
 from graphport.quantization.canonicalize import plain
 from graphport.quantization.choices import Choices
 from graphport.quantization.distributed import observer as find_observer
+from graphport.quantization.dynamic import dynamic_products
 from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
 from graphport.quantization.goals import Goals, latency_goal
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.layerwise import bytes_per_sample
-from graphport.quantization.nbits import EXACT
-from graphport.quantization.optimise.costs import is_exact_better
+from graphport.quantization.nbits import EXACT, products_of
+from graphport.quantization.optimise.costs import exact_layers
 from graphport.quantization.optimise.optimise import optimised, refuse_goals
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.random_inputs import random_inputs_at, random_samples
-from graphport.quantization.report import QuantizationReport, worst_of
+from graphport.quantization.report import QuantizationReport, Step, worst_of
 from graphport.quantization.samples import gather, spread
 from graphport.quantization.session import Work, fitting_batch
 from graphport.quantization.shards import here
@@ -92,9 +93,11 @@ def quantize(
             another model, other samples or settings, QUANT0011 and QUANT0012 they cannot be observed on other machines,
             QUANT0015 the model has, or computes, NaN or infinity, QUANT0016 statistics cannot be kept there.
     """
+    if settings.dynamic:
+        settings = replace(settings, weights_only=True)
     goals = _goals(settings)
     is_planned = settings.front or settings.point is not None or goals.needs_plans
-    refuse_goals(goals, settings.target)
+    refuse_goals(goals, settings)
     choices = Choices.of(_whole(settings) if is_planned else settings)
     if statistics is not None:
         refuse_place(statistics)
@@ -118,8 +121,14 @@ def quantize(
         )
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     made = insert_qdq(best.graph, best.quantization)
+    if settings.dynamic:
+        made = dynamic_products(made)
+        best.noise = work.judge.noise(made)
+        work.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
     report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_random=is_random)
-    return made, replace(report, accuracy_level=_level(made, settings, is_random=is_random)), beside
+    exact = _exact(made, settings, is_random=is_random)
+    level = EXACT if exact and len(exact) == len(products_of(made)) else None
+    return made, replace(report, accuracy_level=level, exact_layers=exact), beside
 
 
 def _begun(
@@ -207,19 +216,17 @@ def _random_inputs(graph: Graph, settings: Settings) -> tuple[list[dict[str, Any
     return random_samples(graph)
 
 
-def _level(graph: Graph, settings: Settings, *, is_random: bool) -> int | None:
-    """The accuracy level to write: the exact one for the nearest preset, and where nobody says how long runs are.
+def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, ...]:
+    """Products that the file says to be exact: all for the nearest preset; where nobody says how long runs are some.
 
-    For the latter only where it is the lesser evil for runs of one entry and of many.
+    For the latter as it is the least evil for runs of one entry and of many.
     """
     is_asked = settings.weights_only and settings.weight_block and settings.target == "onnxruntime"
     if not is_asked or settings.weight_bits >= _BYTE:
-        return None
+        return ()
     if settings.preset == "best":
-        return EXACT
-    if not is_random or not is_exact_better(graph, [random_inputs_at(graph, length) for length in _LENGTHS]):
-        return None
-    return EXACT
+        return tuple(products_of(graph))
+    return exact_layers(graph, [random_inputs_at(graph, length) for length in _LENGTHS]) if is_random else ()
 
 
 def _unseen(choices: Choices) -> Choices:

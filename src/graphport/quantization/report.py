@@ -94,6 +94,8 @@ class QuantizationReport(Tabular):
     """The plan of these that was taken."""
     accuracy_level: int | None = None
     """Of ONNX Runtime's products with weights of few bits, where the file says it: 1 does not round activations."""
+    exact_layers: tuple[str, ...] = ()
+    """Results of such products for which the file says that; of the others it says 4 then."""
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A row for each layer with weights."""
@@ -139,6 +141,7 @@ class QuantizationReport(Tabular):
             "agreement_range": _range(self.agreement_range),
             "goal_met": self.goal_met,
             "accuracy_level": self.accuracy_level,
+            "exact_layers": [*self.exact_layers],
             "front": [point.as_json() for point in self.front],
             "chosen": None if self.chosen is None else self.chosen.as_json(),
             "layers": [layer.as_json() for layer in self.layers],

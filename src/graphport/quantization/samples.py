@@ -21,6 +21,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.opening import opened
 from graphport.core.spill import UnnamedFile
+from graphport.quantization import pictures
 from graphport.quantization.columns import (
     ArrayColumn,
     Column,
@@ -138,7 +139,7 @@ def _alike(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
 
 
 def gather(graph: Graph, data: object) -> Samples:
-    """Samples for `graph` from a path, a mapping of arrays, or an iterable (or a function that gives one) of mappings.
+    """Samples for `graph` from a path, pictures, a mapping of arrays, or an iterable (or a function) of mappings.
 
     For a graph of one input an array does, too. What an iterable gives is read once; a list is taken as it is.
 
@@ -147,7 +148,9 @@ def gather(graph: Graph, data: object) -> Samples:
             that is wrong at once.
     """
     columns: dict[str, Column]
-    if isinstance(data, str | Path):
+    if isinstance(data, pictures.Pictures):
+        columns = {**pictures.column_of(graph, data)}
+    elif isinstance(data, str | Path):
         columns = _of_path(graph, Path(data))
     elif _is_array(data) and len(graph.inputs) == 1:
         columns = {graph.inputs[0].name: ArrayColumn(data)}
@@ -164,6 +167,18 @@ def gather(graph: Graph, data: object) -> Samples:
         message = f"calibration data are a path, a mapping or an iterable, not {type(data).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, "such as {'x': array}"))
     return _fitted(graph, columns)
+
+
+def refuse_missing(path: Path) -> None:
+    """Refuse a path where there is nothing.
+
+    Raises:
+        DiagnosticError: QUANT0001.
+    """
+    if not path.exists():
+        message = f"there are no calibration data at {path}"
+        remedy = "a .npz, a .npy, or a folder of .npy files or of pictures"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
 
 
 def first_run(graph: Graph, data: object) -> dict[str, Array]:
@@ -232,19 +247,15 @@ def _keeping(*, is_kept: bool) -> Callable[[Array], Column]:
 
 
 def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
+    refuse_missing(path)
     if path.is_dir():
         return _of_folder(graph, path)
-    if path.exists() and zipfile.is_zipfile(path):
+    if zipfile.is_zipfile(path):
         return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in entries_of(path)}
-    if path.exists():
-        with opened(path) as file:
-            if file.read(2) == b"PK":
-                raise damaged(path, ValueError("the archive is cut off"))
-        return {graph.inputs[0].name if graph.inputs else "": FileColumn.of(path)}
-    message = f"there are no calibration data at {path}"
-    raise DiagnosticError(
-        Diagnostic("QUANT0001", message, Span(Source(str(path))), "a .npz, or a folder of .npy files")
-    )
+    with opened(path) as file:
+        if file.read(2) == b"PK":
+            raise damaged(path, ValueError("the archive is cut off"))
+    return {graph.inputs[0].name if graph.inputs else "": FileColumn.of(path)}
 
 
 def _of_folder(graph: Graph, path: Path) -> dict[str, Column]:
@@ -263,6 +274,7 @@ def _of_folder(graph: Graph, path: Path) -> dict[str, Column]:
     if not found and len(graph.inputs) == 1 and files:
         found = {graph.inputs[0].name: _of_files(graph.inputs[0], files)}
     if not found and not files:
+        pictures.refuse_bare(path)
         names = ", ".join(value.name for value in graph.inputs)
         message = f"there are no calibration data in {path}: no .npy file"
         remedy = f"a file or a folder of files for each input: {names}"

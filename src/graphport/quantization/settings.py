@@ -22,6 +22,9 @@ Processor = Literal["any", "dot-products", "this"]
 WeightRange = Literal["auto", "full", "pairs", "reduced"]
 """All codes of the weight's type; so that no two neighbours overflow 16 bits; half of the codes."""
 
+Form = Literal["qdq", "qoperator"]
+"""How integers are said: as roundings around nodes that compute on reals, or as operators on integers."""
+
 VERSION = 1
 
 
@@ -46,6 +49,8 @@ class Settings:
         weight_range: which codes of weights are used.
         processor: which processors the result must be right on; it decides `weight_range` where that is `auto`.
         weights_only: activations stay floating.
+        dynamic: activations of products are rounded while they run, weights before; nothing else is quantized.
+        form: `qdq` says integers by roundings around nodes, `qoperator` by operators on integers, in ONNX files.
         equalize: balance channels across layers.
         smooth: move ranges from activations into weights.
         round: round weights by the second moments of their layer's input.
@@ -59,6 +64,7 @@ class Settings:
         min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.
         max_float_layers: how many may.
         max_latency: goal beside the source's time (0.5, or "0.5x"), or absolute ("3ms"); processor time on one thread.
+        latency_table: a file of times of layers, made by `graphport latency` on the machine that is to run the model.
         max_bytes: goal for the file.
         min_metric: goal for the measure that is given besides the settings.
         point: of the front, to be taken whatever the goals; from 1.
@@ -85,6 +91,8 @@ class Settings:
     weight_range: WeightRange = "auto"
     processor: Processor = "any"
     weights_only: bool = False
+    dynamic: bool = False
+    form: Form = "qdq"
     equalize: bool | None = None
     smooth: bool | None = None
     round: bool | None = None
@@ -98,6 +106,7 @@ class Settings:
     min_snr: float | None = None
     max_float_layers: int | None = None
     max_latency: float | str | None = None
+    latency_table: str | None = None
     max_bytes: int | None = None
     min_metric: float | None = None
     point: int | None = None
@@ -157,6 +166,13 @@ class Settings:
         return found
 
 
+_TEXTS = {
+    "activation_type": "the name of an element type, such as int8",
+    "weight_type": "the name of an element type, such as int8",
+    "latency_table": "the path of a file that graphport latency wrote",
+}
+
+
 def _contradictions(settings: Settings) -> list[Diagnostic]:
     both = [name for name in dict.fromkeys(settings.float_nodes) if name in settings.quantize_nodes]
     if not both:
@@ -194,7 +210,7 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         *("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search"),
         *("refine", "real_results", "cheap_layers"),
     )
-    whole, types = ("batch", "memory"), ("activation_type", "weight_type")
+    whole, types = ("batch", "memory"), ("activation_type", "weight_type", "latency_table")
     rules = [
         ("target", _is_name(settings.target), "the name of a runtime, such as onnxruntime"),
         ("dispatch", settings.dispatch in (None, *map(str, Method)), ", ".join(Method)),
@@ -205,6 +221,7 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("weight_bits", _is_one_of(settings.weight_bits, (4, 8)), "4 or 8"),
         ("weight_block", _is_count(settings.weight_block, 0), "0, or entries that share a scale"),
         ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
+        ("form", settings.form in get_args(Form), ", ".join(get_args(Form))),
         ("processor", settings.processor in get_args(Processor), ", ".join(get_args(Processor))),
         ("min_snr", settings.min_snr is None or _is_number(settings.min_snr), "a number of dB"),
         ("max_float_layers", settings.max_float_layers is None or _is_count(settings.max_float_layers, 0), "0 or more"),
@@ -215,10 +232,10 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("threads", _is_count(settings.threads, 0), "0 or more"),
         *((name, _is_count(getattr(settings, name), 1), "1 or more") for name in whole),
         *((name, _is_flag(getattr(settings, name)), "true, false or null") for name in optional),
-        *((name, _is_type(getattr(settings, name)), "the name of an element type, such as int8") for name in types),
+        *((name, _is_type(getattr(settings, name)), _TEXTS[name]) for name in types),
         *(
             (name, isinstance(getattr(settings, name), bool), "true or false")
-            for name in ("prepare", "weights_only", "front")
+            for name in ("prepare", "weights_only", "dynamic", "front")
         ),
         *((name, _are_names(getattr(settings, name)), "a list of names") for name in ("float_nodes", "quantize_nodes")),
     ]

@@ -12,7 +12,7 @@ import graphport as gp
 from graphport.cli.main import cli
 from graphport.quantization.engine import session
 from graphport.quantization.optimise import optimise
-from graphport.quantization.optimise.costs import Times
+from graphport.quantization.optimise.costs import Times, times_of
 from tests.quantization import nets
 
 
@@ -138,3 +138,70 @@ def test_the_command_prints_the_front(tmp_path):
     assert "the front, * is written" in result.stdout
     assert "QUANT0022" in result.stderr
     assert run("--metric", "nowhere:none", "--min-metric", "1").exit_code == 1
+
+
+def test_kernels_are_known_by_the_layers_that_they_took_in():
+    found = gp.prepare(nets.residual(), verify=False)[0].graph
+    names = [node.name for node in found]
+    times = times_of(found, nets.samples(nets.residual(), 4), names)
+    assert times is not None
+    assert {"first", "second", "head"} <= set(times.nodes)
+    assert "first_relu" not in times.nodes
+
+
+def _table(tmp_path, change=lambda document: None):
+    path = tmp_path / "table.json"
+    result = CliRunner().invoke(cli, ["latency", _saved(tmp_path), "-o", str(path), "--input", "x=4x3x8x8"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def _saved(tmp_path):
+    path = tmp_path / "net.onnx"
+    gp.save(nets.residual(), path)
+    return str(path)
+
+
+def _slow_on_integers(name):
+    def change(document):
+        for row in document["nodes"]:
+            row["float32_us"] = 100.0
+            row["int8_us"] = 1000.0 if row["node"] == name else 10.0
+        document["whole_us"] = 100.0 * len(document["nodes"])
+
+    return change
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_a_table_of_another_machine_decides_what_stays_real(tmp_path, name):
+    table = _table(tmp_path, _slow_on_integers(name))
+    found = nets.residual()
+    made = gp.quantize(found, nets.samples(found, 64), latency_table=str(table), max_latency=0.9)
+    floating = {layer.name for layer in made.report.floating}
+    assert {"first", "second"} & floating == {name}
+    assert made.report.chosen.latency <= 0.9
+    fastest = made.report.front[0]
+    assert fastest.latency_ms == pytest.approx(fastest.latency * json.loads(table.read_text())["whole_us"] / 1000)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda document: document.update(schema="other"), id="another schema"),
+        pytest.param(lambda document: document.pop("nodes"), id="no nodes"),
+        pytest.param(lambda document: document.update(target="openvino"), id="another target"),
+    ],
+)
+def test_what_is_no_table_for_it_is_refused(tmp_path, change):
+    found, table = nets.residual(), _table(tmp_path, change)
+    with pytest.raises(gp.DiagnosticError, match="QUANT0028"):
+        gp.quantize(found, nets.samples(found, 64), latency_table=str(table), front=True)
+
+
+def test_layers_that_a_table_does_not_know_are_told(tmp_path):
+    found, table = nets.residual(), _table(tmp_path, lambda document: document.update(nodes=[]))
+    report = gp.quantize(found, nets.samples(found, 64), latency_table=str(table), front=True).report
+    assert "QUANT0029" in [finding.code for finding in report.findings]

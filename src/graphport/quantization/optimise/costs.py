@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.backends import is_installed, onnxruntime, openvino
 from graphport.core.diagnostics import DiagnosticError
-from graphport.quantization.nbits import EXACT, ROUNDED, exact_products
+from graphport.quantization.nbits import exact_products, products_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from graphport.backends import Session
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Node
 
-_TURNS = 9
+_TURNS, _LEAST_TURNS = 9, 3
 _SECONDS = 0.04
-"""Of a turn of one model, at least; and how many turns are taken."""
+"""How many turns are taken at most, and at least; and what a turn of one model takes, at least."""
+_WHOLE = 12.0
+"""Seconds of processor time that all turns may take, unless the least number of them takes more."""
+_FUSED = 3
+"""Nodes behind a layer that a kernel takes in: an addition and what bends its result."""
 _RATE, _CALL = 2e-4, 1.0
 """Microseconds of rounding an element, where none was seen, and of calling any kernel."""
 
@@ -37,13 +41,16 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
 def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[float, list[float]]:
     """Milliseconds of processor time of the first of `sessions`, and what part of that each takes: medians of turns."""
     runs: list[int] = []
+    whole = 0.0
     for made in sessions:
         made.run(inputs)
         started = time.process_time()
         made.run(inputs)
-        runs.append(max(int(_SECONDS / max(time.process_time() - started, 1e-6)), 1))
+        once = max(time.process_time() - started, 1e-6)
+        runs.append(max(int(_SECONDS / once), 1))
+        whole += runs[-1] * once
     table: list[list[float]] = []
-    for _ in range(_TURNS):
+    for _ in range(min(_TURNS, max(int(_WHOLE / whole), _LEAST_TURNS))):
         row: list[float] = []
         for made, count in zip(sessions, runs, strict=True):
             started = time.process_time()
@@ -59,20 +66,23 @@ def _median(numbers: Sequence[float]) -> float:
     return sorted(numbers)[len(numbers) // 2]
 
 
-def is_exact_better(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether blocks of few bits lose less time where activations are not rounded than where they are, at the worst.
+def exact_layers(graph: Graph, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Products with blocks of few bits for which activations should not be rounded: all, or half, or none.
 
-    Which kernels are quicker depends on how many rows a run has: `runs` are those that count alike.
+    Which kernels are quicker depends on how many rows a run has: `runs` are those that count alike, and the way is
+    taken that is the least behind the quickest one at its worst.
     """
-    made = preparer("onnxruntime")
-    if made is None:
-        return False
+    names, made = products_of(graph), preparer("onnxruntime")
+    ways = [tuple(names), (), tuple(names[::2]), tuple(names[1::2])]
+    if made is None or not names:
+        return ()
     try:
-        sessions = [made(exact_products(graph, level)) for level in (ROUNDED, EXACT)]
-        parts = [parts_of(sessions, inputs)[1][1] for inputs in runs]
+        sessions = [made(exact_products(graph, way)) for way in ways]
+        parts = [parts_of(sessions, inputs)[1] for inputs in runs]
     except DiagnosticError:
-        return False
-    return max(parts) < max(1 / part for part in parts)
+        return ()
+    behind = [max(each[number] / min(each) for each in parts) for number in range(len(ways))]
+    return ways[min(range(len(ways)), key=behind.__getitem__)]
 
 
 @dataclass(slots=True, eq=False)
@@ -90,19 +100,19 @@ class Times:
 def times_of(graph: Graph, inputs: Mapping[str, Any], names: Collection[str]) -> Times | None:
     """What ONNX Runtime's own profile says of the nodes `names` of `graph`; `None` where it cannot be run.
 
-    A kernel is called as the node that it computes, with an ending for what it was made into.
+    A kernel is called as the node that it computes, or as its result, with an ending for what it was made into. What is
+    fused into the node that did most of it is that node's.
     """
     try:
         found = onnxruntime.kernel_times(graph, inputs)
     except DiagnosticError:
         return None
     times, known = Times(), set(names)
+    makers = {value.name: node for node in graph for value in node.results}
     elements = spent = 0.0
     for kernel in found:
-        name = kernel.name
-        while name not in known and "_" in name:
-            name = name.rpartition("_")[0]
-        if name in known:
+        name = _owner(kernel, known, makers)
+        if name is not None:
             times.nodes[name] = times.nodes.get(name, 0.0) + kernel.microseconds
         elif kernel.operator.endswith("QuantizeLinear") or kernel.operator.startswith("QuantizeLinear"):
             elements += kernel.elements
@@ -110,3 +120,23 @@ def times_of(graph: Graph, inputs: Mapping[str, Any], names: Collection[str]) ->
     if elements > 0:
         times.rate = spent / elements
     return times
+
+
+def _owner(kernel: onnxruntime.Kernel, known: Collection[str], makers: Mapping[str, Node]) -> str | None:
+    """The node that a kernel is of, by the name of the kernel."""
+    name = kernel.name
+    while name not in known and name not in makers:
+        if "_" not in name:
+            return None
+        name = name.rpartition("_")[0]
+    if name in known:
+        return name
+    node = makers[name]
+    for _ in range(_FUSED):
+        if node.op in kernel.operator:
+            break
+        above = [value.producer for value in node.operands if value.producer is not None and len(value.uses) == 1]
+        if not above:
+            break
+        node = next((maker for maker in above if maker.op in kernel.operator), above[0])
+    return node.name if node.op in kernel.operator and node.name in known else None

@@ -47,6 +47,12 @@ class Cut:
                 pass
         return {item for item, level in enumerate(self._levels(room)) if level >= 0 and item > _SINK}
 
+    def cost(self, first: set[int]) -> float:
+        """What it costs if these items are of the first kind and all others of the second."""
+        kept = {_SOURCE, *first}
+        pairs = zip(self.heads[1::2], self.heads[::2], self.room[::2], strict=True)
+        return sum(room for source, head, room in pairs if source in kept and head not in kept)
+
     def _levels(self, room: list[float]) -> list[int]:
         levels = [-1] * len(self.edges)
         levels[_SOURCE] = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
@@ -13,20 +14,26 @@ from graphport.quantization.float_fallback import floated
 from graphport.quantization.goals import FrontPoint, Goals, front
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.optimise.costs import parts_of, preparer, times_of
-from graphport.quantization.optimise.plans import plans
+from graphport.quantization.optimise.plans import cost_of, plans
+from graphport.quantization.optimise.table import read_table, unknown_to
+from graphport.quantization.placement import products
 from graphport.quantization.precision import sensitivities
 from graphport.quantization.report import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from graphport.backends import Session
     from graphport.ir.graph import Graph
     from graphport.quantization.candidate import Candidate
+    from graphport.quantization.optimise.costs import Times
     from graphport.quantization.session import Work
+    from graphport.quantization.settings import Settings
 
 _REASON = "it is faster so, or its noise is not worth its time"
 _BATCH = 16
+_PRODUCTS = 1 << 31
+"""What a run that is timed may compute, if one sample leaves room: longer ones only take longer."""
 _SUMS = (0.1, 1.0)
 """The parts of products whose sums may stay unrounded that are tried."""
 _MOST_PLANS = 9
@@ -43,12 +50,15 @@ class Optimum:
     findings: tuple[Diagnostic, ...]
 
 
-def refuse_goals(goals: Goals, target: str) -> None:
+def refuse_goals(goals: Goals, settings: Settings) -> None:
     """Refuse a goal that cannot be measured here.
 
     Raises:
-        DiagnosticError: QUANT0024 the target's runtime is not here to be timed.
+        DiagnosticError: QUANT0024 the target's runtime is not here to be timed, and no table tells times.
     """
+    target = settings.target
+    if settings.latency_table is not None:
+        return
     if goals.latency is not None and preparer(target) is None:
         message = f"a latency on {target} cannot be measured here"
         remedy = f"install its runtime: {install(target)}" if target in ("onnxruntime", "openvino") else None
@@ -64,8 +74,9 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
         goals: what is asked for; without any the knee of the front is taken.
         metric: takes what runs a model, a function from inputs to outputs, and gives a number that should be large.
     """
-    candidates = [base, *_variants(work, base), *work.timed("plans", _planned, work, base)]
-    points = _measured(work, base.graph, candidates, metric)
+    table = _table(work, base)
+    candidates = [base, *([] if table else _variants(work, base)), *work.timed("plans", _planned, work, base, table)]
+    points = _measured(work, candidates, metric, table)
     kept = front(points)
     by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
     numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
@@ -75,6 +86,29 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
     findings = [] if met is not False else [_missed(goals, chosen)]
     work.steps.append(Step(f"point {chosen.point} of {len(numbered)}", chosen.snr_db, is_kept=True))
     return Optimum(candidate, tuple(numbered), chosen, met, tuple(findings))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Times of nodes that a table tells, and microseconds of a real run."""
+
+    before: Times
+    after: Times
+    entries: int
+    whole: float
+
+
+def _table(work: Work, base: Candidate) -> _Known | None:
+    """What the table of latencies says of the nodes that may be rounded; `None` where there is none."""
+    path = work.choices.settings.latency_table
+    if path is None:
+        return None
+    table = read_table(Path(path))
+    placement = base.quantization.placement
+    before, after, missing = table.times([*placement.layers, *placement.pointwise])
+    unknown = [name for name in missing if any(name == layer.name for layer in placement.layers.values())]
+    work.findings += unknown_to(table, unknown, work.choices.target.name)
+    return _Known(before, after, table.entries, table.whole)
 
 
 def _variants(work: Work, base: Candidate) -> list[Candidate]:
@@ -91,7 +125,7 @@ def _variants(work: Work, base: Candidate) -> list[Candidate]:
     return found
 
 
-def _planned(work: Work, base: Candidate) -> list[Candidate]:
+def _planned(work: Work, base: Candidate, table: _Known | None) -> list[Candidate]:
     """`base` with plans of real layers, by measured times of kernels where the runtime tells them."""
     layers = base.quantization.placement.layers
     if len(layers) < 2 or work.choices.settings.weights_only:
@@ -99,8 +133,10 @@ def _planned(work: Work, base: Candidate) -> list[Candidate]:
     noises = sensitivities(work, base)
     names = work.choices.target.name
     chosen: list[tuple[str, ...]] = []
-    inputs, count = _timed_inputs(work)
-    if names == "onnxruntime":
+    if table is not None:
+        chosen = plans(base, work.choices.target, table.before, table.after, noises, table.entries)
+    elif names == "onnxruntime":
+        inputs, count = _timed_inputs(work, base)
         known = [node.name for node in base.graph if node.name]
         before = times_of(base.graph, inputs, known)
         after = times_of(insert_qdq(base.graph, base.quantization), inputs, known)
@@ -112,12 +148,16 @@ def _planned(work: Work, base: Candidate) -> list[Candidate]:
     return [floated(work, base, names, _REASON) for names in found]
 
 
-def _timed_inputs(work: Work) -> tuple[dict[str, Any], int]:
-    """Samples in one run, as many as fit a run of 16, and how many."""
+def _timed_inputs(work: Work, base: Candidate) -> tuple[dict[str, Any], int]:
+    """Samples in one run, as many as are timed at once, and how many."""
     runs = work.judge.runs
     inputs, count = runs[0]
+    each = sum(products(layer) for layer in base.quantization.placement.layers.values())
+    most = max(min(_BATCH, _PRODUCTS // max(each, 1)), 1)
+    if count > most and all(x.ndim and x.shape[0] == count for x in inputs.values()):
+        inputs, count = {name: x[:most] for name, x in inputs.items()}, most
     for more, number in runs[1:]:
-        if count + number > _BATCH or not _joins(inputs, more, count):
+        if count + number > most or not _joins(inputs, more, count):
             break
         inputs = {name: _joined(array, more[name]) for name, array in inputs.items()}
         count += number
@@ -137,10 +177,10 @@ def _joined(a: Any, b: Any) -> Any:
     return np.concatenate([a, b])
 
 
-def _measured(work: Work, real: Graph, candidates: Sequence[Candidate], metric: Any) -> list[FrontPoint]:
+def _measured(work: Work, candidates: Sequence[Candidate], metric: Any, table: _Known | None) -> list[FrontPoint]:
     graphs = [insert_qdq(each.graph, each.quantization) for each in candidates]
     noises = [each.noise or work.measure(each) for each in candidates]
-    times = _latencies(work, real, graphs)
+    times = _latencies(work, candidates[0], graphs) if table is None else _told(work, candidates, table)
     points: list[FrontPoint] = []
     for number, (each, graph, noise) in enumerate(zip(candidates, graphs, noises, strict=True)):
         ends = noise.snr_range
@@ -162,18 +202,31 @@ def _measured(work: Work, real: Graph, candidates: Sequence[Candidate], metric: 
     return points
 
 
-def _latencies(work: Work, real: Graph, graphs: Sequence[Graph]) -> tuple[float, list[float]] | None:
+def _latencies(work: Work, base: Candidate, graphs: Sequence[Graph]) -> tuple[float, list[float]] | None:
     made = preparer(work.choices.target.name)
     if made is None:
         return None
-    inputs, _ = _timed_inputs(work)
-    sessions: list[Session] = [made(graph) for graph in (real, *graphs)]
+    inputs, _ = _timed_inputs(work, base)
+    sessions: list[Session] = [made(graph) for graph in (base.graph, *graphs)]
     try:
         milliseconds, parts = parts_of(sessions, inputs)
     except DiagnosticError:
         # The runs that were joined need not fit a model that takes one sample only.
         milliseconds, parts = parts_of(sessions, work.judge.runs[0][0])
     return milliseconds, parts[1:]
+
+
+def _told(work: Work, candidates: Sequence[Candidate], table: _Known) -> tuple[float, list[float]]:
+    """Milliseconds of a real run, and what part of that each candidate takes, by the table."""
+    base, target = candidates[0], work.choices.target
+    every = {node.output.name for node in (*base.quantization.placement.layers, *base.quantization.placement.pointwise)}
+
+    def cost(floating: Collection[str]) -> float:
+        return cost_of(base, target, table.before, table.after, floating, table.entries)
+
+    real = cost(every)
+    whole = max(table.whole, real, 1e-9)
+    return whole / 1e3, [(whole - real + cost(each.floating)) / whole for each in candidates]
 
 
 def _runner(graph: Graph) -> Callable[[dict[str, Any]], dict[str, Any]]:

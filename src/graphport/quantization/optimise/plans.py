@@ -10,7 +10,7 @@ from graphport.quantization.optimise.cut import Cut
 from graphport.quantization.placement import data_operands, is_real, moves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from graphport.ir.graph import Node, Value
     from graphport.quantization.candidate import Candidate
@@ -48,11 +48,29 @@ def plans(
     return list(found)
 
 
+def cost_of(
+    base: Candidate, target: Target, before: Times, after: Times, floating: Collection[str], entries: int
+) -> float:
+    """Microseconds of all nodes that may be rounded, and of conversions, if those that are named stay real.
+
+    Args:
+        base: where everything is rounded that can be.
+        target: whose kernels count.
+        before: times of nodes of the real graph.
+        after: times of nodes of `base`.
+        floating: results of nodes.
+        entries: samples of the runs that were timed.
+    """
+    problem = _Problem(base, target, before, after, entries)
+    return problem.forced({node for node in problem.nodes if node.output.name in floating})
+
+
 class _Problem:
     """The nodes of a graph that may be rounded, and what they read of each other."""
 
     def __init__(self, base: Candidate, target: Target, before: Times, after: Times, entries: int) -> None:
         placement = base.quantization.placement
+        self.layers = placement.layers
         self.nodes = [*placement.layers, *placement.pointwise]
         self.target = target
         self.before = before
@@ -61,17 +79,31 @@ class _Problem:
         self.graph = base.graph
         self._known = set(self.nodes)
 
+    def forced(self, floating: Collection[Node]) -> float:
+        """What it costs if these nodes stay real."""
+        cut = Cut()
+        items: dict[Node, int] = {}
+        for node in self.nodes:
+            rounded, real = self._times(node)
+            items[node] = cut.add(inf, real) if node in floating else cut.add(rounded, inf)
+        self._link(cut, items)
+        return cut.cost(cut.solve())
+
+    def _times(self, node: Node) -> tuple[float, float]:
+        """Rounded, and real; what is fused into another kernel is free, but of layers nothing is known then."""
+        real, rounded = self.before.nodes.get(node.name), self.after.nodes.get(node.name)
+        is_known = real is not None and rounded is not None
+        if node in self.layers and not is_known:
+            return 0.0, 0.0
+        return rounded or 0.0, real or 0.0
+
     def solved(self, noises: Mapping[Node, float]) -> list[Node]:
         """The nodes that stay real in the cheapest plan."""
         cut = Cut()
         items: dict[Node, int] = {}
         for node in self.nodes:
-            real, rounded = self.before.nodes.get(node.name), self.after.nodes.get(node.name)
-            # What was fused into another kernel in one of the two is free in both.
-            is_known = real is not None and rounded is not None
-            items[node] = cut.add(
-                (rounded or 0.0 if is_known else 0.0) + noises.get(node, 0.0), real or 0.0 if is_known else 0.0
-            )
+            rounded, real = self._times(node)
+            items[node] = cut.add(rounded + noises.get(node, 0.0), real)
         self._link(cut, items)
         first = cut.solve()
         return [node for node, item in items.items() if item not in first]

@@ -22,6 +22,7 @@ ONNXRUNTIME = Target(
     has_zeros=True,
     pairs=True,
     is_simulated=False,
+    is_dynamic=True,
     guarded=frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", "AveragePool", "Resize"}),
     # QLinearAveragePool has no dilations, and divides by the size of windows that lie beyond the padding.
     unknown=(

@@ -55,6 +55,7 @@ class Target:
         guarded: operators that the runtime computes on integers wherever they stand between such, with weights that it
             rounds by itself: where they are to stay real, they are kept apart from what is rounded.
         for_all: what weighted operators read rounded, everybody does.
+        is_dynamic: it has kernels for products whose activations are rounded while they run.
         is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
     """
 
@@ -94,4 +95,5 @@ class Target:
     real_depthwise: bool = False
     is_narrow: bool = False
     guarded: frozenset[str] = frozenset()
+    is_dynamic: bool = False
     is_whole: bool = False

@@ -1,0 +1,107 @@
+"""Products whose activations are rounded while they run: no sample is needed, and nothing is cut off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+from graphport.passes.substitution import add_constant
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Attribute, Graph
+
+
+def dynamic_products(graph: Graph) -> Graph:
+    """A copy of `graph` whose products with weights of eight bits are sums of integers.
+
+    Before  y = MatMul(x, DequantizeLinear(w, s, z)) + b             w [K, N] int8, s [] or [N]
+    After   q, t, u = DynamicQuantizeLinear(x);  y = Cast(MatMulInteger(q, w, u, z)) * (t * s) + b
+
+    What several products read is rounded once. Leaves alone: blocks, other types, weights that somebody else reads.
+    """
+    twin = rewrite.copy(graph)
+    rounded: dict[Value, tuple[Value, Value, Value]] = {}
+    for node in list(twin):
+        weight = _weight(node)
+        if weight is not None:
+            _emit(twin, node, weight, rounded)
+    rewrite.remove_dead(twin)
+    for value in [value for value in twin.constants if not value.uses]:
+        twin.remove_constant(value)
+    return twin
+
+
+def products_on_integers(graph: Graph) -> int:
+    """How many products of a graph that was made so are sums of integers."""
+    return sum(not node.dialect and node.word == "MatMulInteger" for node in graph)
+
+
+def _weight(node: Node) -> Node | None:
+    """What takes a weight back that a product can multiply with as it is stored."""
+    source = node.operand(1)
+    made = None if source is None else source.producer
+    if node.dialect or node.word not in ("MatMul", "Gemm") or made is None or made.word != "DequantizeLinear":
+        return None
+    codes, bias = made.operands[0], node.operand(2)
+    stored = codes.storage
+    if source is None or len(source.uses) != 1 or stored is None or stored.dtype is not DType.INT8:
+        return None
+    is_plain = len(stored.shape) == 2 and not made.attributes.get("block_size")
+    turned = bool(node.attributes.get("transB", 0))
+    axis = made.attributes.get("axis", 1)
+    axis = axis % 2 if isinstance(axis, int) else 1
+    scale = made.operands[1].storage
+    is_fit = scale is not None and (scale.count == 1 or axis == (0 if turned else 1))
+    is_whole = all(node.attributes.get(name, 1) == 1 for name in ("alpha", "beta")) and not node.attributes.get(
+        "transA"
+    )
+    is_wide = bias is None or bias.is_constant
+    return made if is_plain and is_fit and is_whole and is_wide else None
+
+
+def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, Value, Value]]) -> None:
+    x, name = node.operands[0], made.operands[0].name
+    codes, scale = (
+        np.asarray(made.operands[place].storage.numpy()) for place in (0, 1) if made.operands[place].storage
+    )
+    if node.attributes.get("transB", 0):
+        codes = np.ascontiguousarray(codes.T)
+    weight = add_constant(graph, ArrayStorage(codes, DType.INT8), f"{name}_columns")
+    # One zero point for all: that of symmetric weights.
+    zero = add_constant(graph, ArrayStorage(np.zeros((), np.int8), DType.INT8), f"{name}_zero")
+    steps = add_constant(graph, scale.astype(np.float32).reshape(-1), f"{name}_steps")
+    result = node.output
+
+    def put(op: str, operands: list[Value], fact: TensorFact, **attributes: Attribute) -> Value:
+        value = Value(graph.fresh(f"{result.name}_{op.lower()}"), fact)
+        graph.insert_before(node, Node(op, operands, [value], dict(attributes), name=graph.fresh(f"{node.name}_{op}")))
+        return value
+
+    if x not in rounded:
+        shape = x.fact.shape if isinstance(x.fact, TensorFact) else None
+        parts = [(DType.UINT8, shape), (DType.FLOAT32, ()), (DType.UINT8, ())]
+        made_of = [
+            Value(graph.fresh(f"{x.name}_{end}"), TensorFact(dtype, dims))
+            for end, (dtype, dims) in zip(("codes", "step", "zero"), parts, strict=True)
+        ]
+        graph.insert_before(node, Node("DynamicQuantizeLinear", [x], made_of, name=graph.fresh(f"{x.name}_rounding")))
+        rounded[x] = (made_of[0], made_of[1], made_of[2])
+    numbers, step, middle = rounded[x]
+    shape = result.fact.shape if isinstance(result.fact, TensorFact) else None
+    real = TensorFact(DType.FLOAT32, shape)
+    sums = put("MatMulInteger", [numbers, weight, middle, zero], TensorFact(DType.INT32, shape))
+    reals = put("Cast", [sums], real, to=DType.FLOAT32)
+    factor = put("Mul", [step, steps], TensorFact(DType.FLOAT32, (int(scale.size),)))
+    last = put("Mul", [reals, factor], real)
+    bias = node.operand(2)
+    if bias is not None:
+        last = put("Add", [last, bias], real)
+    rewrite.replace(result, last)
+    if not node.output.uses:
+        rewrite.erase(node)

@@ -1,0 +1,163 @@
+"""Times of layers on a machine, as a file: made there, read where models for it are quantized."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
+from graphport.core.facts import TensorFact
+from graphport.core.opening import contents
+from graphport.quantization.optimise.costs import Times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from graphport.ir.graph import Node
+
+SCHEMA = "graphport/latency/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Microseconds of a node in a run, real and rounded; `None` where it was fused into another kernel."""
+
+    node: str
+    signature: str
+    float32: float | None
+    int8: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatencyTable:
+    """What nodes take on a target's runtime, on one thread, in a run of `entries` samples.
+
+    `whole` are microseconds of a real run, `rate` those of rounding an element. A node is known by its operator, its
+    attributes and its shapes: the table serves every model with such nodes.
+    """
+
+    target: str
+    version: str
+    processor: Mapping[str, Any]
+    entries: int
+    whole: float
+    rate: float
+    rows: tuple[Row, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        rows = [
+            {"node": row.node, "signature": row.signature, "float32_us": row.float32, "int8_us": row.int8}
+            for row in self.rows
+        ]
+        return {
+            "schema": SCHEMA,
+            "target": self.target,
+            "version": self.version,
+            "processor": dict(self.processor),
+            "entries": self.entries,
+            "whole_us": self.whole,
+            "rounding_us": self.rate,
+            "nodes": rows,
+        }
+
+    def times(self, nodes: Iterable[Node]) -> tuple[Times, Times, list[str]]:
+        """Of `nodes`, by name, real and rounded; and the names of those that the table does not know."""
+        known = {row.signature: row for row in self.rows}
+        before, after = Times(rate=self.rate), Times(rate=self.rate)
+        missing: list[str] = []
+        for node in nodes:
+            stated = signature(node)
+            row = known.get(stated) or self._like(stated)
+            if row is None:
+                missing.append(node.name or node.output.name)
+                continue
+            for times, number in ((before, row.float32), (after, row.int8)):
+                if number is not None:
+                    times.nodes[node.name] = number
+        return before, after, missing
+
+    def _like(self, stated: str) -> Row | None:
+        pattern = re.compile(re.escape(stated).replace(re.escape("?"), r"(?:\d+|\?)"))
+        return next((row for row in self.rows if pattern.fullmatch(row.signature)), None)
+
+
+def read_table(path: Path) -> LatencyTable:
+    """The table of a file.
+
+    Raises:
+        DiagnosticError: QUANT0028 it is none.
+    """
+    try:
+        found: object = json.loads(contents(path).decode("utf-8"))
+        given = cast("dict[str, Any]", found if isinstance(found, dict) else {})
+        if given.get("schema") != SCHEMA:
+            raise _wrong(path, f"its schema is {given.get('schema')!r}, not {SCHEMA!r}")
+        rows = tuple(
+            Row(str(row["node"]), str(row["signature"]), _number(row["float32_us"]), _number(row["int8_us"]))
+            for row in given["nodes"]
+        )
+        return LatencyTable(
+            str(given["target"]),
+            str(given["version"]),
+            dict(given["processor"]),
+            max(int(given["entries"]), 1),
+            float(given["whole_us"]),
+            float(given["rounding_us"]),
+            rows,
+        )
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _wrong(path, str(error)) from error
+
+
+def signature(node: Node) -> str:
+    """What decides how long a node takes: operator, shapes of what it reads, and attributes.
+
+    Free extents are `?`; so is the first one of what is computed, which counts samples.
+    """
+    shapes: list[str] = []
+    for value in node.inputs:
+        fact = None if value is None else value.fact
+        if value is not None and isinstance(fact, TensorFact) and fact.shape is not None:
+            first = 0 if value.is_constant else 1
+            dims = [
+                str(dim) if isinstance(dim, int) and place >= first else "?" for place, dim in enumerate(fact.shape)
+            ]
+            shapes.append("x".join(dims) or "scalar")
+    given = sorted(node.attributes.items())
+    attributes = [f"{name}={_plain(x)}" for name, x in given if isinstance(x, int | float | str | tuple)]
+    return " ".join([node.op, *shapes, *attributes])
+
+
+def unknown_to(table: LatencyTable, missing: Sequence[str], target: str) -> list[Diagnostic]:
+    """What is to be told of a table that does not know some layers.
+
+    Raises:
+        DiagnosticError: QUANT0028 it is of another target.
+    """
+    if table.target != target:
+        message = f"the table of latencies is of {table.target}, the model is for {target}"
+        raise DiagnosticError(Diagnostic("QUANT0028", message, None, "make one by graphport latency --target"))
+    if not missing:
+        return []
+    names = ", ".join(missing[:3])
+    message = f"the table of latencies does not know {len(missing)} layers, such as {names}: they are taken to be free"
+    return [Diagnostic("QUANT0029", message, None, "make it by graphport latency of this model", Severity.WARNING)]
+
+
+def _plain(x: object) -> str:
+    return ",".join(map(str, cast("tuple[object, ...]", x))) if isinstance(x, tuple) else str(x)
+
+
+def _number(x: object) -> float | None:
+    return None if x is None else float(cast("float", x))
+
+
+def _wrong(path: Path, why: str) -> DiagnosticError:
+    message = f"{path} is no table of latencies: {why}"
+    return DiagnosticError(
+        Diagnostic("QUANT0028", message, Span(Source(str(path))), "graphport latency MODEL -o FILE makes one")
+    )

@@ -1,0 +1,61 @@
+"""Times of the nodes of a graph here, real and rounded, as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphport.backends import is_installed
+from graphport.backends.inputs import checked, random_inputs
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.packages import distribution, install
+from graphport.quantization import processor
+from graphport.quantization.canonicalize import plain
+from graphport.quantization.optimise.costs import times_of
+from graphport.quantization.optimise.table import LatencyTable, Row, signature
+from graphport.quantization.quantize import quantize
+from graphport.quantization.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Graph
+
+_SAMPLES = 8
+_TARGETS = ("onnxruntime",)
+"""Whose runtimes tell what a node takes."""
+
+
+def tabulate(graph: Graph, target: str, inputs: Mapping[str, Any] | None) -> LatencyTable:
+    """What each node takes on the runtime of `target`, on one thread.
+
+    Args:
+        graph: canonical, prepared.
+        target: whose runtime tells times of nodes.
+        inputs: of the run that is timed; made up if there are none. Their first axis counts samples.
+
+    Raises:
+        DiagnosticError: QUANT0024 times of nodes cannot be measured here; what `quantize` raises of a model that cannot
+            be rounded.
+    """
+    if target not in _TARGETS or not is_installed(target):
+        message = f"times of layers on {target} cannot be measured here"
+        remedy = install(target) if target in _TARGETS else f"targets that tell them: {', '.join(_TARGETS)}"
+        raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy))
+    graph = plain(graph)
+    given = random_inputs(graph) if inputs is None else dict(checked(graph, dict(inputs)))
+    settings = Settings(preset="fast", target=target, cheap_layers=False, real_results=False)
+    rounded, _, _ = quantize(graph, [given] * _SAMPLES, settings)
+    names = [node.name for node in graph if node.name]
+    before, after = times_of(graph, given, names), times_of(rounded, given, names)
+    if before is None or after is None:
+        message = f"{target} does not run the model, real and rounded"
+        raise DiagnosticError(Diagnostic("QUANT0024", message, None, "graphport bench tells why"))
+    rows = tuple(
+        Row(node.name, signature(node), before.nodes.get(node.name), after.nodes.get(node.name))
+        for node in graph
+        if node.name in before.nodes or node.name in after.nodes
+    )
+    entries = max((int(x.shape[0]) for x in given.values() if x.ndim), default=1)
+    found = distribution(target)
+    version = "" if found is None else found[1]
+    return LatencyTable(target, version, processor.description(), entries, sum(before.nodes.values()), after.rate, rows)

@@ -1,0 +1,188 @@
+"""Samples out of a folder of pictures: decoded, cut, scaled and normalized one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.facts import TensorFact
+from graphport.core.opening import opened
+from graphport.core.packages import install, is_there
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.ir.graph import Graph, Value
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Layout = Literal["NCHW", "NHWC"]
+
+ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+"""Of files that are taken for pictures."""
+_MODES = {1: "L", 3: "RGB"}
+_MOST_PIXELS = 1 << 28
+"""Of a picture before it is made smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """A folder of pictures, and how they become the numbers that a model reads.
+
+    The largest rectangle in the middle of a picture that has the proportions of the input is scaled to its size. A
+    pixel `p` from 0 to `white` becomes `(p - mean) / std`.
+
+    Attributes:
+        folder: its pictures are taken in the order of their names.
+        size: height and width, or one number for both; that of the input if `None`.
+        mean: of each channel, or one for all.
+        std: the same.
+        white: what the lightest pixel is before that: 1, or 255.
+        layout: whether channels come before places; by the shape of the input if `None`.
+    """
+
+    folder: str | Path
+    size: int | tuple[int, int] | None = None
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    white: float = 1.0
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PictureColumn:
+    """Pictures as the data of an input, decoded when they are asked for."""
+
+    files: tuple[Path, ...]
+    size: tuple[int, int]
+    channels: int
+    mean: Array
+    std: Array
+    white: float
+    layout: Layout
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The whole shape."""
+        places = (self.channels, *self.size) if self.layout == "NCHW" else (*self.size, self.channels)
+        return (len(self.files), *places)
+
+    def rows(self) -> Iterator[Array]:
+        """The pictures in order."""
+        for file in self.files:
+            pixels = self._decoded(file).reshape(*self.size, self.channels)
+            if self.dtype.kind in "ui":
+                numbers: Array = pixels.astype(self.dtype)
+            else:
+                scaled = pixels.astype(np.float32) * np.float32(self.white / 255)
+                numbers = ((scaled - self.mean) / self.std).astype(self.dtype)
+            yield np.ascontiguousarray(numbers.transpose(2, 0, 1)) if self.layout == "NCHW" else numbers
+
+    def _decoded(self, file: Path) -> Array:
+        from PIL import Image, UnidentifiedImageError
+
+        height, width = self.size
+        try:
+            with opened(file) as stream, Image.open(stream) as picture:
+                if picture.width * picture.height > _MOST_PIXELS:
+                    raise _damaged(file, f"it has {picture.width} x {picture.height} pixels")
+                # What is left over on two sides is cut off.
+                wide = min(picture.width, picture.height * width / height)
+                high = min(picture.height, picture.width * height / width)
+                left, top = (picture.width - wide) / 2, (picture.height - high) / 2
+                plain = picture.convert(_MODES[self.channels])
+                made = plain.resize((width, height), Image.Resampling.BILINEAR, (left, top, left + wide, top + high))
+                return np.asarray(made, np.uint8)
+        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise _damaged(file, str(error)) from error
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """The pictures of a folder, in the order of their names."""
+    return sorted(each for each in folder.iterdir() if each.suffix.lower() in ENDINGS and each.is_file())
+
+
+def column_of(graph: Graph, given: Pictures) -> dict[str, PictureColumn]:
+    """The data of the input that takes pictures.
+
+    Raises:
+        DiagnosticError: QUANT0001 there are none, or what decodes them is not installed; QUANT0002 no single input of
+            the model takes such pictures.
+    """
+    folder = Path(given.folder)
+    files = pictures_in(folder) if folder.is_dir() else []
+    if not files:
+        message = f"there are no pictures in {folder}"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(folder))), ", ".join(sorted(ENDINGS))))
+    if not is_there("PIL"):
+        message = "pictures cannot be decoded: Pillow is not installed"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, None, install("pillow")))
+    able = [(value, found) for value in graph.inputs if (found := _layout(value, given.layout)) is not None]
+    if len(graph.inputs) != 1 or len(able) != 1:
+        message = f"pictures are for a model of one input with one or three channels, not for {_emitted(graph)}"
+        remedy = "give a .npz with an array for each input, or say the layout (--layout)"
+        raise DiagnosticError(Diagnostic("QUANT0002", message, None, remedy))
+    value, (layout, channels) = able[0]
+    size = _size(value, given.size, layout)
+    mean, std = _each(given.mean, channels, "mean"), _each(given.std, channels, "std")
+    if np.any(std <= 0):
+        raise DiagnosticError(Diagnostic("QUANT0004", "a deviation of pixels (std) is not above 0"))
+    fact = value.fact
+    dtype = fact.dtype.numpy if isinstance(fact, TensorFact) and fact.dtype is not None else np.dtype(np.float32)
+    return {value.name: PictureColumn(tuple(files), size, channels, mean, std, given.white, layout, dtype)}
+
+
+def refuse_bare(path: Path) -> None:
+    """Refuse a folder of pictures of which nobody says what numbers they become.
+
+    Raises:
+        DiagnosticError: QUANT0001 it is one.
+    """
+    if next(iter(pictures_in(path)), None) is not None:
+        message = f"there are pictures in {path}, and nothing says what numbers the model takes for them"
+        remedy = "say --image-size 224 and, if they are normalized, --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
+
+
+def _layout(value: Value, asked: Layout | None) -> tuple[Layout, int] | None:
+    """Where the channels of an input are, and how many; `None` where it takes no pictures."""
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    if shape is None or len(shape) != 4:
+        return None
+    for layout, axis in (("NCHW", 1), ("NHWC", 3)):
+        channels = shape[axis]
+        if asked in (None, layout) and isinstance(channels, int) and channels in _MODES:
+            return layout, channels
+    return None
+
+
+def _size(value: Value, asked: int | tuple[int, int] | None, layout: Layout) -> tuple[int, int]:
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    dims = (shape or ())[2:4] if layout == "NCHW" else (shape or ())[1:3]
+    if asked is not None:
+        return (asked, asked) if isinstance(asked, int) else asked
+    height, width = dims
+    if isinstance(height, int) and isinstance(width, int):
+        return height, width
+    message = f"the size of pictures is not known: {value.name} takes any"
+    raise DiagnosticError(Diagnostic("QUANT0002", message, None, "say it: --image-size 224, or 480x640"))
+
+
+def _each(numbers: tuple[float, ...], channels: int, name: str) -> Array:
+    if len(numbers) not in (1, channels):
+        message = f"there are {len(numbers)} numbers for {name}, and {channels} channels"
+        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "give one for all, or one for each"))
+    return np.asarray(numbers, np.float32)
+
+
+def _emitted(graph: Graph) -> str:
+    return ", ".join(f"{value.name} {value.fact}" for value in graph.inputs)
+
+
+def _damaged(file: Path, why: str) -> DiagnosticError:
+    message = f"the picture {file} cannot be read: {why}"
+    return DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(file))), "take it out of the folder"))
