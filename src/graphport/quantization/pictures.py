@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -83,11 +84,11 @@ class PictureColumn:
             yield np.ascontiguousarray(numbers.transpose(2, 0, 1)) if self.layout == "NCHW" else numbers
 
     def _decoded(self, file: Path) -> Array:
-        from PIL import Image, UnidentifiedImageError
-
+        # Its types are not known where it is not installed.
+        image: Any = import_module("PIL.Image")
         height, width = self.size
         try:
-            with opened(file) as stream, Image.open(stream) as picture:
+            with opened(file) as stream, image.open(stream) as picture:
                 if picture.width * picture.height > _MOST_PIXELS:
                     raise _damaged(file, f"it has {picture.width} x {picture.height} pixels")
                 # What is left over on two sides is cut off.
@@ -95,9 +96,10 @@ class PictureColumn:
                 high = min(picture.height, picture.width * height / width)
                 left, top = (picture.width - wide) / 2, (picture.height - high) / 2
                 plain = picture.convert(_MODES[self.channels])
-                made = plain.resize((width, height), Image.Resampling.BILINEAR, (left, top, left + wide, top + high))
+                made = plain.resize((width, height), image.Resampling.BILINEAR, (left, top, left + wide, top + high))
                 return np.asarray(made, np.uint8)
-        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        # What is no picture, or too large, has classes of their own below these.
+        except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
             raise _damaged(file, str(error)) from error
 
 
@@ -153,7 +155,8 @@ def _layout(value: Value, asked: Layout | None) -> tuple[Layout, int] | None:
     shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
     if shape is None or len(shape) != 4:
         return None
-    for layout, axis in (("NCHW", 1), ("NHWC", 3)):
+    places: tuple[tuple[Layout, int], ...] = (("NCHW", 1), ("NHWC", 3))
+    for layout, axis in places:
         channels = shape[axis]
         if asked in (None, layout) and isinstance(channels, int) and channels in _MODES:
             return layout, channels
@@ -165,9 +168,9 @@ def _size(value: Value, asked: int | tuple[int, int] | None, layout: Layout) -> 
     dims = (shape or ())[2:4] if layout == "NCHW" else (shape or ())[1:3]
     if asked is not None:
         return (asked, asked) if isinstance(asked, int) else asked
-    height, width = dims
-    if isinstance(height, int) and isinstance(width, int):
-        return height, width
+    lengths = [dim for dim in dims if isinstance(dim, int)]
+    if len(lengths) == 2:
+        return lengths[0], lengths[1]
     message = f"the size of pictures is not known: {value.name} takes any"
     raise DiagnosticError(Diagnostic("QUANT0002", message, None, "say it: --image-size 224, or 480x640"))
 

@@ -124,7 +124,7 @@ def _holds(end: Node, low: float, high: float) -> bool:
     """Whether a rounding has one grid of eight bits, none of whose codes but the last lies beyond these ends."""
     fact = end.output.fact
     numbers = [value.storage for value in end.operands[1:3] if value.storage is not None]
-    if not isinstance(fact, TensorFact) or fact.dtype is None or len(numbers) != 2 or end.inputs[2:3] == [None]:
+    if not isinstance(fact, TensorFact) or fact.dtype is None or len(numbers) != 2:
         return False
     if not fact.dtype.is_integer or fact.dtype.bits != _BYTE or numbers[0].count != 1:
         return False
