@@ -147,7 +147,7 @@ def _initializer_input() -> ModelProto:
 CHOICE = {"x": PICTURE, "c": lambda number: np.asarray(bool(number % 2))}
 TWICE = {"x": PICTURE, "n": np.asarray(2, np.int64)}
 FLAG, COUNT = typed("c", [], TensorProto.BOOL), typed("n", [], TensorProto.INT64)
-NO_BODIES, NO_FREE_AXES = ("ncnn", "nnef"), ("ncnn", "nnef")
+NO_BODIES, NO_FREE_AXES = ("ncnn", "nnef"), ("nnef",)
 RELU = node("Relu", ["a"], ["r"])
 
 CASES = {

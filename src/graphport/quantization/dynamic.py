@@ -67,9 +67,7 @@ def _weight(node: Node) -> Node | None:
 
 def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, Value, Value]]) -> None:
     x, name = node.operands[0], made.operands[0].name
-    codes, scale = (
-        np.asarray(made.operands[place].storage.numpy()) for place in (0, 1) if made.operands[place].storage
-    )
+    codes, scale = (np.asarray(stored.numpy()) for value in made.operands[:2] if (stored := value.storage) is not None)
     if node.attributes.get("transB", 0):
         codes = np.ascontiguousarray(codes.T)
     weight = add_constant(graph, ArrayStorage(codes, DType.INT8), f"{name}_columns")

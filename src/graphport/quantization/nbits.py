@@ -48,8 +48,8 @@ def exact_products(graph: Graph, exact: Collection[str] | None = None) -> Graph:
 
 def products_of(graph: Graph) -> list[str]:
     """Results of products with blocks of few bits, the largest first."""
-    found = [(made.operands[0].storage, node.output.name) for node, made in _products(graph)]
-    return [name for storage, name in sorted(found, key=lambda pair: -(pair[0].count if pair[0] is not None else 0))]
+    stored = {node.output.name: made.operands[0].storage for node, made in _products(graph)}
+    return sorted(stored, key=lambda name: -storage.count if (storage := stored[name]) is not None else 0)
 
 
 def _products(graph: Graph) -> list[tuple[Node, Node]]:

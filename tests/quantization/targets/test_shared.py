@@ -30,7 +30,8 @@ MOVING = {
     "GlobalMaxPool": (node("GlobalMaxPool", ["h"], ["m"]), {}),
     "Identity": (node("Identity", ["h"], ["m"]), {}),
     "MaxPool": (node("MaxPool", ["h"], ["m"], kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 1, 1]), {}),
-    "Pad": (node("Pad", ["h", "a"], ["m"]), {"a": _longs(0, 0, 1, 0, 0, 0, 0, 2)}),
+    # One with zeros would become pads of what is behind.
+    "Pad": (node("Pad", ["h", "a"], ["m"], mode="reflect"), {"a": _longs(0, 0, 1, 0, 0, 0, 0, 2)}),
     "Reshape": (node("Reshape", ["h", "a"], ["m"]), {"a": _longs(0, 8, 20, 5)}),
     "Slice": (node("Slice", ["h", "a", "b", "c"], ["m"]), {"a": _longs(2), "b": _longs(9), "c": _longs(3)}),
     "SpaceToDepth": (node("SpaceToDepth", ["h"], ["m"], blocksize=2), {}),
