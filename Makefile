@@ -14,7 +14,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes constraints clean
+.PHONY: dist demo test fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes emitted constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -43,7 +43,10 @@ types: .venv/check .venv/docs .venv/test
 storeys: .venv/check
 	$(BIN)/lint-imports --no-logo
 
-known-codes: .venv/product
+known-emitted: .venv/test  ## what each rule emits, as the tests see it, for `graphport ops`
+	$(BIN)/python tools/emitted.py
+
+codes: .venv/product
 	$(BIN)/python tools/diagnostic_codes.py --check
 
 format: .venv/check  ## what the formatter and the linter can set right by themselves
@@ -60,6 +63,9 @@ bench-peers:  ## ours beside the newest versions of others, in an environment of
 
 docs: .venv/docs  ## the documentation, into site/
 	$(BIN)/mkdocs build --strict --quiet
+
+emitted: .venv/test  ## what each rule emits, as the tests see it, for `graphport ops`
+	$(BIN)/python tools/emitted.py
 
 codes: .venv/product  ## the table of diagnostics in docs/diagnostics.md, from the source
 	$(BIN)/python tools/diagnostic_codes.py

@@ -27,6 +27,6 @@ def latency(model: Model, target: str = "onnxruntime", *, inputs: Mapping[str, A
         DiagnosticError: QUANT0024 times of nodes cannot be measured here; what `quantize` raises of a model that cannot
             be rounded.
     """
-    from graphport.quantization.optimise.tabulate import tabulate
+    from graphport.quantization.tabulate import tabulate
 
     return tabulate(prepare(replace(model, graph=runnable(model), kept=None), verify=False)[0].graph, target, inputs)

@@ -54,10 +54,8 @@ def names() -> tuple[str, ...]:
     """Every dialect that has words, as nodes have it."""
     for package in dialects():
         load(package)
-    dotted = {dialect for dialect, _ in LOWERINGS} | {
-        dialect for page in pages().values() for dialect in page.spellings
-    }
-    return tuple(sorted(dotted))
+    spelled = {dialect for page in pages().values() for dialect in page.spellings}
+    return tuple(sorted(spelled | {dialect for dialect, _ in (*LOWERINGS, *MEANINGS)}))
 
 
 @cache
