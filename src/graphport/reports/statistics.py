@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,9 @@ def statistics(storage: Storage, budget: Budget) -> dict[str, Any] | None:
         spread = float(finite.std())
         found |= {"std": spread} if np.isfinite(spread) else {}
         if np.isfinite(high - low):
-            found["histogram"] = np.histogram(finite, BINS, (low, high))[0].tolist()
+            # Numbers may lie closer together than so many different bounds.
+            with suppress(ValueError):
+                found["histogram"] = np.histogram(finite, BINS, (low, high))[0].tolist()
     return found
 
 

@@ -197,7 +197,13 @@ def _number(text: str) -> int | float:
     if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_NUMBER:
         message = f"{text[:40]!r} is no number"
         raise ValueError(message)
-    return float(text) if any(mark in text for mark in ".eE") else int(text)
+    if any(mark in text for mark in ".eE"):
+        return float(text)
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        message = f"{text[:40]} is no integer of 64 bits"
+        raise ValueError(message)
+    return number
 
 
 # ── binary ────────────────────────────────────────────────────────────────────────────────────────────────────────────
