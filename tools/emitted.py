@@ -186,6 +186,9 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--merge"] and len(arguments) == 2:
         DATA.write_text(text_of(merged(Path(arguments[1]))), encoding="utf-8")
         return 0
+    if any(argument in ("-h", "--help") for argument in arguments):
+        print(__doc__)
+        return 2
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.emitted", "-m", "not conformance"]
         environment = {**os.environ, "EMITTED": folder}

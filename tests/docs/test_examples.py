@@ -49,7 +49,9 @@ NETS: dict[str, tuple[str, tuple[int | str, ...]]] = {
 }
 """What the input of `net.onnx` is called on a page, and its shape."""
 
-ELSEWHERE = re.compile(r"graphport (demo|lsp|VERB)|.* (--preset best|--max-latency|--min-snr|--metric)")
+ELSEWHERE = re.compile(
+    r"graphport (demo|lsp|VERB)|.* (--preset best|--max-latency|--min-snr|--metric|--calibration photos/)"
+)
 """What has tests of its own and takes long or hangs on the machine, needs a program of the user's, or is no command."""
 
 IN_TABLE = re.compile(r"^\|.*\| `(graphport [^`]+)` \|$", re.MULTILINE)

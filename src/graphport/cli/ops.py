@@ -106,7 +106,7 @@ def _show(wanted: str, dialects: dict[str, str], *, as_json_: bool) -> None:
         always = [name for name in emitted.operators if name in emitted.always]
         others = [name for name in emitted.operators if name not in emitted.always]
         parts = [" and ".join(always), f"{'with ' if always else ''}some of {', '.join(others)}" if others else ""]
-        meant = ", ".join(filter(None, parts)) or "what it is given"
+        meant = ", ".join(filter(None, parts)) or "its rule has it: no test of the suite shows as which operators"
         click.echo(f"{wanted} of {dialect} is read as {meant}" + (f"  ({emitted.test})" if emitted.test else ""))
 
 

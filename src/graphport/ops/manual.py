@@ -174,15 +174,16 @@ def written_as(dialect: str, page: Page) -> Emitted | None:
 def spellings(dialect: str) -> Mapping[str, Spelling]:
     """How every operator and the words of a dialect go together, by the operator's name.
 
-    A word that is read as several operators counts for the one that the fewest words always need: `nn.LSTM`, which also
-    takes reshaping, is a word of LSTM.
+    A word that is read as several operators counts for the one with weights, else for the one that the fewest words
+    always need: `nn.LSTM`, which also takes reshaping, is a word of LSTM.
     """
+    weighted = {page.name for page in registry.pages().values() if page.role == "weighted"}
     needed = {word: emitted.always or emitted.operators for word, emitted in reads(dialect).items()}
     counts = Counter(name for names in needed.values() for name in names)
     words: dict[str, list[str]] = {}
     for word, names in needed.items():
         if names:
-            words.setdefault(min(names, key=lambda name: (counts[name], name)), []).append(word)
+            words.setdefault(min(names, key=lambda name: (name not in weighted, counts[name], name)), []).append(word)
     return MappingProxyType(
         {
             page.name: Spelling(
