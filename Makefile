@@ -43,10 +43,7 @@ types: .venv/check .venv/docs .venv/test
 storeys: .venv/check
 	$(BIN)/lint-imports --no-logo
 
-known-emitted: .venv/test  ## what each rule emits, as the tests see it, for `graphport ops`
-	$(BIN)/python tools/emitted.py
-
-codes: .venv/product
+known-codes: .venv/product
 	$(BIN)/python tools/diagnostic_codes.py --check
 
 format: .venv/check  ## what the formatter and the linter can set right by themselves

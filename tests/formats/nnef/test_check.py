@@ -326,6 +326,12 @@ def test_operations_of_a_vendors_extension_are_opaque():
     assert broken(text.replace("tract_core_cast", "acme_cast")) == ["NNEF0322"]
 
 
+def test_operations_of_a_vendor_make_no_inputs():
+    text = final("y = relu(x);", before="extension tract_core;\n")
+    assert broken(text) == []
+    assert broken(text.replace("external", "tract_core_external")) == ["NNEF0307"]
+
+
 def test_symbols_of_a_vendors_extension_are_integers():
     text = (
         "version 1.0;\nextension tract_symbol S;\ngraph g( x ) -> ( y )\n{ x = external(shape = [S, 3]); y = relu(x); }"

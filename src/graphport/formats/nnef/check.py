@@ -344,10 +344,11 @@ class _Checker:
             remedy = "write the value where it is used" if isinstance(kind, Primitive) else remedy
             self._error("NNEF0309", message, name, remedy)
             kind = UNKNOWN
+        is_faulty = kind is UNKNOWN and not called.startswith(self._prefixes)
         if called == "external" and name.text not in parameters:
             message = f"'{name.text}' is external and no parameter of the graph"
             self._error("NNEF0308", message, name, "add it to the graph's inputs")
-        elif name.text in parameters and called != "external" and not (kind is UNKNOWN or name.text in scope.places):
+        elif name.text in parameters and called != "external" and not (is_faulty or name.text in scope.places):
             message = f"input '{name.text}' is not the result of 'external'"
             self._error("NNEF0307", message, name, f"write '{name.text} = external(shape = […])'")
         self._define(name, kind, scope)
