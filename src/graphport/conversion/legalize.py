@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.conversion.dialects import before_legalizing
+from graphport.conversion.dialects import after_legalizing, before_legalizing
 from graphport.conversion.repetition import Repetition
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, Severity
@@ -51,11 +51,13 @@ def legalize(
         return graph, []
     with paused_collection():
         result = graph if in_place else rewrite.copy(graph)
+        spoken = dict.fromkeys(node.dialect for inner in walk(result) for node in inner)
         worker = _Legalizer(result, check_declared=check_declared, keep=frozenset(keep))
         worker.inference.findings += before_legalizing(result)
         worker.inference.meet(result)
         with stage("reading nodes in canonical words", len(result), "nodes") as step:
             worker.graph(result, step)
+        after_legalizing(result, spoken)
         worker.inference.conclude(result)
     dialects = {node.dialect for inner in walk(result) for node in inner}
     result.opsets = {"": OPSET} | {d: v for d, v in result.opsets.items() if d != "" and (d != "onnx" or d in dialects)}

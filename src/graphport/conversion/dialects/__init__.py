@@ -1,7 +1,7 @@
 """What a dialect does differently in a whole graph, not in a word: one module each.
 
-Its hooks are `before(graph)`, ahead of legalizing, which may return findings, and on the way back
-`before_lifting(graph)` and `after_lifting(graph)`, as far as it needs them; `optimize(graph)` where that is asked
+Its hooks are `before(graph)`, ahead of legalizing, which may return findings, `after(graph)` behind it, and on the way
+back `before_lifting(graph)` and `after_lifting(graph)`, as far as it needs them; `optimize(graph)` where that is asked
 for. Where its words come in versions, `older(word, newest)` gives the function that says one in words that are no
 newer.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import ModuleType
 
     from graphport.core.diagnostics import Diagnostic
@@ -32,6 +32,14 @@ def before_legalizing(graph: Graph) -> list[Diagnostic]:
         if module is not None and hasattr(module, "before"):
             findings += module.before(graph) or ()
     return findings
+
+
+def after_legalizing(graph: Graph, dialects: Iterable[str]) -> None:
+    """Let each of `dialects` that a graph was written in say in canonical words what several of its own stand for."""
+    for dialect in dialects:
+        module = _module(dialect)
+        if module is not None and hasattr(module, "after"):
+            module.after(graph)
 
 
 def before_lifting(graph: Graph, dialect: str) -> None:

@@ -1,10 +1,11 @@
-"""tract's NNEF says beside its operations how tensors are quantized."""
+"""tract's NNEF says beside its operations how tensors are quantized, and recurrent layers as loops."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from graphport.conversion import quantization_file
+from graphport.ops.loops.recurrent import recognize
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
@@ -13,3 +14,8 @@ if TYPE_CHECKING:
 def before(graph: Graph) -> None:
     """Spell quantizations out."""
     quantization_file.expand_quantization(graph)
+
+
+def after(graph: Graph) -> None:
+    """Let loops that are recurrent layers be these."""
+    recognize(graph)

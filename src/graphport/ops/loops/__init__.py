@@ -1,0 +1,1 @@
+"""Loops over time that are recurrent layers."""

@@ -1,0 +1,237 @@
+"""Values of a loop as rows [batch, width], and the sums of products and shifts that gates are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dims import decide_equal
+from graphport.core.facts import TensorFact
+from graphport.ops.dialects.operands import integers
+from graphport.ops.folded import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphport.core.dims import Dim
+    from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph, Node, Value
+
+_MOST_ADDENDS = 64
+"""More make no cell."""
+_MATRIX = 2
+_MOVES = frozenset(("Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten"))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Columns `start` to `stop` of a row: a value alone, times a matrix, or of a constant where `value` is `None`."""
+
+    value: Value | None
+    matrix: Storage | None
+    is_turned: bool
+    start: int
+    stop: int
+
+
+def dims_of(value: Value | None) -> tuple[Dim, ...] | None:
+    """The extents of a value; `None` where its rank is not known."""
+    return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
+
+
+def producer(value: Value | None, op: str) -> Node | None:
+    """The node that computes `value`, if its operator is `op`."""
+    node = None if value is None else value.producer
+    return node if node is not None and not node.dialect and node.word == op else None
+
+
+def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The two operands, in both orders."""
+    if len(node.operands) == 2:
+        one, two = node.operands
+        yield one, two
+        yield two, one
+
+
+class Rows:
+    """Reads values of one graph as rows of a batch, which has `batch` of them; other axes have length 1."""
+
+    def __init__(self, graph: Graph, batch: Dim) -> None:
+        self.graph = graph
+        self.batch = batch
+
+    def plain(self, value: Value) -> Value:
+        """What `value` is but for axes of length 1."""
+        while True:
+            node = value.producer
+            if node is None or node.dialect or node.word not in _MOVES or value.graph is not self.graph:
+                return value
+            source = node.operand(0)
+            if source is None or not (self.is_row(source) and self.is_row(value)):
+                return value
+            if self.width(source) != self.width(value):
+                return value
+            value = source
+
+    def is_row(self, value: Value) -> bool:
+        """Whether `value` has one row for each entry of the batch, whichever axis that is."""
+        dims = dims_of(value)
+        if not dims or not isinstance(dims[-1], int):
+            return False
+        others = [dim for dim in dims[:-1] if dim != 1]
+        if self.batch == 1:
+            return not others
+        return len(others) == 1 and decide_equal(others[0], self.batch) is True
+
+    def width(self, value: Value) -> int | None:
+        """The columns of rows."""
+        dims = dims_of(value)
+        return dims[-1] if dims and isinstance(dims[-1], int) else None
+
+    def addends(self, value: Value) -> list[Value] | None:
+        """What a sum adds up; `None` where that is too much, or not rows of one width."""
+        found: list[Value] = []
+        waiting = [value]
+        while waiting:
+            each = self.plain(waiting.pop())
+            node = producer(each, "Add")
+            if node is None or each.graph is not self.graph:
+                found.append(each)
+            else:
+                waiting += node.operands
+            if len(found) + len(waiting) > _MOST_ADDENDS:
+                return None
+        return found
+
+    def sum_of(self, value: Value, start: int, stop: int) -> list[Part] | None:
+        """The parts that columns of rows are the sum of; `None` where there is anything else in it."""
+        found: list[Part] = []
+        addends = self.addends(value)
+        for each in addends or ():
+            parts = self._parts(each, start, stop)
+            if parts is None:
+                return None
+            found += parts
+        return None if addends is None else found
+
+    def _parts(self, value: Value, start: int, stop: int) -> list[Part] | None:
+        constant = row_of(value, self.width(value))
+        if constant is not None:
+            return [Part(None, constant, False, start, stop)] if stop <= constant.count else None
+        if not self.is_row(value):
+            return None
+        node = value.producer
+        if node is None or node.dialect or value.graph is not self.graph:
+            return [Part(value, None, False, start, stop)]
+        if (cut := self.cut(value)) is not None:
+            source, begin = cut
+            return self.sum_of(source, begin + start, begin + stop)
+        if node.word in ("MatMul", "Gemm", "Einsum"):
+            return self._product(node, start, stop)
+        return [Part(value, None, False, start, stop)]
+
+    def cut(self, value: Value) -> tuple[Value, int] | None:
+        """The wider rows that `value` is columns of, and the first of these."""
+        node = value.producer
+        if node is None or node.dialect or node.word not in ("Slice", "Split") or value.graph is not self.graph:
+            return None
+        begin, source = _first(node, value), node.operand(0)
+        return None if begin is None or source is None or not self.is_row(source) else (self.plain(source), begin)
+
+    def _product(self, node: Node, start: int, stop: int) -> list[Part] | None:
+        found = matrix_of(node)
+        x = node.operand(0)
+        if found is None or x is None or not self.is_row(x):
+            return None
+        matrix, is_turned = found
+        parts = [Part(self.plain(x), matrix, is_turned, start, stop)]
+        shift = node.operand(2) if node.word == "Gemm" else None
+        more = [] if shift is None else self.sum_of(shift, start, stop)
+        return None if more is None else parts + more
+
+
+def row_of(value: Value, width: Dim | None) -> Storage | None:
+    """The numbers of a constant that has one row."""
+    dims = dims_of(value)
+    if not dims or dims[-1] != width or any(dim != 1 for dim in dims[:-1]):
+        return None
+    return folded(value)
+
+
+def matrix_of(node: Node) -> tuple[Storage, bool] | None:
+    """The constant matrix that rows are multiplied by, and whether it is stored with columns first."""
+    weights = node.operand(1)
+    is_turned = False
+    if node.word == "Gemm":
+        given = [node.attributes.get(name, 1.0) for name in ("alpha", "beta")]
+        if given != [1.0, 1.0] or node.attributes.get("transA", 0):
+            return None
+        is_turned = bool(node.attributes.get("transB", 0))
+    if node.word == "Einsum":
+        turned = _turned(str(node.attributes.get("equation", "")))
+        if turned is None:
+            return None
+        is_turned = turned
+    # What is turned where it stands is read as it is stored.
+    move = producer(weights, "Transpose")
+    while move is not None and weights is not None:
+        dims, order = dims_of(weights), move.attributes.get("perm")
+        rank = 0 if dims is None else len(dims)
+        last = (*range(rank - _MATRIX), rank - 1, rank - _MATRIX)
+        if rank < _MATRIX or (order is not None and order != last) or (order is None and rank > _MATRIX):
+            break
+        weights, is_turned = move.operand(0), not is_turned
+        move = producer(weights, "Transpose")
+    dims = dims_of(weights)
+    if weights is None or dims is None or len(dims) < _MATRIX or any(dim != 1 for dim in dims[:-_MATRIX]):
+        return None
+    if producer(weights, "DequantizeLinear") is not None:
+        return None
+    storage = folded(weights)
+    return None if storage is None else (storage, is_turned)
+
+
+def _turned(equation: str) -> bool | None:
+    """Whether a sum of products is rows times a matrix whose columns come first; `None` where it is something else."""
+    text, _, result = equation.replace(" ", "").partition("->")
+    rows, _, matrix = text.partition(",")
+    if len(matrix) < _MATRIX or len(rows) != len(result) or rows[:-1] != result[:-1] or "." in equation:
+        return None
+    units, pair = matrix[:-_MATRIX], matrix[-_MATRIX:]
+    if set(units) & set(result) or len(set(pair)) < _MATRIX or set(rows[:-1]) & set(pair):
+        return None
+    if pair == result[-1] + rows[-1]:
+        return True
+    return False if pair == rows[-1] + result[-1] else None
+
+
+def _first(node: Node, value: Value) -> int | None:
+    """The first column that a Slice or Split takes of its operand; `None` where it takes others than these in a row."""
+    dims = dims_of(node.operand(0))
+    if not dims or not isinstance(dims[-1], int):
+        return None
+    last = len(dims) - 1
+    if node.word == "Split":
+        axis = node.attributes.get("axis", 0)
+        widths = [dim[-1] if (dim := dims_of(result)) else None for result in node.results]
+        before = [width for width in widths[: node.results.index(value)] if isinstance(width, int)]
+        is_whole = isinstance(axis, int) and axis % len(dims) == last and len(before) == node.results.index(value)
+        return sum(before) if is_whole and None not in node.outputs else None
+    given = [integers(node.operand(place)) for place in (1, 2, 3, 4)]
+    starts, _, axes, steps = given
+    if starts is None or len(starts) != 1 or axes is None or axes[0] % len(dims) != last:
+        return None
+    if node.operand(4) is not None and steps != (1,):
+        return None
+    begin = starts[0] + dims[-1] if starts[0] < 0 else starts[0]
+    return min(max(begin, 0), dims[-1])
+
+
+def columns(part: Part, array: np.ndarray) -> np.ndarray:
+    """The rows of an ONNX matrix of a part: an output each."""
+    if part.value is None:
+        return array.reshape(-1)[part.start : part.stop]
+    matrix = array.reshape(array.shape[-_MATRIX:])
+    return (matrix if part.is_turned else matrix.T)[part.start : part.stop]
