@@ -173,7 +173,8 @@ class _Functionalizer:
         if view is None:
             new = self._cast(node, new, written)
         self._store(original, new, (new.producer or node).next)
-        for value in results:
+        # Later nodes read the cast where one was needed: both are the tensor that was written.
+        for value in (new, *results):
             self.tensors[value] = original
 
     def _look_in_place(self, node: Node, original: _Tensor, view: View) -> None:
