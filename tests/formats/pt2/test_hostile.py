@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphport.core.diagnostics import DiagnosticError, Source
+from graphport.core.dtypes import DType
 from graphport.core.storage import Bytes
 from graphport.formats import pt2
 from graphport.formats.pt2.container import Container
@@ -154,6 +155,19 @@ def test_a_pickled_tensor_of_more_axes_than_any_is_refused():
     call = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0" + axes + axes + b"\x89}tR"
     with pytest.raises(SchemaError, match="more than 64 axes"):
         tensors(b"\x80\x02}X\x01\0\0\0w" + call + b"s.")
+
+
+def test_a_pickled_tensor_of_bytes_says_what_its_elements_are():
+    storage = b"(X\x07\0\0\0storagectorch.storage\nUntypedStorage\nX\x01\0\0\0aX\x03\0\0\0cpuK\x06tQ"
+    for name, expected in ((b"ctorch\nuint16\n", (DType.UINT16, 3)), (b"ctorch\nFloatStorage\n", None)):
+        call = b"ctorch._utils\n_rebuild_tensor_v3\n(" + storage + b"K\0K\x03\x85K\x01\x85\x89}" + name + b"tR"
+        pickled = b"\x80\x02}X\x01\0\0\0w" + call + b"s."
+        if expected is None:
+            with pytest.raises(SchemaError, match="element type is none"):
+                tensors(pickled)
+        else:
+            found = tensors(pickled)["w"]
+            assert ((found.storage.dtype, found.storage.length), found.sizes) == (expected, (3,))
 
 
 def test_members_that_share_what_they_are_unpacked_from_are_not_unpacked_without_end():

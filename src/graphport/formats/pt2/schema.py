@@ -24,6 +24,11 @@ DTYPES: Mapping[int, DType] = MappingProxyType(
         11: DType.COMPLEX128,
         12: DType.BOOL,
         13: DType.BFLOAT16,
+        # The numbers of 8-bit floats in schema 7.
+        23: DType.FLOAT8E5M2,
+        24: DType.FLOAT8E4M3FN,
+        25: DType.FLOAT8E5M2FNUZ,
+        26: DType.FLOAT8E4M3FNUZ,
         28: DType.UINT16,
         29: DType.FLOAT8E4M3FN,
         30: DType.FLOAT8E5M2,

@@ -31,11 +31,26 @@ _STORAGES = {
     "ComplexFloatStorage": DType.COMPLEX64,
     "ComplexDoubleStorage": DType.COMPLEX128,
 }
+_UNTYPED = "torch.storage.UntypedStorage"
+"""The storage of element types that have no class of storages: `_rebuild_tensor_v3` is told which."""
+_ELEMENTS = {
+    "torch.uint16": DType.UINT16,
+    "torch.uint32": DType.UINT32,
+    "torch.uint64": DType.UINT64,
+    "torch.float8_e4m3fn": DType.FLOAT8E4M3FN,
+    "torch.float8_e5m2": DType.FLOAT8E5M2,
+    "torch.float8_e4m3fnuz": DType.FLOAT8E4M3FNUZ,
+    "torch.float8_e5m2fnuz": DType.FLOAT8E5M2FNUZ,
+    "torch.float8_e8m0fnu": DType.FLOAT8E8M0,
+}
 _NAMES = frozenset(
     {
         "collections.OrderedDict",
         "torch._utils._rebuild_tensor_v2",
+        "torch._utils._rebuild_tensor_v3",
         "torch._utils._rebuild_parameter",
+        _UNTYPED,
+        *_ELEMENTS,
         *(f"torch.{name}" for name in _STORAGES),
     }
 )
@@ -167,7 +182,7 @@ class _Machine:
         kind, name, key, _, count = self.pop()
         if kind != "storage" or not isinstance(name, _Name) or not isinstance(key, str) or not isinstance(count, int):
             fail("the pickle names something that is no storage")
-        dtype = _STORAGES.get(name.text.removeprefix("torch."))
+        dtype = DType.UINT8 if name.text == _UNTYPED else _STORAGES.get(name.text.removeprefix("torch."))
         self.push(StorageOf(key, dtype, count) if dtype is not None else fail(f"{name.text} is no storage"))
 
     def called(self) -> None:
@@ -181,6 +196,8 @@ class _Machine:
                 self.push({})
             case "_rebuild_tensor_v2":
                 self.push(_tensor(*arguments[:4]))
+            case "_rebuild_tensor_v3" if len(arguments) > 6:
+                self.push(_typed(_tensor(*arguments[:4]), arguments[6]))
             case "_rebuild_parameter" if isinstance(arguments[0], Tensor):
                 self.push(arguments[0])
             case _:
@@ -213,6 +230,15 @@ def _tensor(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
     if not isinstance(storage, StorageOf) or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
         fail("the pickle has a tensor without storage, sizes or strides")
     return Tensor(storage, offset, *known)
+
+
+def _typed(tensor: Tensor, name: Any) -> Tensor:
+    """A tensor whose storage has bytes alone, of the element type that is called `name`."""
+    dtype = _ELEMENTS.get(name.text) if isinstance(name, _Name) else None
+    if dtype is None:
+        fail("the pickle has a tensor whose element type is none")
+    storage = tensor.storage
+    return tensor._replace(storage=storage._replace(dtype=dtype, length=storage.length * 8 // dtype.bits))
 
 
 def _long(machine: _Machine) -> int:

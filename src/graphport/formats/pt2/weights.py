@@ -79,7 +79,10 @@ def tensor(placed: tuple[MappedFile | Bytes, int, int], layout: Layout) -> Stora
 def _strided(sizes: Sequence[int], strides: Sequence[int], flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     # Sizes and strides were held against the storage before.
     width = flat.dtype.itemsize
-    return np.lib.stride_tricks.as_strided(flat, sizes, [stride * width for stride in strides], writeable=False)
+    # NumPy does not stride over element types that it does not know itself, and the bits are the same.
+    bits = flat if flat.dtype.isbuiltin == 1 else flat.view(f"u{width}")
+    found = np.lib.stride_tricks.as_strided(bits, sizes, [stride * width for stride in strides], writeable=False)
+    return found.view(flat.dtype)
 
 
 class Weights:
