@@ -18,10 +18,12 @@ from graphport.passes.simplify import SIMPLIFY
 
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = (
-    *("writes", "layouts", "cache", "loops", "sizes", "names", "network", "attending", "odd"),
-    *("mapped", "scanned", "waves", "open", "found", "blocks"),
+    *("writes", "seen", "layouts", "cache", "loops", "sizes", "names", "network", "attending", "odd"),
+    *("mapped", "scanned", "waves", "open", "computed", "found", "blocks"),
 )
-FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2"]
+FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2", "narrow.core.pt2"]
+OLDER = {"names.schema5.pt2": "5.1", "sizes.schema6.pt2": "6.1", "cache.schema7.pt2": "7.3", "open.schema7.pt2": "7.3"}
+OLDER |= {"narrow.schema7.pt2": "7.1"}
 
 
 def recorded(name, kind, tag=""):
@@ -51,7 +53,7 @@ def agree(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [*FILES, *OLDER])
 def test_a_program_computes_what_pytorch_does_at_every_size(file, tmp_path):
     name = file.split(".")[0]
     model = gp.load(PROGRAMS / file)
@@ -62,6 +64,16 @@ def test_a_program_computes_what_pytorch_does_at_every_size(file, tmp_path):
         given = dict(zip([value.name for value in model.graph.inputs], arrays, strict=True))
         agree(list(gp.run(model, given, backend="reference").values()), expected)
         agree(session.run(None, given), expected)
+
+
+@pytest.mark.parametrize("file", ["seen.pt2", "sizes.pt2", "open.pt2", "computed.pt2", "computed.core.pt2"])
+def test_openvino_computes_a_program_at_every_size(file, tmp_path):
+    gp.save(gp.load(PROGRAMS / file), tmp_path / "net.xml")
+    compiled = openvino.Core().compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    name = file.split(".")[0]
+    for tag in sizes(name):
+        found = compiled(recorded(name, "in", tag))
+        agree([found[port] for port in compiled.outputs], recorded(name, "out", tag))
 
 
 def test_open_extents_stay_open_and_are_called_after_their_inputs():
@@ -94,6 +106,15 @@ def test_a_node_knows_the_line_of_the_python_file_that_it_comes_from():
     origin = next(node.origin for node in graph if node.word == "aten.conv2d.default")
     assert str(origin).endswith("self.norm(self.conv(x)), inplace=True), 2)`, in conv, node conv2d")
     assert "make.py:" in str(origin)
+
+
+def test_older_schemas_are_read_from_flat_archives_of_pickled_weights():
+    for file, schema in OLDER.items():
+        assert gp.load(PROGRAMS / file).versions == {"schema": schema}
+    assert [str(value.fact) for value in gp.load(PROGRAMS / "sizes.schema6.pt2").graph.inputs] == [
+        "float32[2*s44, 3]",
+        "float32[y.dim0, 3]",
+    ]
 
 
 def test_versions_are_those_of_schema_and_writer():

@@ -38,6 +38,22 @@ class Writes(nn.Module):
         return y, z, a.relu_()
 
 
+class Seen(nn.Module):
+    """Writes of other element types, which every other view of the same numbers sees."""
+
+    def forward(self, x, y):
+        z = x.clone()
+        rows, flat, turned = z[1:], z.view(-1), z.t()
+        z[z > 1] = 1.0
+        z[0] = y[0]
+        z.index_put_((torch.tensor([0, 2]), torch.tensor([1, 3])), torch.tensor([7.0, 8.0]), accumulate=True)
+        rows.clamp_(max=5)
+        turned[4].copy_(y[:, 0] > 0)
+        z.masked_fill_(y > 1.5, -1)
+        flat[::7] += torch.arange(3)
+        return z, rows, flat, turned
+
+
 class Layouts(nn.Module):
     """Writes into what is a view or a copy, as the layout has it."""
 
@@ -219,6 +235,20 @@ class Open(nn.Module):
         return padded, y, F.pixel_unshuffle(x, 2), folded, torch.full_like(x, 0.5)
 
 
+class Computed(nn.Module):
+    """Pads, diagonals, places of maxima, and sizes of pictures that are computed from open extents."""
+
+    def forward(self, x, theta):
+        rows, columns = x.shape[2], x.shape[3]
+        seen = torch.ones(rows, rows + columns).tril(columns)
+        padded = F.pad(x, (0, rows - 2, 1, 0))
+        small, places = F.max_pool2d(x, 2, return_indices=True)
+        again = F.max_unpool2d(small, places, 2, output_size=(rows, columns))
+        larger = F.interpolate(small, size=(rows, columns), mode="bilinear", align_corners=False)
+        grid = F.affine_grid(theta, [theta.shape[0], 2, 5, 4], align_corners=False)
+        return seen, padded, places, again, larger, grid
+
+
 class Found(nn.Module):
     """Boxes of torchvision."""
 
@@ -252,6 +282,7 @@ def sizes(*shape):
 
 CASES = {
     "writes": (Writes(), (sizes(2, 4, 6), sizes(2, 2, 6)), {}, None, None, 1),
+    "seen": (Seen(), (sizes(4, 5), sizes(4, 5)), {}, None, None, 1),
     "layouts": (Layouts(), (sizes(3, 4),), {}, None, None, 1),
     "cache": (Cache(), (sizes(2, 2, 4), torch.tensor([1, 3])), {}, None, None, 3),
     "loops": (Loops(), (sizes(3, 4), torch.tensor(4)), {}, (-sizes(3, 4).abs(), torch.tensor(0)), None, 1),
@@ -278,6 +309,14 @@ CASES = {
         1,
     ),
     "open": (Open(), (sizes(2, 3, 4, 6),), {}, (sizes(2, 3, 8, 6),), ({2: torch.export.Dim("h", min=2) * 2},), 1),
+    "computed": (
+        Computed(),
+        (sizes(2, 2, 6, 5), sizes(2, 2, 3)),
+        {},
+        (sizes(3, 2, 7, 8), sizes(3, 2, 3)),
+        ({0: OPEN, 2: OPEN, 3: OPEN}, {0: OPEN}),
+        1,
+    ),
     "found": (Found(), (corners(9), torch.rand(9), sizes(1, 2, 8, 9)), {}, None, None, 1),
     "blocks": (quantized(), (sizes(3, 64),), {}, (sizes(3, 64) * 3,), None, 1),
     "recurrent": (Recurrent(), (sizes(2, 3, 4),), {}, (sizes(3, 3, 4),), ({0: OPEN},), 1),

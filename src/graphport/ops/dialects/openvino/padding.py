@@ -72,12 +72,9 @@ def lift_pad(
     rank = len(b.dims(data))
     known = integers(pads)
     if known is None:
-        if axes is not None or mode == "wrap":
+        if mode == "wrap":
             return None
-        begins, ends = (
-            emit(b, "opset8.Slice", pads, *(vector(b, [n]) for n in (start, stop, 1, 0)))
-            for start, stop in ((0, rank), (rank, 2 * rank))
-        )
+        begins, ends = _computed(b, pads, axes, rank)
     else:
         chosen = range(rank) if axes is None else [axis % rank for axis in needed(axes, "the axes that are padded")]
         half = len(known) // 2
@@ -101,6 +98,26 @@ def lift_pad(
     marks = emit(b, "opset12.Pad", inner, begins, ends, zero, pad_mode=mode)
     padded = emit(b, "opset12.Pad", data, begins, ends, b.like(data, 0), pad_mode=mode)
     return b.word("opset1.Select", emit(b, "opset1.Equal", marks, 1), padded, fill)
+
+
+def _computed(b: Builder, pads: Value, axes: Value | None, rank: int) -> tuple[Value, Value]:
+    """Amounts for all axes, at the begin and at the end, of those that are computed for some."""
+    chosen = range(rank) if axes is None else [axis % rank for axis in needed(axes, "the axes that are padded")]
+    # One more entry, which is 0, is what other axes are padded by.
+    extended = emit(b, "opset1.Concat", pads, b.like(pads, [0]), axis=0)
+    place = {axis: number for number, axis in enumerate(chosen)}
+    nothing, along = 2 * len(place), b.constant(np.array(0, np.int64))
+    amounts = [
+        emit(
+            b,
+            "opset8.Gather",
+            extended,
+            vector(b, [shift + place[n] if n in place else nothing for n in range(rank)]),
+            along,
+        )
+        for shift in (0, len(place))
+    ]
+    return amounts[0], amounts[1]
 
 
 def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:

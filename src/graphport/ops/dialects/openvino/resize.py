@@ -366,8 +366,8 @@ def _changing(
         scales = b.constant(np.array([factors[place] for place in kept], np.float32))
     elif len(lengths) == len(kept):
         wanted = vector(b, lengths)
-    else:
-        return axes, scales, wanted
+    elif wanted is not None:
+        wanted = emit(b, "opset8.Gather", wanted, vector(b, kept), b.constant(np.array(0, np.int64)))
     return tuple(axes[place] for place in kept), scales, wanted
 
 
@@ -509,8 +509,9 @@ def lift_grid_sample(
 @AffineGrid.lift("openvino")
 def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
     """The places of an undistorted grid, times each matrix."""
-    shape = needed(size, "the size of a grid")
-    spatial = shape[2:]
+    known = size.fact.elements if isinstance(size.fact, TensorFact) else None
+    shape: Sequence[Dim] = known if known is not None else needed(size, "the size of a grid")
+    spatial = sizes(shape[2:], "an extent of a grid")
     made_up(*spatial, len(spatial) + 1)
     steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
     mesh = np.meshgrid(*steps, indexing="ij")
@@ -520,4 +521,4 @@ def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: in
     fixed = b.constant(base.astype(dtype.numpy), dtype)
     fact = TensorFact(dtype, (shape[0], base.shape[0], len(spatial)))
     (grid,) = b.word("opset1.MatMul", fixed, theta, facts=[fact], transpose_b=True)
-    return (emitted_reshape(b, grid, [shape[0], *spatial, len(spatial)]),)
+    return (emitted_reshape(b, grid, [shape[0] if isinstance(shape[0], int) else -1, *spatial, len(spatial)]),)

@@ -10,11 +10,13 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import as_int64
 from graphport.ops.dialects.pnnx.indexing_slices import Answer
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, length, number, vector
 from graphport.ops.pages.indexing import Compress, Gather, NonZero, OneHot, ScatterND, Slice, Trilu, Unique
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose
+from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import broadcast
 
 
@@ -96,14 +98,21 @@ def one_hot(b: Builder, input: Value, num_classes: Any = -1) -> Value:
     return b(OneHot, input, b.constant(count, DType.INT64), vector(b, [0, 1]))
 
 
+def _shift(b: Builder, diagonal: Any) -> Value:
+    """By how many columns a diagonal is moved, which may be computed."""
+    if isinstance(diagonal, Value) and constant_numbers(diagonal) is None:
+        return as_int64(b, diagonal)
+    return b.constant(int(number(diagonal)), DType.INT64)
+
+
 @emits("torch.tril", "aten::tril")
 def tril(b: Builder, input: Value, diagonal: Any = 0) -> Value:
-    return b(Trilu, input, b.constant(int(number(diagonal)), DType.INT64), upper=0)
+    return b(Trilu, input, _shift(b, diagonal), upper=0)
 
 
 @emits("torch.triu", "aten::triu")
 def triu(b: Builder, input: Value, diagonal: Any = 0) -> Value:
-    return b(Trilu, input, b.constant(int(number(diagonal)), DType.INT64))
+    return b(Trilu, input, _shift(b, diagonal))
 
 
 @emits("torch.diagonal", "aten::diagonal")

@@ -22,8 +22,8 @@ from graphport.ops.pages.arithmetic import Max, Mod, Mul, Pow
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean
-from graphport.ops.pages.reshape import Concat
+from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceProd
+from graphport.ops.pages.reshape import Concat, Shape
 
 Answer = Value | tuple[Value, ...]
 
@@ -73,13 +73,10 @@ def max_pool(
 
 
 def _within_planes(b: Builder, x: Value, places: Value) -> Value:
-    area = 1
-    for dim in b.dims(x)[2:]:
-        if isinstance(dim, Symbolic):
-            message = "the places of maxima in planes of unknown size"
-            raise UnsupportedError(message)
-        area *= dim
-    return b(Mod, places, b.like(places, area))
+    dims = b.dims(x)[2:]
+    if any(isinstance(dim, Symbolic) for dim in dims):
+        return b(Mod, places, b(ReduceProd, b(Shape, x, start=2), keepdims=0))
+    return b(Mod, places, b.like(places, prod(dims)))
 
 
 @emits(*_words("AvgPool"))

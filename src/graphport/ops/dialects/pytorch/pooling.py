@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.convolution import batched, unbatched
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
+from graphport.ops.dialects.pnnx.reshape_shapes import lengths
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import bounded, integers, vector
 from graphport.ops.pages.indexing import ScatterElements
+from graphport.ops.pages.reduction import ReduceProd
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
 
 for _rank in (1, 2, 3):
@@ -43,16 +46,16 @@ def _unpooled(b: Builder, x: Value, indices: Value, size: Any, rank: int) -> Val
     """Each entry at its place in a plane of zeros."""
     entries, is_added = batched(b, x, rank + 2)
     places, _ = batched(b, indices, rank + 2)
-    sizes = integers(size)[-rank:]
-    area = 1
-    for n in sizes:
-        area *= n
-    bounded(area)
+    sizes = lengths(b, size)
+    known = integers(size) if all(not isinstance(n, Value) for n in size) else ()
+    if known:
+        bounded(prod(known))
     front = b(Shape, entries, start=0, end=2)
     flat = b(Concat, front, vector(b, [-1]), axis=0)
-    planes = b(Expand, b.like(x, 0), b(Concat, front, vector(b, [area]), axis=0))
+    area = vector(b, [prod(known)]) if known else b(ReduceProd, sizes)
+    planes = b(Expand, b.like(x, 0), b(Concat, front, area, axis=0))
     y = b(ScatterElements, planes, b(Reshape, places, flat), b(Reshape, entries, flat), axis=2)
-    return unbatched(b, b(Reshape, y, b(Concat, front, vector(b, sizes), axis=0)), is_added=is_added)
+    return unbatched(b, b(Reshape, y, b(Concat, front, sizes, axis=0)), is_added=is_added)
 
 
 @aten("aten.max_unpool2d")
