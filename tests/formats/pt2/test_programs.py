@@ -22,8 +22,13 @@ NAMES = (
     *("mapped", "scanned", "waves", "open", "computed", "found", "blocks"),
 )
 FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2", "narrow.core.pt2"]
-OLDER = {"names.schema5.pt2": "5.1", "sizes.schema6.pt2": "6.1", "cache.schema7.pt2": "7.3", "open.schema7.pt2": "7.3"}
-OLDER |= {"narrow.schema7.pt2": "7.1"}
+OLDER = {
+    "names.schema5.pt2": "5.1",
+    "sizes.schema6.pt2": "6.1",
+    "cache.schema7.pt2": "7.3",
+    "open.schema7.pt2": "7.3",
+    "narrow.schema7.pt2": "7.1",
+}
 
 
 def recorded(name, kind, tag=""):

@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.pt2.schema import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MOST_STEPS = 4_000_000
 MOST_RANK = 64
@@ -187,10 +187,11 @@ class _Machine:
 
     def called(self) -> None:
         """A call of one of the names: made here, by hand."""
-        arguments = self.pop()
+        given = self.pop()
         name = self.pop()
-        if not isinstance(name, _Name) or not isinstance(arguments, tuple):
+        if not isinstance(name, _Name) or not isinstance(given, tuple):
             fail("the pickle calls something that is no name")
+        arguments = cast("Sequence[Any]", given)
         match name.text.rpartition(".")[2]:
             case "OrderedDict" if not arguments:
                 self.push({})

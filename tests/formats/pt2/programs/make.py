@@ -6,6 +6,8 @@ NAME.pt2 is as exported, NAME.core.pt2 decomposed; NAME.npz has `inI` and `outI`
 and `_callN` for further calls of the same module.
 """
 
+# pyright: basic, reportMissingImports=false, reportArgumentType=false, reportCallIssue=false
+
 import copy
 import os
 import sys

@@ -5,6 +5,8 @@ Archives and pickles are those that PyTorch 2.13 writes; the program's JSON is t
 list, numbers of float8 that have changed since. Programs are those of `make.py`.
 """
 
+# pyright: basic, reportMissingImports=false, reportArgumentType=false, reportCallIssue=false
+
 import json
 import zipfile
 from pathlib import Path
@@ -79,7 +81,7 @@ def taken_back(found, major):
 
 def older(program, major, minor):
     """The JSON of a program in an older schema."""
-    made = taken_back(json.loads(program), major)
+    made: dict = taken_back(json.loads(program), major)  # pyright: ignore[reportAssignmentType]
     for node in made["graph_module"]["graph"]["nodes"]:
         node.pop("name", None)
     made["schema_version"] = {"major": major, "minor": minor}
