@@ -64,8 +64,9 @@ docs: .venv/docs  ## the documentation, into site/
 emitted: .venv/test  ## what each rule emits, as the tests see it, for `graphport ops`
 	$(BIN)/python tools/emitted.py
 
-codes: .venv/product  ## the table of diagnostics in docs/diagnostics.md, from the source
+codes: .venv/product  ## the tables of diagnostics and of Core ATen in the documentation, from the source
 	$(BIN)/python tools/diagnostic_codes.py
+	$(BIN)/python -m tools.core_aten
 
 constraints: .venv/test .venv/check .venv/docs  ## constraints.txt, from the newest that the ranges allow
 	$(PIP) install --upgrade --upgrade-strategy eager --editable ".[all]" --group test --group check --group docs

@@ -18,7 +18,7 @@ from graphport.passes.simplify import SIMPLIFY
 
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = (
-    *("writes", "seen", "layouts", "cache", "loops", "sizes", "names", "network", "attending", "odd"),
+    *("writes", "seen", "layouts", "cache", "training", "loops", "sizes", "names", "network", "attending", "odd"),
     *("mapped", "scanned", "waves", "open", "computed", "found", "blocks"),
 )
 FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2", "narrow.core.pt2"]
@@ -142,6 +142,15 @@ def test_changed_buffers_become_states_that_a_session_keeps(tmp_path):
             y = dict(zip([v.name for v in outside.get_outputs()], outside.run(None, given | states), strict=True))
             agree([next(iter(y.values()))], recorded("cache", "out", call))
             states = {"keys_in": y["keys_out"], "count_in": y["count_out"]}
+
+
+def test_running_statistics_are_states_that_a_batch_moves():
+    for kind in ("training.pt2", "training.core.pt2"):
+        assert "norm.running_mean, norm.running_var" in gp.load(PROGRAMS / kind).findings[0].message
+        session = gp.session(gp.load(PROGRAMS / kind, states=True), "reference")
+        for call in ("", "_call1", "_call2"):
+            found = list(session.run({"x": recorded("training", "in")[0]}).values())
+            agree(found[:3], recorded("training", "out", call))
 
 
 def test_complex_numbers_that_are_given_or_returned_are_told_to_be_pairs():

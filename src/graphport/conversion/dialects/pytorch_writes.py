@@ -29,6 +29,10 @@ STRIDED = "pt2.strided"
 WRITTEN = "pt2.written"
 """The note of an input or weight that the program writes into: the value that it becomes."""
 _ALIAS, _CAST, _RESHAPE = "aten.alias.default", "aten.to.dtype", "aten.reshape_as.default"
+_STATISTICS = ("running_mean", "running_var")
+_NORMALIZED = ("aten.batch_norm.default", "aten._native_batch_norm_legit.default")
+"""Words that write into their running statistics where they train."""
+_UPDATED = "aten._native_batch_norm_legit_functional.default"
 
 
 class _Storage:
@@ -68,7 +72,7 @@ class _RefusedError(Exception):
 
 def functionalize(graph: Graph) -> list[Diagnostic]:
     """Let every value of `graph` be computed once; return the writes that cannot be followed."""
-    if not any(node.dialect == DIALECT and is_in_place(node.word) for node in graph):
+    if not any(node.dialect == DIALECT and (is_in_place(node.word) or _trains(node)) for node in graph):
         return []
     return _Functionalizer(graph).run()
 
@@ -134,6 +138,22 @@ class _Functionalizer:
             self._write(node, original)
         elif (view := VIEWS.get(base_of(node.word))) is not None:
             self._look(node, original, view)
+        elif _trains(node):
+            self._update(node)
+
+    def _update(self, node: Node) -> None:
+        """Running statistics after a batch, computed beside what is normalized by the batch's own."""
+        keys: Any = node.attributes.get(KEYS, ())
+        given = dict(zip(keys, node.inputs, strict=False))
+        old = [value for name in _STATISTICS if (value := given.get(name)) is not None]
+        if len(old) != len(_STATISTICS):
+            return
+        new = [Value(self.graph.fresh(value.name), value.fact) for value in old]
+        attributes = {name: value for name, value in node.attributes.items() if name != "cudnn_enabled"}
+        twin = Node(_UPDATED, node.inputs, [None, None, None, *new], attributes, dialect=DIALECT)
+        self.graph.insert_after(node, twin)
+        for before, after in zip(old, new, strict=True):
+            self._store(self._tensor(before), after, twin.next)
 
     def _look(self, node: Node, original: _Tensor, view: View) -> None:
         """Remember that the results look at the first operand, or may."""
@@ -317,6 +337,11 @@ class _Functionalizer:
             self.graph.append(node)
         else:
             self.graph.insert_before(place, node)
+
+
+def _trains(node: Node) -> bool:
+    """Whether a word normalizes by the batch, and writes what that changes into its running statistics."""
+    return node.word in _NORMALIZED and bool(node.attributes.get("training"))
 
 
 def _looks(node: Node, doubt: str) -> bool | None:

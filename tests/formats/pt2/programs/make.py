@@ -86,6 +86,19 @@ class Cache(nn.Module):
         return self.keys.sum(1) * self.count
 
 
+class Training(nn.Module):
+    """Normalization by the batch, whose running statistics every call moves, and a result that shows them."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3)
+        self.norm.running_mean.normal_()
+
+    def forward(self, x):
+        y = F.batch_norm(x, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias, True, 0.3)
+        return y, self.norm.running_mean * 2, self.norm.running_var + 1
+
+
 class Loops(nn.Module):
     """A branch, a loop and a scan."""
 
@@ -287,6 +300,7 @@ CASES = {
     "seen": (Seen(), (sizes(4, 5), sizes(4, 5)), {}, None, None, 1),
     "layouts": (Layouts(), (sizes(3, 4),), {}, None, None, 1),
     "cache": (Cache(), (sizes(2, 2, 4), torch.tensor([1, 3])), {}, None, None, 3),
+    "training": (Training(), (sizes(2, 3, 4, 5),), {}, None, None, 3),
     "loops": (Loops(), (sizes(3, 4), torch.tensor(4)), {}, (-sizes(3, 4).abs(), torch.tensor(0)), None, 1),
     "sizes": (Sizes(), (sizes(4, 3), sizes(5, 3)), {}, (sizes(6, 3), sizes(9, 3)), "even", 1),
     "names": (Names(), ({"x": sizes(2, 4)},), {"scale": sizes(1)}, None, None, 1),

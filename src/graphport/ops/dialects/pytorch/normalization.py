@@ -151,6 +151,24 @@ def batch_norm_without_statistics(
     return (y, mean, inverse)[: b.count] if b.count > 1 else y
 
 
+@aten("aten._native_batch_norm_legit")
+def batch_norm_legit(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    training: Any,
+    momentum: Any,
+    eps: Any,
+) -> Any:
+    """Without what the running statistics become, which is written into them before a graph comes here."""
+    if number(training):
+        return batch_norm_without_statistics(b, input, weight, bias, training, momentum, eps)
+    return batch_norm_inference(b, input, weight, bias, running_mean, running_var, momentum, eps)
+
+
 @aten("aten._native_batch_norm_legit_functional")
 def batch_norm_functional(
     b: Builder,

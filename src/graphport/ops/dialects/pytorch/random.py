@@ -15,6 +15,7 @@ from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Floor, Mul
 from graphport.ops.pages.comparison import Less
 from graphport.ops.pages.random import RandomNormalLike, RandomUniformLike
+from graphport.ops.pages.reduction import TopK
 
 
 def _zeros(b: Builder, size: Any, dtype: Any) -> Value:
@@ -54,3 +55,11 @@ def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
     """1 with the probability that stands there."""
     chance = self if p is None else b.like(self, float(number(p)))
     return cast(b, b(Less, b(RandomUniformLike, self), chance), dtype_of(self))
+
+
+@aten("aten.randperm")
+def randperm(b: Builder, n: Any, dtype: Any = None) -> Value:
+    """The order of random numbers, by their size."""
+    count = lengths(b, [n])
+    _, places = b.results(TopK, 2, b(RandomUniformLike, _zeros(b, [n], None)), count)
+    return cast(b, places, named_dtype(dtype) or DType.INT64)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
@@ -23,9 +24,9 @@ from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sqrt, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
 from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather, GatherElements
+from graphport.ops.pages.indexing import Gather, GatherElements, NonZero, Trilu
 from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, TopK
-from graphport.ops.pages.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 
 Answer = Any
 
@@ -182,6 +183,21 @@ def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = No
     del compute_mode
     left, right = b(Unsqueeze, x1, vector(b, [-2])), b(Unsqueeze, x2, vector(b, [-3]))
     return norm(b, b(Sub, left, right), p, -1, False)
+
+
+@aten("aten._pdist_forward", "aten.pdist")
+def pdist(b: Builder, self: Value, p: Any = 2.0) -> Value:
+    """The distances of all pairs of rows, each once: those above the diagonal."""
+    count = b.dims(self)[0]
+    if isinstance(count, int):
+        made_up(count, count)
+        pairs = [vector(b, [int(n) for n in row]) for row in np.triu_indices(count, 1)]
+    else:
+        rows = b(Shape, self, end=1)
+        every = b(Expand, b.constant(1, DType.INT64), b(Concat, rows, rows, axis=0))
+        places = b(NonZero, b(Trilu, every, b.constant(1, DType.INT64)))
+        pairs = [b(Squeeze, row, vector(b, [0])) for row in b.results(Split, 2, places, vector(b, [1, 1]), axis=0)]
+    return norm(b, b(Sub, b(Gather, self, pairs[0]), b(Gather, self, pairs[1])), p, -1, False)
 
 
 @aten("aten.trace")

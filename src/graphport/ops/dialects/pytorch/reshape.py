@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -15,6 +16,7 @@ from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, aten, renamed, 
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, length, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted
 from graphport.ops.pages.arithmetic import BitCast
+from graphport.ops.pages.reduction import ReduceProd
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Size, Squeeze, Unsqueeze
 
 
@@ -75,6 +77,20 @@ def sym_size(b: Builder, self: Value, dim: Any) -> Value:
 @aten("aten.sym_numel")
 def sym_numel(b: Builder, self: Value) -> Value:
     return b(Size, self)
+
+
+@aten("aten.sym_stride.int")
+def sym_stride(b: Builder, self: Value, dim: Any) -> Value:
+    """Elements from one entry to the next where they lie one after another; the file records it where they do not."""
+    rank = len(b.dims(self))
+    axis = axis_of(number(dim), rank)
+    return b(ReduceProd, b(Shape, self, start=axis + 1), keepdims=0) if axis + 1 < rank else b.constant(1, DType.INT64)
+
+
+@aten("aten.sym_storage_offset")
+def sym_storage_offset(b: Builder, self: Value) -> Value:
+    del self
+    return b.constant(0, DType.INT64)
 
 
 # ── overloads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
