@@ -1,7 +1,8 @@
 """Words of the dialects in other forms: operands in a file and folded, extents behind symbols, everything twice.
 
-OpenVINO's are those that `openvino/` draws, ncnn's those of `ncnn/`, NNEF's the documents of `nnef/`, PNNX's and tract's
-the pages of ours that can be said in them. What a graph computes as it is stands beside it: others judge that.
+OpenVINO's are those that `openvino/` draws, ncnn's those of `ncnn/`, NNEF's the documents of `nnef/` and those of
+`benchmarks/nnef` over all its operations, PNNX's the models of `pnnx/` that pnnx wrote, and PNNX's and NNEF's the pages of ours
+that can be said in them. What a graph computes as it is stands beside it: others judge that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.nnef.documents import documents
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +28,9 @@ from tests.conformance.ncnn.judgement import KINDS, draws, written
 from tests.conformance.openvino import cases as openvino_cases
 from tests.conformance.openvino.draw import Draw
 from tests.conformance.openvino.test_operators import GENERATORS
+from tests.conformance.pnnx.test_models import models as models_of_pnnx
+from tests.conformance.pnnx.test_models import unpack
+from tests.formats.pnnx.samples import draw as drawn_for_pnnx
 from tests.ops.test_every_page import TABLE
 from tests.ops.test_every_page_in_pnnx import models
 
@@ -74,6 +79,25 @@ def nnef(part: slice, folder: Path) -> Iterator[Case]:
         yield row["file"], graph, arrays
 
 
+def operations(part: slice, folder: Path) -> Iterator[Case]:
+    for index, document in enumerate(documents()[part]):
+        place = folder / f"operation{index}"
+        document.write(place)
+        yield document.name, gp.load(place, raw=True).graph, list(document.given().values())
+
+
+def pnnx(part: slice, folder: Path) -> Iterator[Case]:
+    for name in sorted(models_of_pnnx())[part]:
+        path = unpack(name, folder)
+        try:
+            graph = gp.load(path, raw=True).graph
+        except DiagnosticError:
+            continue
+        arrays = [drawn_for_pnnx(each) for each in models_of_pnnx()[name]["inputs"]]
+        if len(arrays) == len(graph.inputs):
+            yield name, graph, arrays
+
+
 def pages(part: slice, folder: Path) -> Iterator[Case]:
     for name in sorted(set(TABLE) - {"Constant", "ConstantOfShape"})[part]:
         for case in _drawn(name):
@@ -104,6 +128,8 @@ DIALECTS: dict[str, Callable[[slice, Path], Iterator[Case]]] = {
     "openvino": openvino,
     "ncnn": ncnn,
     "nnef": nnef,
+    "operations": operations,
+    "pnnx": pnnx,
     "pages": pages,
 }
 
@@ -126,11 +152,16 @@ def violations(cases: Iterator[Case], file: Path) -> tuple[dict[str, list[str]],
         except (laws.Opaque, DiagnosticError):  # wrong, not ours, or without its weights
             continue
         count += 1
-        wrong = [
-            *_stored(known, arrays, file, expected),
-            *_doubled(known, arrays, expected),
-            *_opened(graph, arrays, expected),
-        ]
+        wrong = []
+        for form in (
+            _stored(known, arrays, file, expected),
+            _doubled(known, arrays, expected),
+            _opened(graph, arrays, expected),
+        ):
+            try:
+                wrong += form
+            except DiagnosticError as error:
+                wrong.append(f"refused: {error}")
         if wrong:
             found[name] = wrong
     return found, count

@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.results import Outputs
-from graphport.ir.states import kept
+from graphport.ir.states import is_flag, kept, waiting
 from graphport.ops.bind import bind_inputs
 
 if TYPE_CHECKING:
@@ -62,10 +62,15 @@ class Runner:
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
         self._kept = [(value.name, last.name) for value, last, _ in kept(graph)]
         self._states: dict[str, Any] = {}
+        self._flags = [value.name for value in graph.inputs if is_flag(value)]
+        self._waiting = waiting(graph) if self._flags else set[str]()
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> Outputs:
         """One run, as `graphport.run` does it; states begin as the run before has left them, unless they are given."""
-        arrays = checked(self._graph, self._states | dict(inputs))
+        given = self._states | dict(inputs)
+        if not self._waiting.isdisjoint(inputs):  # who gives a state does not want what the first run begins with
+            given = dict.fromkeys(self._flags, True) | given
+        arrays = checked(self._graph, given)
         found = (self._session or self._bound(arrays)).run(arrays, every_value=every_value)
         self._states = {name: found[last] for name, last in self._kept if last in found}
         return Outputs(found, self._graph.outputs)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Graph, Value
 
+KEPT = "states_are_kept"
+"""The variable that tells the first run from those that go on, where states begin with what the first run computes."""
+
 OUTPUT, VARIABLE, IS_RETURNED = "state.output", "state.variable", "state.is_returned"
 """The notes: the name of the output, that of the variable in its file, and whether the file returns the output, too."""
 
@@ -55,6 +58,24 @@ def forget(value: Value) -> None:
     if value.has_notes:
         for name in (OUTPUT, VARIABLE, IS_RETURNED):
             value.notes.pop(name, None)
+
+
+def is_flag(value: Value | None) -> bool:
+    """Whether an input tells the first run from those that go on."""
+    state = None if value is None else state_of(value)
+    return state is not None and state.variable == KEPT
+
+
+def waiting(graph: Graph) -> set[str]:
+    """The names of the states that are read only where the flag says that they are kept."""
+    found: set[str] = set()
+    for value in graph.inputs:
+        if state_of(value) is None or not value.users:
+            continue
+        makers = [None if user.graph is None else user.graph.parent for user in value.users]
+        if all(maker is not None and maker.inputs and is_flag(maker.operand(0)) for maker in makers):
+            found.add(value.name)
+    return found
 
 
 def kept(graph: Graph) -> list[tuple[Value, Value, State]]:

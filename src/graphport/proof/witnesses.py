@@ -11,13 +11,15 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.backends import BACKENDS, prepare
 from graphport.backends.inputs import checked
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.packages import distribution
 from graphport.core.version import __version__
-from graphport.ir.states import state_of
+from graphport.ir.states import KEPT, is_flag, state_of, waiting
 from graphport.proof.process import LackingError, UnansweredError, pool
 from graphport.proof.side import paired
 
@@ -128,7 +130,10 @@ class OwnRuntime(Witness):
         arrays = checked(self.side.graph, paired(draw.arrays, first.graph, self.side.graph))
         ports = self.opened.inputs if self.opened is not None else []
         inputs = [_as_declared(arrays[v.name], port) for v, port in zip(self._given, ports, strict=True)]
-        states = {state.variable: arrays[v.name] for v in self._kept if (state := state_of(v)) is not None}
+        is_first = any(is_flag(v) and not np.any(arrays[v.name]) for v in self._kept)
+        own = {v.name for v in self._kept if is_flag(v)} | (waiting(self.side.graph) if is_first else set[str]())
+        begun = [v for v in self._kept if v.name not in own]
+        states = {state.variable: arrays[v.name] for v in begun if (state := state_of(v)) is not None}
         self._asked().ask_to_run(inputs, states)
 
     def answer(self) -> list[Any]:
@@ -145,7 +150,8 @@ class OwnRuntime(Witness):
             if state is None or state.is_returned:
                 outputs.append(next(own, None))
             else:
-                outputs.append(found.states.get(state.variable))
+                # That it is not the first run is told by the runtime itself, which begins anew where it is not told.
+                outputs.append(np.ones((), np.bool_) if state.variable == KEPT else found.states.get(state.variable))
         return [*outputs, *own]
 
     def _asked(self) -> Process:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.ir.states import State, state_of
+from graphport.ir.states import KEPT, State, state_of
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 DATA = Path(__file__).parents[2] / "formats" / "openvino" / "data"
@@ -90,12 +90,104 @@ def test_a_start_that_is_made_of_constants_is_computed(tmp_path, start):
     np.testing.assert_array_equal(runs(model, 2), [2 * X, 3 * X])
 
 
-def test_a_start_that_depends_on_the_run_has_to_be_given(tmp_path):
-    start = [Layer("t", "opset1.Tanh", {}, ["x"])]
-    model = gp.load(counting(tmp_path, start))
-    assert state_of(model.inputs["v"]) is None
-    with pytest.raises(gp.DiagnosticError, match="'v' is missing"):
-        gp.run(model, {"x": X})
+TANH = Layer("t", "opset1.Tanh", {}, ["x"])
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
+def test_a_start_that_depends_on_the_run_is_computed_by_the_first(tmp_path, backend):
+    model = gp.load(counting(tmp_path, [TANH]))
+    assert list(model.inputs) == ["x", "v", KEPT]
+    np.testing.assert_allclose(runs(model, 3, backend=backend), [np.tanh(X) + k * X for k in (1, 2, 3)], rtol=1e-6)
+    np.testing.assert_array_equal(gp.run(model, {"x": X, "v": 5 * X}, backend=backend)["y"], 6 * X)
+    session = gp.session(model, backend)
+    found = [session.run({"x": X})["y"] for _ in range(3)]
+    np.testing.assert_allclose(found, [np.tanh(X) + k * X for k in (1, 2, 3)], rtol=1e-6)
+
+
+def in_openvino(path, feeds, count):
+    import openvino
+
+    request = openvino.Core().compile_model(str(path), "CPU").create_infer_request()
+    return [np.array(next(iter(request.infer(feeds).values()))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("between", [None, "model.onnx", "model.graphport"])
+def test_such_a_variable_is_written_as_it_was(tmp_path, between):
+    path = counting(tmp_path, [TANH])
+    expected = in_openvino(path, [X], 3)
+    model, _ = gp.simplify(gp.load(path))
+    if between is not None:
+        gp.save(model, tmp_path / between)
+        model = gp.load(tmp_path / between)
+    gp.save(model, tmp_path / "again.xml")
+    np.testing.assert_array_equal(in_openvino(tmp_path / "again.xml", [X], 3), expected)
+    again = gp.load(tmp_path / "again.xml", raw=True)
+    assert "opset8.If" not in {node.word for node in again.graph}
+    np.testing.assert_allclose(runs(gp.load(tmp_path / "again.xml"), 3), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_start_of_integers_that_depends_on_the_run(tmp_path, dtype):
+    data = {"variable_id": "v", "variable_type": {"int32": "i32", "int64": "i64"}[dtype], "variable_shape": "1,4"}
+    layers = [
+        parameter("x", "1,4", data["variable_type"]),
+        Layer("t", "opset1.Multiply", {}, ["x", "x"]),
+        Layer("s", "opset6.ReadValue", data, ["t"]),
+        Layer("y", "opset1.Add", {}, ["x", "s"]),
+        Layer("a", "opset6.Assign", {"variable_id": "v"}, ["y"]),
+    ]
+    x = X.astype(dtype)
+    model = gp.load(write_ir(tmp_path, layers, ["y"]))
+    gp.save(model, tmp_path / "again.xml")
+    np.testing.assert_array_equal(in_openvino(tmp_path / "again.xml", [x], 2), [x + x * x, 2 * x + x * x])
+    state, found = {}, []
+    for _ in range(2):
+        outputs = gp.run(model, {"x": x, **state})
+        found.append(outputs["y"])
+        state = {name.removesuffix("_next"): array for name, array in outputs.items() if name.endswith("_next")}
+    np.testing.assert_array_equal(found, [x + x * x, 2 * x + x * x])
+
+
+def beams(folder):
+    """A cache without start that is put in the order of the beams, and lengthened."""
+    data = {"variable_id": "kv", "variable_type": "f32", "variable_shape": "?,2,?,4"}
+    layers = [
+        parameter("x", "?,2,?,4"),
+        parameter("beams", "?", "i32"),
+        Layer("s", "opset6.ReadValue", data),
+        constant("axis", 0, "int64"),
+        Layer("g", "opset8.Gather", {"batch_dims": 0}, ["s", "beams", "axis"]),
+        Layer("y", "opset1.Concat", {"axis": 2}, ["g", "x"]),
+        Layer("a", "opset6.Assign", {"variable_id": "kv"}, ["y"]),
+    ]
+    path = write_ir(folder, layers, ["y"])
+    port = '<port id="0" precision="FP32"><dim>-1</dim><dim>2</dim><dim>-1</dim><dim>4</dim></port>'
+    path.write_text(path.read_text().replace('<port id="0" precision="UNSPECIFIED" />', port))
+    return path
+
+
+@pytest.mark.parametrize("between", [None, "model.onnx"])
+def test_beams_of_an_empty_cache_are_empty(tmp_path, between):
+    path, x = beams(tmp_path), np.arange(16, dtype=np.float32).reshape(2, 2, 1, 4)
+    feeds = {"x": x, "beams": np.array([1, 0], np.int32)}
+    expected = in_openvino(path, list(feeds.values()), 3)
+    model = gp.load(path)
+    if between is not None:
+        gp.save(model, tmp_path / between)
+        model = gp.load(tmp_path / between)
+    for backend in ("onnxruntime", "reference"):
+        session = gp.session(model, backend)
+        for wanted in expected:
+            np.testing.assert_array_equal(session.run(feeds)["y"], wanted)
+    gp.save(model, tmp_path / "again.xml")
+    for found, wanted in zip(in_openvino(tmp_path / "again.xml", list(feeds.values()), 3), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("make", [lambda folder: counting(folder, [TANH]), beams], ids=["tanh", "beams"])
+@pytest.mark.parametrize("suffix", [".onnx", ".xml"])
+def test_what_begins_with_the_first_run_is_proven(tmp_path, suffix, make):
+    gp.convert(make(tmp_path), tmp_path / f"made{suffix}", verify=True)
 
 
 @pytest.mark.parametrize("between", ["model.onnx", "model.graphport"])

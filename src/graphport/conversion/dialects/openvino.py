@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.conversion.dialects.openvino_older import rule as older
+from graphport.conversion.dialects.openvino_starts import restore
 from graphport.conversion.dialects.openvino_states import ASSIGN, expose_states, hide_states, is_word, put_first
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -38,7 +39,11 @@ def before(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Say steps that are quantized and taken back at once as FakeQuantize, which the runtime computes in integers."""
+    """Say steps that are quantized and taken back at once as FakeQuantize, which the runtime computes in integers.
+
+    What begins with what the first run computes is a variable again.
+    """
+    restore(graph)
     for node in graph:
         if not node.dialect and node.word == "QuantizeLinear":
             _fuse(graph, node)

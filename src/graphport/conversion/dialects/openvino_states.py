@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.conversion.dialects.openvino_starts import choose
 from graphport.conversion.legalize import legalize
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -34,7 +35,7 @@ def expose_states(graph: Graph) -> None:
     After   v is an input, by default the numbers of `start`;  t = f(v, x);  v_next = Identity(t);  v_next is an output
 
     A variable without start begins with zeros, along open axes with none; one whose start depends on what the run is
-    given has no numbers to begin with, and stays an input.
+    given, with what the first run computes (`openvino_starts`).
     """
     updates = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, ASSIGN)}
     for node in [node for node in graph if is_word(node, READ)]:
@@ -49,9 +50,12 @@ def expose_states(graph: Graph) -> None:
         graph.insert_before(update, Node("Identity", [source], [result], origin=update.origin))
         _take_names(state, node, variable)
         _take_names(result, update, f"{variable}_next")
+        read = choose(graph, node, state) if state.storage is None or node.operand(0) is None else None
+        if state.storage is None and read is not None:
+            state.storage = _zeros(state)
         if state.storage is not None or node.operand(0) is None:
             states.mark(state, states.State(result.name, variable))
-        node.output.replace_uses(state)
+        node.output.replace_uses(read or state)
         for old in update.results:
             old.replace_uses(source)
         graph.remove(update)
@@ -68,26 +72,17 @@ def _take_names(value: Value, node: Node, name: str) -> None:
 
 def hide_states(graph: Graph) -> None:
     """Read variables where they were inputs, and assign what was returned for the next run."""
+    restored = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, READ)}
     for state, result, kept in states.kept(graph):
         fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
         # The plugins keep no variables of 64-bit integers.
         own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype
-        attributes = {
-            "variable_id": kept.variable,
-            "variable_type": own,
-            "variable_shape": write_shape(fact.shape),
-        }
-        read = Value(graph.fresh(state.name), TensorFact(own, fact.shape))
-        start: list[Value] = []
-        if state.storage is not None:
-            storage = state.storage if own is fact.dtype or own is None else _as(state.storage, own)
-            start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(storage), storage)]
-        node = Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin)
-        put_first(graph, node)
-        if own is not fact.dtype:
-            read = _converted(graph, node, read, fact.dtype)
-        rewrite.swap_names(state, read)
-        state.replace_uses(read)
+        if kept.variable not in restored:
+            read = _read(graph, state, kept, own)
+            if own is not fact.dtype:
+                read = _converted(graph, read.producer, read, fact.dtype)
+            rewrite.swap_names(state, read)
+            state.replace_uses(read)
         graph.remove_input(state)
         assigned = Value(graph.fresh(result.name), result.fact)
         if not kept.is_returned:
@@ -99,6 +94,23 @@ def hide_states(graph: Graph) -> None:
             assigned.fact = source.fact
         attributes = {"variable_id": kept.variable}
         graph.append(Node("opset6.Assign", [source], [assigned], attributes, dialect="openvino"))
+
+
+def _read(graph: Graph, state: Value, kept: states.State, own: DType | None) -> Value:
+    """A variable in the place of an input, which begins with the numbers of that."""
+    fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
+    attributes = {
+        "variable_id": kept.variable,
+        "variable_type": own,
+        "variable_shape": write_shape(fact.shape, least=1),
+    }
+    read = Value(graph.fresh(state.name), TensorFact(own, fact.shape))
+    start: list[Value] = []
+    if state.storage is not None:
+        storage = state.storage if own is fact.dtype or own is None else _as(state.storage, own)
+        start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(storage), storage)]
+    put_first(graph, Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin))
+    return read
 
 
 def _as(storage: Storage, dtype: DType) -> Storage:
@@ -155,15 +167,21 @@ def _declared(node: Node) -> TensorFact:
     shape = fact.shape
     if isinstance(text, str) and text:
         with suppress(UnreadableError):
-            shape = read_shape(text, str(node.attributes.get("variable_id")))
+            shape = read_shape(text, str(node.attributes.get("variable_id")), lower=0)
     return TensorFact(dtype if isinstance(dtype, DType) else fact.dtype, shape)
 
 
 def _start(node: Node, state: Value) -> Storage | None:
     """The numbers that the variable begins with, as far as they are known before a run."""
-    start, fact = node.operand(0), state.fact
+    start = node.operand(0)
     if start is not None:
         return start.storage if start.is_constant else _computed(start)
+    return _zeros(state)
+
+
+def _zeros(state: Value) -> Storage | None:
+    """Zeros, along open axes none."""
+    fact = state.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
         return None
     shape = tuple(dim if isinstance(dim, int) else 0 for dim in fact.shape)

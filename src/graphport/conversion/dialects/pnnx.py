@@ -161,7 +161,7 @@ def _plain(tree: Tree, text: Any) -> Any:
 
 
 def _is_item(part: Tree, node: Node) -> bool:
-    """Whether it is nothing, or a tensor that has axes: numbers make a list that is a shape."""
+    """Whether it is nothing, or a tensor that has axes: numbers make a shape, which no bool is part of."""
     if isinstance(part, Call):
         references = [each for each in postorder(part) if isinstance(each, Reference)]
         is_length = any(isinstance(each, Call) and each.text == "size" for each in postorder(part))
@@ -172,7 +172,7 @@ def _is_item(part: Tree, node: Node) -> bool:
         return False
     value = node.inputs[part.index]
     fact = UNKNOWN if value is None else value.fact
-    return isinstance(fact, TensorFact) and bool(fact.shape)
+    return isinstance(fact, TensorFact) and (bool(fact.shape) or fact.dtype is DType.BOOL)
 
 
 def _expand(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list[Item]]) -> None:

@@ -23,8 +23,8 @@ class UnreadableError(ValueError):
     """A text is no shape; the message says what of it."""
 
 
-def read_shape(text: str, name: str) -> tuple[Dim, ...] | None:
-    """The shape that a text spells; open dims become symbols `name.axis`, with the bounds that it gives.
+def read_shape(text: str, name: str, lower: int = 1) -> tuple[Dim, ...] | None:
+    """The shape that a text spells; open dims become symbols `name.axis`, with the bounds that it gives, or `lower`.
 
     Raises:
         UnreadableError: names the dim that cannot be read.
@@ -40,12 +40,12 @@ def read_shape(text: str, name: str) -> tuple[Dim, ...] | None:
     if len(dims) > MOST_DIMS:
         message = f"{len(dims)} dims are more than {MOST_DIMS}"
         raise UnreadableError(message)
-    return tuple(_dim(dim.strip(), f"{name}.{axis}") for axis, dim in enumerate(dims))
+    return tuple(_dim(dim.strip(), f"{name}.{axis}", lower) for axis, dim in enumerate(dims))
 
 
-def _dim(text: str, name: str) -> Dim:
+def _dim(text: str, name: str, least: int) -> Dim:
     if text in ("?", "-1", ".."):
-        return Symbol(name)
+        return Symbol(name, least)
     match = _DIM.fullmatch(text)
     if match is None or not text:
         message = f"{text!r} is no dim"
@@ -69,15 +69,16 @@ def leading_int(text: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def write_shape(shape: Sequence[Dim] | None) -> str:
-    """The text of a shape as `Parameter` has it; what is no plain symbol becomes `?` or its bounds."""
-    return "..." if shape is None else ",".join(map(_dim_text, shape))
+def write_shape(shape: Sequence[Dim] | None, least: int = 0) -> str:
+    """The text of a shape as `Parameter` has it; what is no plain symbol becomes `?` or its bounds above `least`."""
+    return "..." if shape is None else ",".join(_dim_text(dim, least) for dim in shape)
 
 
-def _dim_text(dim: Dim) -> str:
+def _dim_text(dim: Dim, least: int) -> str:
     if not isinstance(dim, Symbolic):
         return str(dim)
     lower, upper = bounds(dim) if len(symbols(dim)) == 1 else (0, None)
+    is_said = lower is not None and lower > least
     if upper is not None:
-        return f"{lower}..{upper}" if lower else f"..{upper}"
-    return f"{lower}.." if (lower or 0) > 0 else "?"
+        return f"{lower}..{upper}" if is_said else f"..{upper}"
+    return f"{lower}.." if is_said else "?"

@@ -69,7 +69,7 @@ class _Compiled:
             request.start_async()
             request.wait()
             found = [_array(request.get_output_tensor(index)) for index in range(len(self.outputs))]
-            return found, {name: _array(state.state) for name, state in kept.items() if name in states}
+            return found, {name: _array(state.state) for name, state in kept.items()}
         except Exception as error:
             raise RefusedError(_words(error)) from error
 

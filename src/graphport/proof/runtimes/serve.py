@@ -35,7 +35,7 @@ class Loaded(Protocol):
         ...
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Outputs by position, and the states of the names in `states`, which the run begins with."""
+        """Outputs by position, and the states behind the run, which those that are given begin with."""
         ...
 
 

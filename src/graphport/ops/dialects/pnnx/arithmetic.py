@@ -106,6 +106,9 @@ def _as_tensor(b: Builder, found: Any) -> Value:
         raise UnsupportedError(message)
     if all(isinstance(x, int) for x in found):
         return vector(b, found)
+    if any(isinstance(x, Value) and (dtype_of(x) is DType.BOOL or len(b.dims(x)) > 1) for x in found):
+        message = "a list of tensors whose shapes the file does not tell"
+        raise UnsupportedError(message)
     entries = [b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [0])) if isinstance(x, Value) else x for x in found]
     if not all(isinstance(x, Value | int) for x in entries):
         message = "a list of lists"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import made_up
-from graphport.core.dims import Symbolic
+from graphport.core.dims import Dim, Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -182,12 +182,27 @@ def _lengthened(b: Builder, x: Value, more: Value) -> Value:
 def _told_apart(
     b: Builder, query: Value, key: Value, mask: Value | None, padding: Value | None
 ) -> tuple[Value | None, Value | None]:
-    """The mask of places and that of padded keys: pnnx calls either the mask, and only their shapes tell."""
+    """The mask of places and that of padded keys: pnnx calls either the mask, and only their shapes tell.
+
+    Raises:
+        UnsupportedError: extents are open, and it may be either. A stored one is of places: items come with the input.
+    """
     if mask is None or padding is not None or len(b.dims(mask)) != 2:
         return mask, padding
-    rows, columns = b.dims(mask)
-    is_padding = rows != b.dims(query)[1] and (rows, columns) == (b.dims(key)[0], b.dims(key)[1])
-    return (None, mask) if is_padding else (mask, None)
+    rows, places, items = b.dims(mask)[0], b.dims(query)[1], b.dims(key)[0]
+    if rows == places or (mask.is_constant and rows != items):
+        return mask, None
+    if rows == items:
+        return None, mask
+    if _may_be(rows, places) and _may_be(rows, items):
+        message = f"a mask of {rows} rows, which may be the {places} places or the {items} items"
+        raise UnsupportedError(message)
+    return (None, mask) if _may_be(rows, items) else (mask, None)
+
+
+def _may_be(one: Dim, other: Dim) -> bool:
+    """Whether two extents that are not the same may be equal in a run."""
+    return isinstance(one, Symbolic) or isinstance(other, Symbolic)
 
 
 def _masks(b: Builder, query: Value, mask: Value | None, padding: Value | None, heads: int) -> Value | None:
