@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphport.cli.explain import diagnostics
+from graphport.cli.explain import diagnostics, headings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = "diagnostics"
 _ROW = re.compile(r'(<a id="\w+"></a>)`([A-Z]+\d{4})`')
+_AS_BYTES = '`onnx.save(onnx.load("net.onnxtxt"), "net.onnx")`'
 _MARKUP = re.compile(r"[\\*_`<>\[\]|#]")
 
 
@@ -53,9 +54,14 @@ def _page(code: str, found: dict[str, Any]) -> Iterator[str]:
         yield from (f"- {_escaped(remedy)}" for remedy in found["remedies"])
     if "why" in found:
         yield from ("", found["why"])
-    for heading in ("wrong", "right"):
-        if heading in found:
-            yield from ("", f"**{heading.capitalize()}**", "", "```text", found[heading].rstrip("\n"), "```")
+    for name, heading in headings(found).items():
+        yield from ("", f"**{heading.capitalize()}**", "", "```text", found[name].rstrip("\n"), "```")
+    if "command" in found:
+        yield from ("", f"`{found['command']}` has the finding for the first, and not for the second.")
+    if found.get("file", "").endswith(".onnxtxt"):
+        yield from ("", f"That is the text form of ONNX; {_AS_BYTES} makes the file of it.")
+    if "none" in found:
+        yield from ("", f"There is no example: {found['none']}.")
     yield from ("", f"`graphport explain {code}` prints this; [all diagnostics](../{FOLDER}.md#{code.lower()}).", "")
 
 

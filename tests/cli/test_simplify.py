@@ -56,3 +56,23 @@ def test_the_opset_is_chosen_and_options_of_others_are_wrong_usage(net, tmp_path
     assert run("simplify", net, tmp_path / "small.onnx", "--opset", 20).exit_code == 0
     assert onnx.load(tmp_path / "small.onnx").opset_import[0].version == 20
     assert run("simplify", net, tmp_path / "small.onnx", "--flatten").exit_code == 2
+
+
+def test_what_the_model_held_is_told_before_and_after(net, tmp_path):
+    told = run("simplify", net, tmp_path / "small.onnx", "--no-verify").stdout
+    lines = [line.split() for line in told.splitlines()]
+    assert ["before", "after"] in lines
+    assert ["operators", "4", "2"] in lines
+    assert ["Relu", "2", "1"] in lines
+    assert ["parameters", "0", "0"] in lines
+    assert "fuse-batchnorm" not in told, "a pass that found nothing"
+
+
+def test_work_is_told_of_both_at_the_same_sizes(tmp_path):
+    nodes = [node("MatMul", "x z", "a"), node("Identity", "a", "b"), node("MatMul", "b z", "y")]
+    shapes = [info("x", ["N", "K"]), info("z", ["K", "K"])]
+    net = write_onnx(tmp_path / "net.onnx", model(nodes, shapes, [info("y", ["N", "K"])], opset=13))
+    document = json.loads(run("simplify", net, tmp_path / "small.onnx", "--no-verify", "--json").stdout)
+    assert document["before"]["operators"] == {"MatMul": 2, "Identity": 1}
+    assert document["after"]["operators"] == {"MatMul": 2}
+    assert document["before"]["macs"] == document["after"]["macs"] == "2*K*K*N"

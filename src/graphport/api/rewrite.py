@@ -13,6 +13,7 @@ from graphport.api.foreign import as_read, foreign
 from graphport.api.model import Model
 from graphport.api.save import lifted_for
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
+from graphport.api.work import beside
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from graphport.api.model import Shapes
+    from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node
     from graphport.passes.driver import Outcome, PassList
@@ -56,6 +58,15 @@ class RewriteReport:
     proof: Proof | None = None
     skipped: str | None = None
     written: str | None = None
+    source: Graph | None = field(default=None, repr=False)
+    """What the passes were given."""
+
+    @cached_property
+    def sizes(self) -> tuple[Inspection, Inspection] | None:
+        """What the model held before and after; work in numbers at the same sizes, or in the same formulas."""
+        if self.source is None:
+            return None
+        return beside(self.source, self.graph)
 
     @property
     def verification(self) -> Proof | None:
@@ -80,8 +91,8 @@ class RewriteReport:
     def verified(self, proof: Proof | None, skipped: str | None, written: str | None = None) -> RewriteReport:
         """The same with what became of its verification."""
         twin = replace(self, proof=proof, skipped=skipped, written=written)
-        if "decisions" in vars(self):
-            vars(twin)["decisions"] = self.decisions
+        for name in vars(self).keys() & {"decisions", "sizes"}:
+            vars(twin)[name] = vars(self)[name]
         return twin
 
 
@@ -216,7 +227,7 @@ def _rewritten(
     if not passes.keeps_old_forms:
         _write_at_own_opset(graph)
     source = replace(model, graph=legal, findings=findings)
-    report = RewriteReport(outcomes, before, driver.count_nodes(graph), graph, [*findings])
+    report = RewriteReport(outcomes, before, driver.count_nodes(graph), graph, [*findings], source=legal)
     decisions = None if passes.keeps_old_forms else report.decisions
     note_documents(graph, origin(model), decisions=decisions, made_by=passes.name, passes=report.changes)
     return source, replace(source, graph=graph), report

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphport.backends.inputs import free_sizes, is_accepted, open_axes
-from graphport.conversion.inspection import Example
+from graphport.conversion.inspection import Example, inspect
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import MOST_TEXT, Symbolic, TooLong, bounds, evaluate, symbols
 
@@ -32,6 +32,23 @@ def with_example(found: Inspection, graph: Graph) -> Inspection:
         return found
     sizes = _sizes(graph, dims)
     numbers = extents.numbers(sizes)
+    by_operator = {op: evaluate(macs, numbers) for op, macs in found.macs_by_operator.items()}
+    return replace(found, example=Example(sizes, evaluate(found.macs, numbers), by_operator))
+
+
+def beside(before: Graph, after: Graph) -> tuple[Inspection, Inspection]:
+    """What two canonical graphs hold, of which one was made of the other; work of both at the same sizes."""
+    first, second = (with_example(inspect(each, has_coverage=False), each) for each in (before, after))
+    told = first.example or second.example
+    if told is None:
+        return first, second
+    return _at(first, before, told.sizes), _at(second, after, told.sizes)
+
+
+def _at(found: Inspection, graph: Graph, sizes: dict[str, int]) -> Inspection:
+    dims = [found.macs, *found.macs_by_operator.values()]
+    lacking = {name for dim in dims for name in graph.extents.free(dim)} - sizes.keys()
+    numbers = graph.extents.numbers({**sizes, **dict.fromkeys(lacking, _USUAL)})
     by_operator = {op: evaluate(macs, numbers) for op, macs in found.macs_by_operator.items()}
     return replace(found, example=Example(sizes, evaluate(found.macs, numbers), by_operator))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import MISSING, fields
+from functools import cache
 from importlib.resources import files
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, cast
@@ -52,7 +54,7 @@ def known() -> list[str]:
     from graphport.ops import registry
     from graphport.quantization.targets import TARGETS
 
-    return [*_data("codes"), *passes(), *TARGETS, *registry.pages()]
+    return [*_codes(), *passes(), *TARGETS, *registry.pages()]
 
 
 def passes() -> dict[str, tuple[Pass, list[str]]]:
@@ -71,9 +73,9 @@ def _explained(name: str) -> dict[str, Any] | None:
     from graphport.ops import registry
     from graphport.quantization.targets import TARGETS
 
-    code = diagnostics().get(name.upper())
-    if code is not None:
-        return code
+    stated = _codes().get(name.upper())
+    if stated is not None:
+        return _code(name.upper(), stated)
     if name in passes():
         return _pass(*passes()[name])
     if name in TARGETS:
@@ -82,18 +84,35 @@ def _explained(name: str) -> dict[str, Any] | None:
     return None if page is None else _operator(page)
 
 
-def _data(name: str) -> dict[str, Any]:
-    return json.loads((files("graphport.cli") / "explanations" / f"{name}.json").read_text("utf-8"))
+def _data(name: str) -> str:
+    return files("graphport.cli").joinpath("explanations", name).read_text("utf-8")
+
+
+def _codes() -> dict[str, dict[str, Any]]:
+    return json.loads(_data("codes.json"))
+
+
+@cache
+def _examples(group: str) -> dict[str, dict[str, Any]]:
+    """The examples of a group of codes, `NNEF` for one, or of passes."""
+    return tomllib.loads(_data(f"{group}.toml" if group == "passes" else f"examples/{group}.toml"))
 
 
 def diagnostics() -> dict[str, dict[str, Any]]:
     """What is known of every diagnostic, by its code."""
-    examples = _data("examples")
-    return {code: _code(code, stated, examples.get(code, {})) for code, stated in _data("codes").items()}
+    return {code: _code(code, stated) for code, stated in _codes().items()}
 
 
-def _code(code: str, stated: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
+def _code(code: str, stated: dict[str, Any]) -> dict[str, Any]:
+    example = _examples(code.rstrip("0123456789")).get(code, {})
+    if "file" in example:
+        example = {"command": f"graphport check {_written(example['file'])}", **example}
     return {"kind": "diagnostic", "name": code, **stated, **example, "docs": f"diagnostics/{code}.html"}
+
+
+def _written(file: str) -> str:
+    """The file that is made of the text of an example: ONNX has a form as text that only the package onnx reads."""
+    return file.removesuffix("txt") if file.endswith(".onnxtxt") else file
 
 
 def _pass(each: Pass, verbs: list[str]) -> dict[str, Any]:
@@ -103,6 +122,7 @@ def _pass(each: Pass, verbs: list[str]) -> dict[str, Any]:
         "verbs": verbs,
         "exactness": each.exactness,
         "text": cleandoc(each.work.__doc__ or ""),
+        **_examples("passes")[each.name],
     }
 
 
@@ -166,6 +186,19 @@ def _operator(page: Page) -> dict[str, Any]:
     }
 
 
+def headings(found: dict[str, Any]) -> dict[str, str]:
+    """The listings of an example in their order, each with its heading."""
+    file = f" ({found['file']})" if "file" in found else ""
+    every = {
+        "setup": "given",
+        "wrong": f"wrong{file}",
+        "right": f"right{file}",
+        "before": "before",
+        "after": "after, without what nothing reads any more",
+    }
+    return {name: heading for name, heading in every.items() if name in found}
+
+
 def _told(found: dict[str, Any]) -> Iterator[str]:
     yield f"{found['kind']} {found['name']}" + (f" ({found['severity']})" if "severity" in found else "")
     for heading, name in (("run by", "verbs"), ("exactness", "exactness"), ("in quantization", "role")):
@@ -176,9 +209,12 @@ def _told(found: dict[str, Any]) -> Iterator[str]:
     for name in ("why", "signature", "text", "versions"):
         if found.get(name):
             yield from ("", found[name])
-    for name in ("wrong", "right"):
-        if name in found:
-            yield from ("", f"{name}:", "", *(f"    {line}" for line in found[name].splitlines()))
+    for name, heading in headings(found).items():
+        yield from ("", f"{heading}:", "", *(f"    {line}" for line in found[name].splitlines()))
+    if "command" in found:
+        yield from ("", f"$ {found['command']}")
+    if "none" in found:
+        yield from ("", f"no example: {found['none']}")
     for name, stated in found.get("types", {}).items():
         yield f"{name}: {', '.join(stated)}"
     for name, stated in found.get("settings", {}).items():

@@ -23,6 +23,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.shapes import fact_as_json
+from graphport.cli.sizes import at, number, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
 
 _KERNEL = ("operator", "version", "nodes", "xnnpack")
-_MOST_TEXT = 36  # of sizes in a line of a table
-_UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 
 @click.command(cls=Verb, name="inspect")
@@ -119,38 +118,14 @@ def _tell(model: Model, found: Inspection) -> None:
 
 def _work(op: str, found: Inspection) -> str:
     counts = found.macs_by_operator if found.example is None else found.example.macs_by_operator
-    known = [_number(counts[op], found)] if op in counts else []
+    known = [number(counts[op], found)] if op in counts else []
     unknown = found.macs_unknown.get(op)
     return " + ".join([*known, *([f"{unknown} nodes of unknown shape"] if unknown else [])])
 
 
 def _total(found: Inspection) -> tuple[str, str, str]:
-    open_ones = sum(found.macs_unknown.values())
-    known = _number(found.macs if found.example is None else found.example.macs, found)
-    if found.example is not None:
-        known = f"{_at(found.example.sizes)}: {known}"
-    return "all", str(sum(found.operators.values())), f"{known} and {open_ones} unknown" if open_ones else known
-
-
-def _number(dim: Dim, found: Inspection) -> str:
-    """A formula or all digits; at sizes of an example, a number with a unit."""
-    if not isinstance(dim, int):
-        return str(dim)
-    if found.example is not None:
-        for unit, name in _UNITS:
-            if dim >= unit:
-                return f"{dim / unit:,.1f} {name}"
-    return f"{dim:,}"
-
-
-def _at(sizes: Mapping[str, int]) -> str:
-    stated: list[str] = []
-    for name, size in sizes.items():
-        if sum(map(len, stated)) + len(name) > _MOST_TEXT:
-            break
-        stated.append(f"{name if name.isidentifier() else repr(name)} {size}")
-    more = f" and {len(sizes) - len(stated)} more (--json tells)" if len(stated) < len(sizes) else ""
-    return f"at {', '.join(stated)}{more}" if stated else "at sizes that --json tells"
+    sizes = "" if found.example is None else f"{at(found.example.sizes)}: "
+    return "all", str(sum(found.operators.values())), f"{sizes}{work(found)}"
 
 
 def _size(count: int) -> str:

@@ -25,6 +25,7 @@ from graphport.cli.options import (
 )
 from graphport.cli.render import as_json, shown
 from graphport.cli.report import report_option, write_report
+from graphport.cli.sizes import print_beside
 from graphport.cli.streams import target
 from graphport.cli.verification import print_verification, verification, verification_options, write_proof
 
@@ -158,6 +159,8 @@ def _document(report: RewriteReport, written_to: Path, *, verbose: bool) -> dict
         "passes": [_outcome(outcome, verbose=verbose) for outcome in report.passes],
         "nodes_before": report.nodes_before,
         "nodes_after": report.nodes_after,
+        "before": _held(report, 0),
+        "after": _held(report, 1),
         "verify": None if report.proof is None else report.proof.as_json(),
         "skipped": report.skipped,
         "written": report.written,
@@ -165,6 +168,21 @@ def _document(report: RewriteReport, written_to: Path, *, verbose: bool) -> dict
             {"operator": op, "reason": reason, "nodes": count} for op, reason, count in remains(report.decisions)
         ],
         "diagnostics": [as_json(finding) for finding in report.findings],
+    }
+
+
+def _held(report: RewriteReport, which: int) -> dict[str, Any] | None:
+    """What the model held before or after."""
+    if report.sizes is None:
+        return None
+    found = report.sizes[which]
+    macs = found.macs if found.example is None else found.example.macs
+    return {
+        "operators": found.operators,
+        "parameters": found.parameters,
+        "weight_bytes": found.weight_bytes,
+        "macs": macs if isinstance(macs, int) else str(macs),
+        "sizes": {} if found.example is None else found.example.sizes,
     }
 
 
@@ -182,6 +200,7 @@ def _print(report: RewriteReport, written_to: Path, *, verbose: bool) -> None:
     rows = [(outcome.name, str(outcome.changes), _left(outcome)) for outcome in report.passes if outcome.changes]
     if rows:
         print_table(("pass", "changes", "left alone"), rows)
+        click.echo()
     else:
         click.echo("no pass found anything to do")
     if verbose:
@@ -189,7 +208,9 @@ def _print(report: RewriteReport, written_to: Path, *, verbose: bool) -> None:
             _print_notes(f"{outcome.name} did", outcome.done)
             _print_notes(f"{outcome.name} left alone", outcome.left)
         _print_floating(report)
-    click.echo(f"{report.nodes_before} nodes before, {report.nodes_after} after")
+    if report.sizes is not None:
+        print_beside(*report.sizes)
+        click.echo()
     if report.written is not None:
         click.echo(f"written to {shown(report.written)}")
     print_verification(report.proof, report.skipped, str(written_to) if report.written is None else None)
