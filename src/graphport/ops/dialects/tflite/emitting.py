@@ -144,18 +144,25 @@ def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:
     return constant or emit(b, "RESHAPE", value, ints(b, numbers))
 
 
-def wrapped(b: Builder, indices: Value, n: Dim) -> Value:
-    """Indices counted from the front."""
+def lengths_of(b: Builder, value: Value) -> Value:
+    """The shape of a value as int32, where the file computes it."""
+    return emit(b, "SHAPE", value, out_type=2, types=(DType.INT32,))
+
+
+def extent(b: Builder, value: Value, axis: int) -> int | Value:
+    """How long an axis is: a number, or int32 of rank 0 where that is open."""
+    n = b.dims(value)[axis]
+    return n if isinstance(n, int) else emit(b, "GATHER", lengths_of(b, value), ints(b, axis), axis=0)
+
+
+def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
+    """Indices counted from the front, along an axis as long as `n`."""
     told = integers(indices)
     if told is not None and min(told, default=0) >= 0:
         return in_int32(b, indices)
-    if not isinstance(n, int):
-        message = "what is picked from must be known"
-        raise UnsupportedError(message)
-    length = n
-    if told is not None:
+    if told is not None and isinstance(n, int):
         array = np.array(told).reshape([d for d in b.dims(indices) if isinstance(d, int)])
-        return ints(b, np.where(array < 0, array + length, array).tolist())
+        return ints(b, np.where(array < 0, array + n, array).tolist())
     places_ = in_int32(b, indices)
     is_negative = emit(b, "LESS", places_, ints(b, 0))
-    return emit(b, "SELECT_V2", is_negative, emit(b, "ADD", places_, ints(b, length)), places_)
+    return emit(b, "SELECT_V2", is_negative, emit(b, "ADD", places_, ints(b, n) if isinstance(n, int) else n), places_)

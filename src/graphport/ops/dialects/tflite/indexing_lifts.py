@@ -11,13 +11,24 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.operands import dtype_of, integers, real, sizes
-from graphport.ops.dialects.tflite.emitting import cast_to, computed_in, in_int32, ints, shaped, turned, wrapped
+from graphport.ops.dialects.tflite.emitting import (
+    cast_to,
+    computed_in,
+    extent,
+    in_int32,
+    ints,
+    lengths_of,
+    shaped,
+    turned,
+    wrapped,
+)
 from graphport.ops.pages.indexing import gathering, indices, regions, scattering
 from graphport.ops.pages.reduction import indices as found_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
@@ -35,8 +46,8 @@ _REDUCED = {"add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
 
 @gathering.Gather.lift("tflite")
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    places_ = wrapped(b, indices, b.dims(data)[axis])
     axis %= len(b.dims(data))
+    places_ = wrapped(b, indices, extent(b, data, axis))
     if dtype_of(data) is DType.STRING and len(b.dims(data)) == 1:
         return (emit(b, "GATHER", data, places_, axis=axis),)
     return (computed_in(b, _GATHERED, "GATHER", data, beside=(places_,), axis=axis),)
@@ -50,49 +61,59 @@ _GATHERED = frozenset(
 )
 
 
-def _grid(b: Builder, dims: Sequence[int], axis: int) -> Value:
-    """The place along an axis of each element of a tensor [*dims]."""
-    made_up(*dims)
-    return ints(b, np.broadcast_to(np.arange(dims[axis]).reshape(-1, *[1] * (len(dims) - axis - 1)), dims).tolist())
+def _grid(b: Builder, indices: Value, dims: Sequence[Dim], axis: int) -> Value:
+    """The place along an axis of each element of a tensor [*dims], the first axes of `indices`, as [*dims, 1]."""
+    if all(isinstance(n, int) for n in dims):
+        told = sizes(dims, "the indices")
+        made_up(*told)
+        column = np.arange(told[axis]).reshape(-1, *[1] * (len(told) - axis))
+        return ints(b, np.broadcast_to(column, (*told, 1)).tolist())
+    lengths = lengths_of(b, indices)
+    count = emit(b, "GATHER", lengths, ints(b, axis), axis=0)
+    column = shaped(b, emit(b, "RANGE", ints(b, 0), count, ints(b, 1)), (-1, *[1] * (len(dims) - axis)))
+    front = emit(b, "GATHER", lengths, ints(b, [*range(len(dims))]), axis=0)
+    return emit(b, "BROADCAST_TO", column, emit(b, "CONCATENATION", front, ints(b, [1]), axis=0))
 
 
-def _whole(b: Builder, indices: Value, axis: int, n: int) -> Value:
+def _whole(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     """The whole place of the element that each index picks along an axis: [*i, rank]."""
-    dims = sizes(b.dims(indices), "the indices")
-    along = wrapped(b, indices, n)
-    parts = [along if each == axis else _grid(b, dims, each) for each in range(len(dims))]
-    return emit(b, "CONCATENATION", *(shaped(b, part, (*dims, 1)) for part in parts), axis=len(dims))
+    dims = b.dims(indices)
+    along = emit(b, "EXPAND_DIMS", wrapped(b, indices, extent(b, data, axis)), ints(b, len(dims)))
+    parts = [along if each == axis else _grid(b, indices, dims, each) for each in range(len(dims))]
+    return emit(b, "CONCATENATION", *parts, axis=len(dims))
 
 
 @gathering.GatherElements.lift("tflite")
 def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
-    axis %= len(b.dims(data))
-    (n,) = sizes(b.dims(data)[axis : axis + 1], "what is picked from")
-    return (emit(b, "GATHER_ND", data, _whole(b, indices, axis, n)),)
+    return (emit(b, "GATHER_ND", data, _whole(b, data, indices, axis % len(b.dims(data)))),)
 
 
 @gathering.GatherND.lift("tflite")
 def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Lifted:
-    dims = b.dims(indices)
-    if batch_dims and dims[-1] == 1:
-        picked = wrapped(b, shaped(b, indices, dims[:-1]), b.dims(data)[batch_dims])
+    *dims, depth = b.dims(indices)
+    if batch_dims and depth == 1:
+        flat = emit(b, "SQUEEZE", indices, squeeze_dims=(len(dims),))
+        picked = wrapped(b, flat, extent(b, data, batch_dims))
         return (emit(b, "GATHER", data, picked, axis=batch_dims, batch_dims=batch_dims),)
-    told = sizes(dims, "the indices")
-    lengths = sizes(b.dims(data)[batch_dims : batch_dims + told[-1]], "what is picked from")
-    found = _all_wrapped(b, indices, lengths)
+    (count,) = sizes((depth,), "how many axes are picked from")
+    found = _all_wrapped(b, indices, data, batch_dims, count)
     if batch_dims:
-        grids = [shaped(b, _grid(b, told[:-1], axis), (*told[:-1], 1)) for axis in range(batch_dims)]
-        found = emit(b, "CONCATENATION", *grids, found, axis=len(told) - 1)
+        grids = [_grid(b, indices, dims, axis) for axis in range(batch_dims)]
+        found = emit(b, "CONCATENATION", *grids, found, axis=len(dims))
     return (emit(b, "GATHER_ND", data, found),)
 
 
-def _all_wrapped(b: Builder, indices: Value, lengths: Sequence[int]) -> Value:
-    """Indices [*i, axes] counted from the front of each axis."""
-    known = integers(indices)
+def _all_wrapped(b: Builder, indices: Value, data: Value, first: int, count: int) -> Value:
+    """Indices [*i, count] of the axes of `data` from the first on, counted from the front of each."""
+    known, found = integers(indices), in_int32(b, indices)
     if known is not None and min(known, default=0) >= 0:
-        return in_int32(b, indices)
-    found = in_int32(b, indices)
-    return emit(b, "SELECT_V2", emit(b, "LESS", found, 0), emit(b, "ADD", found, ints(b, list(lengths))), found)
+        return found
+    lengths = b.dims(data)[first : first + count]
+    if all(isinstance(n, int) for n in lengths):
+        ends = ints(b, [n for n in lengths if isinstance(n, int)])
+    else:
+        ends = emit(b, "GATHER", lengths_of(b, data), ints(b, [*range(first, first + count)]), axis=0)
+    return emit(b, "SELECT_V2", emit(b, "LESS", found, 0), emit(b, "ADD", found, ends), found)
 
 
 def _scattered(b: Builder, data: Value, at: Value, updates: Value, reduction: str) -> Value:
@@ -165,7 +186,7 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
     *rows, depth = sizes(b.dims(indices), "the indices")
     lengths = sizes(b.dims(data), "the shape")
     count = int(np.prod(rows, dtype=np.int64))
-    at = shaped(b, _all_wrapped(b, indices, lengths[:depth]), (count, depth))
+    at = shaped(b, _all_wrapped(b, indices, data, 0, depth), (count, depth))
     return (_one_by_one(b, data, at, shaped(b, updates, (count, *lengths[depth:])), reduction),)
 
 
@@ -177,9 +198,8 @@ def lift_scatter_elements(
         page = scattering.ScatterElements
         return _scattered_as(b, wide, page, data, indices, updates, axis=axis, reduction=reduction)
     rank = len(b.dims(data))
-    (n,) = sizes(b.dims(data)[axis % rank : axis % rank + 1], "what is set")
     count = int(np.prod(sizes(b.dims(indices), "the indices"), dtype=np.int64))
-    at = shaped(b, _whole(b, indices, axis % rank, n), (count, rank))
+    at = shaped(b, _whole(b, data, indices, axis % rank), (count, rank))
     return (_one_by_one(b, data, at, shaped(b, updates, (count,)), reduction),)
 
 
@@ -286,7 +306,7 @@ def lift_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 
     wide = own if own in _DISTINCT else DType.INT32 if own in _SMALL else DType.FLOAT32
     flat = cast_to(b, shaped(b, x, (-1,)), wide)
     values, which = emits(b, "UNIQUE", 2, flat, idx_out_type=2, types=(wide, DType.INT32))
-    count = shaped(b, emit(b, "SHAPE", values, out_type=2, types=(DType.INT32,)), ())
+    count = shaped(b, lengths_of(b, values), ())
     table = emit(b, "ONE_HOT", which, count, ints(b, 1), ints(b, 0), axis=-1)
     begins = emit(b, "ARG_MAX", table, ints(b, 0), output_type=2, types=(DType.INT32,))
     counts = emit(b, "SUM", table, ints(b, [0]), keep_dims=False)

@@ -12,7 +12,16 @@ from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.operands import dtype_of, integers, needed, real, sizes
-from graphport.ops.dialects.tflite.emitting import cast_to, computed_in, in_int32, ints, shaped, turned, wrapped
+from graphport.ops.dialects.tflite.emitting import (
+    cast_to,
+    computed_in,
+    in_int32,
+    ints,
+    lengths_of,
+    shaped,
+    turned,
+    wrapped,
+)
 from graphport.ops.pages import reshape
 from graphport.ops.pages.indexing import slicing
 from graphport.ops.pages.padding import Pad
@@ -70,7 +79,7 @@ def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -
 def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
     """A shape in which zeros, which kernels take as they are, have become the extents of x that they stand for."""
     (count,) = sizes(b.dims(shape), "how many axes there are to be")
-    lengths = emit(b, "SHAPE", data, out_type=2, types=(DType.INT32,))
+    lengths = lengths_of(b, data)
     rank = len(b.dims(data))
     if rank > count:
         lengths = emit(b, "SLICE", lengths, ints(b, [0]), ints(b, [count]))
@@ -90,7 +99,7 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
     if told is None and axes is not None:
         chosen = emit(b, "ONE_HOT", wrapped(b, axes, len(b.dims(data))), ints(b, len(b.dims(data))), 1, 0, axis=-1)
         kept = emit(b, "WHERE", emit(b, "EQUAL", emit(b, "SUM", chosen, ints(b, [0]), keep_dims=False), 0))
-        lengths = emit(b, "SHAPE", data, out_type=2, types=(DType.INT32,))
+        lengths = lengths_of(b, data)
         left = emit(b, "GATHER", lengths, cast_to(b, shaped(b, kept, (-1,)), DType.INT32), axis=0)
         return (emit(b, "RESHAPE", data, left),)
     return (emit(b, "SQUEEZE", data, squeeze_dims=tuple(told or ())),)
@@ -266,7 +275,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
 def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     told = integers(shape)
     if told is None:
-        lengths = emit(b, "SHAPE", input, out_type=2, types=(DType.INT32,))
+        lengths = lengths_of(b, input)
         return (emit(b, "BROADCAST_TO", input, emit(b, "BROADCAST_ARGS", lengths, in_int32(b, shape))),)
     dims = sizes(broadcast(b.dims(input), told), "the shape")
     return (emit(b, "BROADCAST_TO", input, ints(b, list(dims))),)

@@ -1,0 +1,59 @@
+"""What is picked by computed places along axes that are open is written as TFLite, and LiteRT picks the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+import graphport as gp
+from tests.formats.tflite.litert import LiteRT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+CASES = {
+    "elements of the last axis": ("GatherElements", ["n", "m"], ["n", "k"], {"axis": 1}),
+    "elements of the first axis": ("GatherElements", ["n", "m"], ["k", "m"], {"axis": 0}),
+    "elements of three axes": ("GatherElements", ["n", "m", 2], ["n", "k", 2], {"axis": 1}),
+    "pairs": ("GatherND", ["n", "m", 3], ["k", 2], {}),
+    "pairs in a grid": ("GatherND", ["n", "m"], ["k", 1, "l", 2], {}),
+    "a pair for each of a batch": ("GatherND", ["n", "m", 3], ["n", "k", 2], {"batch_dims": 1}),
+    "one for each of a batch": ("GatherND", ["n", "m", 3], ["n", "k", 1], {"batch_dims": 1}),
+    "slices": ("Gather", ["n", "m"], ["k"], {"axis": 1}),
+}
+
+
+def written(path: Path, word: str, data: Sequence[str | int], places: Sequence[str | int], **how: int) -> None:
+    """One node whose extents are open."""
+    told = [
+        helper.make_tensor_value_info("data", TensorProto.FLOAT, data),
+        helper.make_tensor_value_info("places", TensorProto.INT64, places),
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node(word, ["data", "places"], ["y"], **how)], "g", told, [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_places_along_open_axes(case: str, tmp_path: Path) -> None:
+    word, data, places, how = CASES[case]
+    written(tmp_path / "m.onnx", word, data, places, **how)
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    draw = np.random.default_rng(5)
+    with LiteRT() as runtime:
+        for sizes in ({"n": 4, "m": 5, "k": 3, "l": 2}, {"n": 2, "m": 7, "k": 6, "l": 1}):
+            x = draw.normal(size=[sizes.get(str(n), n) for n in data]).astype(np.float32)
+            shape = [int(sizes.get(str(n), n)) for n in places]
+            # Counted from the front and from the back, along the shortest axis that is picked from.
+            most = min(sizes["n"], sizes["m"], 3)
+            at = draw.integers(-most, most, size=shape, dtype=np.int64)
+            (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"data": x, "places": at})
+            (found,) = runtime(tmp_path / "m.tflite", [x, at])
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(gp.run(gp.load(tmp_path / "m.tflite"), {"data": x, "places": at})["y"], expected)
