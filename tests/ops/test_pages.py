@@ -165,5 +165,23 @@ def test_rules_lift_operators_that_have_a_page(dialect):
     assert {name for spoken, name in LIFTINGS if spoken == dialect} <= set(PAGES)
 
 
+def test_liftings_have_the_defaults_of_their_pages():
+    """What a node says without need is left out before a lifting is asked: it would mean something else there."""
+    asked = 0
+    for dialect in registry.dialects():
+        registry.load(dialect)
+    for (dialect, name), rules in LIFTINGS.items():
+        known = registry.pages()[name].signature.keywords
+        for rule in rules:
+            stated = inspect.signature(rule.function).parameters.values()
+            told = {each.name: each.default for each in stated if each.kind is each.KEYWORD_ONLY and each.name in known}
+            wanted = {key: inspect.Parameter.empty if known[key].is_required else known[key].default for key in told}
+            assert told == wanted, f"{dialect}: {name}"
+            if not any(each.kind is each.VAR_KEYWORD for each in stated):
+                assert known.keys() <= told.keys(), f"{dialect}: {name}"
+            asked += 1
+    assert asked > 700
+
+
 def test_the_domain_of_our_own_has_one_member():
     assert [name for name, page in registry.pages().items() if page.domain == OURS] == ["graphport.Expression"]

@@ -226,7 +226,7 @@ def is_known(node: Node) -> bool:
 def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
     """Ways to say a node of `page` in `dialect`, to be tried in order."""
     rules, known = _lifting_rules(dialect, page), record(dialect)
-    functions = [partial(_by_function, rule) for rule in rules]
+    functions = [partial(_by_function, page, rule) for rule in rules]
     if known.parent:
         return [*functions, *(partial(_in_parent, known.parent, rule) for rule in liftings(known.parent, page))]
     own = [*functions, *(partial(pattern.lifted, page, _parsed(text)) for text in page.spellings.get(dialect, ()))]
@@ -241,7 +241,7 @@ def _written_out(other: str, page: Page, was_told: bool, builder: Builder, node:
     builder.dialect = ""
     for rule in _lifting_rules(other, page):
         try:
-            answer = _by_function(rule, builder, node)
+            answer = _by_function(page, rule, builder, node)
         except pattern.UnsupportedError:
             if not was_told:
                 raise
@@ -384,6 +384,11 @@ def _by_pattern(
     raise reason or pattern.UnsupportedError
 
 
-def _by_function(rule: Rule, builder: Builder, node: Node) -> Any:
-    answer = rule.function(builder, *node.inputs, **node.attributes)
+def _by_function(page: Page, rule: Rule, builder: Builder, node: Node) -> Any:
+    """What a lifting makes of a node; attributes that say what is meant without them are left out."""
+    known = page.signature.keywords
+    stated = {
+        name: value for name, value in node.attributes.items() if name not in known or value != known[name].default
+    }
+    answer = rule.function(builder, *node.inputs, **stated)
     return None if answer is None else tuple(results(answer))

@@ -48,7 +48,7 @@ def test_places_along_open_axes(case: str, tmp_path: Path) -> None:
     draw = np.random.default_rng(5)
     with LiteRT() as runtime:
         for sizes in ({"n": 4, "m": 5, "k": 3, "l": 2}, {"n": 2, "m": 7, "k": 6, "l": 1}):
-            x = draw.normal(size=[sizes.get(str(n), n) for n in data]).astype(np.float32)
+            x = draw.normal(size=[int(sizes.get(str(n), n)) for n in data]).astype(np.float32)
             shape = [int(sizes.get(str(n), n)) for n in places]
             # Counted from the front and from the back, along the shortest axis that is picked from.
             most = min(sizes["n"], sizes["m"], 3)
@@ -56,4 +56,6 @@ def test_places_along_open_axes(case: str, tmp_path: Path) -> None:
             (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"data": x, "places": at})
             (found,) = runtime(tmp_path / "m.tflite", [x, at])
             np.testing.assert_array_equal(found, expected)
-            np.testing.assert_array_equal(gp.run(gp.load(tmp_path / "m.tflite"), {"data": x, "places": at})["y"], expected)
+            np.testing.assert_array_equal(
+                gp.run(gp.load(tmp_path / "m.tflite"), {"data": x, "places": at})["y"], expected
+            )

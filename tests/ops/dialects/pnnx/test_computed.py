@@ -73,10 +73,29 @@ def expand():
     return simple(nodes, {"two": ints(2)})
 
 
+def block():
+    """Windows along an axis, as `unfold` is exported; one axis behind stays open."""
+    nodes = [node("Gather", ["x", "at"], ["y"], axis=1)]
+    constants = {"at": np.array([[0, 1], [1, 2], [2, 0]])}
+    return model(nodes, [("x", [2, 3, "h", 5])], [("y", None)], constants, opset=17)
+
+
+def running():
+    nodes = [node("Cast", ["x"], ["i"], to=TensorProto.INT64), node("CumSum", ["i", "axis"], ["r"])]
+    return simple([*nodes, node("Cast", ["r"], ["y"], to=TensorProto.FLOAT)], {"axis": np.int64(3)})
+
+
+def told_twice():
+    """A Resize as exporters write it, with what holds without being said."""
+    how = {"mode": "linear", "keep_aspect_ratio_policy": "stretch", "antialias": 0, "extrapolation_value": 0.0}
+    nodes = [node("Resize", ["x", "", "scales"], ["y"], exclude_outside=0, cubic_coeff_a=-0.75, **how)]
+    return model(nodes, [OPEN], [("y", None)], {"scales": np.array([1, 1, 2, 2], np.float32)}, opset=19)
+
+
 @pytest.mark.parametrize(
     "proto",
-    [reshape(), slices(), resize(), fill(), count(), pad(), expand()],
-    ids=["reshape", "slice", "resize", "fill", "range", "pad", "expand"],
+    [reshape(), slices(), resize(), fill(), count(), pad(), expand(), running(), told_twice()],
+    ids=["reshape", "slice", "resize", "fill", "range", "pad", "expand", "running sum", "told twice"],
 )
 def test_what_is_computed_is_computed_there(tmp_path, proto):
     first = gp.from_onnx(proto)
@@ -87,6 +106,16 @@ def test_what_is_computed_is_computed_there(tmp_path, proto):
         expected = gp.run(first, {"x": x}, backend="reference")["y"]
         found = next(iter(gp.run(second, {next(iter(second.inputs)): x}, backend="reference").values()))
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_blocks_of_places_are_a_row_that_is_folded(tmp_path):
+    first = gp.from_onnx(block())
+    gp.save(first, tmp_path / "net.pnnx.param")
+    second = gp.load(tmp_path / "net.pnnx.param")
+    for h in (4, 7):
+        x = RANDOM.normal(size=[2, 3, h, 5]).astype(np.float32)
+        (found,) = gp.run(second, {next(iter(second.inputs)): x}, backend="reference").values()
+        np.testing.assert_array_equal(found, x[:, [[0, 1], [1, 2], [2, 0]]])
 
 
 def test_lengths_stand_in_the_text_as_pnnx_writes_them(tmp_path):

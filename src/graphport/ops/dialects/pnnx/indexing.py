@@ -86,7 +86,7 @@ def _turned(place: int, count: int) -> int:
 
 @Gather.lift(DIALECT)
 def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
-    """One place, a row of them, or rows of a table."""
+    """One place, a row of them, rows of a table, or a block of places: a row that is folded again."""
     fact = TensorFact(dtype_of(data), None)
     rank = len(b.dims(indices))
     known = static(indices)
@@ -94,7 +94,23 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
         return called(b, "Tensor.select", fact, input=data, dim=axis, index=known[0])
     if rank == 1 and (known is None or min(known, default=0) >= 0):
         return called(b, "torch.index_select", fact, input=data, index=indices, dim=axis)
-    return called(b, "F.embedding", fact, input=indices, weight=data) if axis == 0 and len(b.dims(data)) == 2 else None
+    if axis == 0 and len(b.dims(data)) == 2:
+        return called(b, "F.embedding", fact, input=indices, weight=data)
+    return None if known is None or min(known, default=0) < 0 else _block(b, data, known, b.dims(indices), axis)
+
+
+def _block(b: Builder, data: Value, known: Sequence[int], block: Sequence[Dim], axis: int) -> Value | None:
+    """Slices at places [*block] that are known, of a tensor with at most one open axis beside them."""
+    dims = b.dims(data)
+    place = axis % len(dims)
+    flat = (*dims[:place], len(known), *dims[place + 1 :])
+    folded = (*dims[:place], *block, *dims[place + 1 :])
+    shape = tuple([n if isinstance(n, int) else -1 for n in folded])
+    if shape.count(-1) > 1:
+        return None
+    row = b.constant(np.array(known, np.int64))
+    y = called(b, "torch.index_select", TensorFact(dtype_of(data), flat), input=data, index=row, dim=place)
+    return called(b, "Tensor.reshape", TensorFact(dtype_of(data), folded), input=y, shape=shape)
 
 
 @GatherElements.lift(DIALECT)

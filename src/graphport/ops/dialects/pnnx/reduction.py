@@ -346,7 +346,8 @@ def lift_prod(
 @CumSum.lift(DIALECT)
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
     place = static(axis)
-    if place is None or exclusive or reverse or not dtype_of(x).is_floating:
+    # PyTorch adds up narrower integers in int64.
+    if place is None or exclusive or reverse or not (dtype_of(x).is_floating or dtype_of(x) is DType.INT64):
         return None
     return called(b, "torch.cumsum", input=x, dim=place[0])
 
