@@ -19,7 +19,7 @@ from graphport.passes.simplify import SIMPLIFY
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = (
     *("writes", "seen", "layouts", "cache", "training", "loops", "sizes", "names", "network", "attending", "odd"),
-    *("mapped", "scanned", "waves", "open", "computed", "found", "blocks"),
+    *("mapped", "scanned", "waves", "open", "computed", "special", "found", "blocks"),
 )
 FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2", "narrow.core.pt2"]
 OLDER = {

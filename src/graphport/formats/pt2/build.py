@@ -33,6 +33,9 @@ def _is_in_place(node: Any) -> bool:
     return len(parts) > 3 and parts[3].endswith("_") and not parts[3].endswith("__")
 
 
+WITH_EFFECTS = "torch.ops.higher_order.with_effects"
+
+
 class Builder:
     """What all graphs of one program share: names, extents, places in the source."""
 
@@ -66,6 +69,17 @@ class Builder:
             reader.made.add_output(reader.output(argument))
         self._depth -= 1
         return reader.made
+
+
+def _without_token(node: dict[str, Any]) -> dict[str, Any]:
+    """The operator that a node calls in its turn: tokens say the order, which that of the nodes is."""
+    given, results = items(node.get("inputs"), "its arguments"), items(node.get("outputs"), "its results")
+    kind, operator = union(fields(given[1], "the operator").get("arg"), "the operator") if len(given) > 1 else ("", "")
+    if kind != "as_operator" or not results:
+        fail("it calls no operator")
+    rest = [fields(argument, "an argument") for argument in given[2:]]
+    named = [argument | {"name": argument.get("name") or f"#{place}"} for place, argument in enumerate(rest)]
+    return node | {"target": operator, "inputs": named, "outputs": results[1:]}
 
 
 class GraphReader:
@@ -151,6 +165,9 @@ class GraphReader:
 
     def _node(self, node: dict[str, Any], name: str) -> None:
         target = text(node.get("target"), "the target")
+        if target == WITH_EFFECTS:
+            node = _without_token(node)
+            target = text(node.get("target"), "the target")
         arguments = Arguments()
         for place, argument in enumerate(items(node.get("inputs"), "its arguments")):
             self._arguments.read(argument, arguments, place)

@@ -43,10 +43,10 @@ class Returned(NamedTuple):
 
 
 def inputs(signature: dict[str, Any]) -> Iterator[Weight | Given | None]:
-    """What each input of the graph is, in order; `None` of a number that was baked in.
+    """What each input of the graph is, in order; `None` of a number that was baked in, and of a token.
 
     Raises:
-        SchemaError: one is an object or a token, which no graph has.
+        SchemaError: one is an object, which no graph has.
     """
     for index, spec in enumerate(items(signature.get("input_specs"), "input_specs")):
         kind, found = union(spec, f"input {index}")
@@ -67,7 +67,7 @@ def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | Given | None
             return Weight(name_of(spec.get("arg"), what), full, CONSTANTS, is_buffer=False)
         case "user_input":
             return _given(spec, what)
-        case "constant_input":
+        case "constant_input" | "token":
             return None
         case "custom_obj":
             return fail(f"{what} is an object of TorchBind ({spec.get('custom_obj_name')}): a pickle, not opened")

@@ -250,6 +250,29 @@ class Open(nn.Module):
         return padded, y, F.pixel_unshuffle(x, 2), folded, torch.full_like(x, 0.5)
 
 
+class Special(nn.Module):
+    """Special functions over all their ranges."""
+
+    def forward(self, x, p, matrix):
+        f, positive = torch.special, x.abs() + 0.1
+        gamma = (
+            f.digamma(x),
+            f.polygamma(1, x + 0.25),
+            f.polygamma(3, positive),
+            f.zeta(positive + 1.2, p[: len(x)] + 0.1),
+        )
+        gamma += torch.lgamma(x), f.multigammaln(positive + 2, 3), f.xlog1py(x, p[: len(x)]), f.xlog1py(2.0, p)
+        normal = f.erfcx(x), f.ndtri(p), f.log_ndtr(x * 3), f.ndtr(x), torch.erfinv(p * 2 - 1), f.entr(p)
+        bessel = f.i0(x), f.i0e(x), f.i1(x), f.i1e(x), f.bessel_j0(x * 3), f.bessel_j1(x * 3)
+        linear = torch.linalg.inv(matrix), torch.linalg.solve(matrix, matrix[..., :2] * 2), torch.linalg.det(matrix)
+        linear += (
+            torch.linalg.solve(matrix, matrix[..., 0]),
+            matrix[:, :3, :3].inverse(),
+            torch.logdet(matrix @ matrix.mT),
+        )
+        return gamma, normal, bessel, linear
+
+
 class Computed(nn.Module):
     """Pads, diagonals, places of maxima, and sizes of pictures that are computed from open extents."""
 
@@ -261,7 +284,7 @@ class Computed(nn.Module):
         again = F.max_unpool2d(small, places, 2, output_size=(rows, columns))
         larger = F.interpolate(small, size=(rows, columns), mode="bilinear", align_corners=False)
         grid = F.affine_grid(theta, [theta.shape[0], 2, 5, 4], align_corners=False)
-        return seen, padded, places, again, larger, grid
+        return seen, padded, places, again, larger, grid, x.unfold(3, 3, 2)
 
 
 class Found(nn.Module):
@@ -325,6 +348,18 @@ CASES = {
         1,
     ),
     "open": (Open(), (sizes(2, 3, 4, 6),), {}, (sizes(2, 3, 8, 6),), ({2: torch.export.Dim("h", min=2) * 2},), 1),
+    "special": (
+        Special(),
+        (
+            torch.cat([torch.linspace(-9.3, 9.1, 57), torch.tensor([0.0, 0.5, 1.0, 2.0, -1.0, -3.0])]),
+            torch.cat([torch.linspace(0, 1, 41), torch.logspace(-7, -1, 11), 1 - torch.logspace(-6, -1, 11)]),
+            sizes(2, 4, 4) + 2 * torch.eye(4),
+        ),
+        {},
+        None,
+        None,
+        1,
+    ),
     "computed": (
         Computed(),
         (sizes(2, 2, 6, 5), sizes(2, 2, 3)),

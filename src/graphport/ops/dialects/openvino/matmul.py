@@ -10,9 +10,10 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
+from graphport.ops.dialects.inverse import LARGEST, inverted
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Neg, Sub
+from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose
@@ -135,7 +136,6 @@ def requantized(b: Builder, scaled: Value, zero_point: Value) -> Value:
     return emitted_cast(b, clipped, dtype_of(zero_point))
 
 
-_LARGEST = 4
 """Rows of a matrix whose determinant is written out."""
 
 
@@ -144,7 +144,7 @@ def lift_det(b: Builder, x: Value) -> Lifted:
     """By its first row, and the determinants of what is left."""
     rank = len(b.dims(x))
     rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
-    if rows != columns or not 0 < rows <= _LARGEST:
+    if rows != columns or not 0 < rows <= LARGEST:
         return None
     entries = [[_entry(b, x, rank, i, j) for j in range(columns)] for i in range(rows)]
     return (_expanded(b, entries, 0, tuple(range(columns))),)
@@ -201,45 +201,5 @@ def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None =
 
 @lower("openvino", "opset14.Inverse")
 def inverse(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
-    """The inverse of each matrix in the last two axes, turned if told so; of at most four rows, by its minors."""
-    rank = len(b.dims(x))
-    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
-    if rows != columns or not 0 < rows <= _LARGEST:
-        message = f"the inverse of a matrix of {rows} rows"
-        raise UnsupportedError(message)
-    entries = [[_taken(b, x, rank, i, j) for j in range(rows)] for i in range(rows)]
-    one = b(Div, entries[0][0], entries[0][0]) if rows == 1 else None
-    minors = [[_minor(b, entries, i, j, one) for j in range(rows)] for i in range(rows)]
-    turned = minors if adjoint else [list(line) for line in zip(*minors, strict=True)]
-    adjugate = b(Concat, *[b(Concat, *line, axis=-1) for line in turned], axis=-2)
-    total = b(Mul, entries[0][0], minors[0][0])
-    for j in range(1, rows):
-        total = b(Add, total, b(Mul, entries[0][j], minors[0][j]))
-    return b(Div, adjugate, total)
-
-
-def _taken(b: Builder, x: Value, rank: int, row: int, column: int) -> Value:
-    """One entry of each matrix, both axes kept."""
-    axes = vector(b, [rank - 2, rank - 1])
-    return b(Slice, x, vector(b, [row, column]), vector(b, [row + 1, column + 1]), axes)
-
-
-def _minor(b: Builder, entries: list[list[Value]], row: int, column: int, one: Value | None) -> Value:
-    """The determinant without one row and one column, with its sign."""
-    if one is not None:
-        return one
-    rows = [i for i in range(len(entries)) if i != row]
-    found = _written_out(b, entries, rows, [j for j in range(len(entries)) if j != column])
-    return b(Neg, found) if (row + column) % 2 else found
-
-
-def _written_out(b: Builder, entries: list[list[Value]], rows: list[int], columns: list[int]) -> Value:
-    """The determinant of these rows and columns; three at most."""
-    total = entries[rows[0]][columns[0]]
-    if len(rows) == 1:
-        return total
-    for number, column in enumerate(columns):
-        rest = _written_out(b, entries, rows[1:], columns[:number] + columns[number + 1 :])
-        part = b(Mul, entries[rows[0]][column], rest)
-        total = part if number == 0 else b(Sub if number % 2 else Add, total, part)
-    return total
+    """The inverse of each matrix in the last two axes, turned if told so; of at most four rows."""
+    return inverted(b, x, adjoint=adjoint)

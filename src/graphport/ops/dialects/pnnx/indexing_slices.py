@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.reshape_shapes import lengths, moved
 from graphport.ops.dialects.torch_functions import axis_of, bounded, emits, integers, length, number, vector
+from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Concat, Reshape, Shape
+from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
 
 Answer = Value | tuple[Value, ...]
 END = 2**31 - 1
@@ -168,10 +171,16 @@ def unfold(b: Builder, input: Value, dimension: Any, size: Any, step: Any) -> Va
     dims = b.dims(input)
     axis = axis_of(number(dimension), len(dims))
     width, by = int(number(size)), int(number(step))
-    count = len(range(0, length(dims, axis) - width + 1, by))
-    bounded(max(count, 1) * width)
-    starts = np.arange(count, dtype=np.int64) * by
-    places = starts[:, None] + np.arange(width, dtype=np.int64)
-    y = b(Gather, input, b.constant(places), axis=axis)
+    bounded(width)
+    within = np.arange(width, dtype=np.int64)
+    if isinstance(dims[axis], int):
+        count = len(range(0, length(dims, axis) - width + 1, by))
+        bounded(max(count, 1) * width)
+        places = b.constant(np.arange(count, dtype=np.int64)[:, None] * by + within)
+    else:
+        end = b(Add, b(Squeeze, b(Shape, input, start=axis, end=axis + 1)), b.constant(1 - width, DType.INT64))
+        starts = b(Range, b.constant(0, DType.INT64), end, b.constant(by, DType.INT64))
+        places = b(Add, b(Unsqueeze, starts, vector(b, [1])), b.constant(within))
+    y = b(Gather, input, places, axis=axis)
     rank = len(dims) + 1
     return moved(b, y, [*(a for a in range(rank) if a != axis + 1), axis + 1])

@@ -11,7 +11,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import dtype_of
 from graphport.ops.dialects.torch_promotion import cast, computed, floating
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Floor, Log, Mul, Neg, Sin, Sqrt, Sub
+from graphport.ops.pages.arithmetic import Abs, Add, Cos, Div, Exp, Floor, Log, Mul, Neg, Sin, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Greater, IsNaN, Less, LessOrEqual, Where
 
 _LANCZOS = (
@@ -34,7 +34,7 @@ _TAIL = (
 )
 
 
-def _polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
     """By Horner's rule, the highest power first."""
     found = b.like(x, coefficients[0])
     for c in coefficients[1:]:
@@ -69,8 +69,8 @@ def erfinv(b: Builder, self: Value) -> Value:
     x = cast(b, own, DType.FLOAT32) if dtype_of(own) is not DType.FLOAT64 else own
     one = b.like(x, 1)
     w = b(Neg, b(Log, b(Mul, b(Sub, one, x), b(Add, one, x))))
-    near = _polynomial(b, b(Sub, w, b.like(x, 2.5)), _MIDDLE)
-    far = _polynomial(b, b(Sub, b(Sqrt, w), b.like(x, 3)), _TAIL)
+    near = polynomial(b, b(Sub, w, b.like(x, 2.5)), _MIDDLE)
+    far = polynomial(b, b(Sub, b(Sqrt, w), b.like(x, 3)), _TAIL)
     y = b(Mul, x, b(Where, b(Less, w, b.like(x, 5)), near, far))
     slope = b(Mul, b.like(x, 2 / math.sqrt(math.pi)), b(Exp, b(Neg, b(Mul, y, y))))
     better = b(Sub, y, b(Div, b(Sub, computed(b, "erf", y), x), slope))
@@ -94,9 +94,9 @@ def _bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """Of order 0, up to 15/4 and beyond it, the latter without its exponential; and the size of `x`."""
     size = b(Abs, x)
     ratio = b(Div, x, b.like(x, 3.75))
-    small = _polynomial(b, b(Mul, ratio, ratio), _I0_SMALL[::-1])
+    small = polynomial(b, b(Mul, ratio, ratio), _I0_SMALL[::-1])
     guarded = b(Where, b(Less, size, b.like(x, 3.75)), b.like(x, 3.75), size)
-    large = b(Div, _polynomial(b, b(Div, b.like(x, 3.75), guarded), _I0_LARGE[::-1]), b(Sqrt, guarded))
+    large = b(Div, polynomial(b, b(Div, b.like(x, 3.75), guarded), _I0_LARGE[::-1]), b(Sqrt, guarded))
     return small, large, size
 
 
@@ -115,7 +115,67 @@ def bessel_i0e(b: Builder, self: Value) -> Value:
     return b(Where, b(LessOrEqual, size, b.like(x, 3.75)), b(Mul, small, b(Exp, b(Neg, size))), large)
 
 
-@aten("aten.special_ndtr")
-def ndtr(b: Builder, self: Value) -> Value:
+_I1_SMALL = (0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411)
+_I1_LARGE = (
+    *(0.39894228, -0.03988024, -0.00362018, 0.00163801, -0.01031555, 0.02282967, -0.02895312, 0.01787654, -0.00420059),
+)
+
+
+def _first_bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Of order 1, as `_bessel` has it of order 0."""
+    size = b(Abs, x)
+    ratio = b(Div, x, b.like(x, 3.75))
+    small = b(Mul, x, polynomial(b, b(Mul, ratio, ratio), _I1_SMALL[::-1]))
+    guarded = b(Where, b(Less, size, b.like(x, 3.75)), b.like(x, 3.75), size)
+    large = b(Div, polynomial(b, b(Div, b.like(x, 3.75), guarded), _I1_LARGE[::-1]), b(Sqrt, guarded))
+    return small, b(Where, b(Less, x, b.like(x, 0)), b(Neg, large), large), size
+
+
+@aten("aten.special_i1")
+def bessel_i1(b: Builder, self: Value) -> Value:
+    """Abramowitz and Stegun 9.8.3 and 9.8.4."""
     x = floating(b, self)
-    return b(Mul, b(Add, computed(b, "erf", b(Mul, x, b.like(x, math.sqrt(0.5)))), b.like(x, 1)), b.like(x, 0.5))
+    small, large, size = _first_bessel(b, x)
+    return b(Where, b(LessOrEqual, size, b.like(x, 3.75)), small, b(Mul, large, b(Exp, size)))
+
+
+@aten("aten.special_i1e")
+def bessel_i1e(b: Builder, self: Value) -> Value:
+    x = floating(b, self)
+    small, large, size = _first_bessel(b, x)
+    return b(Where, b(LessOrEqual, size, b.like(x, 3.75)), b(Mul, small, b(Exp, b(Neg, size))), large)
+
+
+_J0 = (1.0, -2.2499997, 1.2656208, -0.3163866, 0.0444479, -0.0039444, 0.0002100)
+_J0_SIZE = (0.79788456, -0.00000077, -0.00552740, -0.00009512, 0.00137237, -0.00072805, 0.00014476)
+_J0_PHASE = (-0.78539816, -0.04166397, -0.00003954, 0.00262573, -0.00054125, -0.00029333, 0.00013558)
+_J1 = (0.5, -0.56249985, 0.21093573, -0.03954289, 0.00443319, -0.00031761, 0.00001109)
+_J1_SIZE = (0.79788456, 0.00000156, 0.01659667, 0.00017105, -0.00249511, 0.00113653, -0.00020033)
+_J1_PHASE = (-2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.00079824, -0.00029166)
+
+
+def _waves(b: Builder, x: Value, inner: Sequence[float], size: Sequence[float], phase: Sequence[float]) -> Value:
+    """A Bessel function of the first kind of what is not negative: a polynomial up to 3, a wave beyond."""
+    third = b(Div, x, b.like(x, 3))
+    near = polynomial(b, b(Mul, third, third), inner[::-1])
+    far = b(Where, b(Less, x, b.like(x, 3)), b.like(x, 3), x)
+    u = b(Div, b.like(x, 3), far)
+    angle = b(Add, far, polynomial(b, u, phase[::-1]))
+    wave = b(Div, b(Mul, polynomial(b, u, size[::-1]), b(Cos, angle)), b(Sqrt, far))
+    near = near if inner[0] == 1 else b(Mul, x, near)
+    return b(Where, b(Less, x, b.like(x, 3)), near, wave)
+
+
+@aten("aten.special_bessel_j0")
+def bessel_j0(b: Builder, self: Value) -> Value:
+    """Abramowitz and Stegun 9.4.1 and 9.4.3."""
+    x = floating(b, self)
+    return _waves(b, b(Abs, x), _J0, _J0_SIZE, _J0_PHASE)
+
+
+@aten("aten.special_bessel_j1")
+def bessel_j1(b: Builder, self: Value) -> Value:
+    """Abramowitz and Stegun 9.4.4 and 9.4.6; odd."""
+    x = floating(b, self)
+    found = _waves(b, b(Abs, x), _J1, _J1_SIZE, _J1_PHASE)
+    return b(Where, b(Less, x, b.like(x, 0)), b(Neg, found), found)

@@ -130,6 +130,27 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
     return b.constant(np.eye(rows, columns).astype(wanted.numpy), wanted)
 
 
+@aten("prims.convert_element_type")
+def convert_element_type(b: Builder, a: Value, dtype: Any) -> Value:
+    return cast(b, a, named_dtype(dtype) or _REAL)
+
+
+@aten("prims.device_put", ignores=("device", "non_blocking"))
+def device_put(b: Builder, a: Value) -> Value:
+    del b
+    return a
+
+
+@aten("prims.iota", ignores=("device", "requires_grad"))
+def iota(b: Builder, length: Any, start: Any, step: Any, dtype: Any) -> Value:
+    """So many numbers from `start` on."""
+    count = length if isinstance(length, Value) else b.constant(int(number(length)), DType.INT64)
+    found = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
+    by, first = (cast(b, _tensor(b, each), DType.INT64) for each in (step, start))
+    scaled = b(Add, b(Mul, found, by), first)
+    return cast(b, scaled, named_dtype(dtype) or _INTEGRAL)
+
+
 def _triangle(b: Builder, row: int, col: int, offset: int, dtype: Any, *, upper: bool) -> Value:
     rows, columns = np.indices((bounded(row * max(col, 1)) // max(col, 1), col))
     mask = columns - rows >= offset if upper else columns - rows <= offset
@@ -147,4 +168,6 @@ def triu_indices(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = N
     return _triangle(b, int(number(row)), int(number(col)), int(number(offset)), dtype, upper=True)
 
 
+# What some decompositions leave of the operators below ATen.
+renamed("prims.scalar_tensor", "aten::scalar_tensor")
 renamed("aten.new_empty", "aten::new_zeros")
