@@ -114,3 +114,30 @@ def test_an_operand_alone_is_copied_in_any_size():
     big = np.arange(200_000, dtype=np.float32)
     np.testing.assert_array_equal(Expression("@0", tier="numpy")(big), big)
     assert Expression("@0")(f32([])).shape == (0,)
+
+
+def test_arrays_as_they_are_are_computed_or_declined():
+    program = BlockedProgram(program_of("add(@0,mul(@1,@2))", 3), NUMPY_FUNCTIONS)
+    call = program.direct([np.dtype(np.float32)] * 3)
+    assert call is not None
+    a, b, c, out = (np.full((3, 4), n, np.float32) for n in (1, 2, 3, 0))
+    assert call.call(a, b, c, out) is out
+    np.testing.assert_array_equal(out, np.full((3, 4), 7))
+    frozen = out.copy()
+    frozen.flags.writeable = False
+    line = np.zeros(20, np.float32)
+    for arrays in (
+        (a, b, c),
+        (a, b, c[:2], out),
+        (a.astype(np.float64), b, c, out),
+        (a, b, c, frozen),
+        (line[:12].reshape(3, 4), b, c, line[4:16].reshape(3, 4)),
+    ):
+        assert call.call(*arrays) is None
+    assert call.call(a, b, c, a) is a
+    np.testing.assert_array_equal(a, np.full((3, 4), 7))
+
+
+def test_what_may_have_a_fault_is_not_called_directly():
+    integers = program_of("floor_divide(@0,@1)", 2)
+    assert BlockedProgram(integers, NUMPY_FUNCTIONS).direct([np.dtype(np.float32)] * 2) is None

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Array]
 
-CACHE = 1 << 19
-"""Bytes that the registers take together: what a core's second-level cache holds."""
-_SHORTEST, _LONGEST = 1 << 12, 1 << 16
+CACHE = 1 << 21
+"""Bytes that the registers take together: about what the caches of one core hold, its part of the last one included."""
+_SHORTEST, _LONGEST = 1 << 12, 1 << 18
 """Bounds of a block, in elements: below, calling NumPy costs more than computing; above, blocks leave the cache."""
+_LINE = 64
+"""Bytes of a line of the cache."""
 
 
 class KernelFault(Exception):  # noqa: N818  becomes a diagnostic where the text is known
@@ -66,7 +68,18 @@ class BlockedProgram:
         self.register_count = 1 + max((operation.register for operation in self.operations), default=-1)
         self.width = max((operation.dtype.itemsize for operation in self.operations), default=1)
         self.block = _block_length(self.register_count * self.width)
-        self._idle: list[Array] = []
+        self._idle: list[list[Array]] = []
+        with np.errstate(all="ignore"):
+            self._constants = [
+                constant_array(program.constants[value.slot], value.dtype) if isinstance(value, Constant) else None
+                for value in program.values
+            ]
+
+    def direct(self, dtypes: Sequence[np.dtype[Any]]) -> DirectCall | None:
+        """The program as a function of arrays of these types; only of NumPy's own functions, which have no faults."""
+        if not all(isinstance(operation.kernel, np.ufunc) for operation in self.operations):
+            return None
+        return DirectCall(self, [*dtypes, self.program.dtype.numpy])
 
     def run(self, operands: Sequence[Array], out: Array) -> None:
         """Compute the program on `operands` (by index) into `out`, which has the shape of the result.
@@ -74,21 +87,18 @@ class BlockedProgram:
         Raises:
             KernelFault: an integer is divided by zero; `out` may hold some of the result by then.
         """
+        values = self._constants.copy()
+        for number, index in self.loads:
+            values[number] = operands[index]
         with np.errstate(all="ignore"):
-            known: dict[int, Array] = {
-                number: constant_array(self.program.constants[value.slot], value.dtype)
-                for number, value in enumerate(self.program.values)
-                if isinstance(value, Constant)
-            }
             if not self.operations:
                 np.copyto(out, operands[self.loads[0][1]])
             elif out.size <= self.block or self._has_no_temporaries:
-                known.update((number, operands[index]) for number, index in self.loads)
-                self._run_whole(known, out)
+                self._run_whole(values, out)
             else:
-                self._run_blocks([(number, operands[index]) for number, index in self.loads], known, out)
+                self._run_blocks(values, out)
 
-    def _run_whole(self, values: dict[int, Array], out: Array) -> None:
+    def _run_whole(self, values: list[Any], out: Array) -> None:
         """All at once: the temporaries are no larger than a block."""
         last = self.operations[-1]
         for operation in self.operations[:-1]:
@@ -98,28 +108,40 @@ class BlockedProgram:
             else:
                 values[operation.number] = _called(operation, arguments)
             for number in operation.ends:
-                del values[number]
+                values[number] = None
         _called(last, [values[argument] for argument in last.arguments], out)
 
-    def _run_blocks(self, loads: Sequence[tuple[int, Array]], known: dict[int, Array], out: Array) -> None:
-        loads, out = _flattened(loads, out)
+    def _run_blocks(self, values: list[Any], out: Array) -> None:
+        """Block by block: what a block costs besides NumPy's own calls is what makes short chains slow."""
+        loads, out = _flattened([(number, values[number]) for number, _ in self.loads], out)
         shapes = self._shapes(loads, out.ndim)
-        registers = self._idle.pop() if self._idle else np.empty((self.register_count, self.block * self.width), "V1")
-        views: dict[tuple[int, np.dtype[Any], Shape], Array] = {}
-        for place in blocks(out.shape, self.block):
-            for number, array in loads:
-                known[number] = array[_within(place, array.shape)]
-            target = out[place]
-            for operation in self.operations[:-1]:
-                shape = _block_shape(shapes[operation.number], target.shape)
-                key = (operation.register, operation.dtype, shape)
-                view = views.get(key)
-                if view is None:
-                    view = views[key] = _view(registers[operation.register], operation.dtype, shape)
-                known[operation.number] = view
-                _called(operation, [known[argument] for argument in operation.arguments], view)
-            last = self.operations[-1]
-            _called(last, [known[argument] for argument in last.arguments], target)
+        registers = self._idle.pop() if self._idle else _registers(self.register_count, self.block * self.width)
+        moving = [(number, array) for number, array in loads if array.shape == out.shape]
+        others = [(number, array) for number, array in loads if array.shape != out.shape]
+        steps = [(operation.kernel, *_pair(operation.arguments), operation.number) for operation in self.operations]
+        last = self.operations[-1].number
+        length: Shape | None = None
+        number = last
+        try:
+            for place in blocks(out.shape, self.block):
+                target = out[place]
+                if target.shape != length:
+                    length = target.shape
+                    for operation in self.operations[:-1]:
+                        shape = _block_shape(shapes[operation.number], length)
+                        values[operation.number] = _view(registers[operation.register], operation.dtype, shape)
+                for number, array in moving:
+                    values[number] = array[place]
+                for number, array in others:
+                    values[number] = array[_within(place, array.shape)]
+                values[last] = target
+                for kernel, first, second, number in steps:
+                    if second is None:
+                        kernel(values[first], out=values[number])
+                    else:
+                        kernel(values[first], values[second], out=values[number])
+        except Fault as fault:
+            raise KernelFault(number, fault) from None
         self._idle.append(registers)
 
     def _shapes(self, loads: Sequence[tuple[int, Array]], rank: int) -> dict[int, Shape]:
@@ -133,6 +155,38 @@ class BlockedProgram:
                 first if all(shape == first for shape in merged) else np.broadcast_shapes(*merged)
             )
         return shapes
+
+
+class DirectCall:
+    """A program on arrays as they are: `call(*operands, out)` gives `out`, or None, and has not computed then.
+
+    None means that the arrays are not of one shape, not of the element types of the program, or that they overlap.
+    """
+
+    largest = 1 << 62
+
+    def __init__(self, program: BlockedProgram, dtypes: Sequence[np.dtype[Any]]) -> None:
+        self.dtype = dtypes[-1]
+        self._program = program
+        self._dtypes = tuple(dtypes)
+
+    def call(self, *arrays: Any) -> Array | None:
+        if len(arrays) != len(self._dtypes):
+            return None
+        out = arrays[-1]
+        shape = getattr(out, "shape", None)
+        for array, dtype in zip(arrays, self._dtypes, strict=True):
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return None
+        if not out.flags.writeable:
+            return None
+        operands = arrays[:-1]
+        for array in operands:
+            if array is not out and np.may_share_memory(array, out):
+                return None
+        self._program.run(operands, out)
+        result: Array = out
+        return result
 
 
 def constant_array(value: Number, dtype: DType) -> Array:
@@ -219,6 +273,11 @@ def _convert(x: Array, out: Array) -> Array:
     return out
 
 
+def _pair(arguments: tuple[int, ...]) -> tuple[int, int | None]:
+    """The values that a kernel takes, of which there are one or two."""
+    return arguments[0], arguments[1] if len(arguments) > 1 else None
+
+
 def _called(operation: _Operation, arguments: Sequence[Array], out: Array | None = None) -> Array:
     try:
         return operation.kernel(*arguments, out=out)
@@ -247,6 +306,14 @@ def _block_shape(shape: Shape, block: Shape) -> Shape:
     if shape == block:
         return block
     return tuple(1 if extent == 1 else length for extent, length in zip(shape, block, strict=True))
+
+
+def _registers(count: int, size: int) -> list[Array]:
+    """Memory for each register, which begins where a line of the cache does."""
+    size = -(-size // _LINE) * _LINE
+    memory = np.empty(count * size + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return [memory[start + size * number : start + size * (number + 1)] for number in range(count)]
 
 
 def _view(register: Array, dtype: np.dtype[Any], shape: Shape) -> Array:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.packages import install
-from graphport.expression.blocked import BlockedProgram, KernelFault
+from graphport.expression.blocked import BlockedProgram, DirectCall, KernelFault
 from graphport.expression.functions import NUMPY_FUNCTIONS
 from graphport.expression.kernels import is_array
 from graphport.expression.parse import parse
@@ -51,7 +52,7 @@ class _Runner:
         self._functions = functions
         self._threads = threads
         self._fused: FusedProgram | None = None
-        self._entry: Entry | None = None
+        self._entry: Entry | DirectCall | None = None
         self._is_undecided = tier != "numpy"
         self._spent = _COMPILING if tier == "fused" else 0.0
         self.current: BlockedProgram | FusedProgram = BlockedProgram(program, functions)
@@ -66,15 +67,18 @@ class _Runner:
             self._consider(out.size)
         self.current.run(operands, out)
 
-    def entry(self, used: Sequence[Array]) -> Entry | None:
-        """The compiled program as a function that takes all the operands as they are, if there is one.
+    def entry(self, used: Sequence[Array]) -> Entry | DirectCall | None:
+        """The program as a function that takes all the operands as they are, if there is one.
 
         It is for operands of one shape: then tensors without axes are not promoted in another way than others.
         """
-        if self._fused is None or any(array.shape != used[0].shape for array in used):
+        if self._is_undecided or any(array.shape != used[0].shape for array in used):
             return None
         if self._entry is None:
-            self._entry = self._fused.entry()
+            if self._fused is not None:
+                self._entry = self._fused.entry()
+            elif isinstance(self.current, BlockedProgram):
+                self._entry = self.current.direct([array.dtype for array in used])
         return self._entry
 
     def _consider(self, size: int) -> None:
@@ -140,11 +144,12 @@ class Expression:
                 `fused` is wanted and llvmlite is not installed.
         """
         arities = {name: function.signature.arities for name, function in functions.items()}
-        parsed = parse(text, arities, lenient=lenient)
-        self.text = parsed.text
-        self.tokens: tuple[Token, ...] = parsed.tokens
-        self.tree: Node = parsed.tree
-        self.rpn: tuple[Step, ...] = rpn(parsed.tree, arities)
+        with paused_collection():
+            parsed = parse(text, arities, lenient=lenient)
+            self.text = parsed.text
+            self.tokens: tuple[Token, ...] = parsed.tokens
+            self.tree: Node = parsed.tree
+            self.rpn: tuple[Step, ...] = rpn(parsed.tree, arities)
         self.findings: tuple[Diagnostic, ...] = parsed.findings
         self.operand_count = 1 + max((step.index for step in self.rpn), default=-1)
         self._functions = functions
@@ -152,7 +157,7 @@ class Expression:
         self._sees_shapes = any(step.action is Action.APPLY and step.function in _SEES_SHAPES for step in self.rpn)
         self._plans: dict[object, _Plan] = {}
         self._tier: Tier = tier
-        self._quick: Entry | None = None
+        self._quick: Entry | DirectCall | None = None
         self._threads = threads
         if tier == "fused":
             self._check_compiler()
@@ -188,7 +193,7 @@ class Expression:
             raise self._error("EXPR0207", "the result is not a tensor, so it cannot be put into an array")
         return self._value(plan.result, plan, given, out)
 
-    def _quickly(self, quick: Entry, operands: tuple[object, ...], out: Array | None) -> Array | None:
+    def _quickly(self, quick: Entry | DirectCall, operands: tuple[object, ...], out: Array | None) -> Array | None:
         """The value, if the compiled code can take the operands as they are."""
         if out is not None:
             return quick.call(*operands, out)
@@ -253,7 +258,8 @@ class Expression:
         if plan is None:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = self._prepared(self._built(operands))
+            with paused_collection():
+                plan = self._plans[key] = self._prepared(self._built(operands))
         return plan
 
     def _kind(self, operand: Array | Number) -> object:

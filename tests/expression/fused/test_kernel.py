@@ -263,3 +263,22 @@ def test_what_python_calls_directly_is_right_for_other_arrays_too(change):
     result = e(x, y, out=out)
     assert result is out
     np.testing.assert_array_equal(np.asarray(result), np.asarray(expected))
+
+
+@pytest.mark.parametrize(
+    "text", ["maximum(@0,0.5)", "maximum(0.5,@0)", "minimum(@0,-2)", "minimum(2.0,@0)", "max(@0,0)"]
+)
+def test_a_bound_lets_what_is_no_number_through(text):
+    x = np.array([np.nan, np.inf, -np.inf, 0.5, -2, -0.0, 0.0, 3, -7] * 5, np.float32)
+    fused, plain = (Expression(text, tier=tier)(x) for tier in ("fused", "numpy"))
+    np.testing.assert_array_equal(fused, plain)
+
+
+def test_powers_of_e_are_scaled_once_or_in_two_steps():
+    """With and without the instruction for it, where there is one: subnormal and infinite results among them."""
+    x = np.concatenate([np.linspace(-110, 92, 4001), [-np.inf, np.inf, np.nan, -87.5, -103.9, 88.72, 88.73]])
+    for dtype in (np.float32, np.float64):
+        found = Expression("exp(@0)", tier="fused")(x.astype(dtype))
+        with np.errstate(over="ignore", under="ignore"):
+            expected = np.exp(x.astype(dtype).astype(np.longdouble)).astype(dtype)
+        np.testing.assert_allclose(found, expected, rtol=3e-7 if dtype is np.float32 else 1e-15, atol=2e-45)

@@ -32,13 +32,17 @@ _DIGEST = 32
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The processor: its name, the bytes of a vector, how many it holds, whether it converts half precision."""
+    """The processor: its name, the bytes of a vector, how many it holds, whether it converts half precision.
+
+    `scales`: it multiplies by powers of two in one instruction (AVX-512).
+    """
 
     identity: str
     vector_bytes: int
     registers: int
     is_x86: bool
     converts_half: bool
+    scales: bool
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -149,6 +153,7 @@ def _machine() -> _Machine | None:
         registers=16 if is_x86 and not features.get("avx512f", False) else 32,
         is_x86=is_x86,
         converts_half=not is_x86 or features.get("f16c", False),
+        scales=_vector_bytes(features, is_x86=is_x86) == 64,
     )
     jit = llvm.create_lljit_compiler(machine)
     return _Machine(known, llvm, machine, jit, threading.Lock(), count(), WeakValueDictionary())

@@ -129,7 +129,7 @@ class FusedProgram:
         if known is None:
             target = engine.target()
             objects = object_layout() if set(access.modes) == {"c"} and not access.bypasses_cache else None
-            text = module(self.program, access, self._lanes(target), objects, x86=target.is_x86)
+            text = module(self.program, access, self._lanes(target), objects, x86=target.is_x86, scales=target.scales)
             code = engine.load(text, [KERNEL] if objects is None else [KERNEL, ENTRY])
             known = self._kernels[access] = (_SIGNATURE(code.addresses[KERNEL]), code)
         return known
@@ -149,11 +149,12 @@ class FusedProgram:
         """As many elements at a time as registers hold with all operands."""
         computed = [value for value in self.program.values if isinstance(value, Apply)]
         width = max(4, min(value.dtype.numpy.itemsize for value in computed))
-        vectors = min(4, max(1, (target.registers - 1) // (len(self.loads) + 1)))
+        most = 6 if target.registers > 16 else 4
+        vectors = min(most, max(1, (target.registers - 1) // (len(self.loads) + 1)))
         if any(value.kernel in _SLOW for value in computed):
             vectors = 4
-        elif vectors == 3 and any(value.kernel not in _PLAIN for value in computed):
-            vectors = 2
+        elif any(value.kernel not in _PLAIN for value in computed):
+            vectors = min(4, 1 << (vectors.bit_length() - 1))
         return vectors * target.vector_bytes // width
 
     def _compute(self, arrays: Sequence[Array]) -> None:

@@ -78,15 +78,17 @@ def negative(block: Block, x: Vector) -> Vector:
 
 def exp(block: Block, x: Vector) -> Vector:
     """e to the power x: 2^n * (1 + r + r² q(r)) with n the nearest integer to x / ln 2."""
-    r, bits = _reduced(block, x)
+    r, n, shifted = _reduced(block, x)
     one = block.like(1.0, x)
     near = fma(block, block.binary("fmul", r, r), horner(block, _FORMATS[x.element].exp, r), r)
-    return _scaled(block, block.binary("fadd", near, one), bits)
+    value = block.binary("fadd", near, one)
+    return block.scaled(value, n) if block.scales else _scaled(block, value, _whole(block, shifted))
 
 
 def expm1(block: Block, x: Vector) -> Vector:
     """exp(x) - 1, to full precision near 0: with s = 2^n, s * (exp(r) - 1) + (s - 1)."""
-    r, bits = _reduced(block, x)
+    r, _, shifted = _reduced(block, x)
+    bits = _whole(block, shifted)
     one = block.like(1.0, x)
     near = fma(block, block.binary("fmul", r, r), horner(block, _FORMATS[x.element].exp, r), r)
     half_bits = block.binary("ashr", bits, block.like(1, bits))
@@ -195,21 +197,30 @@ def _is_fraction(block: Block, y: Vector, is_whole: Vector) -> Vector:
     return block.binary("and", is_number, block.binary("xor", is_whole, block.constant(1, "i1")))
 
 
-def _reduced(block: Block, x: Vector) -> tuple[Vector, Vector]:
-    """x = n ln 2 + r, with r and, as integers, n; x is taken into the range where exp is neither 0 nor infinite."""
+def _reduced(block: Block, x: Vector) -> tuple[Vector, Vector, Vector]:
+    """x = n ln 2 + r: r, n, and n shifted (`_whole`); x is taken into the range where exp is neither 0 nor infinite."""
     known = _FORMATS[x.element]
     low, high = block.like(known.lowest, x), block.like(known.highest, x)
     x = block.select(block.compare("olt", x, low), low, x)
     x = block.select(block.compare("ogt", x, high), high, x)
     # Adding and subtracting 1.5 * 2^fraction rounds to an integer, and leaves that integer in the lowest bits.
-    shift = block.like(1.5 * 2.0**known.fraction, x)
+    shift = _shift_of(block, x)
     shifted = fma(block, x, block.like(1 / math.log(2), x), shift)
     n = block.binary("fsub", shifted, shift)
     r = fma(block, n, block.like(-known.ln2_high, x), x)
     r = fma(block, n, block.like(-known.ln2_low, x), r)
-    integer = INTEGER_OF[x.element]
-    bits = block.binary("sub", block.convert("bitcast", shifted, integer), block.convert("bitcast", shift, integer))
-    return r, bits
+    return r, n, shifted
+
+
+def _shift_of(block: Block, x: Vector) -> Vector:
+    return block.like(1.5 * 2.0 ** _FORMATS[x.element].fraction, x)
+
+
+def _whole(block: Block, shifted: Vector) -> Vector:
+    """The integer in the lowest bits of what `_reduced` has shifted."""
+    integer = INTEGER_OF[shifted.element]
+    shift = block.convert("bitcast", _shift_of(block, shifted), integer)
+    return block.binary("sub", block.convert("bitcast", shifted, integer), shift)
 
 
 def _power_of_two(block: Block, n: Vector) -> Vector:

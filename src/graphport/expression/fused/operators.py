@@ -57,6 +57,17 @@ def emit(block: Block, kernel: str, dtype: DType, arguments: Sequence[Vector]) -
     return _TABLES[dtype.kind][kernel](block, *arguments)
 
 
+def bounded(block: Block, kernel: str, arguments: Sequence[Vector], is_bound: Sequence[bool]) -> Vector:
+    """The code of a kernel of `EXTREMES` on floats; `is_bound` tells of each argument whether it is a bound.
+
+    A bound is a constant that is neither NaN nor a zero: one comparison decides then, and lets a NaN through.
+    """
+    if not any(is_bound):
+        return emit(block, kernel, DType.FLOAT32, arguments)
+    bound, x = arguments if is_bound[0] else reversed(arguments)
+    return block.select(block.compare(EXTREMES[kernel], bound, x), bound, x)
+
+
 def convert(block: Block, x: Vector, source: DType, target: DType) -> Vector:
     """The code that converts elements; floats that no integer holds become the lowest one, as processors do."""
     if source is target:
@@ -273,6 +284,8 @@ def _fmod_signed(block: Block, a: Vector, b: Vector) -> Vector:
     return _divided(block, "srem", a, b)
 
 
+EXTREMES: Mapping[str, str] = MappingProxyType({"maximum": "ogt", "minimum": "olt"})
+"""Kernels that give one of their arguments, and how the second compares with the first where it is given."""
 _LIBRARY = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "log10", "sin", "sinh", "tan", "atan2")
 _FLOATS: dict[str, Callable[..., Vector]] = {
     **{name: _library(name) for name in _LIBRARY},
@@ -300,8 +313,8 @@ _FLOATS: dict[str, Callable[..., Vector]] = {
     "div": _instruction("fdiv"),
     "pow": mathematics.power,
     "logaddexp": mathematics.logaddexp,
-    "maximum": _extreme_float("ogt"),
-    "minimum": _extreme_float("olt"),
+    "maximum": _extreme_float(EXTREMES["maximum"]),
+    "minimum": _extreme_float(EXTREMES["minimum"]),
     "fmod": _fmod,
     "remainder": _remainder_float,
     "floor_divide": _floor_divide_float,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from graphport.expression.fused.arguments import DECLARATIONS, entry
 from graphport.expression.fused.memory import ALIGNMENT, STRIP, Memory, fetched
-from graphport.expression.fused.operators import ELEMENTS, convert, divides_integers, emit, nonzero
+from graphport.expression.fused.operators import ELEMENTS, EXTREMES, bounded, convert, divides_integers, emit, nonzero
 from graphport.expression.fused.segments import segments_of
 from graphport.expression.fused.vector import BITS, Block, Vector
 from graphport.expression.program import Apply, Constant, Load
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from graphport.expression.fused.segments import Segment
     from graphport.expression.program import Program
 
+_LEAST_BOUND = 1e-30
+"""Smaller numbers may be zeros in singles."""
 KERNEL = "graphport_kernel"
 """The name of the function that takes pointers."""
 
@@ -41,7 +43,15 @@ class Access:
     bypasses_cache: bool = False
 
 
-def module(program: Program, access: Access, lanes: int, objects: ObjectLayout | None = None, *, x86: bool) -> str:
+def module(
+    program: Program,
+    access: Access,
+    lanes: int,
+    objects: ObjectLayout | None = None,
+    *,
+    x86: bool,
+    scales: bool = False,
+) -> str:
     """The text of the module, with two visible functions.
 
     `i64 KERNEL(ptr pointers, ptr outer strides, ptr extents, i64 rank, i64 length, ptr inner strides, ptr constants)`
@@ -57,7 +67,7 @@ def module(program: Program, access: Access, lanes: int, objects: ObjectLayout |
     last = 1 + max(value.index for value in loads)
     result = Memory(len(loads), last, ELEMENTS[program.dtype], access.modes[-1])
     segments, slots = segments_of(program)
-    writer = _Writer(program, operands, result, segments, access.bypasses_cache, lanes)
+    writer = _Writer(program, operands, result, segments, access.bypasses_cache, lanes, scales)
     texts = [writer.segment(number) for number in range(len(segments))]
     texts += [writer.part(), writer.row(), writer.kernel(slots, x86=x86)]
     if objects is not None:
@@ -82,6 +92,7 @@ class _Writer:
         segments: Sequence[Segment],
         bypasses_cache: bool,  # noqa: FBT001
         lanes: int,
+        scales: bool,  # noqa: FBT001
     ) -> None:
         self.program = program
         self.operands = operands
@@ -89,6 +100,7 @@ class _Writer:
         self.segments = segments
         self.bypasses_cache = bypasses_cache
         self.lanes = lanes
+        self.scales = scales
         self.declarations: set[str] = set()
         loads = [number for number, value in enumerate(program.values) if isinstance(value, Load)]
         self.operand_of = dict(zip(loads, operands, strict=True))
@@ -111,7 +123,7 @@ class _Writer:
         if is_last and not segment.values:
             outer = [len(self.program.values) - 1]
         entry, vectors = self.entered(outer, is_last=is_last)
-        block = Block(self.lanes)
+        block = Block(self.lanes, scales=self.scales)
         for number in outer:
             if number not in vectors:
                 vectors[number] = self.loaded(block, number)
@@ -206,7 +218,17 @@ class _Writer:
             known = block.add_line("load i64, ptr %flag")
             flagged = block.add_line(f"select i1 {found}, i64 {number + 1}, i64 {known}")
             block.lines.append(f"  store i64 {flagged}, ptr %flag")
+        if value.kernel in EXTREMES and dtype.is_floating:
+            return bounded(block, value.kernel, arguments, [self.is_bound(argument) for argument in value.arguments])
         return emit(block, value.kernel, dtype, arguments)
+
+    def is_bound(self, number: int) -> bool:
+        """Whether it is a constant that is neither NaN nor a zero."""
+        value = self.program.values[number]
+        if not isinstance(value, Constant):
+            return False
+        known = self.program.constants[value.slot]
+        return isinstance(known, int | float) and abs(known) > _LEAST_BOUND
 
     def stored(self, block: Block, vector: Vector, pointer: str, index: str, mode: str) -> None:
         element, of = vector.element, block.type(vector.element)

@@ -21,8 +21,9 @@ class Vector(NamedTuple):
 class Block:
     """A straight run of instructions on vectors of `lanes` elements."""
 
-    def __init__(self, lanes: int, prefix: str = "v") -> None:
+    def __init__(self, lanes: int, prefix: str = "v", *, scales: bool = False) -> None:
         self.lanes = lanes
+        self.scales = scales
         self.prefix = prefix
         self.lines: list[str] = []
         self.declarations: set[str] = set()
@@ -74,6 +75,26 @@ class Block:
         self.declarations.add(f"declare {of} {full}({', '.join([of] * len(arguments))}{tail_types})")
         given = ", ".join(f"{of} {argument.name}" for argument in arguments) + (f", {tail}" if tail else "")
         return Vector(self.add_line(f"call {of} {full}({given})"), arguments[0].element)
+
+    def scaled(self, x: Vector, n: Vector) -> Vector:
+        """x * 2^n for a whole n of the type of x, rounded once: one instruction of AVX-512, if `scales`."""
+        kind, width, mask = ("ps", 16, "i16") if x.element == "float" else ("pd", 8, "i8")
+        whole, of = self.type(x.element), f"<{width} x {x.element}>"
+        tail = f"v{width}{_MANGLED[x.element]}"
+        scale = f"@llvm.x86.avx512.mask.scalef.{kind}.512"
+        take = f"@llvm.vector.extract.{tail}.v{self.lanes}{_MANGLED[x.element]}"
+        put = f"@llvm.vector.insert.v{self.lanes}{_MANGLED[x.element]}.{tail}"
+        self.declarations |= {
+            f"declare {of} {scale}({of}, {of}, {of}, {mask}, i32)",
+            f"declare {of} {take}({whole}, i64)",
+            f"declare {whole} {put}({whole}, {of}, i64)",
+        }
+        result = "poison"
+        for start in range(0, self.lanes, width):
+            a, b = (self.add_line(f"call {of} {take}({whole} {each.name}, i64 {start})") for each in (x, n))
+            part = self.add_line(f"call {of} {scale}({of} {a}, {of} {b}, {of} zeroinitializer, {mask} -1, i32 4)")
+            result = self.add_line(f"call {whole} {put}({whole} {result}, {of} {part}, i64 {start})")
+        return Vector(result, x.element)
 
     def any_lane(self, condition: Vector) -> str:
         """Whether the condition holds in some lane, as a scalar `i1`."""
