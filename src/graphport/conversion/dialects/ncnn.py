@@ -58,10 +58,11 @@ def _expected(value: Value) -> TensorFact:
     for _ in range(_FAR):
         if not pending:
             break
-        for reader in pending.pop(0).users:
+        current = pending.pop(0)
+        for reader in current.users:
             if reader.dialect != _DIALECT:
                 continue
-            wanted = _wanted(reader, value.name)
+            wanted = _wanted(reader, value.name) if reader.operands[0] is current else _wanted_beside(reader, current)
             if wanted is not None and wanted.shape is not None and isinstance(wanted.shape[1], int):
                 return wanted
             found = found or wanted
@@ -101,6 +102,20 @@ def _wanted(node: Node, name: str) -> TensorFact | None:
             return TensorFact(DType.FLOAT32, (1, height, _integer(node, 2) // embed))
         case word if word in _PLANE:
             return TensorFact(DType.FLOAT32, (1, Symbol(f"{name}.c", 1), height, width))
+        case _:
+            return None
+
+
+def _wanted_beside(node: Node, value: Value) -> TensorFact | None:
+    """What a layer needs a blob to be that is not its first: a state, or a weight."""
+    place, name = node.operands.index(value), value.name
+    match node.word:
+        case "LSTM" | "GRU" | "RNN":
+            ways = 2 if _integer(node, 2) == 2 else 1
+            size = _integer(node, 3, _integer(node, 0)) if place == 2 else _integer(node, 0)
+            return TensorFact(DType.FLOAT32, (1, ways, size))
+        case "Convolution" | "ConvolutionDepthWise" | "Deconvolution" | "DeconvolutionDepthWise" if place == 1:
+            return TensorFact(DType.FLOAT32, (1, *(Symbol(f"{name}.{axis}", 1) for axis in ("c", "d", "h", "w"))))
         case _:
             return None
 

@@ -55,7 +55,12 @@ def doubts_of_operator(
     line: str, word: str, keys: Sequence[str], operands: Sequence[Value], place: Callable[[], Span]
 ) -> Iterator[Diagnostic]:
     """What may not be what was traced, in another operator."""
-    if word != _ATTENTION or "attn_mask" not in keys:
+    if word != _ATTENTION:
+        return
+    if not any(keys) and len(operands) > 1 and _dtype(operands[0]) is DType.BOOL:
+        message = f"{line} queries with {operands[0].name}, which is logical"
+        yield Diagnostic("PNNX0204", message, place(), "it is read as the mask", Severity.WARNING)
+    if "attn_mask" not in keys:
         return
     at = keys.index("attn_mask")
     mask = operands[at]

@@ -65,6 +65,7 @@ PLACE, ITEM = "#", "*"
 
 _MODULE = "nn."
 _FLAGS = ("bias",)
+_LAYOUT = "layout"
 _FAR = 2**63
 _MISMATCHES = (
     *(TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError),
@@ -90,12 +91,16 @@ class _Bound:
         weights = {key[1:].replace(".", "_"): attributes.pop(key) for key in list(attributes) if key.startswith("@")}
         for name, value in attributes.items():
             own = self._name(name)
+            if own.startswith(PLACE) and _LAYOUT in self.ignores:
+                # Where a tensor that is made lies in memory comes behind what it is.
+                continue
             if own not in self.ignores and not self._is_flag(own, value):
                 given[own] = value
         for name, storage in weights.items():
             if not isinstance(storage, Storage):
                 raise Unknown
             given[name] = b.constant(storage)
+        rest = self._without_shared(b, rest, given)
         if self.is_variadic:
             return self._call(b, rest, given)
         free = iter([name for name in self.names if name not in given])
@@ -133,6 +138,14 @@ class _Bound:
             else:
                 given[self._name(key)] = operand
         return given, rest
+
+    def _without_shared(self, b: Builder, rest: list[Value | None], given: Mapping[str, Any]) -> list[Value | None]:
+        """The operands of a module but for its own weight: one that modules share is written as an operand, too."""
+        weight = given.get("weight")
+        if not self.word.startswith(_MODULE) or len(rest) != 2 or not isinstance(weight, Value):
+            return rest
+        kept = [x for x in rest if x is None or not x.is_constant or b.dims(x) != b.dims(weight)]
+        return kept if len(kept) == 1 else rest
 
     def _name(self, key: str) -> str:
         """The parameter that a name or place (`#2`) stands for."""

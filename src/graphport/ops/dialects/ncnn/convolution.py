@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -128,8 +129,8 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
     return b(Conv, x, weight, bias, **attributes)
 
 
-_DYNAMIC = 19
-"""The parameter of convolutions whose weight, and bias, are blobs."""
+_DYNAMIC, _DYNAMIC_TRANSPOSED = 19, 28
+"""The parameters of convolutions whose weight, and bias, are blobs."""
 
 
 def _given(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
@@ -167,16 +168,18 @@ def _operands(at: Layer, shape: list[int], group: int) -> tuple[Value, Value]:
 def _transposed(at: Layer, count: int, group: int) -> Value:
     """Weights are [group, outputs, inputs] there, and [group * inputs, outputs] in ONNX."""
     b, maps = at.b, at.integer(0)
-    at.refuse(TERM, 28)
-    kernel = _along(at, count, 1, 0)
-    area = 1
-    for k in kernel:
-        area *= k
-    inputs = at.count(0) // max(maps * area, 1)
-    blocks = at.weight(0, [group, maps // group, inputs, *kernel])
-    turned = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
-    weight = b(Reshape, turned, vector(b, [group * inputs, maps // group, *kernel]))
-    bias = at.weight(1, [maps]) if at.integer(5) else None
+    at.refuse(TERM)
+    if at.integer(_DYNAMIC_TRANSPOSED):
+        weight, bias, kernel = _given(at, count)
+        maps = length(b.dims(weight), 1) * group
+    else:
+        kernel = _along(at, count, 1, 0)
+        area = prod(kernel)
+        inputs = at.count(0) // max(maps * area, 1)
+        blocks = at.weight(0, [group, maps // group, inputs, *kernel])
+        turned = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
+        weight = b(Reshape, turned, vector(b, [group * inputs, maps // group, *kernel]))
+        bias = at.weight(1, [maps]) if at.integer(5) else None
     extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(20, at.integer(18)))[:count][::-1]
     strides, dilations = _along(at, count, 3), _along(at, count, 2)
     attributes: dict[str, Any] = {"strides": strides, "dilations": dilations, "group": group if group > 1 else None}
@@ -366,8 +369,7 @@ def lift_conv_transpose(
     """What is cut off at the end is told by the padding there."""
     del kernel_shape
     count = _checked(b, x, w)
-    weight = numbers_of(w)
-    inputs, maps, *kernel = weight.shape
+    inputs, maps, *kernel = (length(b.dims(w), axis) for axis in range(count + 2))
     lengths = lengths_of(b, x)[1:]
     painted = transposed_window(
         lengths,
@@ -385,18 +387,27 @@ def lift_conv_transpose(
     ends = [end for end in found if isinstance(end, int)]
     if len(begin) < count or len(ends) < count or min(begin) < 0:
         return None
-    blocks = (group, inputs // group, maps, *kernel)
-    layout = (0, 2, 1, *range(3, 3 + count))
-    turned = rearranged(
-        w, lambda array: array.reshape(blocks).transpose(layout), (group * maps, inputs // group, *kernel)
-    )
     more: dict[str, Any] = {}
     if min(ends) < 0:
         more = {f"p{key}": max(-end, 0) for key, end in zip((18, 19, 20), reversed(ends), strict=False)}
+    if folded(w) is None:
+        blobs = [stretched(b, each, b.dims(each), None) for each in (w, bias) if each is not None]
+        sizes = {f"p{_DYNAMIC_TRANSPOSED}": 1}
+    else:
+        blocks = (group, inputs // group, maps, *kernel)
+        layout = (0, 2, 1, *range(3, 3 + count))
+        turned = rearranged(
+            w, lambda array: array.reshape(blocks).transpose(layout), (group * maps, inputs // group, *kernel)
+        )
+        blobs, sizes = [], {"p6": numbers_of(w).count}
+        more |= {"w0": turned, "w1": None if bias is None else numbers_of(bias)}
+    fact = TensorFact(DType.FLOAT32, (1, maps * group, *painted.lengths))
     return emitted(
         b,
         f"{'DeconvolutionDepthWise' if group > 1 else 'Deconvolution'}{_ENDINGS[count]}",
         x,
+        *blobs,
+        fact=fact if blobs else None,
         p0=maps * group,
         **parameters(_KERNEL, tuple(kernel)),
         **parameters(_DILATION, painted.dilations),
@@ -404,11 +415,9 @@ def lift_conv_transpose(
         **parameters(_BEGIN, begin),
         **parameters(_END, tuple(max(end, 0) for end in ends)),
         p5=int(bias is not None),
-        p6=weight.count,
         p7=group if group > 1 else None,
+        **sizes,
         **more,
-        w0=turned,
-        w1=None if bias is None else numbers_of(bias),
     )
 
 

@@ -99,7 +99,12 @@ def _between(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: 
     first = [0 if n == NONE else n for n in starts] or [0] * count
     # An end of 0 is the end of the axis: ends that are not above 0 are counted from there.
     last = [_LAST if n in (NONE, 0) else n for n in ends] or [_LAST] * count
-    places = [at.axis(axis) for axis in axes]
+    # An axis that the blob does not have is passed over: pnnx counts the batch where lengths are open.
+    kept = [index for index, axis in enumerate(axes) if axis < at.rank]
+    places = [at.axis(axes[index]) for index in kept]
+    if not places:
+        return at.x
+    first, last = ([each[index] for index in kept] for each in (first, last))
     return at.b(Slice, at.x, joined(at, first), joined(at, last), vector(at.b, places))
 
 

@@ -6,7 +6,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, UnsupportedError, lift
+from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
 from graphport.ops.dialects.ncnn.binding import Layer, batch_of, blob_axis, emitted, laid, layer, lengths_of, placed
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.pages.arithmetic import Mul
@@ -63,6 +63,11 @@ def einsum(at: Layer) -> Value:
     if len(terms) != len(at.inputs) or not right or not set(text) <= {*_LETTERS, ",", "-", ">"}:
         message = f"the equation {text!r}"
         raise UnsupportedError(message)
+    for term, x in zip(terms, at.inputs, strict=True):
+        # ncnn takes the first letters for the axes that there are, and computes something else.
+        if len(at.b.dims(x)) - 1 != len(term):
+            message = f"{term!r} has {len(term)} letters, the blob has {len(at.b.dims(x)) - 1} axes"
+            raise ShapeError(message)
     equation = f"{','.join(f'a{term}' for term in terms)}->a{right}"
     return at.b(Einsum, *at.inputs, equation=equation)
 

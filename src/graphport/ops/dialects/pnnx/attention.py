@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.pnnx.reshape_parts import repeat_interleave
 from graphport.ops.dialects.pnnx.reshape_shapes import transpose
 from graphport.ops.dialects.torch_functions import (
@@ -117,7 +117,7 @@ def _spread(b: Builder, x: Value, heads: int) -> Value:
 )
 def multihead_attention(
     b: Builder,
-    query: Value,
+    query: Value | None = None,
     key: Value | None = None,
     value: Value | None = None,
     attn_mask: Value | None = None,
@@ -128,16 +128,24 @@ def multihead_attention(
     need_weights: Any = True,
     average_attn_weights: Any = True,
     add_zero_attn: Any = False,
+    input: Value | None = None,
     **weights: Value,
 ) -> Answer:
     """Projections, attention in each head, and the projection of all heads together.
 
-    One operand is query, key and value; of two, the second is key and value.
+    One operand, the `input`, is query, key and value; of two, the second is key and value.
     """
     del embed_dim, need_weights
+    query = input if query is None else query
+    if query is None:
+        message = "there is no query"
+        raise ShapeError(message)
     if attn_mask is not None and dtype_of(query) is DType.BOOL and dtype_of(attn_mask) is not DType.BOOL:
         # pnnx calls the query the mask where the mask is logical: no query is.
         query, attn_mask = attn_mask, query
+    if attn_mask is None and key is not None and dtype_of(query) is DType.BOOL and dtype_of(key) is not DType.BOOL:
+        # Without names, pnnx has a logical mask as the first operand.
+        query, key, value, attn_mask = key, value, None, query
     if key is None:
         key = query
     if value is None:

@@ -29,7 +29,7 @@ from graphport.ops.dialects.torch_functions import (
     number,
     vector,
 )
-from graphport.ops.pages.arithmetic import Cast
+from graphport.ops.pages.arithmetic import Add, Cast, Div, Max, Mul, Sub
 from graphport.ops.pages.generate import Constant, ConstantOfShape, Range, constant_value
 from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
@@ -135,10 +135,23 @@ def aten_arange(b: Builder, *arguments: Any, dtype: Any = None) -> Value:
     raise UnsupportedError(message)
 
 
-@emits("torch.linspace", ignores=_IGNORED)
+@emits("torch.linspace", "aten::linspace", ignores=_IGNORED)
 def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
+    count = _known(steps)
+    if isinstance(count, Value):
+        return _spread(b, float(number(start)), float(number(end)), _of_type(b, count, DType.INT64), wanted)
     return b.constant(np.linspace(number(start), number(end), made_up(int(number(steps)))).astype(wanted.numpy), wanted)
+
+
+def _spread(b: Builder, start: float, end: float, count: Value, dtype: DType) -> Value:
+    """`count` numbers from `start` to `end`, a single one being `start`."""
+    one = b.constant(1, DType.INT64)
+    places = b(Cast, b(Range, b.constant(0, DType.INT64), count, one), to=_REAL)
+    gaps = b(Cast, b(Max, b(Sub, count, one), one), to=_REAL)
+    part = b(Div, b(Mul, places, b.constant(end - start, _REAL)), gaps)
+    y = b(Add, part, b.constant(start, _REAL))
+    return y if dtype is _REAL else b(Cast, y, to=dtype)
 
 
 @emits("torch.eye", ignores=_IGNORED)

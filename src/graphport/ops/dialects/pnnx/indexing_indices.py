@@ -105,8 +105,10 @@ def _masked(b: Builder, x: Value, axis: int, mask: Value) -> Value:
 def _joined(b: Builder, chosen: Sequence[Value]) -> Value:
     """Places of several axes as one tensor of tuples, after broadcasting them."""
     dims = broadcast(*(b.dims(item) for item in chosen))
-    shape = vector(b, [length(dims, axis) for axis in range(len(dims))])
-    wide = [item if b.dims(item) == dims else b(Expand, item, shape) for item in chosen]
+    wide = chosen
+    if any(b.dims(item) != dims for item in chosen):
+        shape = vector(b, [length(dims, axis) for axis in range(len(dims))])
+        wide = [item if b.dims(item) == dims else b(Expand, item, shape) for item in chosen]
     last = vector(b, [-1])
     return b(Concat, *(b(Unsqueeze, item, last) for item in wide), axis=-1)
 
@@ -134,10 +136,10 @@ def index_put(
         values = b.like(input, number(values))
     found = _indices(b, indices, ())
     chosen = [item for item in found if item is not None]
-    if len(chosen) < len(found):
-        message = "indices behind a whole axis"
-        raise UnsupportedError(message)
     reduction = "add" if number(accumulate) else None
+    if any(item is None for item in found[: len(chosen)]):
+        axes = [axis for axis, item in enumerate(found) if item is not None]
+        return _put_behind(b, input, axes, chosen, values, reduction)
     if len(chosen) == 1 and dtype_of(chosen[0]) is DType.BOOL:
         places = b(Transpose, b(NonZero, chosen[0]), perm=(1, 0))
         count = len(b.dims(chosen[0]))
@@ -148,6 +150,35 @@ def index_put(
     places = _joined(b, chosen)
     shape = b(Concat, b(Shape, places, start=0, end=-1), b(Shape, input, start=len(chosen)), axis=0)
     return b(ScatterND, input, places, b(Expand, values, shape), reduction=reduction)
+
+
+def _put_behind(
+    b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value], values: Value, reduction: str | None
+) -> Value:
+    """Entries behind axes that are taken whole, which come last meanwhile."""
+    rest = [axis for axis in range(len(b.dims(x))) if axis not in axes]
+    order = [*axes, *rest]
+    places = _joined(b, [_counted(b, item) for item in chosen])
+    count = len(b.dims(places)) - 1
+    # Indices that stand together have their axes where they stand, others first.
+    front = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
+    turned = moved(b, x, order)
+    behind = [b(Shape, turned, start=len(axes) + at, end=len(axes) + at + 1) for at in range(len(rest))]
+    shape = [*behind[:front], b(Shape, places, start=0, end=-1), *behind[front:]]
+    wide = b(Expand, values, b(Concat, *shape, axis=0))
+    first = [*range(front, front + count), *range(front), *range(front + count, count + len(rest))]
+    y = b(ScatterND, turned, places, moved(b, wide, first), reduction=reduction)
+    return moved(b, y, [int(place) for place in np.argsort(order)])
+
+
+def _counted(b: Builder, index: Value) -> Value:
+    """Places along one axis, also of a mask."""
+    if dtype_of(index) is not DType.BOOL:
+        return index
+    if len(b.dims(index)) != 1:
+        message = "a mask of several axes behind the first"
+        raise UnsupportedError(message)
+    return b(Reshape, b(NonZero, index), vector(b, [-1]))
 
 
 @emits("torch.index_select", "aten::index_select")

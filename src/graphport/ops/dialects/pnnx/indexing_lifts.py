@@ -94,7 +94,7 @@ def _columns(b: Builder, indices: Value) -> list[Value] | None:
     """The places along each axis."""
     dims = b.dims(indices)
     count = dims[-1] if len(dims) > 1 else None
-    if not isinstance(count, int) or not count or not all(isinstance(dim, int) for dim in dims):
+    if not isinstance(count, int) or not count:
         return None
     facts = [TensorFact(dtype_of(indices), dims[:-1])] * count
     return list(b.word("torch.unbind", indices, facts=facts, dim=len(dims) - 1))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import pi
 from typing import Any
+
+import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -11,10 +14,12 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, length, number, vector
 from graphport.ops.pages.activation import LogSoftmax, Softplus
-from graphport.ops.pages.arithmetic import Abs, Add, Cast, Exp, Log, Max, Mul, Neg, Sub
-from graphport.ops.pages.comparison import Less, Where
+from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Pow, Sqrt, Sub
+from graphport.ops.pages.comparison import Equal, Less, Not, Where
+from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+from graphport.ops.pages.reshape import Unsqueeze
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
@@ -128,13 +133,19 @@ def cross_entropy(
     label_smoothing: Any = 0.0,
 ) -> Value:
     """Of classes, or of a share of each class."""
-    if number(label_smoothing):
-        message = "labels that are smoothed"
-        raise UnsupportedError(message)
+    smoothing = float(number(label_smoothing))
     axis = 1 if len(b.dims(input)) > 1 else 0
     logarithm = b(LogSoftmax, input, axis=axis)
     if not dtype_of(target).is_floating:
-        return nll_loss(b, logarithm, target, weight, reduction, ignore_index)
+        loss = nll_loss(b, logarithm, target, weight, reduction, ignore_index)
+        if not smoothing:
+            return loss
+        even = _smoothed(b, logarithm, target, weight, reduction, ignore_index)
+        rest = smoothing / length(b.dims(input), axis)
+        return b(Add, b(Mul, loss, b.like(loss, 1 - smoothing)), b(Mul, even, b.like(even, rest)))
+    if smoothing:
+        share = b(Mul, target, b.like(target, 1 - smoothing))
+        target = b(Add, share, b.like(share, smoothing / length(b.dims(input), axis)))
     if isinstance(weight, Value):
         message = "shares of classes that are weighted"
         raise UnsupportedError(message)
@@ -143,6 +154,101 @@ def cross_entropy(
         return _reduced(b, loss, "sum" if axis == 0 else reduction)
     total = b(ReduceSum, loss, keepdims=0)
     return b(Mul, total, b.like(total, 1 / length(b.dims(input), 0)))
+
+
+def _smoothed(b: Builder, logarithm: Value, target: Value, weight: Any, reduction: Any, ignore_index: Any) -> Value:
+    """The part of smoothed labels that every class has: what nll_loss would be, added up over all of them."""
+    if isinstance(weight, Value) or len(b.dims(logarithm)) < 2:
+        message = "labels that are smoothed, of classes that are weighted or without a batch"
+        raise UnsupportedError(message)
+    loss = b(Neg, b(ReduceSum, logarithm, vector(b, [1]), keepdims=0))
+    counts = b(Not, b(Equal, target, b.like(target, int(number(ignore_index)))))
+    kept = b(Where, counts, loss, b.like(loss, 0))
+    match _reduction(reduction):
+        case "none":
+            return kept
+        case "sum":
+            return b(ReduceSum, kept, keepdims=0)
+        case _:
+            number_of = b(ReduceSum, b(Cast, counts, to=dtype_of(loss)), keepdims=0)
+            return b(Div, b(ReduceSum, kept, keepdims=0), number_of)
+
+
+@emits("F.multi_margin_loss", "aten::multi_margin_loss")
+def multi_margin_loss(
+    b: Builder, input: Value, target: Value, p: Any = 1, margin: Any = 1.0, weight: Any = None, reduction: Any = 1
+) -> Value:
+    """The mean over the other classes of how far each comes within the margin of the right one."""
+    power = int(number(p))
+    if power not in (1, 2) or len(b.dims(input)) != 2:
+        message = f"the power {power} of a tensor of {len(b.dims(input))} axes"
+        raise UnsupportedError(message)
+    column = b(Unsqueeze, target, vector(b, [1]))
+    own = b(GatherElements, input, column, axis=1)
+    gap = b(Max, b(Add, b(Sub, input, own), b.like(input, float(number(margin)))), b.like(input, 0))
+    if power == 2:
+        gap = b(Mul, gap, gap)
+    if isinstance(weight, Value):
+        gap = b(Mul, gap, b(Gather, weight, column))
+    classes = length(b.dims(input), 1)
+    others = b(Not, b(Equal, b.constant(np.arange(classes), dtype_of(target)), column))
+    total = b(ReduceSum, b(Where, others, gap, b.like(gap, 0)), vector(b, [1]), keepdims=0)
+    return _reduced(b, b(Div, total, b.like(total, classes)), reduction)
+
+
+def _distance(b: Builder, x: Value, y: Value, p: float, eps: float) -> Value:
+    """The norm of a difference along the last axis, in which `eps` is added to every entry."""
+    gap = b(Abs, b(Add, b(Sub, x, y), b.like(x, eps)))
+    last = vector(b, [-1])
+    if p == 1:
+        return b(ReduceSum, gap, last, keepdims=0)
+    if p == 2:
+        return b(Sqrt, b(ReduceSum, b(Mul, gap, gap), last, keepdims=0))
+    return b(Pow, b(ReduceSum, b(Pow, gap, b.like(gap, p)), last, keepdims=0), b.like(gap, 1 / p))
+
+
+@emits("F.triplet_margin_loss", "aten::triplet_margin_loss")
+def triplet_margin_loss(
+    b: Builder,
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: Any = 1.0,
+    p: Any = 2.0,
+    eps: Any = 1e-6,
+    swap: Any = False,
+    reduction: Any = 1,
+) -> Value:
+    """How far the distance to another kind is not larger by the margin than that to the own kind."""
+    power, small = float(number(p)), float(number(eps))
+    near, far = (_distance(b, anchor, each, power, small) for each in (positive, negative))
+    if number(swap):
+        far = b(Min, far, _distance(b, positive, negative, power, small))
+    gap = b(Add, b(Sub, near, far), b.like(near, float(number(margin))))
+    return _reduced(b, b(Max, gap, b.like(gap, 0)), reduction)
+
+
+@emits("F.poisson_nll_loss", "aten::poisson_nll_loss")
+def poisson_nll_loss(
+    b: Builder,
+    input: Value,
+    target: Value,
+    log_input: Any = True,
+    full: Any = False,
+    eps: Any = 1e-8,
+    reduction: Any = 1,
+) -> Value:
+    if number(log_input):
+        loss = b(Sub, b(Exp, input), b(Mul, target, input))
+    else:
+        loss = b(Sub, input, b(Mul, target, b(Log, b(Add, input, b.like(input, float(number(eps)))))))
+    if number(full):
+        # Stirling's formula, for what is larger than 1.
+        known = b(Where, b(Less, b.like(target, 1), target), target, b.like(target, 1))
+        half = b(Mul, b(Log, b(Mul, known, b.like(known, 2 * pi))), b.like(known, 0.5))
+        stirling = b(Add, b(Sub, b(Mul, known, b(Log, known)), known), half)
+        loss = b(Add, loss, b(Where, b(Less, b.like(target, 1), target), stirling, b.like(target, 0)))
+    return _reduced(b, loss, reduction)
 
 
 @emits("F.margin_ranking_loss", "aten::margin_ranking_loss")

@@ -137,12 +137,13 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
 @Expand.lift(DIALECT)
 def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     wanted = elements_of(shape)
-    if wanted is None:
-        return None
-    target = broadcast(b.dims(input), wanted)
-    sizes = computed_list(b, target, input)
+    target = None if wanted is None else broadcast(b.dims(input), wanted)
+    sizes: Any = None if target is None else computed_list(b, target, input)
     if sizes is None:
-        return None
+        # Lengths that are found while it runs; PyTorch takes none of 1 for an axis that is longer.
+        if any(n != 1 for n in b.dims(input)):
+            return None
+        sizes = shape
     return called(b, "Tensor.expand", TensorFact(dtype_of(input), target), input=input, sizes=sizes)
 
 

@@ -170,17 +170,29 @@ def repeat_interleave(b: Builder, input: Value, repeats: Any, dim: Any = None, o
     return merged(b, copies, axis, axis + 1)
 
 
+@emits("torch.cartesian_prod", "aten::cartesian_prod")
+def cartesian_prod(b: Builder, *tensors: Value) -> Value:
+    """Every choice of one entry of each vector, in rows."""
+    found = list(_items(tensors))
+    if len(found) == 1:
+        return found[0]
+    columns = [b(Reshape, x, vector(b, [-1, 1])) for x in meshgrid(b, *found)]
+    return b(Concat, *columns, axis=1)
+
+
 @emits("torch.meshgrid", "aten::meshgrid")
 def meshgrid(b: Builder, *tensors: Value, indexing: str = "ij") -> tuple[Value, ...]:
     found = [b(Reshape, x, vector(b, [-1])) for x in _items(tensors)]
     order = list(range(len(found)))
     if indexing == "xy" and len(found) > 1:
         order[:2] = [1, 0]
-    counts = [length(b.dims(found[i]), 0) for i in order]
+    counts = [b.dims(found[i])[0] for i in order]
+    known = [n for n in counts if isinstance(n, int)]
+    whole = vector(b, known) if len(known) == len(counts) else b(Concat, *(b(Shape, found[i]) for i in order), axis=0)
     results: list[Value] = []
     for index, x in enumerate(found):
         place = order.index(index)
         shape = [1] * len(found)
         shape[place] = -1
-        results.append(b(Expand, b(Reshape, x, vector(b, shape)), vector(b, counts)))
+        results.append(b(Expand, b(Reshape, x, vector(b, shape)), whole))
     return tuple(results)

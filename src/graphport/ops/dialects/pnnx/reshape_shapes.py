@@ -148,6 +148,11 @@ def t(b: Builder, input: Value) -> Value:
     return moved(b, input, range(len(b.dims(input)))[::-1])
 
 
+@emits("aten::mT", "Tensor.mT", "aten::mH", "aten::adjoint")
+def matrix_t(b: Builder, input: Value) -> Value:
+    return transpose(b, input, -2, -1)
+
+
 @emits("Tensor.permute", "torch.permute", "aten::permute")
 def permute(b: Builder, input: Value, dims: Any) -> Value:
     rank = len(b.dims(input))

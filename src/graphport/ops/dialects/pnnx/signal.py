@@ -361,3 +361,41 @@ def lift_dft(
     fact = TensorFact(DType.COMPLEX64, (*dims[:dim], made, *dims[dim + 1 : -1]))
     y = called(b, word, fact, input=x, n_=count, dim=dim, norm_=None)
     return called(b, "torch.view_as_real", TensorFact(DType.FLOAT32, (*fact.dims, 2)), input=y)
+
+
+@STFT.lift(DIALECT)
+def lift_stft(
+    b: Builder,
+    signal: Value,
+    frame_step: Value,
+    window: Value | None = None,
+    frame_length: Value | None = None,
+    *,
+    onesided: int = 1,
+) -> Value | None:
+    """Of real signals; places come before frames there."""
+    dims = b.dims(signal)
+    step = next(iter(static(frame_step) or ()), None)
+    width = None if window is None else b.dims(window)[0]
+    size = width if frame_length is None else next(iter(static(frame_length) or ()), None)
+    if len(dims) != 3 or dims[2] != 1 or not isinstance(size, int) or step is None or width not in (None, size):
+        return None
+    own = dtype_of(signal)
+    x = called(b, "torch.squeeze", TensorFact(own, dims[:2]), input=signal, dim=2)
+    made = size // 2 + 1 if onesided else size
+    frames = (dims[1] - size) // step + 1
+    y = called(
+        b,
+        "torch.stft",
+        TensorFact(own, (dims[0], made, frames, 2)),
+        input=x,
+        window=window,
+        center=False,
+        hop_length=step,
+        n_fft=size,
+        normalized=False,
+        onesided=bool(onesided),
+        return_complex=False,
+        win_length=size,
+    )
+    return called(b, "Tensor.permute", TensorFact(own, (dims[0], frames, made, 2)), input=y, dims=(0, 2, 1, 3))

@@ -1,0 +1,210 @@
+"""Words that pnnx leaves as they are: what PyTorch's documentation says of them, written out."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.conversion.legalize import is_canonical
+from tests.models import model, node
+
+RANDOM = np.random.default_rng(0)
+X, Z = (RANDOM.normal(size=(4, 5)).astype(np.float32) for _ in range(2))
+LABELS = np.array([2, 0, 4, 2], np.int64)
+
+
+def numbered(*values):
+    """Constants as pnnx has them: expressions without operands, called n0, n1, …"""
+    return [f"pnnx.Expression c{place} 0 1 n{place} expr={value}" for place, value in enumerate(values)]
+
+
+def load(tmp_path, rows, **shapes):
+    inputs = [f"pnnx.Input {name} 0 1 {name} #{name}={shape}" for name, shape in shapes.items()]
+    lines = [*inputs, *rows, "pnnx.Output out 1 0 y"]
+    path = tmp_path / "net.pnnx.param"
+    path.write_text(f"7767517\n{len(lines)} 99\n" + "\n".join(lines) + "\n")
+    (tmp_path / "net.pnnx.bin").write_bytes(b"PK\5\6" + bytes(18))
+    return gp.load(path)
+
+
+def computed(tmp_path, rows, **arrays):
+    kinds = {"f": "f32", "i": "i64", "b": "bool"}
+    shapes = {name: f"({','.join(map(str, array.shape))}){kinds[array.dtype.kind]}" for name, array in arrays.items()}
+    net = load(tmp_path, rows, **shapes)
+    assert is_canonical(net.graph)
+    # It is said in PNNX again, and means the same.
+    gp.save(net, tmp_path / "again.pnnx.param")
+    again = gp.run(gp.load(tmp_path / "again.pnnx.param"), arrays, backend="reference")
+    (found,) = gp.run(net, arrays, backend="reference").values()
+    np.testing.assert_allclose(next(iter(again.values())), found, rtol=1e-5, atol=1e-6)
+    return found
+
+
+def softmax_logarithm(x):
+    x = x.astype(np.float64)
+    return x - np.log(np.exp(x).sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_smoothed_labels_are_partly_of_all_classes(tmp_path, reduction):
+    rows = [*numbered("None", reduction, 2, 0.25), "aten::cross_entropy_loss l 6 1 x t n0 n1 n2 n3 y"]
+    found = computed(tmp_path, rows, x=X, t=LABELS)
+    kept, logarithm = LABELS != 2, softmax_logarithm(X)
+    each = -0.75 * logarithm[np.arange(4), LABELS] - 0.25 * logarithm.mean(1)
+    each = np.where(kept, each, 0)
+    expected = {0: each, 1: each.sum() / kept.sum(), 2: each.sum()}[reduction]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_shares_of_classes_are_smoothed(tmp_path):
+    share = np.abs(Z) / np.abs(Z).sum(1, keepdims=True)
+    rows = [*numbered("None", 1, -100, 0.1), "aten::cross_entropy_loss l 6 1 x t n0 n1 n2 n3 y"]
+    found = computed(tmp_path, rows, x=X, t=share)
+    expected = -(softmax_logarithm(X) * (0.9 * share + 0.1 / 5)).sum(1).mean()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_margin_is_kept_from_every_other_class(tmp_path, power):
+    rows = [*numbered(power, 0.5, "None", 0), "aten::multi_margin_loss l 6 1 x t n0 n1 n2 n3 y"]
+    found = computed(tmp_path, rows, x=X, t=LABELS)
+    rest = np.maximum(0.5 - X[np.arange(4), LABELS][:, None] + X, 0) ** power
+    rest[np.arange(4), LABELS] = 0
+    np.testing.assert_allclose(found, rest.sum(1) / 5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("power", "swap"), [("2.0", "False"), ("1.0", "False"), ("3.0", "True")])
+def test_three_are_told_apart_by_their_distances(tmp_path, power, swap):
+    other = RANDOM.normal(size=(4, 5)).astype(np.float32)
+    rows = [*numbered(0.7, power, 1e-6, swap, 0), "aten::triplet_margin_loss l 8 1 x p q n0 n1 n2 n3 n4 y"]
+    found = computed(tmp_path, rows, x=X, p=Z, q=other)
+    p = float(power)
+
+    def distance(a, b):
+        return (np.abs(a - b + 1e-6) ** p).sum(1) ** (1 / p)
+
+    far = distance(X, other)
+    far = np.minimum(far, distance(Z, other)) if swap == "True" else far
+    np.testing.assert_allclose(found, np.maximum(distance(X, Z) - far + 0.7, 0), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("is_logarithm", "full"), [("True", "False"), ("False", "True")])
+def test_counts_are_judged_by_their_likelihood(tmp_path, is_logarithm, full):
+    rate, counts = np.abs(X), np.floor(3 * np.abs(Z))
+    rows = [*numbered(is_logarithm, full, 1e-8, 0), "aten::poisson_nll_loss l 6 1 x t n0 n1 n2 n3 y"]
+    found = computed(tmp_path, rows, x=rate, t=counts)
+    expected = np.exp(rate) - counts * rate if is_logarithm == "True" else rate - counts * np.log(rate + 1e-8)
+    if full == "True":
+        with np.errstate(all="ignore"):
+            stirling = counts * np.log(counts) - counts + 0.5 * np.log(2 * np.pi * counts)
+        expected += np.where(counts > 1, stirling, 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_where_a_tensor_lies_in_memory_is_no_argument(tmp_path):
+    rows = [*numbered("[2,3]", 4.0, "None", "False"), "aten::new_full f 7 1 x n0 n1 n2 n2 n2 n3 y"]
+    np.testing.assert_array_equal(computed(tmp_path, rows, x=X), np.full((2, 3), 4, np.float32))
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_numbers_are_spread_over_a_length_that_is_open(tmp_path, count):
+    rows = [
+        *numbered(-1, 2, "None", "False"),
+        "pnnx.Expression s 1 1 x n expr=size(@0,0)",
+        "aten::linspace l 7 1 n0 n1 n n2 n2 n2 n3 y",
+    ]
+    net = load(tmp_path, rows, x="(?,2)f32")
+    found = gp.run(net, {"x": np.zeros((count, 2), np.float32)}, backend="reference")
+    np.testing.assert_allclose(found["y"], np.linspace(-1, 2, count), rtol=1e-6)
+
+
+def test_a_mesh_has_the_lengths_of_its_vectors(tmp_path):
+    rows = [
+        *numbered("ij"),
+        "pnnx.Expression l 2 1 x z both expr=[@0,@1] #x=(?)f32 #z=(?)f32",
+        "aten::meshgrid m 2 1 both n0 list",
+        "prim::ListUnpack u 1 2 list a b #a=(?,?)f32 #b=(?,?)f32",
+        "pnnx.Expression e 2 1 a b y expr=sub(@0,mul(@1,2))",
+    ]
+    net = load(tmp_path, rows, x="(?)f32", z="(?)f32")
+    for n, m in ((2, 3), (4, 1)):
+        a, b = np.arange(n, dtype=np.float32), np.arange(m, dtype=np.float32) + 7
+        found = gp.run(net, {"x": a, "z": b}, backend="reference")["y"]
+        np.testing.assert_allclose(found, a[:, None] - 2 * b[None])
+
+
+def test_every_choice_of_two_is_a_row(tmp_path):
+    rows = ["pnnx.Expression l 2 1 x z both expr=[@0,@1] #x=(2)f32 #z=(3)f32", "aten::cartesian_prod p 1 1 both y"]
+    a, b = X[0, :2], Z[0, :3]
+    expected = np.stack(np.meshgrid(a, b, indexing="ij"), -1).reshape(-1, 2)
+    np.testing.assert_array_equal(computed(tmp_path, rows, x=a, z=b), expected)
+
+
+@pytest.mark.parametrize(
+    ("index", "shape"),
+    [
+        pytest.param("[None,@0]", (4, 2), id="behind one axis"),
+        pytest.param("[None,@0]", (2,), id="broadcast"),
+        pytest.param("[None,None,@0]", (4, 5, 2), id="behind two"),
+        pytest.param("[@0,None,@0]", (2, 5), id="around one"),
+    ],
+)
+def test_entries_behind_a_whole_axis_are_put(tmp_path, index, shape):
+    x = RANDOM.normal(size=(4, 5, 3)).astype(np.float32)
+    if index == "[None,@0]" and len(shape) == 2:
+        shape = (*shape, 3)
+    if shape == (2,):
+        shape = (2, 1)
+    places, values = np.array([2, 0], np.int64), RANDOM.normal(size=shape).astype(np.float32)
+    rows = [
+        f"pnnx.Expression l 1 1 i list expr={index} #i=(2)i64",
+        "Tensor.index_put p 3 1 x list v y accumulate=False $input=x $indices=list $values=v",
+    ]
+    found = computed(tmp_path, rows, x=x, i=places, v=values)
+    expected = x.copy()
+    at = {"[None,@0]": (slice(None), places), "[None,None,@0]": (slice(None), slice(None), places)}
+    expected[at.get(index, (places, slice(None), places))] = values
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_mask_puts_entries_behind_a_whole_axis(tmp_path):
+    mask = np.array([True, False, True, False, True])
+    rows = [
+        "pnnx.Expression l 1 1 m list expr=[None,@0] #m=(5)bool",
+        "Tensor.index_put p 2 1 x list y accumulate=False values=0.5 $input=x $indices=list",
+    ]
+    expected = X.copy()
+    expected[:, mask] = 0.5
+    np.testing.assert_array_equal(computed(tmp_path, rows, x=X, m=mask), expected)
+
+
+def test_a_module_ignores_its_own_weight_among_the_operands(tmp_path):
+    """A weight that two modules share is given to the second one as an operand, too."""
+    weight = RANDOM.normal(size=(3, 5)).astype(np.float32)
+    path = tmp_path / "net.pnnx.param"
+    rows = [
+        "pnnx.Input x 0 1 x #x=(4,5)f32",
+        "pnnx.Attribute e 0 1 w @data=(3,5)f32 #w=(3,5)f32",
+        "nn.Linear h 2 1 w x y bias=False in_features=5 out_features=3 @weight=(3,5)f32 #w=(3,5)f32 #x=(4,5)f32",
+        "pnnx.Output out 1 0 y",
+    ]
+    path.write_text(f"7767517\n{len(rows)} 3\n" + "\n".join(rows) + "\n")
+    with zipfile.ZipFile(tmp_path / "net.pnnx.bin", "w") as archive:
+        for name in ("e.data", "h.weight"):
+            archive.writestr(name, weight.tobytes())
+    found = gp.run(gp.load(path), {"x": X}, backend="reference")["y"]
+    np.testing.assert_allclose(found, X @ weight.T, rtol=1e-5)
+
+
+def test_frames_are_said_in_pnnx(tmp_path):
+    signal = RANDOM.normal(size=(2, 40, 1)).astype(np.float32)
+    constants = {"step": np.int64(4), "window": np.hanning(16).astype(np.float32)}
+    nodes = [node("STFT", ["x", "step", "window"], ["y"])]
+    source = gp.from_onnx(model(nodes, [("x", [2, 40, 1])], [("y", None)], constants, opset=17))
+    gp.save(source, tmp_path / "net.pnnx.param")
+    found = gp.run(gp.load(tmp_path / "net.pnnx.param"), {"x": signal}, backend="reference")
+    expected = gp.run(source, {"x": signal}, backend="reference")
+    np.testing.assert_allclose(next(iter(found.values())), expected["y"], rtol=1e-4, atol=1e-5)
