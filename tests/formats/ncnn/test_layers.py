@@ -9,6 +9,7 @@ import pytest
 
 import graphport as gp
 from graphport.conversion.legalize import is_canonical
+from graphport.core.diagnostics import Source
 from graphport.formats.ncnn.layers import weights_of
 from graphport.formats.ncnn.param import Findings, parse_text
 
@@ -178,7 +179,7 @@ def write(folder, kind, parameters, shapes):
     text = f"7767517\n{len(rows) + 1} {len(names) + len(outputs)}\n" + "\n".join([*rows, row]) + "\n"
     path = folder / "net.param"
     path.write_text(text)
-    layer = parse_text(text, Findings(None))[-1]
+    layer = parse_text(text, Findings(Source("net.param")))[-1]
     random = np.random.default_rng(1)
     data = b""
     for index, weight in enumerate(weights_of(kind, layer.parameters)):

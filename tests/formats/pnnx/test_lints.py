@@ -75,3 +75,17 @@ def test_an_operand_that_is_not_there_is_an_error_at_its_place(tmp_path):
     (finding,) = [each for each in gp.check(path) if each.is_error]
     assert (finding.code, finding.span.line) == ("PNNX0009", 4)
     assert path.read_text().splitlines()[3][finding.span.column - 1 :].startswith("@5")
+
+
+def test_a_logical_mask_that_stands_first_and_has_no_name(tmp_path):
+    text = ATTENTION.replace(" $attn_mask=z", "")
+    assert warnings(tmp_path, text, shape="6,6", first="bool", other="2,6,8") == ["PNNX0204"]
+    assert warnings(tmp_path, text, shape="2,6,8", other="2,6,8") == []
+
+
+def test_a_declared_shape_that_is_not_that_of_the_text_is_told_while_reading(tmp_path):
+    text = "F.relu r 1 1 x y #y=(3)f32\npnnx.Expression e 2 1 y z w expr=add(@0,1)\npnnx.Output o 1 0 w\n"
+    warnings(tmp_path, text)
+    found = gp.load(tmp_path / "net.pnnx.param").findings
+    assert [finding.code for finding in found] == ["SHAPE0002"]
+    assert "float32[3], it is float32[2]" in found[0].message
