@@ -126,7 +126,7 @@ def fitted(graph: Graph, options: Mapping[str, Any]) -> Graph:
     """
     batch = options.get("batch")
     if batch is not None:
-        from graphport.conversion.rebatch import rebatched
+        from graphport.passes.rebatch import rebatched
 
         graph = rebatched(graph, int(batch))
     if options.get("optimize"):

@@ -41,6 +41,8 @@ def reopen(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> list[Diagnost
     for node in graph:
         if node.op in _TARGETS:
             _retarget(graph, node, before, changes)
+        elif node.op == "Expand":
+            _lengthen(graph, node, changes)
         inference.settle(node)
     inference.conclude(graph)
     return list(inference.findings)
@@ -70,6 +72,18 @@ def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes:
     if told != numbers:
         storage = storage_of(told, target.storage.dtype)
         node.set_input(1, graph.add_constant(target.name, TensorFact.of(storage), storage, origin=target.origin))
+
+
+def _lengthen(graph: Graph, node: Node, changes: Mapping[int, Dim]) -> None:
+    """Let what is repeated along the first axis, as often as that had its old length, be so for the new one."""
+    target = node.operand(1)
+    if target is None or target.storage is None:
+        return
+    numbers = [int(number) for number in target.storage.numpy().reshape(-1)]
+    length = changes.get(numbers[0]) if len(numbers) > 1 else None
+    if isinstance(length, int):
+        storage = storage_of([length, *numbers[1:]], target.storage.dtype)
+        node.set_input(1, graph.add_constant(graph.fresh(target.name), TensorFact.of(storage), storage))
 
 
 class _Step(NamedTuple):

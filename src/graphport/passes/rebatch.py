@@ -5,23 +5,17 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ops.bind import bind
 from graphport.ops.declare import ShapeError
-from graphport.ops.infer import Inference
-from graphport.ops.pattern import constant_numbers
+from graphport.passes.open_axes import reopen
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node, Value
-
-_SHAPED = ("Reshape", "Expand")
-"""Operators that are told the batch as the first of several lengths."""
 
 
 def rebatched(graph: Graph, batch: int) -> Graph:
@@ -32,26 +26,27 @@ def rebatched(graph: Graph, batch: int) -> Graph:
     """
     twin = rewrite.copy(graph)
     sizes: dict[str, Dim] = {}
+    shapes: dict[Value, list[Dim]] = {}
     fixed: set[int] = set()
     for value in twin.inputs:
         dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
-        if not dims or not isinstance(value.fact, TensorFact):
+        if not dims:
             continue
         if isinstance(dims[0], Symbolic):
             sizes |= dict.fromkeys(symbols(dims[0]), batch) if str(dims[0]) in symbols(dims[0]) else {}
         elif dims[0] != batch:
             fixed.add(dims[0])
-            value.fact = value.fact.with_shape((batch, *dims[1:]))
+            shapes[value] = [batch, *dims[1:]]
     if sizes:
         bind(twin, sizes)
     if len(fixed) > 1:
         raise _refusal(f"the inputs have batches of {' and '.join(map(str, sorted(fixed)))}")
-    if fixed:
-        _retarget(twin, fixed.copy().pop(), batch)
     try:
-        Inference().graph(twin)
+        errors = [finding.message for finding in reopen(twin, shapes) if finding.is_error]
     except (DiagnosticError, ShapeError) as error:
-        raise _refusal(f"it does not fit together for a batch of {batch}: {error}") from error
+        errors = [str(error)]
+    if errors:
+        raise _refusal(f"it does not fit together for a batch of {batch}: {errors[0]}")
     if fixed and (odd := _together(graph, twin, fixed.pop(), batch)) is not None:
         raise _refusal(f"the items do not stay apart in {odd.word} {odd.name or odd.results[0].name}")
     return twin
@@ -60,17 +55,6 @@ def rebatched(graph: Graph, batch: int) -> Graph:
 def _refusal(reason: str) -> DiagnosticError:
     message = f"the model is not one of items beside each other: {reason}"
     return DiagnosticError(Diagnostic("SHAPE0005", message, None, "export the model with the batch that is wanted"))
-
-
-def _retarget(graph: Graph, before: int, batch: int) -> None:
-    """Let lengths that are constants begin with the new batch."""
-    for node in graph:
-        target = node.operand(1) if not node.dialect and node.word in _SHAPED else None
-        numbers = None if target is None else constant_numbers(target)
-        if numbers is not None and len(numbers) > 1 and numbers[0] == before:
-            lengths = np.array([batch, *(int(n) for n in numbers[1:])], np.int64)
-            storage, fact = Inference().constant(lengths, None)
-            node.set_input(1, graph.add_constant(graph.fresh("lengths"), fact, storage))
 
 
 def _together(graph: Graph, twin: Graph, before: int, batch: int) -> Node | None:
