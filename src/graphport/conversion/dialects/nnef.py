@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.conversion import quantization_file
+from graphport.conversion.settled import settle_inputs
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.original import original_of
 from graphport.ir import rewrite, states
@@ -32,7 +33,8 @@ def before(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Make notes of tensors of the nodes that quantize them; compute what is known of integers."""
+    """Make notes of tensors of the nodes that quantize them; compute what is known of integers, and extents."""
+    settle_inputs(graph)
     quantization_file.note(graph)
     _fold_integers(graph)
 

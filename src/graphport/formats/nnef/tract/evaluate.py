@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from graphport.core.diagnostics import Diagnostic, Severity, Source, Span
 from graphport.core.dims import Symbol, Symbolic
 from graphport.core.dtypes import DType
@@ -35,11 +33,11 @@ from graphport.formats.nnef.syntax import (
     Tuple,
     Unary,
 )
+from graphport.formats.nnef.tract.attributes import Attributes
+from graphport.formats.nnef.tract.coded import Codes
 from graphport.formats.nnef.tract.given import computed, extents, filled, fitting
 from graphport.formats.nnef.tract.making import (
     DIALECT,
-    Maker,
-    holds_wires,
     is_list,
     items_of,
     names_in,
@@ -47,7 +45,7 @@ from graphport.formats.nnef.tract.making import (
     overlooked,
 )
 from graphport.formats.nnef.tract.scan import scanned
-from graphport.formats.nnef.types import LOGICAL, SCALAR, STRING, ArrayOf, Primitive, TensorOf, TupleOf, Type
+from graphport.formats.nnef.types import TensorOf, Type
 from graphport.ir.graph import Graph, Value
 from graphport.ops.dialects.tract.types import datum
 
@@ -94,7 +92,7 @@ def registry() -> Library:
     return Library(Source(path.name, path.read_text(encoding="utf-8")))
 
 
-class Evaluator(Maker):
+class Evaluator(Attributes):
     """Makes the graph of one document; `variable` gives what a variable stands for."""
 
     def __init__(
@@ -114,6 +112,7 @@ class Evaluator(Maker):
         self._submodel = submodel
         self._shapes = shapes
         self._quantized = quantized or {}
+        self.codes = Codes(self, self._quantized)
         self.symbols = {
             rest: Symbol(rest, *(bounds or {}).get(rest, (0, None)))
             for word, rest in document.extensions
@@ -278,7 +277,10 @@ class Evaluator(Maker):
             known = [*self.document.fragments, *registry(), *standard(Edition.FINAL)]
             message = f"operation '{node.name}' is not declared"
             raise self.fault("NNEF0322", message, node, suggestion(node.name, known))
-        if node.name == "tract_core_cast" and names and names[0] in self._quantized:
+        if node.name == "tract_core_cast" and node.arguments and names and names[0] in self._quantized:
+            real = self.codes.rounded(self.tensor(self._of(node.arguments[0].value, frame)), names[0])
+            if real is not None:
+                return real
             declaration = standard(Edition.FINAL)["copy"]
             node = Call("copy", node.arguments[:1], None, node.start, node.stop)
         return self._operation(declaration, node, frame, names)
@@ -346,14 +348,14 @@ class Evaluator(Maker):
         for formal in declaration.formals:
             value = bound[formal.name]
             if formal.takes_tensors:
-                operands += self._operands(value, formal.type)
+                operands += self.codes.operands(node.name, formal.name, self._operands(value, formal.type))
                 continue
-            static = self._attribute(value, formal.type, node)
+            static = self.attribute(value, formal.type, node)
             if isinstance(static, Value):
                 wires[formal.name] = static
             else:
                 attributes[formal.name] = static
-        operands = self._with_real_bias(operands, [formal.name for formal in declaration.formals])
+        operands = self.codes.real_bias(operands, [formal.name for formal in declaration.formals])
         if wires and self._dialect != DIALECT:
             message = f"'{next(iter(wires))}' of '{node.name}' is a tensor that is not one number of the text"
             raise self.fault("NNEF0401", message, node, "an attribute is known at compile time")
@@ -370,23 +372,6 @@ class Evaluator(Maker):
         is_list = any(not isinstance(kind, TensorOf) for _, kind in declaration.results)
         return list(results) if is_list or count > 1 else results[0]
 
-    def _with_real_bias(self, operands: list[Value | None], formals: Sequence[str]) -> list[Value | None]:
-        """The integers of a bias beside quantized operands count steps of the product of their scales."""
-        if formals[:3] != ["input", "filter", "bias"] or len(operands) < len(formals[:3]):
-            return operands
-        scales = [self._scale(value) for value in operands[:2]]
-        bias = operands[2]
-        if None in scales or bias is None:
-            return operands
-        scale = float(np.prod([each for each in scales if each is not None]))
-        (real,) = self.node("quantized_bias", [bias], 1, dialect=DIALECT, scale=scale)
-        return [*operands[:2], real, *operands[3:]]
-
-    def _scale(self, value: Value | None) -> float | None:
-        found = None if value is None else self._quantized.get(value.name)
-        scale = None if found is None else found.arguments.get("scale")
-        return scale if isinstance(scale, float) else None
-
     def _results(self, declaration: Declaration, names: Sequence[str]) -> int:
         if any(not isinstance(kind, TensorOf) for _, kind in declaration.results):
             return max(len(names), 1)
@@ -396,62 +381,6 @@ class Evaluator(Maker):
         if isinstance(kind, TensorOf):
             return [None if isinstance(value, str) and not value else self.tensor(value)]
         return [self.tensor(item) for item in items_of(value)]
-
-    # ── attributes ──
-
-    def _attribute(self, value: Any, kind: Type, node: Expression) -> Any:
-        """`value` in the form of its parameter, or a tensor of what only a run knows."""
-        value = self._known(value)
-        match kind:
-            case ArrayOf(TupleOf() as pair):
-                items = items_of(value)
-                if not holds_wires(items):
-                    return self._tuples(items, pair, node)
-                return self.vector([x for each in items for x in items_of(each)])
-            case ArrayOf(Primitive() as item):
-                if isinstance(value, Value):
-                    return value
-                items = [self._known(each) for each in items_of(value)]
-                if holds_wires(items):
-                    return self.vector(items)
-                return tuple(self._attribute(each, item, node) for each in items)
-            case ArrayOf(ArrayOf() as item):
-                return tuple(self._attribute(each, item, node) for each in items_of(value))
-            case _:
-                return self._number(value, kind, node)
-
-    def _tuples(self, items: Sequence[Any], pair: TupleOf, node: Expression) -> tuple[tuple[Any, ...], ...]:
-        rows = [items_of(item) for item in items]
-        if any(len(row) != len(pair.items) for row in rows):
-            raise self.fault("NNEF0401", f"an item is no tuple of {len(pair.items)}", node)
-        return tuple(tuple(self._attribute(x, pair.items[0], node) for x in row) for row in rows)
-
-    def _number(self, value: Any, kind: Type, node: Expression) -> Any:
-        if is_list(value) and len(items_of(value)) == 1:
-            (value,) = items_of(value)
-        if isinstance(value, Value):
-            return value
-        if isinstance(value, Symbolic):
-            return self.tensor(value)
-        try:
-            if kind is STRING:
-                return str(value)
-            if kind is LOGICAL:
-                return bool(value)
-            if kind is SCALAR:
-                return float(value)
-            if value == int(value) and (self._dialect == DIALECT or not isinstance(value, float)):
-                return int(value)
-        except (TypeError, ValueError, OverflowError):
-            pass
-        raise self.fault("NNEF0401", f"{value!r} is no {getattr(kind, 'name', 'attribute')}", node)
-
-    def _known(self, value: Any) -> Any:
-        """The numbers of a small constant, where an attribute is wanted."""
-        if not isinstance(value, Value):
-            return value
-        known = numbers_of(value)
-        return value if known is None else known
 
     # ── sources ──
 
@@ -481,7 +410,7 @@ class Evaluator(Maker):
             raise self.fault("NNEF0902", f"tract has no type '{given.get('datum_type', node.generic)}'", node)
         name = names[0] if names else "input"
         shape = given.get("shape", [])
-        known = self.checked(lambda: extents([self._known(each) for each in items_of(shape)]), node)
+        known = self.checked(lambda: extents([self.known(each) for each in items_of(shape)]), node)
         bound = self._shapes.get(name)
         fact = TensorFact(dtype, tuple(bound if bound is not None else known))
         value = Value(self.graph.fresh(name), fact, origin=self.span(node))
@@ -490,7 +419,7 @@ class Evaluator(Maker):
     def _a_variable(self, node: Call, frame: Frame, names: Sequence[str]) -> Value:
         given = self._arguments(node, frame)
         shape = given.get("shape", [])
-        stated = [self._known(each) for each in items_of(shape)]
+        stated = [self.known(each) for each in items_of(shape)]
         name = names[0] if names else str(given.get("label", "variable"))
         known = tuple(each for each in stated if isinstance(each, int))
         if len(known) < len(stated) or self.checked(lambda: extents(stated), node) != stated:
@@ -501,5 +430,5 @@ class Evaluator(Maker):
         given = self._arguments(node, frame)
         dtype = _DATA.get(node.generic or "scalar", DType.FLOAT32)
         numbers = given.get("value", given.get("datum_type", [0.0]))
-        shape = [self._known(each) for each in items_of(given.get("shape", []))]
+        shape = [self.known(each) for each in items_of(given.get("shape", []))]
         return self.constant(self.checked(lambda: filled(numbers, shape, dtype), node), dtype)

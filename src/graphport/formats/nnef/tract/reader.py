@@ -69,7 +69,7 @@ def read_tract(
     for constraint in _constraints(document, evaluator.symbols):
         graph.extents.require(constraint, Span(source))
     for value in list(graph.values()):
-        if value.name in quantized:
+        if value.name in quantized and value not in evaluator.codes:
             value.notes[QUANTIZATION] = quantized[value.name]
     graph.notes[NOTE] = _properties(document)
     findings = [*container.findings, *evaluator.findings, *_unknown(document), *weights.findings]

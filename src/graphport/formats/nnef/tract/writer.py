@@ -193,6 +193,9 @@ class TractFiles(Files):
     def _call(self, node: Node) -> str:
         declaration = self._declaration(node)
         formals = [formal for formal in declaration.formals if formal.takes_tensors]
+        # What stands behind an attribute is not found by its place.
+        kinds = [formal.takes_tensors for formal in declaration.formals]
+        behind = {formal.name for at, formal in enumerate(declaration.formals) if not all(kinds[:at])}
         operands = list(node.inputs)
         texts: list[str] = []
         for place, formal in enumerate(formals):
@@ -203,7 +206,7 @@ class TractFiles(Files):
             elif operands:
                 value = operands.pop(0)
                 if value is not None:
-                    is_behind = len(texts) < place
+                    is_behind = len(texts) < place or formal.name in behind
                     texts.append(f"{formal.name} = {self._text(value)}" if is_behind else self._text(value))
         given = {name: value for name, value in node.attributes.items() if name != DTYPE}
         if node.dialect == "nnef" and node.word == "max_pool_with_index" and (place := node.outputs[1]) and place.uses:

@@ -50,6 +50,24 @@ def conv(
     return y if rest is None else b(Add, *trailed(b, y, rest))
 
 
+def window_attributes(
+    b: Builder,
+    input: Value,
+    filter: Value,
+    *,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: Shaped = (),
+    dilation: Shaped = (),
+    groups: int = 1,
+) -> dict[str, Any] | None:
+    """How ONNX says the window of a convolution; `None` of a border that ONNX's convolutions do not have."""
+    slide = Slide.of(_kernel(b, input, filter), padding, stride, dilation)
+    if border != "constant":
+        return None
+    return {"group": _groups(b, input, groups), **slide.attributes(b.dims(input)[2:])}
+
+
 def _kernel(b: Builder, input: Value, filter: Value) -> tuple[Dim, ...]:
     rank, kernel = len(b.dims(input)), b.dims(filter)
     if len(kernel) != rank:

@@ -9,12 +9,12 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift
-from graphport.ops.dialects.nnef import convolution
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.tract import quantized as quantized  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
 from graphport.ops.dialects.tract.blocks import in_blocks
 from graphport.ops.dialects.tract.rows import fact_like
-from graphport.ops.dialects.tract.types import datum, datum_name
+from graphport.ops.dialects.tract.types import datum_name
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -101,61 +101,25 @@ def lift_dequantize(
     return b.word("mul", y, scale, facts=[fact])
 
 
-@word("tract_core_einsum_q")
-def einsum_q(
-    b: Builder,
-    *operands: Value,
-    expr: str,
-    acc: str,
-    output: str = "",
-) -> Value:
-    """A sum of products of codes, with what a zero of each is left out; codes of another scale come out of it."""
-    del acc
-    *inputs, bias, a0, a_scale, b0, b_scale, c0, c_scale = operands
-    if len(inputs) != 2:
-        message = f"{len(inputs)} factors"
-        raise UnsupportedError(message)
-    emit = OpBuilder(b)
-    text, _, result = expr.replace(" ", "").partition("->")
-    equation = f"{','.join(text.split(',')[:2])}->{result}"
-    factors = [_centred(b, x, zero) for x, zero in zip(inputs, (a0, b0), strict=True)]
-    total = emit("Einsum", *factors, equation=equation)
-    return _coded(b, emit("Add", total, _wide(b, bias)), (a_scale, b_scale, c_scale), c0, output)
+@word("decoded")
+def decoded(b: Builder, x: Value, *, scale: float, zero_point: int) -> Value:
+    """What integers stand for."""
+    zero = b.like(x, zero_point)
+    return OpBuilder(b)("DequantizeLinear", x, b.constant(np.float32(scale)), zero)
 
 
-@word("tract_core_qconv")
-def qconv(
-    b: Builder,
-    input: Value,
-    filter: Value,
-    bias: Value,
-    *scales: Value,
-    output_dt: str = "i32",
-    **attributes: Any,
-) -> Value:
-    """A convolution of codes; `a` is the filter, and `b` the input."""
-    a0, a_scale, b0, b_scale, c0, c_scale = scales
-    total = convolution.conv(b, _centred(b, input, b0), _centred(b, filter, a0), **attributes)
-    count = b.dims(bias)
-    if count and count[0] != 1:
-        bias = OpBuilder(b)("Unsqueeze", bias, b.constant(np.arange(1, len(b.dims(input)) - 1)))
-    return _coded(b, OpBuilder(b)("Add", total, _wide(b, bias)), (a_scale, b_scale, c_scale), c0, output_dt)
+@word("encoded")
+def encoded(b: Builder, x: Value, *, scale: float, zero_point: int, signed: bool) -> Value:
+    """The integers of eight bits that stand for real numbers; integers of that type are these already.
 
-
-def _wide(b: Builder, x: Value) -> Value:
-    """Integers as doubles, which hold sums of their products exactly."""
-    return OpBuilder(b)("Cast", x, to=DType.FLOAT64)
-
-
-def _centred(b: Builder, x: Value, zero: Value) -> Value:
-    return OpBuilder(b)("Sub", _wide(b, x), _wide(b, zero))
-
-
-def _coded(b: Builder, total: Value, scales: tuple[Value, Value, Value], zero: Value, output: str) -> Value:
-    """Sums as codes of their own scale and zero, halves to even."""
-    emit, dtype = OpBuilder(b), datum(output) or DType.INT32
-    a, other, own = (_wide(b, scale) for scale in scales)
-    y = emit("Add", emit("Round", emit("Mul", total, emit("Div", emit("Mul", a, other), own))), _wide(b, zero))
-    limits = np.iinfo(dtype.numpy)
-    low, high = (b.constant(np.float64(limit)) for limit in (limits.min, limits.max))
-    return emit("Cast", emit("Clip", y, low, high), to=dtype)
+    Raises:
+        UnsupportedError: of other integers, which tract does not cast.
+    """
+    zero = b.constant(np.asarray(zero_point, np.int8 if signed else np.uint8))
+    own = dtype_of(x)
+    if own is not None and own.is_integer:
+        if own is not dtype_of(zero):
+            message = f"{own} is no {dtype_of(zero)}"
+            raise UnsupportedError(message)
+        return OpBuilder(b)("Identity", x)
+    return OpBuilder(b)("QuantizeLinear", x, b.constant(np.float32(scale)), zero)
