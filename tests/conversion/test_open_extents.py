@@ -36,7 +36,9 @@ def test_a_refusal_names_the_extents_to_bind(tmp_path, format):
     onnx.save(rows(), tmp_path / "m.onnx")
     helps = {finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, format)}
     (asked,) = {text for text in helps if text is not None and "--input x=1x3x224x224" in text}
-    assert asked == "bind the extents that are open, for instance --input x=1x3x224x224"
+    bound, _, other = asked.partition("; or ")
+    assert bound == "bind the extents that are open, for instance --input x=1x3x224x224"
+    assert other == ("--flavour tract, which has words for it" if format == "nnef" else "")
 
 
 def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
@@ -45,6 +47,15 @@ def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
     onnx.save(proto, tmp_path / "m.onnx")
     helps = " ".join(str(finding.help) for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "nnef"))
     assert "--input x=1x224 --input y=224" in helps
+
+
+def test_a_refusal_names_the_flavour_that_has_words_for_it(tmp_path):
+    whole = onnx.TensorProto.INT64
+    nodes = [node("GatherND", ["x", "at"], ["y"])]
+    onnx.save(model(nodes, [("x", [3, 8]), ("at", [5, 2], whole)], [("y", [5])]), tmp_path / "m.onnx")
+    loaded = gp.load(tmp_path / "m.onnx")
+    assert [finding.help for finding in refused(loaded, tmp_path, "nnef")] == ["--flavour tract has words for it"]
+    gp.save(loaded, tmp_path / "out.nnef", format="nnef", flavour="tract")
 
 
 def test_no_extents_are_asked_for_where_binding_does_not_help(tmp_path):

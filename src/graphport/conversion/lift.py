@@ -72,8 +72,8 @@ def _of_causes(
         more = f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else ""
         one = next(iter(nodes.values()))
         is_waiting = any((op, cause) in waiting for op, _ in counts)
-        help_ = one.help or (f"{_BIND} {binding}" if is_waiting else _ELSEWHERE)
         message = f"{dialect or 'onnx'} cannot say {listed}{more}: {cause}"
+        help_ = _remedy(one, dialect, binding if is_waiting else "")
         findings.append(Diagnostic("LEG0002", message, one.node.origin, help_))
     return findings
 
@@ -89,10 +89,21 @@ def _of_nodes(
             "LEG0002",
             f"{dialect or 'onnx'} cannot say {op} ({count}): {reason}",
             first[op, reason].node.origin,
-            first[op, reason].help or (f"{_BIND} {binding}" if (op, reason) in waiting else _ELSEWHERE),
+            _remedy(first[op, reason], dialect, binding if (op, reason) in waiting else ""),
         )
         for (op, reason), count in reasons_by_op.items()
     ]
+
+
+def _remedy(failed: _Unsupported, dialect: str, binding: str) -> str:
+    """What helps: what the rule has said, numbers for extents that are open, other words of the format, another one."""
+    if failed.help:
+        return failed.help
+    page = None if failed.whole.dialect else registry.pages().get(failed.whole.word)
+    other = None if page is None else registry.also_in(dialect, page)
+    if binding:
+        return f"{_BIND} {binding}" + (f"; or {other}, which has words for it" if other else "")
+    return f"{other} has words for it" if other else _ELSEWHERE
 
 
 def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:

@@ -180,6 +180,8 @@ class Dialect:
 
     parent: str | None = None
     """The dialect that it has its words from, where it says nothing else."""
+    asked_for: str | None = None
+    """The option by which a writer of its parent's files is asked for its words."""
     formulas: str | None = None
     """The dialect whose formulas it takes for operators that it has no word for."""
     checks_operands: bool = False

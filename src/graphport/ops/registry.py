@@ -233,6 +233,12 @@ def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[V
     return [*own, partial(_written_out, known.formulas, page, bool(own))] if known.formulas else own
 
 
+def also_in(dialect: str, page: Page) -> str | None:
+    """The option that asks for the words of a dialect on top of this one that has rules of its own for `page`."""
+    above = (other for other in dialects() if record(other).parent == dialect and record(other).asked_for)
+    return next((record(other).asked_for for other in above if _lifting_rules(other, page)), None)
+
+
 def _written_out(other: str, page: Page, was_told: bool, builder: Builder, node: Node) -> Any:
     """What the rules of another dialect make of a node, if that is canonical operators alone.
 

@@ -246,9 +246,8 @@ class _Flat(Files):
                 self._symbols[name] = None
             return name
         message = f"axis {axis} of the input '{value.name}' is {dim}, and NNEF's extents are numbers"
-        self.error(
-            "NNEF0762", message, value.origin, f"say the extents, for instance --input {value.name}={example(shape)}"
-        )
+        remedy = f"say the extents, for instance --input {value.name}={example(shape)}; --flavour tract keeps them open"
+        self.error("NNEF0762", message, value.origin, remedy)
         return "1"
 
     def _generic(self, value: Value) -> str:

@@ -2,4 +2,4 @@
 
 from graphport.ops.declare import Dialect
 
-RECORD = Dialect(parent="nnef")
+RECORD = Dialect(parent="nnef", asked_for="--flavour tract")
