@@ -59,10 +59,11 @@ _EITHER = ("real_results", "cheap_layers")
 @click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
 @click.option("--method", type=click.Choice(_METHODS), help="How ranges of activations are chosen.")
 @click.option("--bits", type=click.Choice(["8", "16"]), help="Bits of activations.")
-@click.option("--weight-bits", type=click.Choice(["4", "8"]), help="Bits of weights.")
+@click.option("--weight-bits", type=click.Choice(["4", "8", "16"]), help="Bits of weights; 16: stored as halves.")
 @click.option("--block", type=click.IntRange(0), help="Entries of a weight that share a scale; 0 for a channel.")
 @click.option("--weights-only", is_flag=True, help="Quantize weights, leave activations floating.")
 @click.option("--dynamic", is_flag=True, help="Round activations of products while they run; no samples needed.")
+@click.option("--full-integer", is_flag=True, help="Integers from inputs to outputs, or refuse (target tflite).")
 @click.option("--form", type=click.Choice(["qdq", "qoperator"]), help="Integers by roundings (default), or operators.")
 @click.option(
     "--opset", type=click.IntRange(1), metavar="N", help="The opset of ONNX to write (default: the source's)."
@@ -196,6 +197,8 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
         if value is None or value == () or (value is False and name not in _EITHER):
             continue
         match name:
+            case "weight_bits" if value == "16":
+                found |= {"weight_type": "float16", "weights_only": True}
             case "bits" | "weight_bits":
                 found[whole[name]] = int(value)
             case "block":

@@ -44,7 +44,14 @@ class Choices:
         target = find_target(settings.target)
         eager = settings.preset != "fast"
         activation = _dtype(settings.activation_type, target.activation, settings.activation_bits, "activation_type")
-        weight = _dtype(settings.weight_type, target.weight, settings.weight_bits, "weight_type")
+        is_half = settings.weight_type == "float16"
+        if is_half:
+            _refuse_halves(settings, target)
+        weight = (
+            target.weight
+            if is_half
+            else _dtype(settings.weight_type, target.weight, settings.weight_bits, "weight_type")
+        )
         _refuse_unfit(settings, target, activation, weight)
         reach = settings.weight_range
         if reach == "auto":
@@ -58,7 +65,7 @@ class Choices:
             target,
             activation,
             weight,
-            target.symmetric if settings.symmetric is None else settings.symmetric,
+            _is_symmetric(settings, target, activation),
             target.power_of_two if settings.power_of_two is None else settings.power_of_two,
             settings.method or "auto",
             reach,
@@ -71,6 +78,16 @@ class Choices:
             settings.preset == "best" if settings.refine is None else settings.refine,
             _summed(settings) if (activation, weight) == (DType.UINT8, DType.INT8) else 0.0,
         )
+
+
+def _refuse_halves(settings: Settings, target: Target) -> None:
+    stated: list[tuple[str, str]] = []
+    if not target.halves:
+        stated.append((f"{target.name} does not store weights in half precision", "graphport cast --to float16"))
+    elif not settings.weights_only or settings.dynamic or settings.weight_block:
+        stated.append(("weights of half precision are computed with as reals", "weights_only, and no blocks"))
+    if stated:
+        raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in stated))
 
 
 def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight: DType) -> None:
@@ -89,6 +106,11 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
         stated.append(
             ("products that are rounded while they run have weights of int8 without blocks", "leave those out")
         )
+    if settings.full_integer and not target.has_whole:
+        message = f"{target.name} is not told to compute on integers alone"
+        stated.append((message, "leave the setting 'full_integer' out, or take the target tflite"))
+    if settings.full_integer and settings.weights_only:
+        stated.append(("activations cannot be integers and real", "leave out 'full_integer', or the other"))
     if settings.form == "qoperator" and target.name != "onnxruntime":
         stated.append((f"{target.name} is not told integers by operators", "leave the setting 'form' out"))
     if settings.weight_block and not target.has_blocks:
@@ -99,6 +121,11 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
         stated.append((message, remedy))
     if stated:
         raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in stated))
+
+
+def _is_symmetric(settings: Settings, target: Target, activation: DType) -> bool:
+    is_wanted = target.symmetric if settings.symmetric is None else settings.symmetric
+    return is_wanted or activation in target.centred
 
 
 def _misread(target: Target, weight: DType) -> bool:

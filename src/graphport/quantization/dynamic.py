@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphport.conversion.dialects.tflite_hybrid import rounded_rows
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
+from graphport.ops.infer import infer
 from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:
@@ -34,6 +36,27 @@ def dynamic_products(graph: Graph) -> Graph:
     rewrite.remove_dead(twin)
     for value in [value for value in twin.constants if not value.uses]:
         twin.remove_constant(value)
+    return twin
+
+
+def products_of_rows(graph: Graph) -> Graph:
+    """A copy of `graph` whose products with weights of eight bits round each row while they run, as LiteRT does.
+
+    Before  y = MatMul(x, DequantizeLinear(w, s, z)) + b             w [K, N] int8, s [] or [N]
+    After   r, t = rounded_rows(x);  y = MatMul(r, Cast(w)) * t * s + b
+
+    Leaves alone: what `dynamic_products` does.
+    """
+    twin = rewrite.copy(graph)
+    rounded: dict[Value, tuple[Value, Value]] = {}
+    for node in list(twin):
+        weight = _weight(node)
+        if weight is not None:
+            _emit_rows(twin, node, weight, rounded)
+    rewrite.remove_dead(twin)
+    for value in [value for value in twin.constants if not value.uses]:
+        twin.remove_constant(value)
+    infer(twin)
     return twin
 
 
@@ -100,6 +123,34 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
     bias = node.operand(2)
     if bias is not None:
         last = put("Add", [last, bias], real)
+    rewrite.replace(result, last)
+    if not node.output.uses:
+        rewrite.erase(node)
+
+
+def _emit_rows(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, Value]]) -> None:
+    x, result = node.operands[0], node.output
+
+    def put(op: str, *operands: Any, **attributes: Attribute) -> Value:
+        given = [
+            each if isinstance(each, Value) else add_constant(graph, np.asarray(each), f"{x.name}_row")
+            for each in operands
+        ]
+        value = Value(graph.fresh(f"{x.name}_{op.lower()}"), TensorFact(DType.FLOAT32, None))
+        graph.insert_before(node, Node(op, given, [value], attributes, name=graph.fresh(f"{x.name}_{op}")))
+        return value
+
+    codes, scale = (np.asarray(stored.numpy()) for value in made.operands[:2] if (stored := value.storage) is not None)
+    if node.attributes.get("transB", 0):
+        codes = np.ascontiguousarray(codes.T)
+    if x not in rounded:
+        rounded[x] = cast("tuple[Value, Value]", rounded_rows(put, x))
+    rows, step = rounded[x]
+    weight = add_constant(graph, ArrayStorage(codes, DType.INT8), f"{made.operands[0].name}_columns")
+    product = put("MatMul", rows, put("Cast", weight, to=DType.FLOAT32))
+    last = put("Mul", put("Mul", product, step), scale.astype(np.float32).reshape(-1))
+    bias = node.operand(2)
+    last = last if bias is None else put("Add", last, bias)
     rewrite.replace(result, last)
     if not node.output.uses:
         rewrite.erase(node)

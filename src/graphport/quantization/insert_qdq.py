@@ -40,7 +40,7 @@ class Quantization:
     """Everything that was decided: the grid of each root value, and the constants of each layer.
 
     `is_narrow` tells that the runtime does not use the least code of signed activations, `guarded` names operators that
-    it takes for integer ones although they are not said to be.
+    it takes for integer ones although they are not said to be. The grids of `fixed` are not to be chosen anew.
     """
 
     placement: Placement
@@ -49,6 +49,7 @@ class Quantization:
     bias_bits: int = 32
     is_narrow: bool = False
     guarded: frozenset[str] = frozenset()
+    fixed: set[Value] = field(default_factory=set["Value"])
 
     def grid_of(self, value: Value) -> Grid | None:
         """The grid that `value` is rounded to."""

@@ -138,7 +138,7 @@ class Follower:
         root = placement.points.get(value)
         if root is None or value not in real or not is_real(value):
             return
-        if self.choose is not None and root is value:
+        if self.choose is not None and root is value and value not in self.quantization.fixed:
             chosen = self.choose(value, real[value], rounded[value])
             if chosen is not None:
                 self.quantization.grids[value] = chosen

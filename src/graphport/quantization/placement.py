@@ -27,7 +27,7 @@ class Placement:
     `points` are the values that are rounded to a grid, by the value whose statistics decide that grid. `carried` are
     those among them that exist as integers only: everybody reads them rounded. `readers` are the nodes that a rounded
     value is for. `summing` are the layers that give the sums of their products, which nobody rounds. `floating` says of
-    every layer that was left alone why.
+    every layer that was left alone why. `shared` are the values that have the grid of another one, and must fit on it.
     """
 
     layers: dict[Node, Layer] = field(default_factory=dict["Node", Layer])
@@ -37,6 +37,7 @@ class Placement:
     readers: dict[Value, list[Node]] = field(default_factory=dict["Value", list["Node"]])
     summing: dict[Node, None] = field(default_factory=dict["Node", None])
     floating: dict[Node, str] = field(default_factory=dict["Node", str])
+    shared: dict[Value, list[Value]] = field(default_factory=dict["Value", list["Value"]])
 
     @property
     def roots(self) -> list[Value]:
@@ -52,6 +53,7 @@ def place(
     *,
     forced: Collection[Node] = (),
     summed: float = 0.0,
+    is_whole: bool = False,
 ) -> Placement:
     """Decide what is quantized.
 
@@ -63,13 +65,14 @@ def place(
         forced: nodes among them that are quantized even where real kernels of the target are better.
         summed: the part of all products that may be summed by kernels that do not round, where only floating nodes read
             the results; with 1 all nodes without weights stay floating for that.
+        is_whole: inputs and outputs are integers, and whatever lies between them is to be.
     """
     if summed >= 1 and target.summing:
         target = replace(target, pointwise=target.fused)
     placement = Placement()
     _find_layers(graph, target, candidates, set(floating), placement)
     _leave_alone(placement, target, forced)
-    _Walk(graph, target, set(candidates) - set(floating), placement, summed).run()
+    _Walk(graph, target, set(candidates) - set(floating), placement, summed, is_whole=is_whole).run()
     return placement
 
 
@@ -180,9 +183,17 @@ class _Walk:
     """Follows integers through a graph: forwards where they can go, backwards where somebody wants them."""
 
     def __init__(
-        self, graph: Graph, target: Target, candidates: set[Node], placement: Placement, summed: float
+        self,
+        graph: Graph,
+        target: Target,
+        candidates: set[Node],
+        placement: Placement,
+        summed: float,
+        *,
+        is_whole: bool = False,
     ) -> None:
         self.nodes = list(graph)
+        self.ends_of_graph = (graph.inputs, graph.outputs) if is_whole else ((), ())
         self.target = target
         self.candidates = candidates
         self.placement = placement
@@ -200,6 +211,9 @@ class _Walk:
     def _forwards(self) -> dict[Node, Value]:
         """Nodes without weights that could compute on integers, and the values that they would give."""
         tentative: dict[Node, Value] = {}
+        for value in self.ends_of_graph[0]:
+            if is_real(value):
+                self._carry(value)
         for node in self.nodes:
             if node in self.placement.layers:
                 if node.word not in self.target.leaves_float:
@@ -231,9 +245,21 @@ class _Walk:
             return False
         given = data_operands(node)
         moving = [value for value in given if not value.is_constant]
-        return bool(moving) and all(
-            value in self.carried if not value.is_constant else is_number(value) for value in given
-        )
+        is_shared = self.target.constants and node.word in self.target.shared
+        if is_shared and (len(moving) < len(given) or any(self._is_fixed(value) for value in moving)):
+            return False
+        return bool(moving) and all(value in self.carried or self._is_fit(value) for value in given)
+
+    def _is_fit(self, value: Value) -> bool:
+        """Whether it is a constant that a grid holds, or nearly does."""
+        if not value.is_constant or value.storage is None or not is_real(value):
+            return False
+        return value.storage.count == 1 or (self.target.constants and value.storage.count > 1)
+
+    def _is_fixed(self, value: Value) -> bool:
+        """Whether its grid is that of the kernel which gives it, and can be no other."""
+        maker = self.carried.get(value, value).producer
+        return maker is not None and any(op == maker.op for op, *_ in self.target.fixed)
 
     def _end(self, node: Node) -> Value:
         """The value that the kernel of `node` gives, with what disappears in it."""
@@ -249,7 +275,7 @@ class _Walk:
 
     def _backwards(self, tentative: dict[Node, Value]) -> set[Value]:
         """The values that somebody wants as integers."""
-        wanted: set[Value] = set()
+        wanted = {value for value in self.ends_of_graph[1] if value in self.carried}
         for node in reversed(self.nodes):
             if node in self.placement.layers:
                 wanted.add(node.operands[0])
@@ -309,10 +335,13 @@ class _Walk:
 
     def _unite(self, values: list[Value]) -> None:
         points = self.placement.points
-        roots = [points[value] for value in values if value in points]
+        roots = list(dict.fromkeys(points[value] for value in values if value in points))
         for value, root in points.items():
             if root in roots:
                 points[value] = roots[0]
+        shared = self.placement.shared
+        for root in roots[1:]:
+            shared.setdefault(roots[0], []).extend((root, *shared.pop(root, ())))
 
 
 def _has(node: Node, names: Collection[str]) -> bool:
@@ -334,11 +363,6 @@ def products(layer: Layer) -> int:
 def is_real(value: Value) -> bool:
     """Whether it is a tensor of float32."""
     return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT32
-
-
-def is_number(value: Value) -> bool:
-    """Whether it is a constant of one number, which a grid holds exactly."""
-    return value.storage is not None and value.storage.count == 1 and is_real(value)
 
 
 def moves(node: Node) -> bool:

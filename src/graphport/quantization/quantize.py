@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
+from graphport.quantization.candidate import Candidate
 from graphport.quantization.canonicalize import plain
 from graphport.quantization.choices import Choices
 from graphport.quantization.distributed import observer as find_observer
-from graphport.quantization.dynamic import dynamic_products
+from graphport.quantization.dynamic import dynamic_products, products_of_rows
 from graphport.quantization.emptiness import inner_layers
 from graphport.quantization.engine import Judge
+from graphport.quantization.full_integer import full_integer
 from graphport.quantization.goals import Goals, latency_goal
-from graphport.quantization.insert_qdq import insert_qdq
+from graphport.quantization.half_weights import half_weights
+from graphport.quantization.insert_qdq import Quantization, insert_qdq
 from graphport.quantization.layerwise import bytes_per_sample
 from graphport.quantization.nbits import EXACT, products_of
 from graphport.quantization.optimise.costs import exact_layers
 from graphport.quantization.optimise.optimise import optimised, refuse_goals
+from graphport.quantization.placement import Placement
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.random_inputs import random_inputs_at, random_samples
 from graphport.quantization.report import QuantizationReport, Step, worst_of
@@ -37,11 +41,11 @@ if TYPE_CHECKING:
 
     from graphport.formats.ncnn import Scales
     from graphport.ir.graph import Graph
-    from graphport.quantization.candidate import Candidate
     from graphport.quantization.optimise.optimise import Optimum
     from graphport.quantization.samples import Progress, Samples
     from graphport.quantization.settings import Preset, Settings
 
+_HALF = "float16"
 _HELD_BACK = {"fast": 8, "balanced": 4, "best": 4}
 """One sample in so many is held back, if there are so many."""
 _MOST_HELD_BACK = {"fast": 32, "balanced": 64, "best": 64}
@@ -95,9 +99,12 @@ def quantize(
     """
     if settings.dynamic:
         settings = replace(settings, weights_only=True)
+    if settings.full_integer:
+        settings = replace(settings, cheap_layers=False, real_results=False)
     goals = _goals(settings)
     is_planned = settings.front or settings.point is not None or goals.needs_plans
     refuse_goals(goals, settings)
+    is_half = settings.weight_type == _HALF
     choices = Choices.of(_whole(settings) if is_planned else settings)
     if statistics is not None:
         refuse_place(statistics)
@@ -111,6 +118,8 @@ def quantize(
     graph = plain(graph)
     work = _begun(graph, choices, samples, on_progress, statistics)
     work.observer = observer
+    if is_half:
+        return _halved(work, graph, settings, is_random=is_random)
     best = work.run(graph)
     optimum = work.timed("points", optimised, work, best, goals, metric) if is_planned else None
     if optimum is not None:
@@ -122,13 +131,23 @@ def quantize(
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     made = insert_qdq(best.graph, best.quantization)
     if settings.dynamic:
-        made = dynamic_products(made)
+        made = products_of_rows(made) if choices.target.rounds_rows else dynamic_products(made)
         best.noise = work.judge.noise(made)
         work.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
+    if settings.full_integer:
+        full_integer(made)
     report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_random=is_random)
     exact = _exact(made, settings, is_random=is_random)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
     return made, replace(report, accuracy_level=level, exact_layers=exact), beside
+
+
+def _halved(work: Work, graph: Graph, settings: Settings, *, is_random: bool) -> tuple[Graph, QuantizationReport, None]:
+    """`graph` with weights in half precision, and the noise of that."""
+    made = half_weights(graph)
+    best = Candidate(graph, Quantization(Placement()), {}, noise=work.judge.noise(made))
+    work.steps.append(Step("halves", best.noise.snr if best.noise else 0.0, is_kept=True))
+    return made, _report(work, best, [*work.findings], settings, None, is_random=is_random), None
 
 
 def _begun(

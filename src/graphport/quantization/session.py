@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from graphport.core.diagnostics import Diagnostic
 from graphport.ir import rewrite
 from graphport.quantization.calibrate import calibrate, grids_of
@@ -25,6 +27,7 @@ from graphport.quantization.float_fallback import (
 )
 from graphport.quantization.insert_qdq import Quantization, Weight, insert_qdq, least_scales
 from graphport.quantization.layerwise import Follower, bytes_of
+from graphport.quantization.parameters import Grid, between, limits
 from graphport.quantization.placement import place
 from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
     from graphport.quantization.engine import Judge, Noise
     from graphport.quantization.layerwise import Choose
     from graphport.quantization.observe import Statistics
-    from graphport.quantization.parameters import Grid
     from graphport.quantization.placement import Placement
     from graphport.quantization.samples import Progress, Run, Samples
     from graphport.quantization.settings import Settings
@@ -58,6 +60,7 @@ _RUN, _LEAST_RUN = 1 << 20, 8
 """Bytes of values of one run, which caches of processors hold, and samples that it has even if these take more."""
 _LEAST_GAIN, _LEAST_CURVES = 0.3, 1.0
 """dB that a change of the graph must gain to be worth it, and all nodes without weights that stay real."""
+_BYTE = 8
 _UNLIKE = 15.0
 """dB below which channels are balanced even where the preset does not: they are often far apart."""
 _CLEAR_LOSS, _GLANCED = 0.5, 3
@@ -98,7 +101,11 @@ class Work:
             placement, bias_bits=target.bias_bits, is_narrow=target.is_narrow, guarded=target.guarded
         )
         for value, state in by_value.items():
-            quantization.grids[value] = self.grid(state)
+            fixed = self.fixed(value)
+            others = [states[other.name] for other in placement.shared.get(value, ()) if other.name in states]
+            quantization.grids[value] = self.common_grid([state, *others]) if fixed is None else fixed
+            if fixed is not None or others:
+                quantization.fixed.add(value)
         for node, layer in placement.layers.items():
             weight = layer.numbers()
             grid = weight_grid(
@@ -125,14 +132,36 @@ class Work:
         names = {name for node in graph for name in (node.name, *(value.name for value in node.results))}
         decisions = dispatch(
             graph,
-            settings.dispatch or Method.CONSERVATIVE,
+            settings.dispatch or (Method.ALL_IN if settings.full_integer else Method.CONSERVATIVE),
             floating=[*settings.float_nodes, *(name for name in floating if name in names)],
             quantized=settings.quantize_nodes,
         )
         chosen = {node for node, decision in decisions.items() if decision.place is Place.QUANTIZED}
         asked = {node for node in graph if decisions[node].is_asked and node not in chosen}
         forced = {node for node in chosen if decisions[node].is_asked}
-        return place(graph, self.choices.target, chosen | asked, asked, forced=forced, summed=self.choices.summed)
+        target, summed = self.choices.target, self.choices.summed
+        if self.choices.activation.bits > _BYTE:
+            target = replace(target, pointwise=target.pointwise - target.bytes_only)
+        is_whole = settings.full_integer
+        return place(graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole)
+
+    def common_grid(self, states: Sequence[Statistics]) -> Grid:
+        """The grid of values that have one: from the least to the largest number that any of theirs holds."""
+        grids, choices = [self.grid(state) for state in states], self.choices
+        if len(grids) == 1 or choices.activation.is_floating:
+            return max(grids, key=lambda grid: grid.high)
+        low, high = min(grid.low for grid in grids), max(grid.high for grid in grids)
+        options = {"is_symmetric": choices.is_symmetric, "power_of_two": choices.power_of_two}
+        return between(low, high, choices.activation, **options)
+
+    def fixed(self, value: Value) -> Grid | None:
+        """The grid of a value that its kernel gives on one alone."""
+        dtype, maker = self.choices.activation, value.producer
+        told = None if maker is None else self.choices.target.fixed_grid(maker.op, dtype)
+        if told is None:
+            return None
+        scale, zero = told
+        return Grid(dtype, np.asarray(scale, np.float32), np.asarray(zero, dtype.numpy), *limits(dtype))
 
     def grid(self, state: Statistics, method: Calibration | None = None) -> Grid:
         """The grid of a value, by the method that was chosen if no other is given."""
@@ -160,7 +189,9 @@ class Work:
         settings = self.choices.settings
         if settings.weights_only:
             return {}
-        values = [value for value in self.place(graph).roots if value.producer is not None or value.is_input]
+        placement = self.place(graph)
+        wanted = [*placement.roots, *(value for values in placement.shared.values() for value in values)]
+        values = [value for value in wanted if value.producer is not None or value.is_input]
         plan = Plan.of(graph, channel_axes(graph, values), values, settings.threads)
         size = fitting_batch(settings, sum(self.sizes.get(value.name, bytes_of(value)) for value in values))
         if runs is not None:

@@ -50,6 +50,7 @@ class Settings:
         processor: which processors the result must be right on; it decides `weight_range` where that is `auto`.
         weights_only: activations stay floating.
         dynamic: activations of products are rounded while they run, weights before; nothing else is quantized.
+        full_integer: nothing computes on reals, and inputs and outputs are integers; what cannot is refused by name.
         form: `qdq` says integers by roundings around nodes, `qoperator` by operators on integers, in ONNX files.
         equalize: balance channels across layers.
         smooth: move ranges from activations into weights.
@@ -92,6 +93,7 @@ class Settings:
     processor: Processor = "any"
     weights_only: bool = False
     dynamic: bool = False
+    full_integer: bool = False
     form: Form = "qdq"
     equalize: bool | None = None
     smooth: bool | None = None
@@ -235,7 +237,7 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         *((name, _is_type(getattr(settings, name)), _TEXTS[name]) for name in types),
         *(
             (name, isinstance(getattr(settings, name), bool), "true or false")
-            for name in ("prepare", "weights_only", "dynamic", "front")
+            for name in ("prepare", "weights_only", "dynamic", "full_integer", "front")
         ),
         *((name, _are_names(getattr(settings, name)), "a list of names") for name in ("float_nodes", "quantize_nodes")),
     ]

@@ -82,6 +82,36 @@ def exact_requantize_int16(m):
 
 
 @case
+def exact_mean_int8(m):
+    x = m.input("i1", (6, 24), m.random.integers(-128, 128, (6, 24)), scale=0.05, zero=4)
+    axes = m.tensor("axes", "i4", data=[1])
+    m.graph.outputs = [m.tensor("y", "i1", (6, 1), scale=0.0073, zero=-5)]
+    m.op("MEAN", [x, axes], m.graph.outputs, "ReducerOptions", version=2, keepDims=True)
+
+
+@case
+def exact_mean_of_same_scale_int8(m):
+    x = m.input("i1", (60, 8), m.random.integers(-128, 128, (60, 8)), scale=0.05, zero=4)
+    axes = m.tensor("axes", "i4", data=[-1])
+    m.graph.outputs = [m.tensor("y", "i1", (60,), scale=0.05, zero=4)]
+    m.op("MEAN", [x, axes], m.graph.outputs, "ReducerOptions", version=2)
+
+
+@case
+def exact_requantize_shorts(m):
+    x = m.input("i2", (5, 40), m.random.integers(-32768, 32768, (5, 40)), scale=0.0003)
+    m.graph.outputs = [m.tensor("y", "i2", (5, 40), scale=0.0011)]
+    m.op("QUANTIZE", [x], m.graph.outputs, "QuantizeOptions", version=2)
+
+
+@case
+def exact_leaky_relu_int16(m):
+    x = m.input("i2", (5, 40), m.random.integers(-32768, 32768, (5, 40)), scale=0.0003)
+    m.graph.outputs = [m.tensor("y", "i2", (5, 40), scale=0.0007)]
+    m.op("LEAKY_RELU", [x], m.graph.outputs, "LeakyReluOptions", version=2, alpha=0.3)
+
+
+@case
 def less_int16(m):
     x, y = m.input("i2", (5, 20), scale=0.0005), m.input("i2", (5, 20), scale=0.0007)
     m.graph.outputs = [m.tensor("z", "?", (5, 20))]

@@ -45,6 +45,9 @@ CASES: dict[str, dict[str, Any]] = {
     "RESIZE_BILINEAR": {"op": "Resize", "shapes": [(1, 3, 4, 4)], "out": SAME, "mode": "linear", "scales": 2},
     "PADV2": {"op": "MaxPool", "shapes": [(1, 3, 6, 6)], "out": SAME, "kernel_shape": [3, 3], "strides": [2, 2]}
     | {"pads": [1, 1, 1, 1]},
+    "ABS": {"op": "Abs", "shapes": [(2, 30)]},
+    "EXP": {"op": "Exp", "shapes": [(2, 30)], "out": (0.3, -100)},
+    "ABS int16": {"op": "Abs", "shapes": [(2, 30)]},
     "CONV_2D int16": {"op": "Conv", "shapes": [(1, 3, 7, 6)], "w": (4, 3, 3, 3), "b": 4, "pads": [1, 1, 1, 1]},
     "DEPTHWISE_CONV_2D int16": {"op": "Conv", "shapes": [(1, 4, 7, 6)], "w": (4, 1, 3, 3), "b": 4, "group": 4},
     "FULLY_CONNECTED int16": {"op": "Gemm", "shapes": [(3, 8)], "w": (5, 8), "b": 5, "transB": 1, "behind": "Relu"},

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import graphport as gp
+from tests.formats.tflite.litert import LiteRT
+from tests.models import model, node
 from tests.quantization import nets
 
 if TYPE_CHECKING:
@@ -32,3 +35,131 @@ def test_layers_compute_on_integers_what_was_simulated(name: str, word: str, cou
     for one in expected:
         assert nets.snr(simulated[one], found[one]) > 45
         assert nets.snr(expected[one], found[one]) > 28
+
+
+def _run(path: Path, x: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    with LiteRT() as litert:
+        found = litert(path, list(x.values()))
+    assert not isinstance(found, str), found
+    return found[0]
+
+
+@pytest.mark.parametrize(("bits", "dtype", "least"), [(8, "int8", 44), (16, "int16", 60)])
+@pytest.mark.parametrize("name", ["residual", "depthwise", "curves", "upsampled"])
+def test_a_full_integer_model_has_nothing_real_in_it(
+    name: str, bits: int, dtype: str, least: int, tmp_path: Path
+) -> None:
+    found = getattr(nets, name)() if hasattr(nets, name) else NETS[name](bits)
+    quantized = gp.quantize(
+        found, nets.samples(found, 16), target="tflite", full_integer=True, activation_bits=bits, preset="fast"
+    )
+    gp.save(quantized, tmp_path / "q.tflite")
+    raw = gp.load(tmp_path / "q.tflite", raw=True)
+    for value in raw.graph.values():
+        assert value.is_constant or "float" not in str(value.fact.dtype), value.name
+    (x,) = quantized.graph.inputs
+    assert str(x.fact.dtype) == dtype
+    assert [value.name for value in quantized.graph.outputs] == [value.name for value in found.graph.outputs]
+    limits = np.iinfo(dtype)
+    shape = [dim if isinstance(dim, int) else 2 for dim in x.fact.shape]
+    codes = np.random.default_rng(1).integers(limits.min // 2, limits.max // 2, shape).astype(dtype)
+    (simulated,) = gp.run(quantized, {"x": codes}, backend="reference").values()
+    given = _run(tmp_path / "q.tflite", {"x": codes})
+    steps = np.abs(given.astype(int) - simulated.astype(int))
+    # Each kernel may round elsewhere: a step, which later layers carry on.
+    assert steps.max() <= (3 if bits == 16 or name in ("curves", "upsampled") else 1)
+    assert np.mean(steps <= 1) >= 0.9
+    assert nets.snr(simulated.astype(float), given.astype(float)) > least
+
+
+def _curves(bits: int) -> gp.Model:
+    """Sigmoid, hyperbolic tangent, softmax and products of them, between convolutions."""
+    r = np.random.default_rng(3)
+    constants = {"w": r.normal(size=(8, 4, 3, 3)).astype(np.float32) / 6, "v": r.normal(size=(6, 8)).astype(np.float32)}
+    constants["scale"] = r.uniform(0.5, 2, (1, 8, 1, 1)).astype(np.float32)
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        node("Sigmoid", ["a"], ["s"]),
+        node("Mul", ["a", "s"], ["g"]),
+        node("Tanh", ["g"], ["t"]),
+        node("Sub", ["t", "g"], ["d"]),
+        node("Mul", ["d", "scale"], ["k"]),
+        node("HardSwish" if bits == 8 else "LeakyRelu", ["k"], ["h"]),
+        node("ReduceMean", ["h"], ["m"], axes=[2, 3], keepdims=0),
+        node("Gemm", ["m", "v"], ["l"], transB=1),
+        node("Softmax", ["l"], ["y"], axis=-1),
+    ]
+    return gp.from_onnx(model(nodes, [("x", [1, 4, 8, 8])], [("y", [1, 6])], constants))
+
+
+def _upsampled(_: int) -> gp.Model:
+    """A transposed convolution whose border is cut off, bilinear resizing, and a concatenation with a shortcut."""
+    r = np.random.default_rng(4)
+    constants = {"w": r.normal(size=(4, 6, 3, 3)).astype(np.float32) / 4, "b": r.normal(size=6).astype(np.float32)}
+    constants |= {"scales": np.array([1, 1, 2, 2], np.float32), "v": r.normal(size=(3, 10, 1, 1)).astype(np.float32)}
+    nodes = [
+        node("ConvTranspose", ["x", "w", "b"], ["a"], strides=[2, 2], pads=[1, 1, 0, 0]),
+        node("Relu", ["a"], ["p"]),
+        node("Resize", ["x", "", "scales"], ["u"], mode="linear", coordinate_transformation_mode="half_pixel"),
+        node("Concat", ["p", "u"], ["c"], axis=1),
+        node("Conv", ["c", "v"], ["y"]),
+    ]
+    return gp.from_onnx(model(nodes, [("x", [1, 4, 6, 6])], [("y", [1, 3, 12, 12])], constants))
+
+
+NETS = {"curves": _curves, "upsampled": _upsampled}
+
+
+def test_what_has_no_integer_kernel_is_refused_by_name_where_all_is_to_be_integer() -> None:
+    found = nets.products()
+    with pytest.raises(gp.DiagnosticError, match="LayerNormalization 'norm' computes on reals") as told:
+        gp.quantize(found, nets.samples(found, 8), target="tflite", full_integer=True, preset="fast")
+    assert {finding.code for finding in told.value.diagnostics} == {"QUANT0030"}
+    with pytest.raises(gp.DiagnosticError, match="is not told to compute on integers alone"):
+        gp.quantize(found, nets.samples(found, 8), target="ncnn", full_integer=True)
+
+
+@pytest.mark.parametrize("name", ["residual", "products"])
+def test_products_that_are_rounded_while_they_run_are_litert_s_own(name: str, tmp_path: Path) -> None:
+    found = getattr(nets, name)()
+    quantized = gp.quantize(found, target="tflite", dynamic=True, preset="fast")
+    gp.save(quantized, tmp_path / "q.tflite")
+    raw = gp.load(tmp_path / "q.tflite", raw=True)
+    products = [node for node in raw.graph if node.word == "FULLY_CONNECTED"]
+    assert products
+    for each in products:
+        assert [str(value.fact.dtype) for value in each.operands[:2]] == ["float32", "int8"]
+        assert each.attributes["asymmetric_quantize_inputs"]
+    x = nets.samples(found, 3, seed=7)
+    (simulated,) = gp.run(quantized, x, backend="reference").values()
+    assert nets.snr(simulated, _run(tmp_path / "q.tflite", x)) > 80
+    gp.save(quantized, tmp_path / "q.onnx")
+    (other,) = gp.run(gp.load(tmp_path / "q.onnx"), x, backend="onnxruntime").values()
+    assert nets.snr(simulated, other) > 80
+
+
+@pytest.mark.parametrize("options", [{"weight_type": "float16"}, {}], ids=["halves", "bytes"])
+@pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
+def test_stored_weights_are_taken_back_once_and_not_turned_around_at_every_run(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    found = getattr(nets, name)()
+    quantized = gp.quantize(found, target="tflite", weights_only=True, preset="fast", **options)
+    gp.save(quantized, tmp_path / "q.tflite")
+    gp.save(found, tmp_path / "real.tflite")
+    raw = gp.load(tmp_path / "q.tflite", raw=True)
+    stored = [node for node in raw.graph if node.word == "DEQUANTIZE"]
+    assert stored
+    assert all(node.operands[0].is_constant for node in stored)
+    assert not [node for node in raw.graph if node.word == "TRANSPOSE" and node.operands[0].producer in stored]
+    x = nets.samples(found, 3, seed=7)
+    (simulated,) = gp.run(quantized, x, backend="reference").values()
+    assert nets.snr(simulated, _run(tmp_path / "q.tflite", x)) > 90
+    assert quantized.report is not None
+    assert quantized.report.snr_db > (60 if options else 30)
+
+
+def test_other_targets_do_not_store_halves() -> None:
+    found = nets.residual()
+    with pytest.raises(gp.DiagnosticError, match="does not store weights in half precision"):
+        gp.quantize(found, target="onnxruntime", weights_only=True, weight_type="float16")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.conversion.dialects.tflite_hash import fill_tables
+from graphport.conversion.dialects.tflite_hybrid import products_of_rows
 from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
 from graphport.conversion.dialects.tflite_states import keep_states
 from graphport.conversion.dialects.tflite_views import drop_identities, shape_from_root
+from graphport.conversion.dialects.tflite_weights import clamp_results, turn_stored
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
@@ -59,19 +61,22 @@ def before(graph: Graph) -> None:
 
 
 def before_lifting(graph: Graph) -> None:
-    """Leave no copies, for which there is no word."""
+    """Leave no copies, for which there is no word; products that are rounded while they run are one."""
     for inner in walk(graph):
+        products_of_rows(inner)
         drop_identities(inner)
 
 
 def after_lifting(graph: Graph) -> None:
-    """Let changes of layout meet and cancel, integers be computed on, and states be variables.
+    """Let changes of layout meet and cancel, integers be computed on, activations be fused, and states be variables.
 
     Every window and image has its channels last, what is between has none.
     """
     for inner in walk(graph):
+        turn_stored(inner)
         turn(inner)
         integers(inner)
+        clamp_results(inner)
         shape_from_root(inner)
     keep_states(graph)
 

@@ -23,7 +23,7 @@ _BYTES = 128
 """How far uint8 and int8 are apart."""
 _CLAMPS = {"RELU": (1, 0.0, np.inf), "RELU6": (3, 0.0, 6.0)}
 """Operators that may be fused as activations: their number, and the bounds between which they leave numbers."""
-_FILLS = "PADV2"
+_FILLS, _CUTS = "PADV2", frozenset(("SLICE", "STRIDED_SLICE"))
 _BOUNDS = {"MAXIMUM": (0, -np.inf), "MINIMUM": (1, np.inf)}
 _MOST_CLAMPS = 3
 _SHORT_SHIFT = 15
@@ -41,6 +41,7 @@ def integers(graph: Graph) -> None:
     for node in list(graph):
         if node.word == "QUANTIZE":
             _make_signed(node)
+    _round_before_cuts(graph)
     _tell_moved(graph)
     fused = [node for node in list(graph) if node.dialect == _DIALECT and node.word in KERNELS and _fuse(graph, node)]
     if not fused:
@@ -51,6 +52,46 @@ def integers(graph: Graph) -> None:
             graph.remove(node)
 
 
+def _round_before_cuts(graph: Graph) -> None:
+    """Let what is cut out of a result be cut out of its integers.
+
+    Before  y = QUANTIZE(RELU(SLICE(TRANSPOSE_CONV(x, w), begin, size)))
+    After   y = SLICE(QUANTIZE(RELU(TRANSPOSE_CONV(x, w))), begin, size)
+    """
+    for node in list(graph):
+        if node.dialect == _DIALECT and node.word == "QUANTIZE" and _entry(node, "quantized") is None:
+            _round_before_cut(graph, node)
+
+
+def _round_before_cut(graph: Graph, node: Node) -> None:
+    told, behind = _entry(node, "quantized_results"), [node]
+    while (maker := behind[-1].operands[0].producer) is not None and maker.word in _CLAMPS:
+        behind.append(maker)
+    cut = behind[-1].operands[0].producer
+    if cut is None or cut.dialect != _DIALECT or cut.word not in _CUTS or cut.graph is not graph or told is None:
+        return
+    source, between = cut.operands[0], [each.operands[0] for each in behind]
+    is_made = source.producer is not None and source.producer.dialect == _DIALECT and told[1] < 0
+    if not is_made or any(len(value.uses) != 1 or value.is_output for value in (source, *between)):
+        return
+    fact, value = cast("TensorFact", source.fact), source
+    for each in reversed(behind):
+        whole = Value(
+            graph.fresh(f"{source.name}_whole"), TensorFact(told[0] if each is node else fact.dtype, fact.shape)
+        )
+        twin = Node(each.word, [], [whole], dict(each.attributes), dialect=_DIALECT, origin=each.unasked_origin)
+        graph.insert_before(cut, twin)
+        twin.inputs = [value, *each.inputs[1:]]
+        value = whole
+    attributes: dict[str, Any] = {**cut.attributes, "types": (told[0],), "quantized_results": (told,)}
+    attributes["quantized"] = (told, *[None] * (len(cut.inputs) - 1))
+    last = Node(cut.word, [value, *cut.inputs[1:]], [], attributes, dialect=_DIALECT, origin=cut.unasked_origin)
+    graph.insert_before(cut, last)
+    last.take_outputs(node)
+    for each in (*behind, cut):
+        graph.remove(each)
+
+
 def _tell_moved(graph: Graph) -> None:
     """Say what integers stand for that are only moved: kernels compare it before and behind."""
     known = {value: told for node in graph for value, told in _told(node) if value is not None and told is not None}
@@ -58,17 +99,40 @@ def _tell_moved(graph: Graph) -> None:
         note = value.notes.get(TENSOR) if value.has_notes else None
         if isinstance(note, Tensor) and note.quantization is not None:
             known.setdefault(value, note.quantization)
-    moving = [node for node in graph if node.word in KERNELS and KERNELS[node.word].moves and len(node.results) == 1]
+    moving = [
+        node for node in graph if node.word in KERNELS and len(node.results) == 1 and _hands_on(KERNELS[node.word])
+    ]
     for nodes in (moving, moving[::-1]):
         for node in nodes:
             first = node.operands[0]
             told = known.get(first) or known.get(node.output)
-            if told is not None and told[1] < 0 and _dtype(first) is told[0] and "quantized" not in node.attributes:
+            if not KERNELS[node.word].moves:
+                _tell_joined(node, known)
+            elif told is not None and told[1] < 0 and _dtype(first) is told[0] and "quantized" not in node.attributes:
                 known[first] = known[node.output] = told
                 is_filled = node.word == _FILLS
                 entries = (told, None, told if is_filled else None)[: len(node.inputs)]
                 node.set_attribute("quantized", cast("Any", entries))
                 node.set_attribute("quantized_results", cast("Any", (told,)))
+
+
+def _hands_on(kernel: Kernel) -> bool:
+    """Whether results are numbers of the operands, which have one scale."""
+    return kernel.moves or (kernel.is_same and not kernel.numbers)
+
+
+def _tell_joined(node: Node, known: dict[Value, Quantization]) -> None:
+    """Say what integers stand for that are put together or chosen from, where one thing is known of all of them."""
+    values = [*node.operands, node.output]
+    found = {told for value in values if (told := known.get(value)) is not None}
+    if len(found) != 1 or "quantized" in node.attributes:
+        return
+    (told,) = found
+    if told[1] >= 0 or any(_dtype(value) is not told[0] for value in values):
+        return
+    known.update(dict.fromkeys(values, told))
+    node.set_attribute("quantized", cast("Any", (told,) * len(node.inputs)))
+    node.set_attribute("quantized_results", cast("Any", (told,)))
 
 
 def _told(node: Node) -> list[tuple[Value | None, Quantization | None]]:
@@ -218,10 +282,11 @@ def _operands(
     values: list[Value | None] = list(node.inputs)
     entries: list[Quantization | None] = [told.get(place) for place in range(len(values))]
     if kernel.weights is not None:
-        found = _weights(graph, node, kernel.weights[2], known[0])
+        found = _weights(graph, node, kernel.weights, known[0])
         if found is None:
             return None
-        values[1:3], entries[1:3] = found
+        for place, value, entry in zip(kernel.weights, *found, strict=False):
+            values[place], entries[place] = value, entry
     if node.word == _FILLS:
         if _filler(values[2], result) is None:
             return None
@@ -288,11 +353,12 @@ def _stored(graph: Graph, before: Node, value: Value) -> Value:
 
 
 def _weights(
-    graph: Graph, node: Node, along: int, x: Quantization
+    graph: Graph, node: Node, at: tuple[int, int, int], x: Quantization
 ) -> tuple[list[Value | None], list[Quantization | None]] | None:
-    """Filters in int8, and the bias in steps of the products."""
-    found = _filters(node.inputs[1])
-    bias = _reals(node.inputs[2]) if len(node.inputs) > 2 else None
+    """Filters in int8, and the bias in steps of the products; `at` are their places, and the axis of scales."""
+    place, last, along = at
+    found = _filters(node.inputs[place])
+    bias = _reals(node.inputs[last]) if len(node.inputs) > last else None
     if found is None or bias is None:
         return None
     array, told = found

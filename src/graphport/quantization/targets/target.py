@@ -56,7 +56,14 @@ class Target:
             rounds by itself: where they are to stay real, they are kept apart from what is rounded.
         for_all: what weighted operators read rounded, everybody does.
         is_dynamic: it has kernels for products whose activations are rounded while they run.
+        rounds_rows: they round each row by itself.
         is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
+        has_whole: a model may compute on integers alone there, from its inputs to its outputs (`full_integer`).
+        constants: constants of any number of elements are operands of operators without weights, not of shared ones.
+        centred: element types of activations that have zero points of 0 only.
+        fixed: operators whose results have one grid alone: for each element type its scale and zero point.
+        bytes_only: operators that have kernels for activations of eight bits and for no wider ones.
+        halves: weights may be stored in half precision, and are taken back before they are used.
     """
 
     name: str
@@ -96,4 +103,16 @@ class Target:
     is_narrow: bool = False
     guarded: frozenset[str] = frozenset()
     is_dynamic: bool = False
+    rounds_rows: bool = False
     is_whole: bool = False
+    has_whole: bool = False
+    constants: bool = False
+    centred: frozenset[DType] = frozenset()
+    fixed: tuple[tuple[str, DType, float, int], ...] = ()
+    bytes_only: frozenset[str] = frozenset()
+    halves: bool = False
+
+    def fixed_grid(self, op: str, dtype: DType) -> tuple[float, int] | None:
+        """Scale and zero point that results of `op` have in `dtype`, where its kernels know no others."""
+        found = [(scale, zero) for name, known, scale, zero in self.fixed if (name, known) == (op, dtype)]
+        return found[0] if found else None

@@ -1,4 +1,4 @@
-"""LiteRT's kernels for signed bytes: weights symmetric, a scale for each channel, biases in steps of the product."""
+"""LiteRT's kernels for signed bytes and for 16 bits: weights symmetric, biases in steps of the product."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ from graphport.quantization.targets.target import Target
 TFLITE = Target(
     name="tflite",
     formats=("tflite", "onnx"),
-    weighted=frozenset({"Conv", "Gemm", "MatMul"}),
-    pointwise=frozenset({"Add", "Mul", "AveragePool", "Concat"}),
+    weighted=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
+    pointwise=frozenset(
+        {"Add", "Sub", "Mul", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat", "Max", "Min", "PRelu"}
+        | {"LeakyRelu", "HardSwish", "Relu", "Sigmoid", "Tanh", "Softmax", "Resize"}
+    ),
     fused=frozenset({"Relu", "Clip"}),
     # Their kernels change no scale.
-    shared=frozenset({"AveragePool", "Concat"}),
-    per_channel=frozenset({"Conv", "Gemm", "MatMul"}),
+    shared=frozenset({"AveragePool", "Concat", "Max", "Min", "Resize"}),
+    per_channel=frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}),
     activation=DType.INT8,
-    activations=frozenset({DType.INT8}),
+    activations=frozenset({DType.INT8, DType.INT16}),
     weights=frozenset({DType.INT8}),
     has_blocks=False,
     axes=2,
+    is_dynamic=True,
+    rounds_rows=True,
+    has_whole=True,
+    constants=True,
+    # Kernels of 16 bits subtract no zero points.
+    centred=frozenset({DType.INT16}),
+    fixed=(
+        *((op, DType.INT8, 1 / 256, -128) for op in ("Sigmoid", "Softmax")),
+        *((op, DType.INT16, 1 / 32768, 0) for op in ("Sigmoid", "Softmax", "Tanh")),
+        ("Tanh", DType.INT8, 1 / 128, 0),
+    ),
+    bytes_only=frozenset({"HardSwish"}),
+    halves=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, real
@@ -136,6 +137,9 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
     if dtype_of(input) not in taken or to not in taken:
         message = f"{dtype_of(input)} is not cast to {to}"
         raise UnsupportedError(message)
+    if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and array_of(input) is not None:
+        # Delegates take halves that are stored so.
+        return b.word("DEQUANTIZE", input, facts=[TensorFact(to, b.dims(input))])
     return (emit(b, "CAST", input, types=(to,)),)
 
 
@@ -164,6 +168,10 @@ def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positi
 
 @arithmetic.Reciprocal.lift("tflite")
 def lift_reciprocal(b: Builder, x: Value) -> Lifted:
+    b.looks_around = True
+    root = x.producer
+    if root is not None and root.word == "SQRT" and dtype_of(x) is DType.FLOAT32 and root.inputs[0] is not None:
+        return (emit(b, "RSQRT", root.inputs[0]),)
     return (emit(b, "DIV", b.like(x, 1), x),)
 
 
@@ -334,8 +342,10 @@ _along("LOG_SOFTMAX", activation.LogSoftmax)
 
 
 def _is_stored(value: Value) -> bool:
-    """Whether it is made of constant integers."""
+    """Whether it is made of constant integers or halves."""
     node = value.producer
+    if node is not None and node.word == "TRANSPOSE" and array_of(node.operand(1)) is not None:
+        node = node.operands[0].producer
     return node is not None and node.word == "DEQUANTIZE" and array_of(node.operand(0)) is not None
 
 

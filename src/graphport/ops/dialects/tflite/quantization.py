@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast
 from graphport.ops.dialects.tflite import quantization_lifts as quantization_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
-from graphport.ops.dialects.tflite.tables import requantized
+from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, requantized, rounded_twice
 from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 def quantize(op: Operator) -> Value:
     """Integers that stand for real numbers, or for what other integers stand for."""
     found = requantized(op)
-    return op[0] if found is None else found
+    if found is not None:
+        return found
+    told = op.quantization(0)
+    whole = integers_of(op) if told is not None and told[0] is DType.INT16 else None
+    real = quotient_of(op)
+    twice = None if whole is None else rounded_twice(op, whole, real, halvings(real))
+    return op[0] if twice is None else twice
 
 
 @word("DEQUANTIZE", layout="any")

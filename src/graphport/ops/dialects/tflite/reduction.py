@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
@@ -9,6 +10,7 @@ from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
 from graphport.ops.dialects.tflite import reduction_lifts as reduction_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, rounded_twice
 from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
 from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 from graphport.ops.pages.reduction.running import CumSum
@@ -53,12 +55,27 @@ def _reduction(name: str, page: Page, *, moves: bool = False) -> None:
 
 
 _reduction("SUM", ReduceSum)
-_reduction("MEAN", ReduceMean)
 _reduction("REDUCE_PROD", ReduceProd)
 _reduction("REDUCE_MAX", ReduceMax, moves=True)
 _reduction("REDUCE_MIN", ReduceMin, moves=True)
 _reduction("REDUCE_ANY", ReduceMax)
 _reduction("REDUCE_ALL", ReduceMin)
+
+
+@word("MEAN", layout="axes")
+def mean(op: Operator) -> Value:
+    """The mean over axes; of integers as kernels round it, twice."""
+    told = integers(op.raw(1))
+    dims = op.dims(0)
+    lengths = [dims[axis] for axis in dict.fromkeys(axis % len(dims) for axis in told or ()) if -1 < axis < len(dims)]
+    count = prod(n for n in lengths if isinstance(n, int)) if all(isinstance(n, int) for n in lengths) else 0
+    shift = halvings(quotient_of(op), count) if count else 0
+    whole = integers_of(op) if told and shift >= 1 else None
+    if whole is not None:
+        twice = rounded_twice(op, _reduced(op, ReduceMean, whole), quotient_of(op), shift)
+        if twice is not None:
+            return twice
+    return _reduced(op, ReduceMean, op[0])
 
 
 def _place(name: str, page: Page) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, scalar
-from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.arithmetic import Add, Floor, Mul, Sub
 from graphport.ops.pages.indexing import Gather
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 Function: TypeAlias = "Callable[[Numbers], Numbers]"
 _STEPS = 512
+_SIGNED = frozenset((DType.INT8, DType.INT16))
+_MOST_HALVINGS = 3
+"""Bits of a shift behind which the first rounding is hardly seen: it differs in one of 2**(bits + 1) numbers."""
+_NUDGE = 2.0**-20
 _BYTES = frozenset((DType.INT8, DType.UINT8))
 _REQUANTIZED = _BYTES | {DType.INT16, DType.INT32}
 _RAISED = (
@@ -169,6 +173,45 @@ def requantized(op: Operator) -> Value | None:
     if np.array_equal(exact, np.clip(plain, target.min, target.max)):
         return None
     return looked_up(op, exact.astype(wanted[0].numpy))
+
+
+def halvings(real: float, count: int = 1) -> int:
+    """By how many bits kernels shift what they multiplied by `real` over `count` and rounded, to round it again."""
+    exponent = math.frexp(real)[1]
+    # A mean divides the factor, which loses as many bits as the count has.
+    return min(count.bit_length() - 1, 31 + exponent) - exponent
+
+
+def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | None:
+    """`x` times `real` in steps of the result as kernels round it, made real; `None` where rounding once does as well.
+
+    Rounded are 2**-shift of a step, then steps, halves away from zero: there they are nudged, and the operator rounds.
+    """
+    step = op.results[0] if op.results else None
+    if step is None or not 1 <= shift <= _MOST_HALVINGS:
+        return None
+    b = op.b
+    fine = b(Floor, b(Add, b(Mul, x, b.constant(np.float32(real * 2.0**shift))), b.like(x, 0.5)))
+    return b(Mul, fine, b.constant(np.float32(step[2][0] * 2.0**-shift * (1 + _NUDGE))))
+
+
+def integers_of(op: Operator) -> Value | None:
+    """The stored numbers of operand 0 above their zero point, in float32; `None` of other types than signed."""
+    told, wanted = op.quantization(0), op.results[0] if op.results else None
+    if told is None or wanted is None or told[1] >= 0 or wanted[1] >= 0 or op.is_raw:
+        return None
+    if told[0] not in _SIGNED or wanted[0] is not told[0]:
+        return None
+    b, x = op.b, cast(op.b, op.raw(0), DType.FLOAT32)
+    return b(Sub, x, b.like(x, float(told[3][0]))) if told[3][0] else x
+
+
+def quotient_of(op: Operator) -> float:
+    """The scale of operand 0 over that of the result."""
+    told, wanted = op.quantization(0), op.results[0] if op.results else None
+    if told is None or wanted is None:
+        return 1.0
+    return float(np.float32(told[2][0])) / float(np.float32(wanted[2][0]))
 
 
 def scaled(x: Numbers, real: float) -> Numbers:

@@ -1,0 +1,112 @@
+"""A quantized graph from its inputs to its outputs on integers, for devices that have nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.facts import TensorFact
+from graphport.quantization.placement import data_operands, is_real
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph, Node, Value
+
+_FUSED = ("Relu", "Clip")
+_EDGES = ("QuantizeLinear", "DequantizeLinear")
+
+
+def full_integer(graph: Graph) -> None:
+    """Let inputs and outputs of `graph` be the integers that stand for them.
+
+    Before  q = QuantizeLinear(x, s, z);  y = DequantizeLinear(p, t, u);  return y
+    After   x as integers is q;  return p, under the name of y
+
+    Raises:
+        DiagnosticError: QUANT0030 for each node that computes on reals.
+    """
+    findings = [
+        Diagnostic(
+            "QUANT0030",
+            f"{node.op} {node.name or node.results[0].name!r} computes on reals: {reason}",
+            node.origin,
+            "leave 'full_integer' out, or change the model there",
+        )
+        for node in graph
+        if (reason := _real_reason(node)) is not None
+    ]
+    findings += [
+        Diagnostic("QUANT0030", f"the output {value.name!r} is real", None, "leave 'full_integer' out")
+        for value in graph.outputs
+        if is_real(value) and (value.producer is None or value.producer.op != "DequantizeLinear")
+    ]
+    if findings:
+        raise DiagnosticError(*findings)
+    for value in graph.inputs:
+        if is_real(value):
+            _take_integers(graph, value)
+    for index, value in enumerate(graph.outputs):
+        if is_real(value) and value.producer is not None:
+            _give_integers(graph, index, value)
+
+
+def _real_reason(node: Node) -> str | None:
+    if node.op in _EDGES or not any(is_real(value) for value in node.results):
+        return None
+    for value in data_operands(node):
+        maker = value.producer
+        if is_real(value) and not value.is_constant and not _is_from_integers(maker):
+            return f"it reads {value.name!r} before it is rounded"
+    for value in node.results:
+        if not _is_rounded(value):
+            return f"nobody rounds its result {value.name!r}"
+    return None
+
+
+def _is_from_integers(maker: Node | None) -> bool:
+    return maker is not None and (
+        maker.op == "DequantizeLinear" or (maker.op in _FUSED and len(maker.output.uses) == 1) or _is_fused_into(maker)
+    )
+
+
+def _is_fused_into(maker: Node) -> bool:
+    """Whether only what disappears in `maker` reads its result."""
+    users = maker.output.users if len(maker.results) == 1 else []
+    return bool(users) and all(user.op in _FUSED for user in users) and not maker.output.is_output
+
+
+def _is_rounded(value: Value) -> bool:
+    if value.is_output or not value.users:
+        return False
+    return all(user.op == "QuantizeLinear" or (user.op in _FUSED and len(value.users) == 1) for user in value.users)
+
+
+def _take_integers(graph: Graph, value: Value) -> None:
+    readers = [user for user in value.users if user.op == "QuantizeLinear"]
+    if not readers or len(readers) < len(value.users):
+        message = f"the input {value.name!r} is read before it is rounded"
+        raise DiagnosticError(Diagnostic("QUANT0030", message, None, "leave 'full_integer' out"))
+    first, *others = readers
+    if any(other.inputs[1:] != first.inputs[1:] for other in others):
+        message = f"the input {value.name!r} is rounded in several ways"
+        raise DiagnosticError(Diagnostic("QUANT0030", message, None, "leave 'full_integer' out"))
+    fact = first.output.fact
+    dtype = fact.dtype if isinstance(fact, TensorFact) else None
+    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    for reader in readers:
+        reader.output.replace_uses(value)
+        graph.remove(reader)
+    value.fact = TensorFact(dtype, shape)
+
+
+def _give_integers(graph: Graph, index: int, value: Value) -> None:
+    maker = value.producer
+    if maker is None:
+        return
+    codes, name = maker.operands[0], value.name
+    graph.set_output(index, codes)
+    if codes.is_input or graph.outputs.count(codes) > 1:
+        return
+    graph.rename(value, graph.fresh(f"{name}_real"))
+    graph.rename(codes, name)
+    if not value.uses:
+        graph.remove(maker)
