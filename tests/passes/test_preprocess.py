@@ -1,0 +1,124 @@
+"""Pictures before a network: the steps compute what NumPy does with them, and inputs keep their names."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.dims import Symbol
+from graphport.core.dtypes import DType
+from graphport.ir.verify import verify
+from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, preprocess, turn
+from tests.every import every
+from tests.laws import canonical, computed
+from tests.passes.cases import info, model, node
+
+SHAPE = (2, 3, 4, 5)
+MEAN, STD = (0.5, -1.0, 2.0), (2.0, 0.5, 4.0)
+
+
+def network(shape=SHAPE, nodes=None, dtype=1):
+    given = [node("Relu", "x", "h"), node("Neg", "h", "y")] if nodes is None else nodes
+    return gp.from_onnx(model(given, [info("x", shape, dtype)], [info("y", None)], opset=18)).graph
+
+
+def picture(shape, *, is_u8):
+    random = np.random.default_rng(3)
+    return random.integers(0, 256, shape, np.uint8) if is_u8 else random.normal(size=shape).astype(np.float32)
+
+
+def expected(x, steps):
+    y = x.astype(np.float32)
+    y = y.transpose(NHWC_TO_NCHW) if steps.is_nhwc else y
+    y = y[:, ::-1] if steps.is_reversed else y
+    y = y * np.float32(steps.scale) if steps.scale is not None else y
+    for numbers, change in ((steps.mean, np.subtract), (steps.std, np.divide)):
+        y = change(y, np.array(numbers, np.float32).reshape(-1, 1, 1)) if numbers else y
+    return -np.maximum(y, 0)
+
+
+CHOICES = list(
+    itertools.product([False, True], [False, True], [False, True], [None, 0.25], [(), MEAN, (0.5,)], [(), STD])
+)
+
+
+@every(("is_u8", "is_nhwc", "is_reversed", "scale", "mean", "std"), CHOICES[::3])
+def test_steps_are_computed_in_their_order(is_u8, is_nhwc, is_reversed, scale, mean, std):
+    graph = network()
+    steps = Preprocess(is_u8=is_u8, is_nhwc=is_nhwc, is_reversed=is_reversed, scale=scale, mean=mean, std=std)
+    preprocess(graph, graph.inputs[0], steps)
+    verify(graph)
+    (given,) = graph.inputs
+    shape = tuple(SHAPE[axis] for axis in NCHW_TO_NHWC) if is_nhwc else SHAPE
+    assert (given.name, given.fact.dtype, given.fact.shape) == ("x", DType.UINT8 if is_u8 else DType.FLOAT32, shape)
+    x = picture(shape, is_u8=is_u8)
+    (found,) = computed(canonical(graph), {"x": x})
+    np.testing.assert_allclose(found, expected(x, steps), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, ("N", 3, 4, 5)])
+def test_pictures_of_another_size_are_resized(shape):
+    graph = network(shape)
+    preprocess(graph, graph.inputs[0], Preprocess(size=(8, 10)))
+    assert tuple(map(str, graph.inputs[0].fact.shape)) == (str(shape[0]), "3", "8", "10")
+    ramp = np.broadcast_to(np.repeat(np.arange(4, dtype=np.float32), 2)[:, None], (2, 3, 8, 10))
+    (found,) = computed(canonical(graph), {"x": ramp})
+    # Halving takes the mean of each pair of rows, which are alike.
+    np.testing.assert_allclose(found, -np.broadcast_to(np.arange(4, dtype=np.float32)[:, None], SHAPE), rtol=1e-6)
+
+
+def test_pictures_of_any_size_are_resized():
+    graph = network()
+    size = (Symbol("H"), Symbol("W"))
+    preprocess(graph, graph.inputs[0], Preprocess(is_nhwc=True, size=size))
+    assert [str(dim) for dim in graph.inputs[0].fact.shape] == ["2", "H", "W", "3"]
+    for extents in ((4, 5), (7, 3)):
+        (found,) = computed(canonical(graph), {"x": np.full((2, *extents, 3), 2, np.float32)})
+        np.testing.assert_array_equal(found, np.full(SHAPE, -2, np.float32))
+
+
+@every(
+    ("shape", "steps", "words"),
+    [
+        pytest.param((2, 3, 4), Preprocess(scale=2.0), "no picture of four axes", id="three axes"),
+        pytest.param(SHAPE, Preprocess(mean=(1.0, 2.0)), "2 numbers are not one for each of 3", id="means"),
+        pytest.param(SHAPE, Preprocess(std=(1.0, 2.0)), "2 numbers are not one for each of 3", id="deviations"),
+        pytest.param((2, 3, "H", 5), Preprocess(size=(8, 8)), "nothing to resize to", id="open height"),
+        pytest.param((2, 3, 4, "W"), Preprocess(size=(8, 8)), "nothing to resize to", id="open width"),
+    ],
+)
+def test_steps_that_do_not_fit_are_refused(shape, steps, words):
+    graph = network(shape)
+    with pytest.raises(ValueError, match=words):
+        preprocess(graph, graph.inputs[0], steps)
+
+
+@pytest.mark.parametrize("order", [NCHW_TO_NHWC, NHWC_TO_NCHW, (3, 1, 0, 2)])
+def test_inputs_and_outputs_are_turned(order):
+    x = picture(SHAPE, is_u8=False)
+    (wanted,) = computed(network(), {"x": x})
+    graph = network()
+    turn(graph, graph.inputs[0], order, is_input=True)
+    turn(graph, graph.outputs[0], order, is_input=False)
+    verify(graph)
+    assert ([value.name for value in graph.inputs], [value.name for value in graph.outputs]) == (["x"], ["y"])
+    assert graph.inputs[0].fact.shape == tuple(SHAPE[axis] for axis in order)
+    (found,) = computed(canonical(graph), {"x": x.transpose(order)})
+    np.testing.assert_array_equal(found, wanted.transpose(order))
+
+
+def test_an_output_of_no_known_shape_stays():
+    graph = network()
+    graph.outputs[0].fact = graph.outputs[0].fact.__class__(DType.FLOAT32, None)
+    turn(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
+    assert [each.op for each in graph] == ["Relu", "Neg"]
+
+
+def test_a_network_of_no_nodes_has_steps():
+    graph = network(nodes=[node("Identity", "x", "y")])
+    preprocess(graph, graph.inputs[0], Preprocess(scale=2.0))
+    x = picture(SHAPE, is_u8=False)
+    np.testing.assert_array_equal(computed(canonical(graph), {"x": x})[0], 2 * x)
