@@ -1,0 +1,79 @@
+"""Files beside a model: whatever a model says of them, nothing outside of its folder is opened."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from graphport.core.beside import AbsentError, OutsideError, open_beside
+
+NUMBERS = bytes(range(16))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    inner = tmp_path / "model"
+    (inner / "parts").mkdir(parents=True)
+    for path in (inner / "w.bin", inner / "parts" / "w.bin", tmp_path / "secret.bin"):
+        path.write_bytes(NUMBERS)
+    return inner
+
+
+def content(file):
+    return bytes(file.view(0, len(NUMBERS)))
+
+
+@pytest.mark.parametrize("location", ["w.bin", "parts/w.bin", "./w.bin", "parts/./w.bin"])
+def test_what_lies_below_is_opened(folder, location):
+    assert content(open_beside(folder, None, location)) == NUMBERS
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("", "/etc/hostname", "\\windows", "C:w.bin", "C:\\w.bin", "../secret.bin", "parts/../../secret.bin"),
+        *("..\\secret.bin", "w.bin\0", ".."),
+    ],
+)
+def test_what_leads_out_is_refused(folder, location):
+    with pytest.raises(OutsideError, match="leaves the folder of the model"):
+        open_beside(folder, None, location)
+
+
+def test_a_file_that_is_not_there_and_one_that_is_no_file(folder):
+    with pytest.raises(AbsentError, match="cannot be read: No such file"):
+        open_beside(folder, None, "x.bin")
+    with pytest.raises(AbsentError, match="is no regular file"):
+        open_beside(folder, None, "parts")
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(AbsentError, match="is no regular file"):
+        open_beside(folder, None, "pipe")
+
+
+def test_a_model_in_memory_has_no_files():
+    with pytest.raises(AbsentError, match=r"'w\.bin', and a model in memory has no folder") as caught:
+        open_beside(None, None, "w.bin")
+    assert caught.value.help == "say where its files are with `folder`"
+
+
+def test_links_stay_inside_unless_the_model_is_a_link_itself(folder, tmp_path):
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "inner.bin").symlink_to(folder / "parts" / "w.bin")
+    assert content(open_beside(folder, None, "inner.bin")) == NUMBERS
+    with pytest.raises(OutsideError, match=r"is a link to .*secret\.bin, outside of the folder"):
+        open_beside(folder, None, "link.bin")
+    with pytest.raises(OutsideError):
+        open_beside(folder, folder / "parts", "link.bin")
+    assert content(open_beside(folder, tmp_path, "link.bin")) == NUMBERS
+    (folder / "round.bin").symlink_to(folder / "round.bin")
+    with pytest.raises(AbsentError, match="cannot be read"):
+        open_beside(folder, None, "round.bin")
+
+
+def test_what_was_opened_stays_what_it_is(folder):
+    file = open_beside(folder, None, "w.bin")
+    new = folder / "new.bin"
+    new.write_bytes(b"\xff" * 16)
+    new.replace(folder / "w.bin")
+    assert content(file) == NUMBERS

@@ -1,0 +1,91 @@
+"""What rules make up is counted, and refused before memory is taken for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphport.core.budget import (
+    MOST_AT_ONCE,
+    MOST_MADE,
+    SETTING,
+    OverBudgetError,
+    bounded,
+    fresh,
+    made_up,
+    spelt_out,
+)
+
+
+def test_what_is_made_up_is_spent():
+    with fresh() as budget:
+        assert budget.entries == MOST_MADE
+        assert made_up(3, 4, 5) == 60
+        assert budget.entries == MOST_MADE - 60
+        assert made_up(7, 0) == 0
+        assert made_up(7, -3) == 0
+        assert budget.entries == MOST_MADE - 60
+        with fresh() as inner:
+            assert inner is budget
+        assert bounded(iter((2, 5))) == (2, 5)
+        assert budget.entries == MOST_MADE - 70
+
+
+def test_without_a_budget_only_one_array_is_bounded():
+    for _ in range(2 * MOST_MADE // MOST_AT_ONCE):
+        assert made_up(MOST_AT_ONCE) == MOST_AT_ONCE
+
+
+def test_a_model_has_as_much_as_it_has():
+    with fresh() as budget:
+        for _ in range(MOST_MADE // MOST_AT_ONCE):
+            made_up(MOST_AT_ONCE)
+        assert budget.entries == 0
+        assert made_up(0) == 0
+        with pytest.raises(OverBudgetError, match=f"{MOST_MADE} entries of tables were made up already; {SETTING}"):
+            made_up(1)
+    with fresh() as budget:
+        assert budget.entries == MOST_MADE
+
+
+@pytest.mark.parametrize(
+    ("extents", "words"),
+    [
+        ((MOST_AT_ONCE + 1,), f"{MOST_AT_ONCE + 1} masks, at most {MOST_AT_ONCE} are made up; {SETTING} allows more"),
+        ((2, MOST_AT_ONCE), f"{2 * MOST_AT_ONCE} masks"),
+        ((1 << 40, 1 << 40), "more than 2\\^63 masks"),
+        ((0, 1 << 40, 1 << 40), "masks"),
+    ],
+)
+def test_one_array_has_an_end(extents, words):
+    with pytest.raises(OverBudgetError, match=words):
+        made_up(*extents, what="masks")
+    with pytest.raises(OverBudgetError, match="at most"):
+        bounded(extents)
+
+
+def test_an_array_of_nothing_whose_extents_are_addresses_is_nothing():
+    assert made_up(0, 1 << 59) == 0
+    with pytest.raises(OverBudgetError):
+        made_up(0, (1 << 59) + 1)
+
+
+def test_numbers_one_by_one_have_an_end():
+    assert spelt_out(MOST_MADE, "pairs") == MOST_MADE
+    with pytest.raises(OverBudgetError, match=f"{MOST_MADE + 1} pairs, at most {MOST_MADE} are spelt out"):
+        spelt_out(MOST_MADE + 1, "pairs")
+
+
+def test_the_setting_allows_more_and_less(monkeypatch):
+    monkeypatch.setenv(SETTING, "80")
+    with fresh() as budget:
+        assert budget.entries == 80
+    with pytest.raises(OverBudgetError):
+        spelt_out(81, "pairs")
+    monkeypatch.setenv(SETTING, str(16 * MOST_AT_ONCE))
+    assert made_up(2 * MOST_AT_ONCE) == 2 * MOST_AT_ONCE
+    with pytest.raises(OverBudgetError):
+        made_up(2 * MOST_AT_ONCE + 1)
+    for text in ("", "many", "-5", "1" * 19, "٣"):
+        monkeypatch.setenv(SETTING, text)
+        with fresh() as budget:
+            assert budget.entries == MOST_MADE

@@ -1,0 +1,82 @@
+"""Maps of numbers, as the library `flatbuffers` writes them, and bytes that are none."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+from flatbuffers import flexbuffers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphport.core.flexbuffers import FlexBufferError, numbers
+
+VALUES = st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), st.floats(-1e30, 1e30))
+
+
+def written(entries, *, indirect=frozenset(), unsigned=frozenset(), texts=frozenset()):
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        for name, value in entries.items():
+            builder.Key(name)
+            if name in texts:
+                builder.String(str(value))
+            elif isinstance(value, bool):
+                builder.Bool(value)
+            elif isinstance(value, float):
+                (builder.IndirectFloat if name in indirect else builder.Float)(value)
+            elif name in unsigned and value >= 0:
+                (builder.IndirectUInt if name in indirect else builder.UInt)(value)
+            else:
+                (builder.IndirectInt if name in indirect else builder.Int)(value)
+    return bytes(builder.Finish())
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.text("abcdefghij_", min_size=1, max_size=9), VALUES, max_size=6), st.data())
+def test_what_the_library_writes_is_read(entries, data):
+    chosen = [data.draw(st.sets(st.sampled_from(sorted(entries)))) if entries else set() for _ in range(3)]
+    indirect, unsigned, texts = chosen
+    found = numbers(written(entries, indirect=indirect, unsigned=unsigned, texts=texts))
+    wanted = {name: value for name, value in entries.items() if name not in texts}
+    assert found == wanted
+    assert {name: type(value) for name, value in found.items()} == {name: type(x) for name, x in wanted.items()}
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_numbers_of_every_width(width):
+    integer = {2: -300, 4: -70000, 8: -(1 << 40)}[width]
+    real = {2: 0.5, 4: 0.1, 8: 0.1}[width]
+    exact = struct.unpack("<f", struct.pack("<f", real))[0] if width == 4 else real
+    assert numbers(written({"a": integer, "b": exact})) == {"a": integer, "b": exact}
+    assert numbers(written({"a": abs(integer)}, unsigned={"a"})) == {"a": abs(integer)}
+
+
+@pytest.mark.parametrize("data", [b"", b"\0\0", b"\1\4\1", bytes([5, 4, 1])], ids=["none", "two", "number", "integer"])
+def test_what_is_no_map_is_refused(data):
+    with pytest.raises(FlexBufferError, match=f"{len(data)} bytes are no map"):
+        numbers(data)
+
+
+def test_bytes_that_lead_out_of_themselves_are_refused():
+    good = written({"width": 7, "alpha": 0.25, "flag": True, "big": 1 << 40})
+    assert len(numbers(good)) == 4
+    damaged = [
+        good[:place] + bytes([value]) + good[place + 1 :] for place in range(len(good)) for value in (0, 1, 127, 255)
+    ]
+    for data in [*damaged, *(good[:length] for length in range(len(good)))]:
+        with suppress(FlexBufferError):
+            assert all(isinstance(each, int | float) for each in numbers(data).values())
+
+
+def test_a_map_of_too_many_entries_is_refused():
+    # A count of 65,535 before the map, whose own bytes are not there.
+    data = b"\0" * 8 + struct.pack("<HHH", 0, 2, 65535) + struct.pack("<H", 0) + bytes([(9 << 2) | 1, 2])
+    with pytest.raises(FlexBufferError, match="a map of 65535 entries"):
+        numbers(data)
+
+
+def test_a_name_that_is_no_text_is_told_byte_by_byte():
+    data = written({"ab": 1})
+    assert numbers(data.replace(b"ab\0", b"a\xff\0")) == {"a\\xff": 1}

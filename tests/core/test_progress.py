@@ -1,0 +1,69 @@
+"""Stages of long work, and who hears of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphport.core.progress import Stage, heard, stage
+
+
+class Notes:
+    def __init__(self):
+        self.told = []
+
+    def begin(self, stage):
+        self.told.append(("begin", stage.name, stage.total, stage.unit, stage.done))
+
+    def end(self, stage):
+        self.told.append(("end", stage.name, stage.total, stage.unit, stage.done))
+
+
+def test_stages_are_heard_inside_and_nowhere_else():
+    notes, others = Notes(), Notes()
+    with heard(notes), stage("read", 10, "nodes") as outer:
+        outer.done = 4
+        with stage("weights"):
+            pass
+        with heard(None), stage("unheard"):
+            pass
+        with heard(others), stage("elsewhere"):
+            pass
+    with stage("afterwards") as last:
+        last.done = 1
+    assert notes.told == [
+        ("begin", "read", 10, "nodes", 0),
+        ("begin", "weights", 0, "", 0),
+        ("end", "weights", 0, "", 0),
+        ("end", "read", 10, "nodes", 4),
+    ]
+    assert [each[:2] for each in others.told] == [("begin", "elsewhere"), ("end", "elsewhere")]
+
+
+def test_a_stage_that_fails_ends():
+    notes = Notes()
+    with pytest.raises(KeyError), heard(notes), stage("read"):
+        raise KeyError
+    assert [each[0] for each in notes.told] == ["begin", "end"]
+    with stage("unheard"):
+        pass
+    assert len(notes.told) == 2
+
+
+def test_what_is_new_begins_anew():
+    found = Stage("read", 10)
+    began = found.began = found.began - 5
+    found.go_on("read", 3, 10)
+    assert (found.name, found.done, found.total, found.began) == ("read", 3, 10, began)
+    found.go_on("read", 3, 12)
+    assert (found.total, found.began) == (12, began)
+    found.go_on("read", 1, 12)
+    assert found.began > began
+    found.began = began
+    found.go_on("write", 2, 12)
+    assert (found.name, found.began > began) == ("write", True)
+
+
+def test_how_much_is_done_is_measured_by_who_knows():
+    with stage("write", 8, "bytes", measure=lambda: 5) as found:
+        assert found.measure is not None
+        assert found.measure() == 5
