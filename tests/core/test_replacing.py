@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from graphport.core.replacing import replacing, together
+from graphport.core.replacing import obstacle, recover, replacing, together
 
 
 def test_a_file_is_there_when_it_is_whole(tmp_path):
@@ -91,3 +92,35 @@ def test_weights_without_any_graph_are_replaced(tmp_path):
     (tmp_path / "b.onnx.bin").write_bytes(b"left")
     write_pair(tmp_path, "b.onnx", "", b"its own by name")
     assert (tmp_path / "b.onnx.bin").read_bytes() == b"its own by name"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_what_is_no_file_is_told_by_name(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, words in {"folder": "it is a folder", "pipe": "a pipe, a socket or a device"}.items():
+        with pytest.raises(OSError, match=words) as caught, replacing(tmp_path / name):
+            pass
+        assert caught.value.filename == str(tmp_path / name)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_what_is_written_is_flushed_to_the_disk(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.append(str(Path(f"/proc/self/fd/{handle}").readlink())))
+    with replacing(tmp_path / "model") as file:
+        file.write(b"new")
+    assert any(path.startswith(str(tmp_path / ".")) or path.endswith("model") for path in flushed)
+    assert str(tmp_path) in flushed
+
+
+def test_an_obstacle_is_told_in_the_words_of_the_system(tmp_path):
+    assert obstacle(tmp_path) == ""
+    assert obstacle(tmp_path / "nowhere") == "No such file or directory"
+
+
+def test_a_name_that_no_system_has_is_nothing_to_recover(tmp_path):
+    recover(tmp_path / "a\0b")
+    recover(tmp_path / "nothing")
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import io
@@ -134,3 +135,20 @@ def test_a_file_in_a_cycle_goes_without_a_warning():
 
 def test_nothing_of_an_empty_file_is_nothing():
     assert bytes(UnnamedFile().view(0, 0)) == b""
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_array_that_comes_in_pieces_is_never_there_as_a_whole(inside):
+    asked, wide = [], LARGE.astype(np.float64) / 3
+
+    def pieces():
+        asked.append(None)
+        flat = wide.reshape(-1)
+        return (flat[at : at + 1000] for at in range(0, flat.size, 1000))
+
+    with spilling() if inside else contextlib.nullcontext():
+        storage = spill.rounded_pieces(pieces, LARGE.shape, DType.FLOAT32)
+    assert isinstance(storage, FileStorage) is inside
+    assert (storage.dtype, storage.shape) == (DType.FLOAT32, LARGE.shape)
+    np.testing.assert_array_equal(storage.numpy(), wide.astype(np.float32))
+    assert asked

@@ -1,0 +1,84 @@
+"""Files whose views are mapped one by one, where addresses do not suffice for all of them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import pytest
+
+from graphport.core import storage
+from graphport.core.storage import MappedFile, Windows
+
+SIZE = 3 * mmap.ALLOCATIONGRANULARITY + 17
+CONTENT = bytes(index * 7 % 251 for index in range(SIZE))
+
+
+@pytest.fixture
+def path(tmp_path):
+    found = tmp_path / "w.bin"
+    found.write_bytes(CONTENT)
+    return found
+
+
+def windows(path):
+    with path.open("rb") as file:
+        return Windows(file.fileno(), SIZE, path)
+
+
+@pytest.mark.parametrize("start", [0, 1, mmap.ALLOCATIONGRANULARITY - 1, mmap.ALLOCATIONGRANULARITY, SIZE - 5])
+def test_a_view_has_the_bytes_of_its_place(path, start):
+    found = windows(path)
+    for length in (1, 5, SIZE - start):
+        assert bytes(found.view(start, length)) == CONTENT[start : start + length]
+    assert bytes(found.view(start, 0)) == b""
+
+
+def test_the_file_outlives_who_opened_it_and_its_name(path):
+    found = windows(path)
+    path.unlink()
+    view = found.view(3, 4)
+    del found
+    assert bytes(view) == CONTENT[3:7]
+
+
+def test_a_file_that_has_become_shorter_is_seen(path):
+    found = windows(path)
+    assert not found.is_cut()
+    os.truncate(path, SIZE - 1)
+    assert found.is_cut()
+
+
+def test_bytes_that_cannot_be_mapped_are_told(path, monkeypatch):
+    found = windows(path)
+
+    def refuse(*_, **__):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(storage.mmap, "mmap", refuse)
+    with pytest.raises(OSError, match=r"9 bytes cannot be mapped, .*ulimit") as caught:
+        found.view(0, 9)
+    assert (caught.value.errno, caught.value.filename) == (12, str(path))
+
+
+def test_a_file_that_cannot_be_mapped_as_a_whole_is_read_in_windows(path, monkeypatch):
+    whole, asked = mmap.mmap, []
+
+    def refuse_all(handle, length, **options):
+        asked.append(length)
+        if len(asked) == 1:
+            raise OSError(12, "Cannot allocate memory")
+        return whole(handle, length, **options)
+
+    monkeypatch.setattr(storage.mmap, "mmap", refuse_all)
+    assert bytes(MappedFile(path).view(5, 9)) == CONTENT[5:14]
+    assert len(asked) == 2
+
+
+def test_other_faults_of_a_file_are_told_as_they_are(path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(storage.mmap, "mmap", refuse)
+    with pytest.raises(OSError, match="Input/output"):
+        MappedFile(path).view(5, 9)
