@@ -354,6 +354,8 @@ class Worker:
         first = self.first[fault.module]
         wanted = {first + fault.statement} if fault.in_function else set(range(first, first + self.sizes[fault.module]))
         found = [place for place, (places, _) in enumerate(reached) if not wanted.isdisjoint(places)]
+        if not found and not fault.in_function:  # a module of tables alone: who reads them, nobody sees
+            found = [place for place, (_, seconds) in enumerate(reached) if seconds >= 0]
         return sorted(found, key=lambda place: reached[place][1])
 
     def _in_child(self, work: Callable[[], Any]) -> Any:
@@ -367,13 +369,13 @@ class Worker:
         return json.loads(path.read_text())
 
     def _traced(self, items: Sequence[pytest.Item]) -> list[tuple[list[int], float]]:
-        """For each test the statements that it reaches and its seconds; none for one that fails as it is."""
+        """For each test the statements that it reaches and its seconds; none, and -1, for one that fails as it is."""
         found: list[tuple[list[int], float]] = []
         for item, following in zip(items, [*items[1:], None], strict=True):
             self.hits[:] = bytes(len(self.hits))
             began = time.perf_counter()
             passed = _passes(item, following)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - began if passed else -1.0
             found.append(([place for place, hit in enumerate(self.hits) if hit] if passed else [], seconds))
         return found
 

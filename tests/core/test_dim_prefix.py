@@ -72,7 +72,6 @@ def test_what_no_tensor_has_has_no_text():
 
 
 def test_a_quotient_of_what_may_be_below_0_has_no_text():
-    assert text_of((N - C) // 2) is None
     assert text_of(FREE // 2) is None
     assert text_of(N // C) is None
     assert text_of((Symbol("M") - 1) // Symbol("K")) == 'floor_divide(sub(s("M"),1),s("K"))'

@@ -77,3 +77,14 @@ def test_other_states_stay():
     assert left("RNN", parts, fed=[info("fed", [1, "N", 2])])[1] == [True]
     counted = [*EXTENTS, node("Cast", "count", "c", to=1), node("Expand", "c shape", "z")]
     assert left("GRU", counted, fed=[info("count", [1, 1, 4], I64)])[1] == [True]
+
+
+def test_what_is_computed_of_zeros_is_no_zero():
+    halves = [*EXTENTS, node("ConstantOfShape", "shape", "nothing"), node("Sigmoid", "nothing", "z")]
+    assert left("GRU", halves)[1] == [True]
+    assert left("RNN", [*halves[:-1], node("Neg", "nothing", "z")])[1] == [True]
+    given = np.zeros((1, 2, 4), np.float32)
+    given[0, 1, 3] = 1
+    states = [node("Identity", "given", "z")]
+    assert left("GRU", states, given=given)[1] == [True]
+    assert left("GRU", states, given=0 * given)[1] == []
