@@ -106,6 +106,50 @@ def test_a_constant_that_halves_do_not_hold_keeps_its_node():
     assert np.allclose(_theirs(made, {"x": x})["y"], [[1.0, 0.0]], atol=1e-3)
 
 
+def _normalized(epsilon):
+    """`x / max(|x|, epsilon)`, as PyTorch's `F.normalize` is exported, a product behind."""
+    nodes = [
+        node("ReduceL2", ["x", "axes"], ["n"], keepdims=1, name="norm"),
+        node("Clip", ["n", "e"], ["c"], name="clip"),
+        node("Expand", ["c", "shape"], ["w"], name="expand"),
+        node("Div", ["x", "w"], ["d"], name="divide"),
+        node("MatMul", ["d", "k"], ["y"], name="product"),
+    ]
+    constants = {"e": np.float32(epsilon), "axes": np.asarray([1]), "shape": np.asarray([1, 4])}
+    constants["k"] = np.eye(4, dtype=np.float32)
+    return gp.from_onnx(model(nodes, [("x", ["N", 4])], [("y", ["N", 4])], constants, opset=18))
+
+
+def _by_deviation(epsilon):
+    """`x / sqrt(v + epsilon)` with a variance that may be 0."""
+    nodes = [
+        node("ReduceSumSquare", ["x", "axes"], ["v"], keepdims=1, name="variance"),
+        node("Add", ["v", "e"], ["a"], name="epsilon"),
+        node("Sqrt", ["a"], ["s"], name="root"),
+        node("Div", ["x", "s"], ["d"], name="divide"),
+        node("MatMul", ["d", "k"], ["y"], name="product"),
+    ]
+    constants = {"e": np.float32(epsilon), "axes": np.asarray([1]), "k": np.eye(4, dtype=np.float32)}
+    return gp.from_onnx(model(nodes, [("x", ["N", 4])], [("y", ["N", 4])], constants, opset=18))
+
+
+@pytest.mark.parametrize(
+    ("net", "stays"),
+    [
+        (_normalized(1e-12), {"clip", "expand", "divide"}),
+        (_by_deviation(1e-10), {"epsilon", "root"}),  # its root is a number that halves have
+        (_by_deviation(1e-20), {"epsilon", "root", "divide"}),
+        (_normalized(0.25), set()),
+    ],
+)
+def test_what_a_small_constant_keeps_from_dividing_by_0_stays(net, stays):
+    made = gp.cast(net, "float16")
+    assert {kept.name for kept in made.report.kept} == stays
+    x = np.asarray([[0, 0, 0, 0], [1, -2, 3, 0.5]], np.float32)
+    found = _theirs(made, {"x": x})["y"].astype(np.float32)
+    np.testing.assert_allclose(found, gp.run(net, {"x": x})["y"], atol=2e-3)
+
+
 def test_sums_that_could_overflow_stay():
     nodes = [node("ReduceSum", ["x", "axes"], ["s"], keepdims=1, name="sum"), node("Relu", ["s"], ["y"], name="act")]
     constants = {"axes": np.asarray([1], np.int64)}

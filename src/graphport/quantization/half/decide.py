@@ -18,13 +18,14 @@ from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.declare import OPSET
 from graphport.quantization.dispatch import Place, dispatch
-from graphport.quantization.placement import is_real
+from graphport.quantization.placement import is_real, moves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
+    from graphport.ops.declare import Page
     from graphport.quantization.half.ranges import Range
 
 
@@ -39,6 +40,7 @@ class Reason(Enum):
     SUM = "what it adds up could grow too large for halves"
     SMALL = "its numbers are so small that halves lose them"
     CONSTANT = "halves lose a constant of it"
+    GUARD = "a number that halves lose keeps what it reads from 0"
     GOAL = "the goal asks for it"
     BETWEEN = "it stands between nodes that stay so"
 
@@ -60,6 +62,8 @@ LIMITS: Mapping[DType, Limits] = MappingProxyType(
 )
 _SEEN, _GUESSED = 2.0, 16.0
 """How many times the largest number must fit: of what samples showed, and of what made-up inputs did."""
+_LONGEST = 64
+"""Nodes between a small constant and what it keeps from dividing by 0, at most."""
 _SIGNAL = 2000.0
 """Steps that the root mean square of a value takes at least: then halves keep 66 dB of it."""
 
@@ -129,6 +133,7 @@ class _Decider:
                 found.halves[node] = None
             else:
                 found.kept[node] = reason
+        self._guard(found)
         self._merge(found)
         return found
 
@@ -191,6 +196,48 @@ class _Decider:
             self._constants[value] = storage is None or loses(storage, self.to)
         return self._constants[value]
 
+    def _guard(self, found: Decisions) -> None:
+        """Let what would divide by 0, or take its logarithm, stay where a small constant keeps that from being so.
+
+        `x / max(norm, 1e-12)` of a row of zeros is a row of zeros; 1e-12 is 0 in halves, and 0 / 0 no number.
+        """
+        waiting: list[tuple[Value, float, tuple[Node, ...]]] = []
+        for node, reason in found.kept.items():
+            bound = _least([value for value in node.operands if value.is_constant and is_real(value)])
+            if reason is Reason.CONSTANT and 0 < bound < self.limits.step:
+                waiting += [(value, bound, ()) for value in node.results if is_real(value)]
+        seen: set[Value] = set()
+        while waiting:
+            value, bound, path = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            for user in value.users:
+                if user in found.halves:
+                    waiting += self._guarded(found, user, value, bound, (*path, user))
+
+    def _guarded(
+        self, found: Decisions, node: Node, value: Value, bound: float, path: tuple[Node, ...]
+    ) -> list[tuple[Value, float, tuple[Node, ...]]]:
+        """What to look at behind a node that reads `bound` instead of 0; where 0 would differ, the path to it stays."""
+        page = registry.pages().get(node.word)
+        results = [each for each in node.results if is_real(each)]
+        if page is None or node.dialect or len(path) > _LONGEST:
+            return []
+        if moves(node):
+            return [(each, bound, path) for each in results]
+        at_zero, at_bound = (_value_at(page, node, value, number) for number in (0.0, bound))
+        if at_zero is None or at_bound is None or not np.isfinite(at_bound):
+            return []
+        if np.isfinite(at_zero) and abs(at_bound) < self.limits.step:
+            return [(each, abs(at_bound), path) for each in results] if at_bound else []
+        if not np.isfinite(at_zero) or abs(at_zero) < self.limits.step:
+            for each in path:
+                if each in found.halves:
+                    del found.halves[each]
+                    found.kept[each] = Reason.GUARD
+        return []
+
     def _merge(self, found: Decisions) -> None:
         """Let what stands alone between nodes in single precision, without a weight, be computed as these are."""
         for node in list(found.halves):
@@ -224,6 +271,25 @@ def loses(storage: Storage, to: DType) -> bool:
         if np.any(noise > signal * 10 ** (-limits.least_snr / 10)):
             return True
     return False
+
+
+def _least(constants: Sequence[Value]) -> float:
+    """The least size of a number other than 0 of small constants; 0 if they have none."""
+    arrays = [
+        np.abs(each.storage.numpy()) for each in constants if each.storage is not None and each.storage.count == 1
+    ]
+    return min((float(array.max()) for array in arrays if array.max() > 0), default=0.0)
+
+
+def _value_at(page: Page, node: Node, value: Value, number: float) -> float | None:
+    """What a node makes of `number` for `value`, and 1 for the other operands; `None` where that cannot be asked."""
+    told = [None if each is None else np.full(1, number if each is value else 1.0, np.float64) for each in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            found = page(*told, **node.attributes)
+    except Exception:  # noqa: BLE001  whatever a meaning says of operands that are not its own: then nothing is known
+        return None
+    return float(found.reshape(-1)[0]) if isinstance(found, np.ndarray) and found.size == 1 else None
 
 
 def _entries(value: Value) -> int:
