@@ -13,7 +13,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.onnx import older, read, to_proto
-from graphport.ir.graph import Graph, Node
+from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import LIFTINGS, OPSET
@@ -115,9 +115,9 @@ ROWS = [
         "LayerNormalization",
         16,
         [real(2, 3, 4), real(4), real(4)],
-        ["ReduceMean", "Sub", "Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"],
+        ["ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"],
     ),
-    row("RMSNormalization", 22, [real(2, 3, 4), real(4)], ["Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul"]),
+    row("RMSNormalization", 22, [real(2, 3, 4), real(4)], ["Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul"]),
     row(
         "GroupNormalization",
         20,
@@ -365,3 +365,35 @@ def test_an_opset_that_nobody_knows_is_told_as_such():
     graph, _ = one_node("Relu", [real(2)], {}, 1)
     (finding,) = refusal(graph, 99)
     assert (finding.code, finding.message) == ("ONNX0602", "there is no opset 99")
+
+
+@pytest.mark.parametrize(
+    ("word", "version", "kernel"),
+    [("LayerNormalization", 13, "LayerNormalization"), ("RMSNormalization", 17, "SimplifiedLayerNormalization")],
+)
+def test_normalizations_in_steps_are_one_kernel_of_onnx_runtime(word, version, kernel, tmp_path):
+    scales = [abs(real(64)), *([real(64)] if word == "LayerNormalization" else [])]
+    graph, given = one_node(word, [real(2, 5, 64), *scales], {})
+    proto = to_proto(graph, opset=version)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 4
+    made = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    assert [node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node] == [kernel]
+    np.testing.assert_allclose(made.run(None, given)[0], run(proto, given)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_types_that_came_later_lead_to_a_later_opset():
+    """Also where there is a rule for older opsets, which leaves the node as it is."""
+    graph = Graph("net", opsets={"": OPSET})
+    codes = graph.add_constant("codes", TensorFact(DType.INT2, (4,)), storage_of(np.array([-2, -1, 0, 1]), DType.INT2))
+    scale = graph.add_constant("scale", TensorFact(DType.FLOAT32, ()), storage_of(f(0.5)))
+    result = Value("y", TensorFact(DType.FLOAT32, (4,)))
+    graph.append(Node("DequantizeLinear", [codes, scale], [result]))
+    graph.add_output(result)
+    proto = to_proto(graph)
+    assert [entry.version for entry in proto.opset_import] == [25]
+    (y,) = run(proto, {})
+    np.testing.assert_array_equal(y, [-1, -0.5, 0, 0.5])
+    with pytest.raises(DiagnosticError, match="ONNX0602.*int2"):
+        to_proto(graph, opset=21)

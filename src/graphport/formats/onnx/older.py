@@ -136,7 +136,7 @@ class _Emitter:
                 pending += made
             elif not (change := self._change(current)):
                 self._drop_defaults(current)
-            elif rule is None:
+            else:
                 self.reasons[current.word, change] += 1
 
     def _by_rule(self, graph: Graph, node: Node, rule: Rule) -> list[Node] | None:

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.onnx.older import unsupported
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sqrt, Sub
+from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import (
     BatchNormalization,
     GroupNormalization,
@@ -178,8 +178,13 @@ def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -
     """Mean 0 and variance 1 over some axes."""
     places = b.constant(np.array(axes, np.int64))
     shifted = b(Sub, x, b(ReduceMean, x, places))
-    variance = b(ReduceMean, b(Mul, shifted, shifted), places)
+    variance = b(ReduceMean, _squared(b, shifted), places)
     return b(Div, shifted, b(Sqrt, b(Add, variance, b.like(x, epsilon))))
+
+
+def _squared(b: Builder, x: Value) -> Value:
+    """As a power, by which ONNX Runtime knows a normalization and computes it with one kernel."""
+    return b(Pow, x, b.like(x, 2.0))
 
 
 @LayerNormalization.lift("onnx", until=16)
@@ -208,7 +213,7 @@ def rms_normalization_in_steps(
     unsupported((stash_type != 1, "the mean had the type of x"))
     rank = len(b.dims(x))
     places = b.constant(np.array(range(axis % rank, rank), np.int64))
-    mean = b(ReduceMean, b(Mul, x, x), places)
+    mean = b(ReduceMean, _squared(b, x), places)
     return b(Mul, b(Div, x, b(Sqrt, b(Add, mean, b.like(x, epsilon)))), scale)
 
 
