@@ -161,9 +161,15 @@ def test_overrides_name_nodes_or_their_results_and_no_shapes():
     assert [finding.code for finding in caught.value.diagnostics] == ["QUANT0101", "QUANT0102"]
 
 
-def test_unknown_methods_are_refused():
-    with pytest.raises(ValueError, match="'pursus'"):
-        dispatch(network(), "pursus")
+@pytest.mark.parametrize(("name", "meant"), [("pursus", None), ("perseus", "closure"), ("agressive", "aggressive")])
+def test_unknown_methods_are_refused_and_what_other_tools_call_them_is_known(name, meant):
+    with pytest.raises(DiagnosticError) as caught:
+        dispatch(network(), name)
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "QUANT0103"
+    assert repr(name) in finding.message
+    assert "conservative" in (finding.help or "")
+    assert meant is None or f"did you mean {meant!r}?" in (finding.help or "")
 
 
 def test_decisions_are_counted_printed_and_the_same_every_time():

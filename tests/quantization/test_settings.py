@@ -34,7 +34,7 @@ def test_every_setting_survives_json_with_a_value_of_its_own():
     types = {"activation_type": "int8", "weight_type": "float8_e5m2"}
     lists = {"float_nodes": ("a", "b/c"), "quantize_nodes": ("ü",)}
     flags = ("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search", "refine",
-             "real_results", "cheap_layers", "weights_only", "dynamic", "full_integer", "front")  # fmt: skip
+             "real_results", "cheap_layers", "tables", "weights_only", "dynamic", "full_integer", "front")  # fmt: skip
     settings = Settings().updated(**names, **numbers, **types, **lists, prepare=False, **dict.fromkeys(flags, True))
     assert all(getattr(settings, field.name) != field.default for field in fields(Settings))
     document = json.dumps(settings.as_json())

@@ -15,6 +15,7 @@ from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
 from graphport.core import budget
 from graphport.core.diagnostics import raise_errors
+from graphport.core.replacing import replacing
 from graphport.ir import rewrite
 from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
@@ -53,9 +54,16 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
 
 
 def write_scales(model: QuantizedModel, kind: formats.Format, path: str | Path) -> None:
-    """Write the table of scales that a file of ncnn has beside it."""
+    """Write the table of scales that a file of ncnn has beside it, or the grids that tools read beside a real model."""
     if model.scales is not None and kind.name == "ncnn":
         kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
+    if model.report is not None and kind.name == "onnx":
+        from graphport.quantization.written import beside
+
+        found = beside(model.graph, model.report.settings)
+        if found is not None:
+            with replacing(Path(path).with_suffix(found[0])) as file:
+                file.write(found[1].encode())
 
 
 def to_onnx(model: Model) -> Any:
@@ -101,12 +109,9 @@ def lifted_for(
 
 def _as_told(graph: Graph, model: QuantizedModel) -> Graph:
     """`graph` with integers said as the model wants them in ONNX."""
-    from graphport.quantization.nbits import exact_products
-    from graphport.quantization.qoperator import as_qoperators
+    from graphport.quantization.written import as_written
 
-    if model.exact:
-        graph = exact_products(graph, model.exact)
-    return as_qoperators(graph) if model.form == "qoperator" else graph
+    return graph if model.report is None else as_written(graph, model.report.settings, model.exact)
 
 
 def resolved(graph: Graph) -> Graph:

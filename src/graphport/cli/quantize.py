@@ -41,13 +41,16 @@ if TYPE_CHECKING:
     from graphport.quantization.report import LayerReport, QuantizationReport
     from graphport.quantization.samples import Progress
 
-_TARGETS = ("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef", "tflite")
+_TARGETS = (
+    *("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef", "tflite"),
+    *("tensorrt-cache", "qnn", "rknn", "mnn"),
+)
 _PRESETS = ("fast", "balanced", "best")
 _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
 _PROCESSORS = ("any", "dot-products", "this")
 _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
-_EITHER = ("real_results", "cheap_layers")
+_EITHER = ("real_results", "cheap_layers", "tables")
 """Options of which a `no` is said, too."""
 
 
@@ -59,8 +62,13 @@ _EITHER = ("real_results", "cheap_layers")
 @click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
 @click.option("--method", type=click.Choice(_METHODS), help="How ranges of activations are chosen.")
 @click.option("--bits", type=click.Choice(["8", "16"]), help="Bits of activations.")
-@click.option("--weight-bits", type=click.Choice(["4", "8", "16"]), help="Bits of weights; 16: stored as halves.")
+@click.option("--weight-bits", type=click.Choice(["2", "4", "8", "16"]), help="Bits of weights; 16: stored as halves.")
 @click.option("--block", type=click.IntRange(0), help="Entries of a weight that share a scale; 0 for a channel.")
+@click.option(
+    "--tables/--no-tables",
+    default=None,
+    help="With weights alone in blocks: store embeddings in codes, too (default: as goals ask for it).",
+)
 @click.option("--weights-only", is_flag=True, help="Quantize weights, leave activations floating.")
 @click.option("--dynamic", is_flag=True, help="Round activations of products while they run; no samples needed.")
 @click.option("--full-integer", is_flag=True, help="Integers from inputs to outputs, or refuse (target tflite).")

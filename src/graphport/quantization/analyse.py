@@ -35,10 +35,10 @@ def layer_reports(
     """What is known of every layer with weights, quantized or not."""
     placement = quantization.placement
     found: list[LayerReport] = []
-    for node, layer in placement.layers.items():
-        root = placement.points.get(layer.input)
+    for node, layer in (placement.layers | quantization.alone).items():
+        root = None if node in quantization.alone else placement.points.get(layer.input)
         state = None if root is None else states.get(root)
-        grid = quantization.grid_of(layer.input)
+        grid = None if node in quantization.alone else quantization.grid_of(layer.input)
         weight = quantization.weights.get(node)
         known = noise.get(node)
         chosen = accumulated.get(node.output, None if known is None else known.chosen)

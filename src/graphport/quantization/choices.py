@@ -111,6 +111,10 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
         stated.append((message, "leave the setting 'full_integer' out, or take the target tflite"))
     if settings.full_integer and settings.weights_only:
         stated.append(("activations cannot be integers and real", "leave out 'full_integer', or the other"))
+    if weight.bits < 4 and (not settings.weights_only or not settings.weight_block or weight not in target.stored):
+        stated.append((f"{target.name} has {weight} for weights alone in blocks at most", _remedy_of(weight, target)))
+    if settings.tables and (not target.has_tables or not settings.weights_only or not settings.weight_block):
+        stated.append(("tables get codes where weights alone do, in blocks, for onnxruntime", "leave 'tables' out"))
     if settings.form == "qoperator" and target.name != "onnxruntime":
         stated.append((f"{target.name} is not told integers by operators", "leave the setting 'form' out"))
     if settings.weight_block and not target.has_blocks:
@@ -126,6 +130,10 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
 def _is_symmetric(settings: Settings, target: Target, activation: DType) -> bool:
     is_wanted = target.symmetric if settings.symmetric is None else settings.symmetric
     return is_wanted or activation in target.centred
+
+
+def _remedy_of(weight: DType, target: Target) -> str:
+    return "add weights_only and weight_block" if weight in target.stored else "take weights of 4 or 8 bits"
 
 
 def _misread(target: Target, weight: DType) -> bool:

@@ -78,15 +78,34 @@ def dispatch(
 
     Raises:
         DiagnosticError: QUANT0101 no node has such a name, QUANT0102 a node that is to be quantized computes shapes or
-            indices, or stands in a body.
-        ValueError: there is no such method.
+            indices, or stands in a body, QUANT0103 there is no such method.
     """
     worker = _Dispatcher(graph, operators)
-    method = Method(method)
+    method = _method(method)
     chosen = worker.chosen(method)
     decisions = {node: worker.decide(node, chosen, method) for inner in walk(graph) for node in inner}
     _override(decisions, floating, quantized)
     return decisions
+
+
+_ELSEWHERE = {
+    "aggresive": Method.AGGRESSIVE,
+    "allin": Method.ALL_IN,
+    "pplnn": Method.BETWEEN_CONVOLUTIONS,
+    "perseus": Method.CLOSURE,
+}
+"""What PPQ calls its dispatchers."""
+
+
+def _method(name: Method | str) -> Method:
+    try:
+        return Method(name)
+    except ValueError:
+        pass
+    near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, list(Method), 1)), None)
+    meant = "" if near is None else f"did you mean {str(near)!r}? "
+    message = f"there is no way to dispatch that is called {name!r}"
+    raise DiagnosticError(Diagnostic("QUANT0103", message, None, f"{meant}ways: {', '.join(Method)}"))
 
 
 def counts(decisions: Mapping[Node, Decision]) -> dict[Place, int]:

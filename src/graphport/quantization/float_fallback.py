@@ -119,8 +119,11 @@ def floated(work: Work, best: Candidate, more: Iterable[str], reason: str) -> Ca
             grids[value] = best.quantization.grids[root]
         if root in best.states:
             states[value] = best.states[root]
-    weights = {node: weight for node, weight in best.quantization.weights.items() if node in placement.layers}
-    quantization = replace(best.quantization, placement=placement, grids=grids, weights=weights)
+    alone = {node: layer for node, layer in best.quantization.alone.items() if node not in placement.layers}
+    kept = (*placement.layers, *alone)
+    weights = {node: weight for node, weight in best.quantization.weights.items() if node in kept}
+    quantization = replace(best.quantization, placement=placement, grids=grids, weights=weights, alone=alone)
+    quantization.halves, quantization.tables = dict(quantization.halves), dict(quantization.tables)
     return Candidate(best.graph, quantization, states, None, best.follower, (*best.floating, *more))
 
 

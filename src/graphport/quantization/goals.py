@@ -61,6 +61,8 @@ class Goals:
     bytes: int | None = None
     metric: float | None = None
     point: int | None = None
+    is_small: bool = False
+    """Whether without goals bytes count, not time."""
 
     @property
     def are_any(self) -> bool:
@@ -96,7 +98,7 @@ class Goals:
                 raise DiagnosticError(Diagnostic("QUANT0025", message, None, remedy))
             return found
         if not self.are_any:
-            return knee(points)
+            return knee(points, by_size=self.is_small)
         for margin in (True, False):
             meeting = [each for each in points if not self.missed(each, margin=margin)]
             if meeting:
@@ -110,18 +112,15 @@ class Goals:
         return min(points, key=self.missed)
 
 
-def knee(points: Sequence[FrontPoint]) -> FrontPoint:
-    """The point furthest above the line from the fastest to the nearest one."""
-    known = [each for each in points if each.latency is not None]
-    if len(known) < len(points) or not known:
+def knee(points: Sequence[FrontPoint], *, by_size: bool = False) -> FrontPoint:
+    """The point furthest above the line from the fastest (or the smallest) to the nearest one."""
+    costs = [float(x.bytes) if by_size else x.latency for x in points]
+    if any(cost is None for cost in costs) or not costs:
         return max(points, key=lambda x: x.snr_db)
-    fast, near = min(known, key=lambda x: x.latency or 0.0), max(known, key=lambda x: x.snr_db)
-    wide = max((near.latency or 0.0) - (fast.latency or 0.0), 1e-9)
-    high = max(near.snr_db - fast.snr_db, 1e-9)
-    return max(
-        known,
-        key=lambda x: (x.snr_db - fast.snr_db) / high - ((x.latency or 0.0) - (fast.latency or 0.0)) / wide,
-    )
+    known = [(cost or 0.0, each) for cost, each in zip(costs, points, strict=True)]
+    (least, cheap), (most, near) = min(known, key=lambda x: x[0]), max(known, key=lambda x: x[1].snr_db)
+    wide, high = max(most - least, 1e-9), max(near.snr_db - cheap.snr_db, 1e-9)
+    return max(known, key=lambda x: (x[1].snr_db - cheap.snr_db) / high - (x[0] - least) / wide)[1]
 
 
 def front(points: Sequence[FrontPoint], most: int = 9) -> list[FrontPoint]:

@@ -40,7 +40,9 @@ class Quantization:
     """Everything that was decided: the grid of each root value, and the constants of each layer.
 
     `is_narrow` tells that the runtime does not use the least code of signed activations, `guarded` names operators that
-    it takes for integer ones although they are not said to be. The grids of `fixed` are not to be chosen anew.
+    it takes for integer ones although they are not said to be. The grids of `fixed` are not to be chosen anew. `alone`
+    are layers that have codes for a weight and multiply real numbers with it, `halves` nodes whose constant is stored
+    in halves, `tables` those that pick rows out of a constant, with its codes.
     """
 
     placement: Placement
@@ -50,6 +52,9 @@ class Quantization:
     is_narrow: bool = False
     guarded: frozenset[str] = frozenset()
     fixed: set[Value] = field(default_factory=set["Value"])
+    alone: dict[Node, Layer] = field(default_factory=dict["Node", "Layer"])
+    halves: dict[Node, DType] = field(default_factory=dict["Node", DType])
+    tables: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
 
     def grid_of(self, value: Value) -> Grid | None:
         """The grid that `value` is rounded to."""
@@ -69,7 +74,12 @@ def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
     twin = rewrite.copy(graph)
     values = dict(zip(_values(graph), _values(twin), strict=True))
     nodes = dict(zip(graph, twin, strict=True))
-    for layer in quantization.placement.layers.values():
+    for node, dtype in quantization.halves.items():
+        emit_halves(twin, nodes[node], dtype)
+    for node, weight in quantization.tables.items():
+        name = nodes[node].operands[0].name
+        nodes[node].set_input(0, constant(twin, nodes[node], weight.codes, weight.grid, name))
+    for layer in (*quantization.placement.layers.values(), *quantization.alone.values()):
         _emit_layer(twin, layer, nodes, values, quantization)
     for node in quantization.placement.pointwise:
         _emit_numbers(twin, nodes[node], node, quantization)
@@ -84,7 +94,8 @@ def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
     pointwise = quantization.placement.pointwise
     for node, other in nodes.items():
         weight = quantization.weights.get(node)
-        is_real = weight is None and node.op in quantization.guarded and node not in pointwise and not moves(node)
+        reads_real = weight is None or node in quantization.alone
+        is_real = reads_real and node.op in quantization.guarded and node not in pointwise and not moves(node)
         is_narrow = weight is not None and bool(quantization.guarded) and weight.grid.dtype.is_floating
         if (is_real or is_narrow) and _reads_rounded(other):
             _cut(twin, other, None)
@@ -106,6 +117,9 @@ def _hold_signed(graph: Graph) -> None:
     """
     for node in list(graph):
         if not moves(node) or not _reads_rounded(node):
+            continue
+        maker = node.operands[0].producer
+        if maker is None or maker.operands[0].is_constant:
             continue
         codes = _rounding(node)
         readers = [user for value in node.results for user in value.users]
@@ -193,7 +207,7 @@ def _emit_layer(
     bias = weight.bias.astype(np.float32)
     if layer.bias is not None and layer.bias.storage is not None:
         bias = bias.reshape(layer.bias.storage.shape)
-    source = quantization.grid_of(layer.input)
+    source = None if layer.node in quantization.alone else quantization.grid_of(layer.input)
     grid = None if layer.adds is not None or source is None else bias_grid(weight, source, quantization.bias_bits)
     bias_name = f"{name}_bias" if layer.bias is None else values[layer.bias].name
     if grid is None or layer.kind == "transposed":
@@ -249,6 +263,26 @@ def constant(graph: Graph, before: Node, codes: Array, grid: Grid, name: str) ->
     real = Value(graph.fresh(f"{name}_rounded"), TensorFact(DType.FLOAT32, codes.shape))
     graph.insert_before(before, Node("DequantizeLinear", [stored, scale, zero_point], [real], _axis(grid)))
     return real
+
+
+def emit_halves(graph: Graph, node: Node, dtype: DType) -> None:
+    """Store the largest real constant that `node` reads in halves.
+
+    Before  y = Conv(x, w)
+    After   y = Conv(x, Cast(w_halves))
+    """
+    constants = {value: value.storage for value in node.operands if value.is_constant and value.storage is not None}
+    real = [value for value, stored in constants.items() if stored.dtype is DType.FLOAT32]
+    if not real:
+        return
+    value = max(real, key=lambda x: constants[x].count)
+    narrow = ArrayStorage(constants[value].numpy().astype(dtype.numpy), dtype)
+    stored = add_constant(graph, narrow, f"{value.name}_halves")
+    wide = Value(graph.fresh(f"{value.name}_wide"), value.fact)
+    graph.insert_before(node, Node("Cast", [stored], [wide], {"to": DType.FLOAT32}))
+    for index, operand in enumerate(node.inputs):
+        if operand is value:
+            node.set_input(index, wide)
 
 
 def _parameters(graph: Graph, grid: Grid, name: str) -> tuple[Value, Value]:

@@ -92,19 +92,23 @@ class Follower:
 
     def _pieces(self) -> list[list[Node]]:
         """The nodes, cut before each layer and behind each value that is rounded."""
-        placement = self.quantization.placement
+        placement, layers = self.quantization.placement, self._layers
         pieces: list[list[Node]] = [[]]
         for node in self.graph:
-            if node in placement.layers and pieces[-1]:
+            if node in layers and pieces[-1]:
                 pieces.append([])
             pieces[-1].append(node)
             if any(value in placement.points for value in node.results):
                 pieces.append([])
         return [piece for piece in pieces if piece]
 
+    @property
+    def _layers(self) -> dict[Node, Layer]:
+        return self.quantization.placement.layers | self.quantization.alone
+
     def _step(self, nodes: list[Node], wanted: list[Value], real: Live, rounded: Live) -> None:
         placement = self.quantization.placement
-        layer = placement.layers.get(nodes[0])
+        layer = self._layers.get(nodes[0])
         points = [value for node in nodes for value in node.results if value in placement.points]
         results = list(dict.fromkeys([*wanted, *points]))
         if not results and layer is not None:
@@ -129,7 +133,7 @@ class Follower:
     def _seen_by(self, layer: Layer, rounded: Live) -> list[Array]:
         value = layer.input
         grid = self.quantization.grid_of(value)
-        if value in self.quantization.placement.carried or grid is None:
+        if value in self.quantization.placement.carried or grid is None or layer.node in self.quantization.alone:
             return rounded[value]
         return [grid.nearest(x) for x in rounded[value]]
 
@@ -194,7 +198,7 @@ class Follower:
 
     def _own(self, layer: Layer, real: Array, expected: Array, numbers: Array) -> float:
         """The noise that a layer makes of an input that has none but the rounding of itself."""
-        grid = self.quantization.grid_of(layer.input)
+        grid = None if layer.node in self.quantization.alone else self.quantization.grid_of(layer.input)
         nothing = np.zeros(layer.channels, np.float32)
         return rounding.error(expected, nothing, numbers, nothing, real if grid is None else grid.nearest(real))
 

@@ -39,17 +39,26 @@ def exact_products(graph: Graph, exact: Collection[str] | None = None) -> Graph:
     """
     twin = rewrite.copy(graph)
     for node, made in _products(twin):
-        _emit(twin, node, made, EXACT if exact is None or node.output.name in exact else ROUNDED)
+        # With two bits the exact kernel takes thirty times as long.
+        can = made.operands[0].storage is not None and made.operands[0].storage.dtype is DType.INT4
+        _emit(twin, node, made, EXACT if can and (exact is None or node.output.name in exact) else ROUNDED)
     rewrite.remove_dead(twin)
     for value in [value for value in twin.constants if not value.uses]:
         twin.remove_constant(value)
     return twin
 
 
+def has_two_bits(graph: Graph) -> bool:
+    """Whether there are products that only the newest opset has a type for, and few runtimes read."""
+    made = (made.operands[0].storage for _, made in _products(graph))
+    return any(stored is not None and stored.dtype is DType.INT2 for stored in made)
+
+
 def products_of(graph: Graph) -> list[str]:
-    """Results of products with blocks of few bits, the largest first."""
+    """Results of products with blocks of four bits, the largest first."""
     stored = {node.output.name: made.operands[0].storage for node, made in _products(graph)}
-    return sorted(stored, key=lambda name: -storage.count if (storage := stored[name]) is not None else 0)
+    known = {name: found for name, found in stored.items() if found is not None and found.dtype is DType.INT4}
+    return sorted(known, key=lambda name: -known[name].count)
 
 
 def _products(graph: Graph) -> list[tuple[Node, Node]]:

@@ -255,7 +255,8 @@ def _unseen(choices: Choices) -> Choices:
 
 def _goals(settings: Settings) -> Goals:
     latency, is_absolute = latency_goal(settings.max_latency)
-    return Goals(settings.min_snr, latency, is_absolute, settings.max_bytes, settings.min_metric, settings.point)
+    asked = (settings.min_snr, latency, is_absolute, settings.max_bytes, settings.min_metric, settings.point)
+    return Goals(*asked, is_small=settings.weights_only)
 
 
 def _whole(settings: Settings) -> Settings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic
+from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.quantization.calibrate import calibrate, grids_of
 from graphport.quantization.candidate import Candidate
@@ -33,6 +34,7 @@ from graphport.quantization.report import Step
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, sharded
 from graphport.quantization.statistics_file import observed_with
+from graphport.quantization.tables import table_codes, tables
 from graphport.quantization.unscale import unscale
 from graphport.quantization.weights import by_group, nearest, weight_grid
 
@@ -111,7 +113,8 @@ class Work:
             grid = weight_grid(
                 layer,
                 weight,
-                self.choices.weight,
+                # Sums of two bits only products have.
+                DType.INT4 if self.choices.weight is DType.INT2 and layer.kind != "product" else self.choices.weight,
                 per_channel=self._per_channel(node),
                 block=self.choices.settings.weight_block,
                 reach=self.choices.reach,
@@ -124,7 +127,18 @@ class Work:
             quantization.weights[node] = Weight(grid, codes, None if layer.bias is None else layer.offsets())
         if self.choices.settings.weights_only:
             quantization.grids.clear()
+            quantization.tables = self.tables(graph)
         return Candidate(graph, quantization, by_value, floating=tuple(floating))
+
+    def tables(self, graph: Graph) -> dict[Node, Weight]:
+        """Codes of tables, where they are asked for."""
+        settings = self.choices.settings
+        if not settings.tables or not self.choices.target.has_tables:
+            return {}
+        found = {
+            node: table_codes(node, DType.INT8, settings.weight_block) for node in tables(graph, settings.weight_block)
+        }
+        return {node: weight for node, weight in found.items() if weight is not None}
 
     def place(self, graph: Graph, floating: Collection[str] = ()) -> Placement:
         """Where `graph` is quantized; `floating` names layers that are not."""

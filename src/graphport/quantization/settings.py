@@ -39,7 +39,7 @@ class Settings:
         method: how ranges of activations are chosen.
         percentile: for the method of that name, in per cent.
         activation_bits: 8 or 16.
-        weight_bits: 8 or 4.
+        weight_bits: 8 or 4, and 2 for weights alone in blocks.
         weight_block: entries along the summed axis that share a scale; 0 for one scale a channel.
         activation_type: an element type by name, such as `float8_e4m3fn`.
         weight_type: the same for weights.
@@ -49,6 +49,8 @@ class Settings:
         weight_range: which codes of weights are used.
         processor: which processors the result must be right on; it decides `weight_range` where that is `auto`.
         weights_only: activations stay floating.
+        tables: with weights alone in blocks, tables that rows are picked from (embeddings) get codes of eight bits,
+            too; where it is left open, as far as goals ask for it.
         dynamic: activations of products are rounded while they run, weights before; nothing else is quantized.
         full_integer: nothing computes on reals, and inputs and outputs are integers; what cannot is refused by name.
         form: `qdq` says integers by roundings around nodes, `qoperator` by operators on integers, in ONNX files.
@@ -66,7 +68,7 @@ class Settings:
         max_float_layers: how many may.
         max_latency: goal beside the source's time (0.5, or "0.5x"), or absolute ("3ms"); processor time on one thread.
         latency_table: a file of times of layers, made by `graphport latency` on the machine that is to run the model.
-        max_bytes: goal for the file.
+        max_bytes: goal for the file; where it asks for it weights are also stored in halves and in fewer bits.
         min_metric: goal for the measure that is given besides the settings.
         point: of the front, to be taken whatever the goals; from 1.
         front: find the front of plans also where nothing of these is asked for.
@@ -92,6 +94,7 @@ class Settings:
     weight_range: WeightRange = "auto"
     processor: Processor = "any"
     weights_only: bool = False
+    tables: bool | None = None
     dynamic: bool = False
     full_integer: bool = False
     form: Form = "qdq"
@@ -210,7 +213,7 @@ def _wrong(name: str, stated: str, remedy: str) -> Diagnostic:
 def _broken(settings: Settings) -> list[tuple[str, str]]:
     optional = (
         *("per_channel", "symmetric", "power_of_two", "equalize", "smooth", "round", "correct", "search"),
-        *("refine", "real_results", "cheap_layers"),
+        *("refine", "real_results", "cheap_layers", "tables"),
     )
     whole, types = ("batch", "memory"), ("activation_type", "weight_type", "latency_table")
     rules = [
@@ -220,7 +223,7 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("method", settings.method in (None, *METHODS), ", ".join(METHODS)),
         ("percentile", _is_number(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
         ("activation_bits", _is_one_of(settings.activation_bits, (8, 16)), "8 or 16"),
-        ("weight_bits", _is_one_of(settings.weight_bits, (4, 8)), "4 or 8"),
+        ("weight_bits", _is_one_of(settings.weight_bits, (2, 4, 8)), "2, 4 or 8: no runtime here reads 3 bits"),
         ("weight_block", _is_count(settings.weight_block, 0), "0, or entries that share a scale"),
         ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
         ("form", settings.form in get_args(Form), ", ".join(get_args(Form))),

@@ -395,5 +395,5 @@ def test_types_that_came_later_lead_to_a_later_opset():
     assert [entry.version for entry in proto.opset_import] == [25]
     (y,) = run(proto, {})
     np.testing.assert_array_equal(y, [-1, -0.5, 0, 0.5])
-    with pytest.raises(DiagnosticError, match="ONNX0602.*int2"):
+    with pytest.raises(DiagnosticError, match=r"ONNX0602.*int2"):
         to_proto(graph, opset=21)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.core.dtypes import DType
 from graphport.core.packages import install
 from graphport.quantization.engine import session
 from graphport.quantization.float_fallback import floated
@@ -15,10 +17,12 @@ from graphport.quantization.goals import FrontPoint, Goals, front
 from graphport.quantization.insert_qdq import insert_qdq
 from graphport.quantization.optimise.costs import parts_of, preparer, times_of
 from graphport.quantization.optimise.plans import cost_of, plans
+from graphport.quantization.optimise.storing import Storing
 from graphport.quantization.optimise.table import read_table, unknown_to
 from graphport.quantization.placement import products
 from graphport.quantization.precision import sensitivities
 from graphport.quantization.report import Step
+from graphport.quantization.written import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.optimise.costs import Times
+    from graphport.quantization.samples import Run
     from graphport.quantization.session import Work
     from graphport.quantization.settings import Settings
 
@@ -77,6 +82,13 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
     table = _table(work, base)
     candidates = [base, *([] if table else _variants(work, base)), *work.timed("plans", _planned, work, base, table)]
     points = _measured(work, candidates, metric, table)
+    storing = Storing(work, base, _timed_run(work, base, goals))
+    while table is None and work.choices.target.stored and base.quantization.placement.layers:
+        more = work.timed("storing", storing.more, goals, points)
+        if not more:
+            break
+        candidates += more
+        points += _measured(work, [base, *more], metric, table)[1:]
     kept = front(points)
     by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
     numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
@@ -148,6 +160,12 @@ def _planned(work: Work, base: Candidate, table: _Known | None) -> list[Candidat
     return [floated(work, base, names, _REASON) for names in found]
 
 
+def _timed_run(work: Work, base: Candidate, goals: Goals) -> Run | None:
+    """A run to time layers with, where time counts and the runtime tells it."""
+    counts = goals.latency is not None or not goals.are_any
+    return _timed_inputs(work, base) if counts and work.choices.target.name == "onnxruntime" else None
+
+
 def _timed_inputs(work: Work, base: Candidate) -> tuple[dict[str, Any], int]:
     """Samples in one run, as many as are timed at once, and how many."""
     runs = work.judge.runs
@@ -178,7 +196,8 @@ def _joined(a: Any, b: Any) -> Any:
 
 
 def _measured(work: Work, candidates: Sequence[Candidate], metric: Any, table: _Known | None) -> list[FrontPoint]:
-    graphs = [insert_qdq(each.graph, each.quantization) for each in candidates]
+    settings = work.choices.settings
+    graphs = [as_written(insert_qdq(each.graph, each.quantization), settings) for each in candidates]
     noises = [each.noise or work.measure(each) for each in candidates]
     times = _latencies(work, candidates[0], graphs) if table is None else _told(work, candidates, table)
     points: list[FrontPoint] = []
@@ -242,14 +261,24 @@ def _bytes(graph: Graph) -> int:
 
 
 def _layers(work: Work, of: Candidate) -> dict[str, int]:
-    placement, choices = of.quantization.placement, work.choices
-    weight, activation = str(choices.weight), str(choices.activation)
-    sums = len(placement.summing)
-    whole = len(of.quantization.weights) - sums
-    is_alone = choices.settings.weights_only
-    name = f"{weight} weights" if is_alone else weight if "8" in activation else f"{weight}, activations {activation}"
-    found = {name: whole, f"{weight} with real sums": sums, "float32": len(placement.floating)}
-    return {precision: count for precision, count in found.items() if count}
+    """How many layers have which precision."""
+    quantization, activation = of.quantization, str(work.choices.activation)
+    found: Counter[str] = Counter()
+    for node, weight in quantization.weights.items():
+        name = str(weight.grid.dtype)
+        if work.choices.settings.weights_only or node in quantization.alone:
+            name = f"{name} weights"
+        elif node in quantization.placement.summing:
+            name = f"{name} with real sums"
+        elif "8" not in activation:
+            name = f"{name}, activations {activation}"
+        found[name] += 1
+    for weight in quantization.tables.values():
+        found[f"{weight.grid.dtype} tables"] += 1
+    layers = [node for node in quantization.placement.floating if node not in quantization.alone]
+    for node in layers:
+        found[str(quantization.halves.get(node, DType.FLOAT32))] += 1
+    return dict(found)
 
 
 def _missed(goals: Goals, best: FrontPoint) -> Diagnostic:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.quantization.targets.encodings import MNN, QNN, RKNN, TENSORRT_CACHE
 from graphport.quantization.targets.ncnn import NCNN
 from graphport.quantization.targets.nnef import NNEF
 from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from graphport.quantization.targets.target import Target
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
-    {target.name: target for target in (ONNXRUNTIME, OPENVINO, TENSORRT, NCNN, NNEF, TFLITE)}
+    {
+        target.name: target
+        for target in (ONNXRUNTIME, OPENVINO, TENSORRT, NCNN, NNEF, TFLITE, TENSORRT_CACHE, QNN, RKNN, MNN)
+    }
 )
 
 

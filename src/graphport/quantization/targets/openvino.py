@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphport.core.dtypes import DType
 from graphport.quantization.targets.target import INTEGERS, Target
 
 OPENVINO = Target(
@@ -21,5 +22,7 @@ OPENVINO = Target(
     # With padding, and over three axes, sums for zero points of other groups than the first are taken from elsewhere.
     grouped_axes=2,
     # The bias is added before sums are scaled, where what follows is rounded.
+    # Two bits it reads from its own format only.
+    stored=frozenset({DType.FLOAT16, DType.INT8, DType.INT4}),
     real_biased=frozenset({"ConvTranspose"}),
 )

@@ -57,6 +57,9 @@ class Target:
         for_all: what weighted operators read rounded, everybody does.
         is_dynamic: it has kernels for products whose activations are rounded while they run.
         rounds_rows: they round each row by itself.
+        stored: element types in which it reads weights that it multiplies as real numbers.
+        has_tables: it picks rows out of tables of codes.
+        encodings: the form of a text beside a real model that tells its grids; none where roundings stand in the graph.
         is_whole: who reads the result may compute on integers only: no layer stays real because it is cheap.
         has_whole: a model may compute on integers alone there, from its inputs to its outputs (`full_integer`).
         constants: constants of any number of elements are operands of operators without weights, not of shared ones.
@@ -104,6 +107,9 @@ class Target:
     guarded: frozenset[str] = frozenset()
     is_dynamic: bool = False
     rounds_rows: bool = False
+    stored: frozenset[DType] = frozenset()
+    has_tables: bool = False
+    encodings: str = ""
     is_whole: bool = False
     has_whole: bool = False
     constants: bool = False

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.com_microsoft.binding import dtype_of, only, word
+from graphport.ops.dialects.com_microsoft.matmul import INTEGERS, read_as
 from graphport.ops.pages.indexing import Gather, GatherND, Trilu
 from graphport.ops.pages.indexing.indices import Unique
 from graphport.ops.pages.quantization import DequantizeLinear
@@ -48,10 +51,36 @@ def gather_block_quantized(
     gather_axis: int = 0,
     quantize_axis: int = 1,
 ) -> Value:
-    """Entries of numbers that are kept as integers of four bits."""
-    del bits  # it is the width of what bytes hold
-    only("integers of four bits", holds=dtype_of(data) in (DType.INT4, DType.UINT4) and block_size > 0)
-    rank = len(b.dims(data))
-    axis = axis_index(quantize_axis, rank)
-    dense = b(DequantizeLinear, data, scales, zero_points, axis=axis, block_size=block_size)
-    return b(Gather, dense, indices, axis=axis_index(gather_axis, rank))
+    """Entries of numbers that are kept as integers of 2, 4 or 8 bits, packed in bytes or in a type of their own."""
+    dims = b.dims(data)
+    axis = axis_index(quantize_axis, len(dims))
+    steps, shift = data, zero_points
+    if dtype_of(data) is DType.UINT8:
+        only("integers of 2, 4 or 8 bits", holds=bits in INTEGERS)
+        blocks = [int(dim) for dim in b.dims(scales) if isinstance(dim, int)]
+        whole = [int(dim) for dim in dims if isinstance(dim, int)]
+        is_last = axis == len(dims) - 1 and len(whole) == len(dims) == len(blocks)
+        only("known extents, and blocks along the last axis", holds=is_last)
+        read = read_as(b, data, bits, (*whole[:-1], whole[-1] * (8 // bits)))
+        shift = _shifts(b, zero_points, bits, tuple(blocks))
+        only("constant integers", holds=read is not None and shift is not None)
+        steps = data if read is None else read
+    only("integers of four bits, or bytes of them", holds=dtype_of(steps) in _STEPS and block_size > 0)
+    dense = b(DequantizeLinear, steps, scales, shift, axis=axis, block_size=block_size)
+    return b(Gather, dense, indices, axis=axis_index(gather_axis, len(dims)))
+
+
+_STEPS = (DType.INT4, *INTEGERS.values())
+
+
+def _shifts(b: Builder, packed: Value | None, bits: int, shape: tuple[int, ...]) -> Value | None:
+    """Zero points one for each block: in the middle of the range if there are none; rows end at whole bytes."""
+    dtype = INTEGERS[bits]
+    if packed is None:
+        return b.constant(np.full(shape, 1 << (bits - 1)).astype(dtype.numpy), dtype)
+    only("zero points of integers", holds=dtype_of(packed) is DType.UINT8)
+    row = -(-shape[-1] * bits // 8) * 8 // bits
+    whole = read_as(b, packed, bits, (*shape[:-1], row))
+    if whole is None or whole.storage is None or row == shape[-1]:
+        return whole
+    return b.constant(whole.storage.numpy()[..., : shape[-1]], dtype)

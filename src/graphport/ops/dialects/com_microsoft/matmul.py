@@ -150,9 +150,9 @@ def matmul_nbits(
     """
     del accuracy_level
     only("weights in the order of their columns", holds=g_idx is None and not weight_prepacked)
-    only("weights of 2, 4 or 8 bits", holds=bits in _INTEGERS)
+    only("weights of 2, 4 or 8 bits", holds=bits in INTEGERS)
     blocks = -(-K // block_size)
-    steps = _read_as(b, weight, bits, (N, blocks * block_size))
+    steps = read_as(b, weight, bits, (N, blocks * block_size))
     shift = _zero_points(b, zero_points, bits, (N, blocks))
     factors = b.reshaped(scales, (N, blocks))
     only("constant weights and scales", holds=steps is not None and shift is not None and factors is not None)
@@ -163,15 +163,16 @@ def matmul_nbits(
     return product if bias is None else b(Add, product, bias)
 
 
-_INTEGERS = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
+INTEGERS = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
+"""What bytes hold, by its bits."""
 
 
-def _read_as(b: Builder, packed: Value, bits: int, shape: tuple[int, ...]) -> Value | None:
+def read_as(b: Builder, packed: Value, bits: int, shape: tuple[int, ...]) -> Value | None:
     """The bytes of a constant as integers of so many bits."""
     storage = packed.storage
     if storage is None or (packed.graph is not None and not packed.is_constant):
         return None
-    return b.constant(_bits(storage, _INTEGERS[bits], shape), name=packed.name)
+    return b.constant(_bits(storage, INTEGERS[bits], shape), name=packed.name)
 
 
 def _bits(storage: Storage, dtype: DType, shape: tuple[int, ...]) -> Storage:
@@ -181,15 +182,15 @@ def _bits(storage: Storage, dtype: DType, shape: tuple[int, ...]) -> Storage:
 
 def _zero_points(b: Builder, packed: Value | None, bits: int, shape: tuple[int, int]) -> Value | None:
     """Zero points one for each block: in the middle of the range if there are none; rows end at whole bytes."""
-    dtype = _INTEGERS[bits]
+    dtype = INTEGERS[bits]
     if packed is None:
         return b.constant(np.full(shape, 1 << (bits - 1)).astype(dtype.numpy), dtype)
     only("zero points of integers", holds=dtype_of(packed) is DType.UINT8)
     if shape[1] * bits % 8 == 0:
-        return _read_as(b, packed, bits, shape)
+        return read_as(b, packed, bits, shape)
     row = -(-shape[1] * bits // 8) * 8 // bits
     only("zero points that are few or fill their bytes", holds=shape[0] * row <= _FEW)
-    whole = _read_as(b, packed, bits, (shape[0], row))
+    whole = read_as(b, packed, bits, (shape[0], row))
     return None if whole is None or whole.storage is None else b.constant(whole.storage.numpy()[:, : shape[1]], dtype)
 
 

@@ -1,0 +1,111 @@
+"""Models cast to half precision: whether the file loads, how near it is, and how many bytes it has.
+
+python benchmarks/quantize/halves.py [--to bfloat16] FILE.onnx|FOLDER…
+
+Each model is cast without samples, written, loaded by ONNX Runtime and run beside its source on inputs that were made
+up, or on those of `NAME.a.npz` beside it (`in0`, `in1`, … in the order of its inputs). The signal to noise is that of
+the worst floating output; "float32" counts the nodes that stayed. Models that ONNX Runtime does not run are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime
+
+import graphport as gp
+from graphport.backends.inputs import random_inputs
+
+if TYPE_CHECKING:
+    from graphport.quantization.half.cast import To
+
+HEADINGS = ("model", "nodes cast", "float32", "SNR", "kB before", "kB after", "note")
+
+
+def session(path: Path) -> Any:
+    """A session on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+
+
+def inputs_of(model: gp.Model, path: Path) -> dict[str, Any]:
+    """What lies beside the model, or what is made up."""
+    beside = path.with_suffix(".a.npz")
+    if not beside.exists():
+        return random_inputs(model.graph)
+    with np.load(beside) as arrays:
+        return {value.name: arrays[f"in{number}"] for number, value in enumerate(model.graph.inputs)}
+
+
+def snr(expected: Any, found: Any) -> float:
+    """Signal to noise in dB; infinities and what is no number must be at the same places."""
+    if not isinstance(expected, np.ndarray) or expected.dtype.kind != "f" or not expected.size:
+        return np.inf
+    x, y = expected.astype(np.float64), np.asarray(found, np.float64)
+    finite = np.isfinite(x)
+    if not np.array_equal(finite, np.isfinite(y)):
+        return -np.inf
+    noise = float(np.sum((x[finite] - y[finite]) ** 2))
+    return np.inf if not noise else float(10 * np.log10(max(float(np.sum(x[finite] ** 2)), 1e-30) / noise))
+
+
+def row(path: Path, to: To) -> list[str] | None:
+    """One line of the table; `None` where ONNX Runtime does not run the source."""
+    try:
+        model = gp.load(path)
+        inputs = inputs_of(model, path)
+        expected = session(path).run(None, inputs)
+    except Exception:  # noqa: BLE001  whatever it is, the source does not run
+        return None
+    size = path.stat().st_size
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "half.onnx"
+        try:
+            made = gp.cast(model, to)
+            gp.save(made, target)
+            report = made.report
+            halves = session(target)
+            fed = {name: _as_read(inputs[name], wanted) for name, wanted in _types(halves).items()}
+            found = halves.run(None, fed)
+        except Exception as error:  # noqa: BLE001  what fails is a line of the table
+            return [path.stem, "", "", "failed", f"{size / 1024:.0f}", "", str(error).splitlines()[0][:90]]
+        worst = min((snr(x, y) for x, y in zip(expected, found, strict=True)), default=np.inf)
+        near = "equal" if worst == np.inf else f"{worst:.1f}"
+        after = target.stat().st_size
+        kept = 0 if report is None else len(report.kept)
+        cast = 0 if report is None else report.cast
+        return [path.stem, str(cast), str(kept), near, f"{size / 1024:.0f}", f"{after / 1024:.0f}", ""]
+
+
+def _types(made: Any) -> dict[str, str]:
+    return {value.name: value.type for value in made.get_inputs()}
+
+
+def _as_read(x: Any, wanted: str) -> Any:
+    return x.astype(np.float16) if wanted == "tensor(float16)" else x
+
+
+def main() -> None:
+    """Print the table as Markdown, line by line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--to", choices=("float16", "bfloat16"), default="float16")
+    parser.add_argument("files", type=Path, nargs="+")
+    given = parser.parse_args()
+    files = [path for each in given.files for path in (sorted(each.rglob("*.onnx")) if each.is_dir() else [each])]
+    sys.stdout.write(f"| {' | '.join(HEADINGS)} |\n| {' | '.join(['---'] * len(HEADINGS))} |\n")
+    for path in files:
+        cells = row(path, given.to)
+        if cells is not None:
+            sys.stdout.write(f"| {' | '.join(cells)} |\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Grids as text beside a real model, for tools that quantize it themselves and can be told how.
+
+| form | read by | what it says |
+|---|---|---|
+| `tensorrt` | TensorRT, as a calibration cache | a scale for each activation: a float32 in hexadecimal digits |
+| `qnn` | converters of SNPE and QNN (`--quantization_overrides`) | grids of activations and weights, JSON |
+| `rknn` | RKNN-Toolkit2, second step of hybrid quantization | grids of activations, what stays real, YAML |
+| `mnn` | the scripts that took PPQ's file for MNN | scales of the operands and results of layers, JSON |
+
+The model beside is real, with weights that lie on their grids already: quantizing them again changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ir import rewrite
+from graphport.ops.pages import quantization as pages
+from graphport.passes.substitution import add_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.ir.graph import Graph, Node, Value
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_CACHE = "TRT-100000-EntropyCalibration2"
+"""The version and the algorithm that a cache names: caches of another major version are made anew by some builders."""
+_ENDINGS = {"tensorrt": ".cache", "qnn": ".encodings", "rknn": ".quantization.cfg", "mnn": ".mnn.json"}
+_ENDS = ("_codes", "_rounded")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """A grid: `scale * (code - zero)`; one for each channel, or for all."""
+
+    dtype: DType
+    scale: Array
+    zero: Array
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the largest code."""
+        half = 1 << (self.dtype.bits - 1)
+        return (-half, half - 1) if self.dtype.kind == "i" else (0, 2 * half - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """A node whose operand is rounded, by the names of what it reads and of what it gives."""
+
+    operator: str
+    operand: str
+    result: str
+
+
+@dataclass(slots=True, eq=False)
+class Encodings:
+    """All grids of a quantized graph by the names of the real tensors, and the results of layers that stay real."""
+
+    activations: dict[str, Steps] = field(default_factory=dict[str, Steps])
+    weights: dict[str, Steps] = field(default_factory=dict[str, Steps])
+    layers: list[Layer] = field(default_factory=list[Layer])
+    real: list[str] = field(default_factory=list[str])
+
+
+def encodings_of(graph: Graph) -> Encodings:
+    """What a graph with roundings says of its tensors."""
+    found = Encodings()
+    for node in graph:
+        if node.dialect:
+            continue
+        if node.op == "QuantizeLinear":
+            found.activations[_real_name(node.operands[0])] = _steps(node)
+        elif node.op == "DequantizeLinear" and node.operands[0].is_constant and _bits(node) <= _BYTE:
+            found.weights[_name(node.operands[0])] = _steps(node)
+        elif node.op in _LAYERS:
+            made = [None if value is None else value.producer for value in (node.operand(0), node.operand(1))]
+            rounded = [each for each in made if each is not None and each.op == "DequantizeLinear"]
+            if len(rounded) < len(made):
+                found.real.append(_real_name(node.output))
+                continue
+            source = rounded[0].operands[0].producer
+            operand = rounded[0].output if source is None else source.operands[0]
+            found.layers.append(Layer(node.op, _real_name(operand), _real_name(node.output)))
+    return found
+
+
+_BYTE = 8
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+def without_roundings(graph: Graph) -> Graph:
+    """A copy of `graph` that computes on real numbers; constants are the numbers that their codes stand for.
+
+    Before  y = Conv(DQ(Q(x)), DQ(w_codes), DQ(b_codes))
+    After   y = Conv(x, w, b)
+    """
+    twin = rewrite.copy(graph)
+    for node in list(twin):
+        if node.dialect or node.op != "DequantizeLinear":
+            continue
+        codes, maker = node.operands[0], node.operands[0].producer
+        if codes.is_constant:
+            stored = _decoded(node)
+            name = _name(codes)
+            rewrite.replace(node.output, add_constant(twin, stored, name))
+        elif maker is not None and maker.op == "QuantizeLinear":
+            rewrite.replace(node.output, maker.operands[0])
+    rewrite.remove_dead(twin)
+    for value in [value for value in twin.constants if not value.uses]:
+        twin.remove_constant(value)
+    return twin
+
+
+def ending(form: str) -> str:
+    """What the name of the file beside ends in."""
+    return _ENDINGS[form]
+
+
+def text_of(form: str, graph: Graph) -> str:
+    """The grids of a graph with roundings in one of the forms."""
+    return _FORMS[form](encodings_of(graph))
+
+
+def _tensorrt(of: Encodings) -> str:
+    lines = [f"{name}: {struct.pack('>f', float(x.scale)).hex()}" for name, x in of.activations.items()]
+    return "\n".join([_CACHE, *lines]) + "\n"
+
+
+def _qnn(of: Encodings) -> str:
+    def entries(x: Steps) -> list[dict[str, object]]:
+        low, high = x.ends
+        is_symmetric = x.dtype.kind == "i" and not np.any(x.zero)
+        scales: list[float] = np.asarray(x.scale, np.float64).reshape(-1).tolist()
+        zeros: list[int] = np.broadcast_to(np.asarray(x.zero).reshape(-1), len(scales)).tolist()
+        return [
+            {
+                "bitwidth": x.dtype.bits,
+                "dtype": "int",
+                "is_symmetric": str(is_symmetric),
+                "max": scale * (high - zero),
+                "min": scale * (low - zero),
+                # Codes of these tools begin at 0, and the offset is added to them.
+                "offset": low - zero,
+                "scale": scale,
+            }
+            for scale, zero in zip(scales, zeros, strict=True)
+        ]
+
+    stated = {
+        "version": "0.6.1",
+        "activation_encodings": {name: entries(x) for name, x in of.activations.items()},
+        "param_encodings": {name: entries(x) for name, x in of.weights.items()},
+    }
+    return json.dumps(stated, indent=1) + "\n"
+
+
+def _rknn(of: Encodings) -> str:
+    def block(name: str, x: Steps) -> list[str]:
+        low, high = x.ends
+        zero = int(x.zero)
+        numbers = {
+            "min": float(x.scale) * (low - zero),
+            "max": float(x.scale) * (high - zero),
+            "scale": float(x.scale),
+            "zero_point": zero,
+        }
+        return [
+            f"    {json.dumps(name)}:",
+            "        qtype: asymmetric_quantized",
+            "        qmethod: layer",
+            f"        dtype: {x.dtype}",
+            *(f"        {key}: [{number!r}]" for key, number in numbers.items()),
+        ]
+
+    real = [f"    {json.dumps(name)}: float16" for name in of.real]
+    lines = ["custom_quantize_layers:" + ("" if real else " {}"), *real, "quantize_parameters:"]
+    return "\n".join([*lines, *(line for name, x in of.activations.items() for line in block(name, x))]) + "\n"
+
+
+def _mnn(of: Encodings) -> str:
+    stated: dict[str, float] = {}
+    for layer in of.layers:
+        if layer.operand in of.activations:
+            stated[f"{layer.result} input_tensor_0"] = float(of.activations[layer.operand].scale)
+        if layer.result in of.activations:
+            stated[f"{layer.result} output_tensor_0"] = float(of.activations[layer.result].scale)
+    return json.dumps(stated, indent=1) + "\n"
+
+
+_FORMS: Mapping[str, Callable[[Encodings], str]] = {"tensorrt": _tensorrt, "qnn": _qnn, "rknn": _rknn, "mnn": _mnn}
+
+
+def _steps(node: Node) -> Steps:
+    scale = _numbers(node.operands[1])
+    given = node.operand(2)
+    zero = np.zeros(np.shape(scale), np.int64) if given is None else _numbers(given).astype(np.int64)
+    stored = node.operands[2].storage if given is not None else None
+    return Steps(DType.UINT8 if stored is None else stored.dtype, scale, zero)
+
+
+def _bits(node: Node) -> int:
+    stored = node.operands[0].storage
+    return _BYTE if stored is None else stored.dtype.bits
+
+
+def _numbers(value: Value) -> Array:
+    return np.zeros(()) if value.storage is None else np.asarray(value.storage.numpy())
+
+
+def _real_name(value: Value) -> str:
+    """What the model without roundings calls a value: an output has the name of what it is rounded to."""
+    for reader in value.users:
+        for last in reader.output.users if reader.op == "QuantizeLinear" else ():
+            if last.op == "DequantizeLinear" and last.output.is_output:
+                return last.output.name
+    return value.name
+
+
+def _name(codes: Value) -> str:
+    """The name of the real constant that became `codes`."""
+    name = codes.name
+    for end in _ENDS:
+        name = name.removesuffix(end)
+    return name
+
+
+def _decoded(node: Node) -> Array:
+    codes, scale = _numbers(node.operands[0]), _numbers(node.operands[1])
+    zero = None if node.operand(2) is None else _numbers(node.operands[2])
+    axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
+    found = pages.DequantizeLinear.function(codes, scale, zero, axis=axis, block_size=block)
+    return np.asarray(found, np.float32)

@@ -1,0 +1,200 @@
+"""The ways in which the weight of each layer can be stored, with what each costs in bytes, time and noise."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
+from graphport.quantization.choices import Choices
+from graphport.quantization.insert_qdq import insert_qdq
+from graphport.quantization.optimise.costs import times_of
+from graphport.quantization.precision import sensitivities
+from graphport.quantization.tables import table_codes, tables
+from graphport.quantization.written import as_written
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from graphport.ir.graph import Node
+    from graphport.quantization.candidate import Candidate
+    from graphport.quantization.insert_qdq import Weight
+    from graphport.quantization.layer import Layer
+    from graphport.quantization.samples import Run
+    from graphport.quantization.session import Work
+
+_BLOCK = 32
+_BITS = (8, 4, 2)
+_MOST_ALONE = 64
+"""Layers up to which the noise of each alone is measured."""
+_MARGIN = 64
+"""Bytes that names of constants take."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
+    """One way to store the weight of a layer: its codes, or in halves, or as it is.
+
+    `noise` is that which it makes at the outputs, as a part of the signal; `time` are microseconds of a run.
+    """
+
+    dtype: DType
+    bytes: int
+    noise: float
+    weight: Weight | None = None
+    time: float = 0.0
+    is_integer: bool = False
+    """Whether the layer computes on integers, as the base has it."""
+
+
+@dataclass(slots=True, eq=False)
+class Library:
+    """The ways of each layer, and of each table that rows are picked from, by the result of its node."""
+
+    layers: dict[str, Layer] = field(default_factory=dict[str, "Layer"])
+    tables: set[str] = field(default_factory=set[str])
+    ways: dict[str, list[Way]] = field(default_factory=dict[str, list[Way]])
+
+
+def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
+    """Every way of every layer of `base` that the target can read.
+
+    Args:
+        work: made `base`, and measures others.
+        base: whose layers count.
+        timed: a run to be timed in each precision, with the number of its samples; `None` where time does not count.
+    """
+    made = Library()
+    uniform = {bits: found for bits in _BITS if (found := _uniform(work, base, bits)) is not None}
+    reference = uniform[min(4, *uniform)] if 4 not in uniform else uniform[4]
+    noises = _noises(work, reference)
+    errors = {bits: _errors(found) for bits, found in uniform.items()}
+    known = errors[next(bits for bits, found in uniform.items() if found is reference)]
+    times = {} if timed is None else _times(work, base, uniform, timed)
+    for node, layer in reference.quantization.placement.layers.items():
+        name, numbers = node.output.name, layer.numbers()
+        made.layers[name] = layer
+        unit = noises[node] / max(known[name], 1e-30)
+        signal = max(float(np.sum(numbers.astype(np.float64) ** 2)), 1e-30)
+        halves = numbers.astype(np.float16).astype(np.float64)
+        lost = float(np.sum((halves - numbers) ** 2)) / signal if np.isfinite(halves).all() else np.inf
+        real = times.get(0, {}).get(node.name, 0.0)
+        ways = [Way(DType.FLOAT32, 4 * numbers.size, 0.0, time=real)]
+        if DType.FLOAT16 in work.choices.target.stored:
+            ways.append(Way(DType.FLOAT16, 2 * numbers.size, lost * unit, time=real))
+        for bits, found in uniform.items():
+            twin = next((n for n in found.quantization.weights if n.output.name == name), None)
+            if twin is None or (bits == 2 and layer.kind != "product"):
+                continue
+            weight = found.quantization.weights[twin]
+            spent = times.get(bits, {}).get(node.name, real)
+            ways.append(Way(weight.grid.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
+        made.ways[name] = ways
+    if not work.choices.settings.weights_only:
+        _add_integers(work, base, made, timed)
+    if work.choices.target.has_tables and work.choices.settings.tables is None:
+        _add_tables(work, reference, made)
+    return made
+
+
+def _add_tables(work: Work, of: Candidate, made: Library) -> None:
+    """Ways of tables: real, in blocks of eight and of four bits."""
+    block = work.choices.settings.weight_block or _BLOCK
+    for node in tables(of.graph, block):
+        codes = {bits: table_codes(node, DType.of(f"int{bits}"), block) for bits in (8, 4)}
+        stored = node.operands[0].storage
+        if stored is None:
+            continue
+        ways = [Way(DType.FLOAT32, 4 * stored.count, 0.0)]
+        for weight in codes.values():
+            if weight is not None:
+                quantization = replace(of.quantization, weights={}, tables={node: weight})
+                noise = work.measure(replace(of, quantization=quantization, noise=None)).ratio
+                ways.append(Way(weight.grid.dtype, _bytes(weight), noise, weight))
+        made.tables.add(node.output.name)
+        made.ways[node.output.name] = ways
+
+
+def _add_integers(work: Work, base: Candidate, made: Library, timed: Run | None) -> None:
+    """The way that the layers of `base` have already."""
+    names = [node.name for node in base.graph if node.name]
+    times = None if timed is None else times_of(insert_qdq(base.graph, base.quantization), timed[0], names)
+    for node, noise in sensitivities(work, base).items():
+        weight = base.quantization.weights.get(node)
+        if weight is not None and node.output.name in made.ways:
+            spent = 0.0 if times is None else times.nodes.get(node.name, 0.0)
+            way = Way(weight.grid.dtype, _bytes(weight), noise, None, spent, is_integer=True)
+            made.ways[node.output.name].insert(0, way)
+
+
+def _uniform(work: Work, base: Candidate, bits: int) -> Candidate | None:
+    """All layers of `base` with so many bits, rounded as well as the base; `None` where the target has none."""
+    settings, target = work.choices.settings, work.choices.target
+    dtype = DType.of(f"int{bits}")
+    if (target.stored and dtype not in target.stored) or not target.stored:
+        return None
+    if settings.weights_only and dtype is work.choices.weight:
+        return base
+    other = copy.copy(work)
+    block = settings.weight_block or (_BLOCK if bits < 8 and target.has_blocks else 0)
+    asked = replace(settings, weights_only=True, weight_bits=bits, weight_block=block, dynamic=False, weight_type=None)
+    try:
+        choices = Choices.of(asked)
+    except DiagnosticError:
+        return None
+    other.choices = replace(choices, rounds=work.choices.rounds, corrects=work.choices.corrects)
+    found = other.candidate(base.graph, {}, ())
+    if bits < 8 and work.followed and (other.choices.rounds or other.choices.corrects):
+        other.on_progress = None
+        other.follow(found, adjusts=True)
+    return found
+
+
+def _noises(work: Work, of: Candidate) -> dict[Node, float]:
+    """What each layer makes alone at the outputs; of very many layers what it makes at its own result."""
+    layers = list(of.quantization.placement.layers)
+    if len(layers) > _MOST_ALONE:
+        return {node: 1.0 / len(layers) for node in layers}
+    found: dict[Node, float] = {}
+    for done, node in enumerate(layers):
+        only = {node: of.quantization.weights[node]}
+        trial = replace(of, quantization=replace(of.quantization, weights=only, tables={}), noise=None)
+        found[node] = max(work.measure(trial).ratio, 1e-12)
+        if work.on_progress is not None:
+            work.on_progress("sensitivity", done + 1, len(layers))
+    return found
+
+
+def _errors(of: Candidate) -> dict[str, float]:
+    """Of each layer what its codes lose of its results, or of its weight where nothing was followed."""
+    found: dict[str, float] = {}
+    for node, layer in of.quantization.placement.layers.items():
+        weight = of.quantization.weights[node]
+        known = None if of.follower is None else of.follower.noise.get(node)
+        numbers = layer.numbers().astype(np.float64)
+        lost = np.sum((weight.grid.values(weight.codes) - numbers) ** 2) / max(np.sum(numbers**2), 1e-30)
+        found[node.output.name] = float(lost) if known is None else known.own
+    return found
+
+
+def _bytes(weight: Weight) -> int:
+    grid = weight.grid
+    count = grid.dtype.size(weight.codes.size) + 4 * grid.scale.size + _MARGIN
+    return count + grid.dtype.size(grid.zero_point.size)
+
+
+def _times(work: Work, base: Candidate, uniform: Mapping[int, Candidate], timed: Run) -> dict[int, dict[str, float]]:
+    """Microseconds of each layer, by the bits of all weights; 0 for real ones."""
+    names: Collection[str] = [node.name for node in base.graph if node.name]
+    found: dict[int, dict[str, float]] = {}
+    settings = work.choices.settings
+    made = {b: as_written(insert_qdq(each.graph, each.quantization), settings) for b, each in uniform.items()}
+    for bits, graph in ((0, base.graph), *made.items()):
+        times = times_of(graph, timed[0], names)
+        if times is not None:
+            found[bits] = times.nodes
+    return found

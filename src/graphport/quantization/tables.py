@@ -1,0 +1,119 @@
+"""Tables whose rows are picked by index, such as embeddings of tokens, in codes with a scale for each block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.storage import ArrayStorage
+from graphport.ir import rewrite
+from graphport.ir.graph import Node, Value
+from graphport.ops.dialects.com_microsoft.binding import DIALECT
+from graphport.passes.substitution import add_constant
+from graphport.quantization.insert_qdq import Weight
+from graphport.quantization.parameters import Grid, limits, symmetric
+from graphport.quantization.weights import least_squares
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Graph
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_LEAST_BLOCK = 16
+_FEWEST = 1024
+"""Numbers from which on a table is worth its scales."""
+
+
+def tables(graph: Graph, block: int) -> list[Node]:
+    """Nodes that pick rows out of a matrix of real numbers that nobody else reads, and that blocks fit into."""
+    found: list[Node] = []
+    for node in graph:
+        if node.dialect or node.word != "Gather" or node.attributes.get("axis", 0) not in (0, -2):
+            continue
+        value = node.operands[0]
+        stored = value.storage
+        if not value.is_constant or stored is None or len(value.uses) > 1 or stored.dtype is not DType.FLOAT32:
+            continue
+        is_fit = block >= _LEAST_BLOCK and not block & (block - 1) and len(stored.shape) == 2
+        if is_fit and stored.count >= _FEWEST and stored.shape[1] % 8 == 0 and stored.shape[1] >= block:
+            found.append(node)
+    return found
+
+
+def table_codes(node: Node, dtype: DType, block: int) -> Weight | None:
+    """The table that `node` reads, with a scale (and for few bits a zero point) for each block of a row.
+
+    `None` where it holds NaN or infinity.
+    """
+    stored = node.operands[0].storage
+    numbers = np.zeros((0, 0), np.float32) if stored is None else np.asarray(stored.numpy(), np.float32)
+    if not np.isfinite(numbers).all():
+        return None
+    padded = np.pad(numbers, ((0, 0), (0, -numbers.shape[1] % block)))
+    blocks = padded.reshape(len(numbers), -1, block)
+    if dtype.bits < 8:
+        scale, zeros = least_squares(blocks, dtype)
+        least, most = limits(dtype)
+        grid = Grid(dtype, scale, zeros.astype(dtype.numpy), least, most, 1, block)
+    else:
+        plain = symmetric(np.abs(blocks).max(axis=-1), dtype)
+        grid = Grid(dtype, plain.scale, plain.zero_point, plain.least, plain.most, 1, block)
+    return Weight(grid, grid.codes(numbers), None)
+
+
+def block_tables(graph: Graph) -> Graph:
+    """A copy of `graph` in which rows are picked out of codes, and only these are taken back.
+
+    Before  y = Gather(DequantizeLinear(codes, scales, zeros, axis=1, block_size=n), i)
+    After   y = com.microsoft.GatherBlockQuantized(codes', i, scales, zeros')
+
+    ONNX Runtime computes the first form as it stands: the whole table in every run.
+    """
+    twin = rewrite.copy(graph)
+    for node, made in _tables(twin):
+        _emit(twin, node, made)
+    rewrite.remove_dead(twin)
+    for value in [value for value in twin.constants if not value.uses]:
+        twin.remove_constant(value)
+    return twin
+
+
+def has_tables(graph: Graph) -> bool:
+    """Whether rows are picked out of codes."""
+    return bool(_tables(graph))
+
+
+def _tables(graph: Graph) -> list[tuple[Node, Node]]:
+    found: list[tuple[Node, Node]] = []
+    for node in graph:
+        made = node.operands[0].producer if node.op == "Gather" and not node.dialect else None
+        if made is None or made.op != "DequantizeLinear" or not made.attributes.get("block_size"):
+            continue
+        stored = made.operands[0].storage
+        if stored is not None and made.operands[0].is_constant and stored.dtype in (DType.INT8, DType.INT4):
+            found.append((node, made))
+    return found
+
+
+def _emit(graph: Graph, node: Node, made: Node) -> None:
+    codes, scales, zeros = made.operand(0), made.operand(1), made.operand(2)
+    if codes is None or codes.storage is None or scales is None:
+        return
+    name, bits = codes.name, codes.storage.dtype.bits
+    operands = [codes, node.operands[1], scales]
+    has_zeros = zeros is not None and zeros.storage is not None and bool(np.any(zeros.storage.numpy()))
+    if bits == DType.INT8.bits:
+        # Signed bytes it does not take; without zero points of their own theirs are 128.
+        shifted = (codes.storage.numpy().astype(np.int16) + 128).astype(np.uint8)
+        operands[0] = add_constant(graph, ArrayStorage(shifted), f"{name}_bytes")
+    elif has_zeros and zeros is not None:
+        operands.append(zeros)
+    result = node.output
+    found = Value(graph.fresh(f"{result.name}_picked"), result.fact)
+    size = made.attributes["block_size"]
+    attributes = {"bits": bits, "block_size": size, "gather_axis": 0, "quantize_axis": 1}
+    new = Node("GatherBlockQuantized", operands, [found], attributes, dialect=DIALECT, name=node.name)
+    graph.insert_before(node, new)
+    rewrite.replace(result, found, keep=[new])

@@ -1,0 +1,67 @@
+"""Tools that quantize a real model themselves, and read beside it which grids its tensors have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphport.core.dtypes import DType
+from graphport.quantization.targets.target import Target
+from graphport.quantization.targets.tensorrt import TENSORRT
+
+_LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+TENSORRT_CACHE = replace(
+    TENSORRT,
+    name="tensorrt-cache",
+    # Without nodes that round, everything between layers has a scale.
+    inputs_only=False,
+    leaves_float=frozenset(),
+    has_blocks=False,
+    activations=frozenset({DType.INT8}),
+    weights=frozenset({DType.INT8}),
+    encodings="tensorrt",
+)
+QNN = Target(
+    name="qnn",
+    formats=("onnx",),
+    weighted=_LAYERS,
+    pointwise=frozenset({"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat"}),
+    fused=frozenset({"Relu", "Clip"}),
+    per_channel=_LAYERS,
+    activations=frozenset({DType.UINT8, DType.UINT16}),
+    weights=frozenset({DType.INT8, DType.INT4}),
+    has_blocks=False,
+    bias_bits=0,
+    is_whole=True,
+    encodings="qnn",
+)
+RKNN = Target(
+    name="rknn",
+    formats=("onnx",),
+    weighted=_LAYERS,
+    pointwise=frozenset({"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat"}),
+    fused=frozenset({"Relu", "Clip"}),
+    per_channel=_LAYERS,
+    activation=DType.INT8,
+    activations=frozenset({DType.INT8}),
+    weights=frozenset({DType.INT8}),
+    has_blocks=False,
+    bias_bits=0,
+    is_whole=True,
+    encodings="rknn",
+)
+MNN = Target(
+    name="mnn",
+    formats=("onnx",),
+    weighted=_LAYERS,
+    pointwise=frozenset({"Add"}),
+    fused=frozenset({"Relu", "Clip"}),
+    per_channel=_LAYERS,
+    activation=DType.INT8,
+    activations=frozenset({DType.INT8}),
+    weights=frozenset({DType.INT8}),
+    has_blocks=False,
+    symmetric=True,
+    bias_bits=0,
+    encodings="mnn",
+)

@@ -1,0 +1,182 @@
+"""Weights stored in as many bits as their noise is worth: plans, goals for bytes, tables of tokens, two bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.quantization.optimise.library import Library, Way
+from graphport.quantization.optimise.storing import fitting, noise_of, plans, size
+from tests.quantization import nets
+from tests.quantization.test_weights_alone import _tokens, decoder
+
+
+def _library(seed=0, layers=6):
+    """Layers of unlike sizes and noises: bits halve bytes, and each of them is worth a factor of four of noise."""
+    r = np.random.default_rng(seed)
+    made = Library()
+    for number in range(layers):
+        count, noise = int(r.integers(100, 5000)), float(10 ** r.uniform(-6, -2))
+        ways = [Way(DType.FLOAT32, 4 * count, 0.0)]
+        ways += [Way(DType.of(f"int{b}"), count * b // 8, noise * 4.0 ** (4 - b), time=float(b)) for b in (8, 4, 2)]
+        made.ways[f"layer{number}"] = ways
+    return made
+
+
+def _every(of):
+    found = [{}]
+    for name, ways in of.ways.items():
+        found = [{**plan, name: way} for plan in found for way in ways]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_plan_is_smaller_and_nearer_than_one_on_the_hull(seed):
+    of = _library(seed, layers=4)
+    every = [(size(plan), noise_of(plan)) for plan in _every(of)]
+    made = plans(of, has_times=False)
+    assert len(made) > 3
+    assert [size(plan) for plan in made] == sorted(size(plan) for plan in made)
+    for plan in made:
+        assert not any(a <= size(plan) and b < noise_of(plan) * (1 - 1e-9) for a, b in every)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_fits_leaves_no_room_that_a_layer_could_use(seed):
+    of = _library(seed)
+    made = plans(of, has_times=False)
+    for most in np.linspace(size(made[0]), size(made[-1]), 7):
+        plan = fitting(of, made, int(most))
+        assert plan is not None
+        assert size(plan) <= most
+        left = most - size(plan)
+        better = [w for name, ways in of.ways.items() for w in ways if w.noise < plan[name].noise]
+        names = {id(w): name for name, ways in of.ways.items() for w in ways}
+        assert all(w.bytes - plan[names[id(w)]].bytes > left for w in better)
+    assert fitting(of, made, size(made[0]) - 1) is None
+
+
+def _as_run(made, x):
+    """What ONNX Runtime gives for the file, and the file."""
+    proto = gp.to_onnx(made)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, x)[0]), proto
+
+
+def test_weights_alone_have_a_front_of_precisions():
+    found = decoder()
+    report = gp.quantize(found, _tokens(), weights_only=True, weight_bits=4, weight_block=16, front=True).report
+    named = {name for point in report.front for name in point.layers}
+    assert {"int8 weights", "int4 weights", "int2 weights", "float16"} <= named
+    assert len(report.front) >= 4
+    near, small = max(report.front, key=lambda x: x.snr_db), min(report.front, key=lambda x: x.bytes)
+    assert near.snr_db > 60
+    assert small.bytes < 0.6 * near.bytes
+
+
+@pytest.mark.parametrize("samples", [True, False])
+@pytest.mark.parametrize("bytes_", [13_000, 16_500, 24_000])
+def test_a_goal_for_bytes_is_met_by_fewer_bits(samples, bytes_):
+    found, x = decoder(), _tokens(seed=7)
+    given = _tokens() if samples else None
+    made = gp.quantize(found, given, weights_only=True, weight_bits=4, weight_block=16, max_bytes=bytes_)
+    y, proto = _as_run(made, x)
+    assert made.report.passed
+    assert len(proto.SerializeToString()) <= bytes_
+    # Fewer bytes would not have been needed: a fifth at most is left.
+    assert len(proto.SerializeToString()) > 0.8 * bytes_
+    assert nets.snr(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=2.5)
+
+
+def test_a_goal_below_what_integers_have_stores_weights_in_fewer_bits():
+    found = nets.residual()
+    x = nets.samples(found, 400, seed=9)
+    made = gp.quantize(found, nets.samples(found, 64), max_bytes=2500)
+    assert made.report.passed
+    y, proto = _as_run(made, x)
+    assert len(proto.SerializeToString()) <= 2500
+    assert nets.snr(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=3)
+    assert any("weights" in name or name == "float16" for name in made.report.chosen.layers)
+    # Each layer is told once.
+    assert sorted(layer.name for layer in made.report.layers) == ["first", "head", "second"]
+
+
+def test_two_bits_are_said_in_the_operator_that_runtimes_have_them_in():
+    found, x = decoder(), _tokens(seed=5)
+    made = gp.quantize(found, _tokens(), weights_only=True, weight_bits=2, weight_block=16)
+    y, proto = _as_run(made, x)
+    nbits = [node for node in proto.graph.node if node.op_type == "MatMulNBits"]
+    assert len(nbits) == 7
+    assert {(a.name, a.i) for node in nbits for a in node.attribute} >= {("bits", 2), ("accuracy_level", 4)}
+    assert nets.snr(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=1.5)
+    again = gp.from_onnx(proto)
+    assert nets.snr(gp.run(found, x)["y"], gp.run(again, x)["y"]) == pytest.approx(made.report.snr_db, abs=1.5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weight_bits": 2},
+        {"weight_bits": 2, "weights_only": True},
+        {"weight_bits": 2, "weights_only": True, "weight_block": 16, "target": "openvino"},
+        {"weight_bits": 3, "weights_only": True, "weight_block": 16},
+        {"tables": True},
+        {"tables": True, "weights_only": True, "weight_block": 16, "target": "openvino"},
+    ],
+)
+def test_what_no_runtime_reads_is_refused(changes):
+    with pytest.raises(gp.DiagnosticError, match="QUANT0004"):
+        gp.quantize(decoder(), _tokens(), **changes)
+
+
+def test_rows_are_picked_out_of_codes():
+    found, x = decoder(), _tokens(seed=5)
+    made = gp.quantize(found, _tokens(), weights_only=True, weight_bits=4, weight_block=16, tables=True)
+    plain = gp.quantize(found, _tokens(), weights_only=True, weight_bits=4, weight_block=16)
+    y, proto = _as_run(made, x)
+    (node,) = [node for node in proto.graph.node if node.op_type == "GatherBlockQuantized"]
+    stored = {t.name: t for t in proto.graph.initializer}[node.input[0]]
+    assert stored.data_type == onnx.TensorProto.UINT8
+    assert len(proto.SerializeToString()) < len(gp.to_onnx(plain).SerializeToString()) - 2 * 40 * 32
+    assert nets.snr(gp.run(found, x)["y"], y) > nets.snr(gp.run(found, x)["y"], gp.run(plain, x)["y"]) - 0.3
+    again = gp.from_onnx(proto)
+    np.testing.assert_allclose(gp.run(again, x)["y"], y, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_packed_tables_are_read(bits, has_zeros):
+    r = np.random.default_rng(bits)
+    rows, width, block = 24, 64, 16
+    codes = r.integers(0, 1 << bits, size=(rows, width)).astype(np.uint8)
+    zeros = r.integers(0, 1 << bits, size=(rows, width // block)).astype(np.uint8)
+    constants = {"codes": _packed(codes, bits), "scales": r.uniform(0.1, 1, size=(rows, 4)).astype(np.float32)}
+    constants |= {"zeros": _packed(zeros, bits)} if has_zeros else {}
+    attributes = {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}
+    operands = ["codes", "ids", "scales", *(["zeros"] if has_zeros else [])]
+    node = onnx.helper.make_node("GatherBlockQuantized", operands, ["y"], domain="com.microsoft")
+    node.attribute.extend(onnx.helper.make_attribute(name, number) for name, number in attributes.items())
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["a", "b"])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(x, name) for name, x in constants.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)]
+    proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    x = {"ids": np.arange(rows).reshape(2, -1)}
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, x)[0]
+    found = gp.run(gp.from_onnx(proto), x, backend="reference")["y"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def _packed(numbers, bits):
+    """Codes of a row, the first of them in the lowest bits of a byte."""
+    each = 8 // bits
+    parts = numbers.reshape(len(numbers), -1, each)
+    return np.sum([parts[..., k].astype(np.uint8) << (bits * k) for k in range(each)], axis=0).astype(np.uint8)
