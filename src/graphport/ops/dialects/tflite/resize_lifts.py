@@ -9,6 +9,7 @@ import numpy as np
 
 from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import cast, dtype_of, integers, reals, sizes, transposed
@@ -53,6 +54,8 @@ def lift_resize(
     stated = _Stated(
         coordinate_transformation_mode, mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
     )
+    if not _is_there(scales) and wanted is not None:
+        axes, wanted = _changed(b, x, axes, wanted)
     given = scales if _is_there(scales) else wanted
     if given is not None and reals(given) is None:
         if keep_aspect_ratio_policy != "stretch" or antialias:
@@ -69,6 +72,19 @@ def lift_resize(
     elif coordinate_transformation_mode == "tf_crop_and_resize":
         return None
     return (_by_matrices(b, x, (roi, scales, wanted), stated, axes, keep_aspect_ratio_policy),)
+
+
+def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
+    """The axes that get another length and these lengths, where all others, the batch say, are open and stay."""
+    dims = b.dims(x)
+    lengths = wanted.fact.elements if isinstance(wanted.fact, TensorFact) else None
+    chosen = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
+    told = [*zip(chosen, lengths, strict=True)] if lengths else []
+    changed = [(axis, n) for axis, n in told if n != dims[axis] or isinstance(n, int)]
+    numbers = [n for _, n in changed if isinstance(n, int)]
+    if not told or len(changed) == len(told) or len(numbers) < len(changed):
+        return axes, wanted
+    return tuple([axis for axis, _ in changed]), b.constant(np.array(numbers, np.int64))
 
 
 def _is_there(value: Value | None) -> bool:

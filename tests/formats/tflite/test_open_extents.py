@@ -1,4 +1,4 @@
-"""What is picked by computed places along axes that are open is written as TFLite, and LiteRT picks the same."""
+"""What has open axes is written as TFLite, and LiteRT computes the same at two sizes."""
 
 from __future__ import annotations
 
@@ -59,3 +59,25 @@ def test_places_along_open_axes(case: str, tmp_path: Path) -> None:
             np.testing.assert_array_equal(
                 gp.run(gp.load(tmp_path / "m.tflite"), {"data": x, "places": at})["y"], expected
             )
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_a_resize_whose_lengths_are_told_behind_an_open_batch(mode: str, tmp_path: Path) -> None:
+    """As PyTorch exports it: the lengths are joined from the batch, which is computed, and numbers."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], end=1),
+        helper.make_node("Concat", ["n", "rest"], ["lengths"], axis=0),
+        helper.make_node("Resize", ["x", "", "", "lengths"], ["y"], mode=mode),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 4, 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    rest = onnx.numpy_helper.from_array(np.array([3, 8, 10], np.int64), "rest")
+    graph = helper.make_graph(nodes, "g", [x], [y], [rest])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    with LiteRT() as runtime:
+        for n in (1, 3):
+            given = np.random.default_rng(n).normal(size=(n, 3, 4, 5)).astype(np.float32)
+            (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"x": given})
+            (found,) = runtime(tmp_path / "m.tflite", [given])
+            np.testing.assert_allclose(found, expected, atol=1e-5)
