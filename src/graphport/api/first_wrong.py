@@ -9,7 +9,7 @@ from graphport.api.compare import find_difference
 from graphport.api.model import Model
 from graphport.backends import memory
 from graphport.comparison.limits import Limits
-from graphport.comparison.metrics import UNLIKE
+from graphport.comparison.metrics import Reason
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.progress import stage
 from graphport.proof.document import FirstWrong
@@ -55,7 +55,11 @@ def _found(a: Side, b: Side, draw: Draw, tolerance: Tolerance) -> FirstWrong | N
     with stage("looking for the first wrong node"):
         found = find_difference(Model(a.graph), Model(b.graph), draw.arrays, limits=limits, seconds=_SECONDS)
     # Another shape is the way of some formats, no wrong number.
-    if found is None or not found.is_beyond or (found.difference.max_abs is None and found.difference.reason != UNLIKE):
+    if (
+        found is None
+        or not found.is_beyond
+        or (found.difference.max_abs is None and found.difference.reason is not Reason.UNLIKE)
+    ):
         return None
     # The second side may be a file that is gone when this is read: what is told is where the source has it.
     (value,) = found.a.graph.outputs

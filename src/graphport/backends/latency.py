@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphport.backends.subprocess import trips
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -27,7 +29,7 @@ def latencies(
     """What each of `sessions` takes for `inputs`, which all of them take, run in turns.
 
     Each runs once before that is measured. Turns are taken until `seconds` are over, and `least` times at least: what
-    else the machine does happens to all alike.
+    else the machine does happens to all alike. Of a runtime in a process of its own the way there does not count.
 
     Raises:
         DiagnosticError: what a session raises that cannot run.
@@ -43,9 +45,10 @@ def in_turns(tasks: Sequence[Callable[[], object]], seconds: float, least: int =
     until = time.perf_counter() + seconds
     while tasks and (time.perf_counter() < until or len(spent[0]) < least):
         for task, times in zip(tasks, spent, strict=True):
-            start = time.perf_counter()
-            task()
-            times.append(1e3 * (time.perf_counter() - start))
+            with trips() as lost:
+                start = time.perf_counter()
+                task()
+                times.append(1e3 * (time.perf_counter() - start - lost.seconds))
     return [_latency(sorted(times)) for times in spent]
 
 

@@ -1,15 +1,19 @@
 """A runtime in a process of its own, for one that ends the process that it is in where it meets the unexpected.
 
-The process is given arrays and answers with arrays, or with the reason why there are none.
+The process is given arrays and answers with arrays and the seconds they took, or with the reason why there are none.
 """
 
 from __future__ import annotations
 
 import io
+import struct
 import subprocess
 import sys
+import time
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,13 +25,35 @@ from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from graphport.ir.graph import Graph, Value
 
     Shapes = dict[str, tuple[int, ...]]
 
 _DONE, _FAILED = b"+", b"-"
+_SECONDS = struct.Struct("<d")
+
+
+@dataclass(slots=True)
+class Trips:
+    """Seconds that arrays were on their way to processes and back, in which no runtime has computed."""
+
+    seconds: float = 0.0
+
+
+_TRIPS: ContextVar[Trips | None] = ContextVar("_TRIPS", default=None)
+
+
+@contextmanager
+def trips() -> Generator[Trips]:
+    """What is lost on the way inside: whoever measures a runtime takes it off."""
+    found = Trips()
+    token = _TRIPS.set(found)
+    try:
+        yield found
+    finally:
+        _TRIPS.reset(token)
 
 
 class Worker:
@@ -55,13 +81,18 @@ class Worker:
         Raises:
             DiagnosticError: RUN0005 with the runtime's words.
         """
-        stream = self._process.stdin
+        began, stream = time.perf_counter(), self._process.stdin
         if stream is None:
             message = f"the process of {self._runtime} has no input"
             raise OSError(message)
         with suppress(BrokenPipeError):  # what became of it is told by the answer that does not come
             _send(stream, _DONE, _packed(arrays))
-        return _unpacked(self._answer("RUN0005", self._runtime))
+        answer = self._answer("RUN0005", self._runtime)
+        found = _unpacked(answer[_SECONDS.size :])
+        lost = _TRIPS.get()
+        if lost is not None:
+            lost.seconds += time.perf_counter() - began - _SECONDS.unpack_from(answer)[0]
+        return found
 
     def _answer(self, code: str, what: str) -> bytes:
         stream = self._process.stdout
@@ -93,8 +124,11 @@ def serve(load: Callable[[], Callable[[list[Any]], Sequence[Any]]]) -> None:
         return
     _send(answers, _DONE, b"")
     while (given := _receive(sys.stdin.buffer)) is not None:
+        arrays = _unpacked(given[1])
         try:
-            content = _packed(compute(_unpacked(given[1])))
+            began = time.perf_counter()
+            made = compute(arrays)
+            content = _SECONDS.pack(time.perf_counter() - began) + _packed(made)
         except RefusedError as reason:
             _send(answers, _FAILED, str(reason).encode())
         else:

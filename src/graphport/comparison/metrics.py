@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,12 @@ ABSOLUTE = 1e-6
 _BLOCK = 1 << 18
 """Elements that are compared at a time."""
 
-INTEGERS = "integers differ"
-UNLIKE = "NaN or infinity in different places"
-"""Reasons that others ask for."""
+
+class Reason(StrEnum):
+    """Why tensors are not compared by their noise, where somebody asks for it."""
+
+    INTEGERS = "integers differ"
+    UNLIKE = "NaN or infinity in different places"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Difference:
     @property
     def is_of_integers(self) -> bool:
         """Whether integers or truth values differ, which are equal or not."""
-        return self.reason == INTEGERS
+        return self.reason is Reason.INTEGERS
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; an infinite ratio is `null`, since JSON has no infinity."""
@@ -243,9 +247,9 @@ def _numbers(name: str, other: str, a: Any, b: Any, within: tuple[float, float])
         is_unlike = is_unlike or bool(unlike.any())
         if first is None and wrong.any():
             first = block.start + int(np.argmax(wrong))
-    reason = UNLIKE if is_unlike else None
+    reason = Reason.UNLIKE if is_unlike else None
     if is_exact and first is not None:
-        reason = INTEGERS
+        reason = Reason.INTEGERS
     signal, noise = sums.signal, sums.noise
     return Difference(
         name,

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.backends import is_installed, memory, preferred
 from graphport.backends.inputs import no_array
-from graphport.comparison.metrics import INTEGERS, RELATIVE, UNLIKE, Comparison, Difference, difference
+from graphport.comparison.metrics import RELATIVE, Comparison, Difference, Reason, difference
 from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
@@ -345,7 +345,7 @@ def _hold(
         return True
     found = _untied(case, draw, _differences(case, (a, b), draw, answers))
     wrong = [each for each in found if not each.passed]
-    if wrong and draw.kind == "edges" and not is_last and all(each.reason == UNLIKE for each in wrong):
+    if wrong and draw.kind == "edges" and not is_last and all(each.reason is Reason.UNLIKE for each in wrong):
         return False
     for position, output in enumerate(outputs):
         case.firsts.setdefault(position, []).append(output)
@@ -390,12 +390,12 @@ def _untied(case: _Case, draw: Draw, found: list[Difference]) -> list[Difference
     )
     if draw.kind != "edges" or not has_reals:
         return found
-    tied = [each.name for each in found if each.reason == INTEGERS]
+    tied = [each.name for each in found if each.reason is Reason.INTEGERS]
     if tied:
         case.notes.append(
             f"{draw.label}: {', '.join(tied)} not compared, for equal numbers may be told apart in any way"
         )
-    return [replace(each, passed=True, reason=None) if each.reason == INTEGERS else each for each in found]
+    return [replace(each, passed=True, reason=None) if each.reason is Reason.INTEGERS else each for each in found]
 
 
 def _within(each: Difference, tolerance: Tolerance) -> Difference:
