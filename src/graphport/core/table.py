@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def as_html(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """A table of HTML; nothing in a cell is markup."""
+    from html import escape  # takes longer to import than the rest of this module
+
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
