@@ -260,7 +260,10 @@ def test_statistics_are_not_kept_in_a_device(place):
 def test_a_result_that_is_slower_is_told(place, monkeypatch):
     times = {"source_ms": 1.0, "target_ms": 2.0, "speed_up": 0.5}
     monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times)
-    assert "QUANT0023" in _run(place, "--preset", "fast").stderr
+    told = _run(place, "--preset", "fast").stderr
+    assert "QUANT0023" in told
+    assert "layers are on integers" in told
+    assert "--preset fast" not in told, "that was asked for"
     monkeypatch.setattr("graphport.cli.quantize._times_on", lambda *_: times | {"speed_up": 1.5})
     assert "QUANT0023" not in _run(place, "--preset", "fast").stderr
 

@@ -244,3 +244,27 @@ def test_verbs_write_reports_on_what_they_made(verb, more, tmp_path):
     assert [each["name"] for each in found["outputs"]] == ["y"]
     expected = {"convert": "proof", "simplify": "decisions", "prepare": "dispatch", "quantize": "quantization"}
     assert found.get(expected.get(verb, "errors"))
+
+
+def test_figures_for_papers_are_drawn_of_the_document(tmp_path):
+    pytest.importorskip("matplotlib")
+    report = gp.report(gp.from_onnx(chain()), gp.from_onnx(chain(1.5)))
+    (axes,) = report.figure("error").axes
+    levels = axes.lines[0].get_ydata()
+    assert len(levels) == len(report.document["errors"])
+    assert axes.texts[0].get_text() == report.document["errors"][report.document["first"][0]]["name"]
+    (axes,) = report.figure("work").axes
+    assert [bar.get_width() for bar in axes.patches] == [4 * 3 * 3 * 3 * 6 * 6]
+    for ending, first in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")):
+        report.save_figure(tmp_path / f"error.{ending}", "error")
+        assert (tmp_path / f"error.{ending}").read_bytes().startswith(first)
+
+
+def test_a_figure_that_the_report_has_nothing_for_is_refused(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(gp.DiagnosticError, match="IO0011"):
+        gp.report(gp.from_onnx(chain())).figure("front")
+    onnx.save(chain(), tmp_path / "net.onnx")
+    told = CliRunner().invoke(cli, ["report", str(tmp_path / "net.onnx"), "--figure", "work"])
+    assert told.exit_code == 2
+    assert "-o error.pdf" in told.stderr

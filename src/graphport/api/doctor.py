@@ -49,6 +49,7 @@ class Diagnosis:
 
 _OTHERS = {
     "llvmlite": ("expressions and chains of element-wise operators, compiled to one loop (backend fused)",),
+    "matplotlib": ("report --figure: figures for papers",),
     "PIL": ("quantize and cast: a folder of pictures as samples",),
     "pygls": ("graphport lsp: help in editors",),
     "ray": ("quantize --distributed ray: samples observed on several machines",),

@@ -104,7 +104,7 @@ def diagnostics() -> dict[str, dict[str, Any]]:
 
 
 def _code(code: str, stated: dict[str, Any]) -> dict[str, Any]:
-    example = _examples(code.rstrip("0123456789")).get(code, {})
+    example = _examples(code.rstrip("0123456789")).get(code, {"none": "nobody has written one yet"})
     if "file" in example:
         example = {"command": f"graphport check {_written(example['file'])}", **example}
     return {"kind": "diagnostic", "name": code, **stated, **example, "docs": f"diagnostics/{code}.html"}

@@ -50,7 +50,7 @@ VERBS = (
 
 _BRIEF = frozenset(["check", "shapes", "inspect", "fmt", "formats", "ops", "explain", "schema", "doctor"])
 _LITTLE_GARBAGE = 50_000
-"""Objects between two collections in verbs that compute no tensors: importing alone makes hundreds of collections else."""
+"""Objects between two collections in verbs without tensors; importing alone makes hundreds of collections else."""
 
 
 class _Verbs(Verbs):
@@ -115,7 +115,7 @@ def main() -> None:
         click.echo("interrupted", err=True)
         sys.exit(130)
     finally:
-        # The interpreter looks for garbage before it ends, among half a million objects: a fifth of a brief verb's time.
+        # The interpreter looks for garbage before it ends, among half a million objects: a fifth of brief verbs' time.
         gc.freeze()
 
 

@@ -52,6 +52,7 @@ _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
 _EITHER = ("real_results", "cheap_layers", "tables")
 """Options of which a `no` is said, too."""
+_WITHIN_SPREAD = 0.03  # of two medians on a machine that does other things, too
 
 
 @click.command(cls=Verb, name="quantize")
@@ -179,7 +180,7 @@ def verb(
     layer = None if explain is None else report.explain(explain)
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
     times = _times(model, result) if latency else None
-    findings = [*unknown, *model.findings, *report.findings, *became.findings, *_slower(report, times)]
+    findings = [*unknown, *model.findings, *report.findings, *became.findings, *_slower(report, result, times)]
     if page is not None:
         told_of = Findings(verb="quantize", proof=became.proof, latency=times, diagnostics=findings)
         given = None if samples is None else first_run(model.graph, samples)
@@ -319,19 +320,29 @@ def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str,
     return {"source_ms": round(before.median, 3), "target_ms": round(after.median, 3), "speed_up": speed_up}
 
 
-def _slower(report: QuantizationReport, times: dict[str, Any] | None) -> list[Diagnostic]:
-    """A warning where the target was timed, and is slower on the result than on the source."""
+def _slower(report: QuantizationReport, result: QuantizedModel, times: dict[str, Any] | None) -> list[Diagnostic]:
+    """A warning where the target was timed and is slower on the result than on the source, with what is around it."""
     from graphport.core.diagnostics import Diagnostic, Severity
 
     target = report.settings.target
     found = None if times is None else times["runtimes"].get(target)
-    if found is None or found["speed_up"] >= 1:
+    if found is None or found["speed_up"] > 1 - _WITHIN_SPREAD:
         return []
+    layers = sum(layer.is_quantized for layer in report.layers)
+    roundings = sum(node.op in ("QuantizeLinear", "DequantizeLinear") for node in result.graph)
     message = (
         f"the result is slower than the source on {target} here: {found['target_ms']} ms a run of one sample beside "
-        f"{found['source_ms']} ms"
+        f"{found['source_ms']} ms; {layers} of {len(report.layers)} layers are on integers, with {roundings} roundings "
+        "around them"
     )
-    remedy = "try --preset fast, --no-real-results, or --no-cheap-layers"
+    settings = report.settings
+    choices = {
+        "--preset fast": settings.preset != "fast",
+        "--no-real-results": settings.real_results is not False,
+        "--no-cheap-layers": settings.cheap_layers is not False,
+        "graphport latency to see which layers gain nothing, and --float for those": True,
+    }
+    remedy = f"try {', or '.join(choice for choice, is_open in choices.items() if is_open)}"
     return [Diagnostic("QUANT0023", message, None, remedy, Severity.WARNING)]
 
 

@@ -22,7 +22,7 @@ from graphport.cli.options import (
     program_option,
 )
 from graphport.cli.render import shown
-from graphport.reports.views import FORMATS, format_of
+from graphport.reports.views import FIGURES, FORMATS, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,7 @@ report_option = click.option(
 @click.option("--inputs", type=MODEL, help="An .npz file to run with; made up for two models if not given.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to; the name's ending says the format.")
 @click.option("--format", type=click.Choice(FORMATS), help="Format, if the name does not say it.")
+@click.option("--figure", type=click.Choice(FIGURES), help="A figure for a paper: -o error.pdf, or .png, .svg, ….")
 @click.option("--times", is_flag=True, help="Tell what each node takes by ONNX Runtime's profile, on one thread.")
 @backend_option
 @input_option
@@ -60,6 +61,7 @@ def verb(
     inputs: Path | None,
     output: Path | None,
     format: str | None,
+    figure: str | None,
     times: bool,
     backend: str,
     shapes: Any,
@@ -79,18 +81,25 @@ def verb(
       graphport report net.onnx -o net.html
       graphport report a.onnx --against b.onnx -o both.html
       graphport report net.onnx --format csv
+      graphport report a.onnx --against b.onnx --figure error -o error.pdf
     """
     import graphport
     from graphport.cli import arrays
 
-    if output is not None and format is None:
+    if figure is not None and output is None:
+        message = "a figure is written to a file: say -o error.pdf"
+        raise click.UsageError(message)
+    if output is not None and format is None and figure is None:
         format_of(output)
     first = graphport.load(model, edition=edition, shapes=bound(shapes), program=program)
     second = None if against is None else graphport.load(against, shapes=bound(shapes))
     given = None if inputs is None else arrays.inputs_of(first, inputs)
     found = graphport.report(first, second, given, backend=backend, times=times)
     if output is not None:
-        found.save(output, format)
+        if figure is None:
+            found.save(output, format)
+        else:
+            found.save_figure(output, figure)
         if as_json_:
             print_json({"written": str(output)})
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,19 @@ class Report:
         from graphport.reports.svg import drawing
 
         return drawing(self.document, most=most)
+
+    def figure(self, kind: str, *, width: float = 3.5) -> Any:
+        """A figure for a paper, by matplotlib: see `graphport.reports.figures.figure`."""
+        from graphport.reports.figures import figure
+
+        return figure(self.document, kind, width=width)
+
+    def save_figure(self, path: str | Path, kind: str, *, width: float = 3.5) -> None:
+        """Write a figure; the name's ending says the format: PDF, PNG, SVG or another of matplotlib's."""
+        target, drawn = Path(path), BytesIO()
+        self.figure(kind, width=width).savefig(drawn, format=target.suffix.removeprefix(".") or "pdf", dpi=300)
+        with replacing(target) as file:
+            file.write(drawn.getvalue())
 
     def text(self, format: str) -> str:
         """The view of that format: one of `FORMATS`.

@@ -13,6 +13,8 @@ SCHEMA = "graphport/report/1"
 """Of the document; its JSON schema lies beside this module, as `schema/report-1.json`."""
 
 FORMATS = ("html", "svg", "json", "csv", "md")
+FIGURES = ("error", "noise", "front", "work")
+"""What matplotlib draws for papers."""
 
 
 def format_of(path: Path) -> str:
