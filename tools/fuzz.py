@@ -3,7 +3,7 @@
 python tools/fuzz.py --seconds 300            all formats in turns, the same damages every time
 python tools/fuzz.py --cases 1500             as CI does it: so many of each format, whatever the machine
 python tools/fuzz.py --seconds 3600 --seed 7  others
-python tools/fuzz.py --only onnx              one format; statistics, samples and expression are such, too
+python tools/fuzz.py --only onnx              one format, or statistics, samples, expression, editor, options
 python tools/fuzz.py --structures             extents, nesting, cycles, doublings, chains and bombs of every format
 python tools/fuzz.py --replay FOLDER          a finding again, with its traceback
 

@@ -86,6 +86,8 @@ def test_seeds_of_every_kind_go_through_all_of_its_verbs(fuzz, tmp_path):
     out.mkdir()
     made = {"statistics": subjects._statistics(tmp_path)[:1], "samples": subjects._samples()[:4]}
     made["expression"] = [subjects.Seed("e.txt", {"e.txt": b"add(@0,mul(@1,2))"})]
+    made["editor"] = [subjects.Seed("m.nnef", {"m.nnef": b"version 1.0;\ngraph g(x) -> (y)\n{ y = relu(x); }\n"})]
+    made["options"] = [subjects.Seed("o.txt", {"o.txt": value}) for value in subjects.values()[:3]]
     made["nnef"] = [subjects.Seed("m.nnef", {"m.nnef": b"version 1.0;\ngraph g(x) -> (y)\n"
                                              b"{ x = external(shape = [2]); y = relu(x); }\n"})]  # fmt: skip
     for kind, known in made.items():

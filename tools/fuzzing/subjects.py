@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzzing.asked import EDITOR, OPTIONS, TEXTS, values, verbs_of_editor, verbs_of_options
 from fuzzing.damages import GZIP
 
 if TYPE_CHECKING:
@@ -70,7 +71,15 @@ class Seed:
 
 def seeds(folder: Path) -> dict[str, list[Seed]]:
     """Seeds by the name of what they are: those of the tests, and what is written of them in other formats."""
-    found = {**_models(folder), STATISTICS: _statistics(folder), SAMPLES: _samples(), EXPRESSION: _expressions()}
+    models = _models(folder)
+    found = {**models, STATISTICS: _statistics(folder), SAMPLES: _samples(), EXPRESSION: _expressions()}
+    found[EDITOR] = [
+        Seed(seed.name, {seed.name: seed.files[seed.name]})
+        for known in models.values()
+        for seed in known
+        if seed.name.endswith(TEXTS) and seed.name in seed.files
+    ]
+    found[OPTIONS] = [Seed("o.txt", {"o.txt": value}) for value in values()]
     return {name: kept for name, kept in found.items() if kept}
 
 
@@ -87,6 +96,10 @@ def verbs(kind: str, path: Path, out: Path, turn: int | None = None) -> Iterator
             yield from _verbs_of_samples(path)
         case "expression":
             yield from _verbs_of_expression(path)
+        case "editor":
+            yield from verbs_of_editor(path)
+        case "options":
+            yield from verbs_of_options(path, out, DIGITS)
         case _:
             yield from _verbs_of_model(path, out, turn)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 IN_MEMORY = 1 << 30
 """Models with more bytes of weights are handed over as a file beside its weights: protobuf ends at 2 GiB."""
+
+_MANY = 2_000
+"""Nodes from which on expressions that occur twice are not looked for."""
+_QUADRATIC = ("CommonSubexpressionElimination",)
+"""Optimizers that compare each node with all others whose operands hash alike, as those of `Add(a, a)` all do: 25 s of
+20,000 nodes. What they leave is computed twice, and comes to the same."""
 
 _NAMED = (
     re.compile(r"\bnode\. Name:'([^']+)'"),
@@ -202,14 +209,15 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None) 
     from graphport.formats.onnx import to_proto, write
 
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
+    left_out = {"disabled_optimizers": list(_QUADRATIC)} if _is_large(graph) else {}
     try:
         if weights <= IN_MEMORY:
             model = to_proto(graph, opset=opset).SerializeToString()
-            return runtime.InferenceSession(model, options, ["CPUExecutionProvider"])
+            return runtime.InferenceSession(model, options, ["CPUExecutionProvider"], **left_out)
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.onnx"
             write(graph, path, external_data=True, opset=opset)
-            return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+            return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"], **left_out)
     except DiagnosticError:
         raise
     except Exception as error:
@@ -223,6 +231,10 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None) 
         message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "
         remedy = "install a newer ONNX Runtime, or choose another backend"
         raise DiagnosticError(Diagnostic("RUN0003", message + stated.message, stated.span, remedy)) from error
+
+
+def _is_large(graph: Graph) -> bool:
+    return sum(1 for _ in islice(chain.from_iterable(walk(graph)), _MANY)) == _MANY
 
 
 def _newest_opset(complaint: str) -> int | None:

@@ -41,14 +41,19 @@ def analysed(text: str, path: str, version: int | None, format: str) -> Analysis
 
     if format != "nnef":
         return Analysis(version, _of_layers(text, path, format))
-    findings = graphport.check(text.encode(), format=format)
+    findings = graphport.check(_encoded(text), format=format)
     if any(finding.is_error for finding in findings):
         return Analysis(version, findings)
     try:
-        model = graphport.load(text.encode(), format=format, raw=True)
+        model = graphport.load(_encoded(text), format=format, raw=True)
     except DiagnosticError as error:
         return Analysis(version, error.diagnostics)
     return Analysis(version, findings, {name: str(fact) for name, fact in model.shapes().items()})
+
+
+def _encoded(text: str) -> bytes:
+    # Editors may hold halves of characters, which are no UTF-8: whoever reads the file tells so.
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _of_layers(text: str, path: str, format: str) -> Sequence[Diagnostic]:
@@ -57,7 +62,7 @@ def _of_layers(text: str, path: str, format: str) -> Sequence[Diagnostic]:
 
     place = Path(path)
     try:
-        is_saved = place.is_file() and place.read_bytes() == text.encode()
+        is_saved = place.is_file() and place.read_bytes() == _encoded(text)
     except OSError:
         is_saved = False
     if is_saved:

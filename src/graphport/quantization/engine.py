@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.backends import is_installed, onnxruntime, reference
+from graphport.backends import is_installed, memory, onnxruntime, reference
+from graphport.backends.inputs import open_axes
 from graphport.comparison.stream import is_array
 from graphport.conversion.idle import without_idle
 from graphport.core.diagnostics import DiagnosticError
@@ -15,6 +16,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, Value
+from graphport.ops import registry
 from graphport.quantization.interval import ratio_interval, ratio_margin, share_interval
 
 if TYPE_CHECKING:
@@ -26,14 +28,23 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_MANY = 5_000
+"""Nodes from which on a runtime, whose time to get ready grows with their square, is left out where numbers are few."""
+_FEW = 1 << 24
+"""Bytes of all values of a model whose pages are quickly computed."""
+
 MOST = 150.0
 """dB that are said where nothing differs."""
 
 
 def session(graph: Graph, *, threads: int = 0, optimize: bool = True) -> Session:
-    """`graph` ready to run: on ONNX Runtime, or by the pages where that is not there or does not load it."""
+    """`graph` ready to run: on ONNX Runtime, or by the pages where that is not there or does not load it.
+
+    So many nodes for so few numbers that a page for each is quicker are computed by the pages, too: ONNX Runtime takes
+    17 s to get ready for 20,000 nodes in half precision.
+    """
     graph = without_idle(graph)
-    if not is_installed("onnxruntime"):
+    if not is_installed("onnxruntime") or _is_long(graph):
         return reference.prepare(graph)
     # What it loads with optimizations may be more or less than without: not every kernel takes every type.
     for is_optimized in dict.fromkeys((optimize, False)):
@@ -43,6 +54,15 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True) -> Session
             if any(finding.code != "RUN0003" for finding in error.diagnostics):
                 raise
     return reference.prepare(graph)
+
+
+def _is_long(graph: Graph) -> bool:
+    """Whether a page for each node is quicker than to get a runtime ready."""
+    if len(graph) < _MANY or any(node.has_bodies for node in graph):
+        return False
+    sizes = graph.extents.numbers(open_axes(graph)[0])
+    counts = [memory.nbytes(value, sizes) for value in graph.values()]
+    return sum(counts) < _FEW and all(counts) and all(registry.meaning(node) for node in graph)
 
 
 def observing(graph: Graph, values: Iterable[Value]) -> Graph:

@@ -1,0 +1,147 @@
+"""What is asked for: texts that are open in an editor and requests about them, and values of options of the verbs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Verb = tuple[str, Callable[[], object]]
+EDITOR, OPTIONS = "editor", "options"
+TEXTS = (".nnef", ".param", ".prototxt", ".xml")
+"""Endings of files that editors open."""
+_PLACES = 3
+"""Positions of a text that each request is made at."""
+_VALUES = {
+    "edit --rename": ("image=x", "conv1=c", "a=b=c"),
+    "edit --batch": ("4", "N"),
+    "edit --open": ("image=N", "image=N,1,8,8"),
+    "edit --set-shape": ("image=8x1x8x8", "image=Nx1xHxW"),
+    "edit --add-output": ("hidden", "conv1"),
+    "edit --remove-output": ("scores",),
+    "edit --set-attribute": ("conv1.strides=[2, 2]", "conv1.auto_pad=SAME_UPPER", "relu.alpha=0.5"),
+    "edit --preprocess": (
+        "u8 nhwc mean=127.5 std=127.5",
+        "bgr resize=16x16 scale=2 mean=1,2,3 std=1,2,3 input=image",
+    ),
+    "edit --layout": ("nhwc", "image=nchw"),
+    "edit --opset": ("13", "21"),
+    "cut --from": ("hidden", "image"),
+    "cut --to": ("hidden", "scores,hidden"),
+    "cut --input": ("image=1x1x8x8", "image=int64:2x1x8x8"),
+    "merge --connect": ("a.scores=b.image", "a.image=b.scores"),
+    "shapes --input": ("image=Nx1x8x8", "image=3..7x1x8x8", "image=0.."),
+    "explain": ("NNEF0302", "Conv", "fuse-batchnorm", "ncnn"),
+    "ops": ("Conv", "nn.Conv2d", "aten.addmm.default"),
+    "report --input": ("image=2x1x8x8",),
+    "convert --ir-opset": ("8", "16"),
+    "simplify --only": ("fold-constants", "fuse-batchnorm"),
+}
+
+
+def values() -> list[bytes]:
+    """Files with a verb, an option and its value."""
+    return [f"{option}\n{value}".encode() for option, given in _VALUES.items() for value in given]
+
+
+def verbs_of_options(path: Path, out: Path, model: Path) -> Iterator[Verb]:
+    """The command with that value; every option is known, and nothing but the value is given: no path is anybody's."""
+    option, _, value = path.read_bytes().partition(b"\n")
+    # As the system hands over the arguments of a command, which hold no NUL.
+    given = value.replace(b"\0", b"").decode("utf-8", "surrogateescape")
+    if option.decode("latin-1") in _VALUES:
+        verb, *rest = option.decode().split()
+        yield verb, partial(_called, [*_arguments(verb, str(model), str(out / "m.onnx")), *rest, given])
+
+
+def _arguments(verb: str, model: str, target: str) -> list[str]:
+    match verb:
+        case "edit" | "cut" | "simplify" | "convert":
+            return [verb, model, target, "--no-verify"]
+        case "merge":
+            return [verb, model, model, target, "--no-verify"]
+        case "shapes" | "report":
+            return [verb, model]
+        case _:
+            return [verb]
+
+
+def _called(arguments: list[str]) -> int:
+    """The exit code.
+
+    Raises:
+        LookupError: it tells of a fault of graphport's.
+    """
+    import click
+
+    from graphport.cli.main import cli
+
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+        try:
+            code = cli.main(arguments, standalone_mode=False)
+        except click.ClickException:
+            return 2
+        except SystemExit as error:
+            code = error.code
+    if code not in (0, 1, 2, None):
+        message = f"exit code {code}"
+        raise LookupError(message)
+    return int(code or 0)
+
+
+def verbs_of_editor(path: Path) -> Iterator[Verb]:
+    """Each request about a text, at some places of it and beside them."""
+    from lsprotocol import types
+
+    from graphport.lsp import server
+    from graphport.lsp.findings import analysed, as_lsp
+
+    data = path.read_bytes()
+    source = data.decode("utf-8", "surrogateescape")
+    chance = random.Random(crc32(data))  # noqa: S311  places are to be the same every time
+    text = server.Text(path.as_uri())
+    asked: Any = SimpleNamespace(texts={text.uri: text})
+    yield "words", lambda: text.update(source, 1)
+    if text.format is None:
+        return
+    yield "model", lambda: setattr(text, "analysis", analysed(source, text.path, 1, text.format or "nnef"))
+    stated: list[types.Diagnostic] = []
+    yield "findings", lambda: stated.extend(as_lsp(each, text.lines) for each in text.analysis.findings)
+    this = types.TextDocumentIdentifier(text.uri)
+    whole = types.Range(types.Position(0, 0), types.Position(len(text.lines) + 1, 0))
+    for name, answer, given in (
+        ("tokens", server._tokens, types.SemanticTokensParams(this)),
+        ("tokens of lines", server._tokens, types.SemanticTokensRangeParams(this, whole)),
+        ("hints", server._hints, types.InlayHintParams(this, whole)),
+        ("outline", server._outline, types.DocumentSymbolParams(this)),
+        (
+            "format",
+            server._format,
+            types.DocumentFormattingParams(this, types.FormattingOptions(tab_size=4, insert_spaces=True)),
+        ),
+        ("actions", server._actions, types.CodeActionParams(this, whole, types.CodeActionContext(stated))),
+    ):
+        yield name, partial(answer, asked, given)
+    for _ in range(_PLACES):
+        line = chance.randrange(len(text.lines) + 1)
+        place = types.Position(line, chance.randrange(len([*text.lines, ""][line]) + 3))
+        context = types.ReferenceContext(include_declaration=chance.random() < 0.5)
+        for name, answer, given in (
+            ("hover", server._hover, types.HoverParams(this, place)),
+            ("definition", server._definition, types.DefinitionParams(this, place)),
+            ("references", server._references, types.ReferenceParams(context, this, place)),
+            ("highlight", server._highlight, types.DocumentHighlightParams(this, place)),
+            ("prepare rename", server._can_rename, types.PrepareRenameParams(this, place)),
+            ("rename", server._rename, types.RenameParams(this, place, "other")),
+            ("complete", server._complete, types.CompletionParams(this, place)),
+        ):
+            yield name, partial(answer, asked, given)
