@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphport.core import storage
 from graphport.core.dtypes import DType
 from graphport.core.storage import (
     CHUNK,
@@ -118,6 +119,26 @@ def test_a_file_that_is_written_into_is_noticed(weights):
         list(file.chunks(0, 5))
     with pytest.raises(OSError, match=CHANGED):
         file.view(0, 5)
+
+
+@pytest.mark.parametrize("size", [10, 4096, 100_000])
+def test_numbers_that_are_exchanged_in_place_are_noticed_though_the_time_is_set_back(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(storage, "_PATIENCE", 0)
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(size))
+    before = path.stat()
+    seen, read = MappedFile(path), MappedFile(path)
+    assert bytes(seen.view(0, 5)) == bytes(5)
+    pieces = read.chunks(0, size, 7)
+    next(pieces)
+    with path.open("r+b") as file:
+        file.write(bytes([1]) * size)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    with pytest.raises(OSError, match=CHANGED):
+        seen.view(0, 5)
+    with pytest.raises(OSError, match=CHANGED):
+        list(pieces)  # told at the end, when some of it was handed out
 
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_noticed(weights):
@@ -372,6 +393,7 @@ def test_a_file_larger_than_the_addresses_is_mapped_piece_by_piece(tmp_path):
     program = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from graphport.core import storage
 from graphport.core.storage import MappedFile
 file = MappedFile({str(path)!r})
 assert file.view(3 << 30, 4).tobytes() == b"here"

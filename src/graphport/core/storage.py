@@ -6,12 +6,14 @@ import errno
 import mmap
 import os
 import sys
+import time
 import weakref
 from abc import ABC, abstractmethod
 from enum import Enum
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -28,6 +30,10 @@ HELD = 1 << 25
 """Bytes of a mapped file that may be looked into before the system takes back the pages of what was seen."""
 
 _PAGE = 4096
+_SAMPLED = 4
+"""Pages of a file, evenly spread, whose digest tells whether it still is what it was; those of a small one are all."""
+_PATIENCE = 0.05
+"""Seconds after which they are looked at again: size and time are at every look, and have the grain of a clock tick."""
 
 
 class Packing(Enum):
@@ -129,10 +135,11 @@ class Windows:
 class MappedFile:
     """A file of weights, mapped when somebody first looks into it.
 
-    Once mapped, it stays what it was, even if its name is given to another file or to none.
+    Once mapped, it stays what it was, even if its name is given to another file or to none. Somebody who writes into it
+    is found out by its size, its time and a digest of some pages, at every look.
     """
 
-    __slots__ = ("_identity", "_map", "_name", "path", "size")
+    __slots__ = ("_digest", "_due", "_identity", "_map", "_name", "path", "size")
 
     def __init__(self, path: Path | str) -> None:
         # Absolute: whoever reads it later may stand in another folder.
@@ -141,6 +148,8 @@ class MappedFile:
         status = regular(self.path)
         self.size = status.st_size
         self._identity = _identity(status)
+        self._digest = self._sampled()
+        self._due = time.monotonic() + _PATIENCE
         self._map: Pages | Windows | None = None
 
     def view(self, start: int, length: int) -> memoryview:
@@ -172,6 +181,8 @@ class MappedFile:
                     raise OSError(self._shortened())
                 length -= count
                 yield buffer[:count]
+        # What was given out is used by now: better told late than not at all.
+        self._is_there()
 
     def _open(self) -> Pages | Windows:
         with self.path.open("rb") as file:
@@ -192,6 +203,10 @@ class MappedFile:
         """
         try:
             found = _identity(os.stat(self._name))  # noqa: PTH116  a Path takes five times as long
+            if found == self._identity and time.monotonic() >= self._due:
+                self._due = time.monotonic() + _PATIENCE
+                if self._sampled() != self._digest:
+                    raise OSError(self._changed())
         except FileNotFoundError:
             return False
         if found == self._identity:
@@ -199,6 +214,16 @@ class MappedFile:
         if found[:2] == self._identity[:2]:
             raise OSError(self._changed())
         return False
+
+    def _sampled(self) -> int:
+        """A digest of some pages of the file that now has the name."""
+        last = max(self.size - _PAGE, 0)
+        found = 0
+        with open(self._name, "rb", buffering=0) as file:  # noqa: PTH123  a Path takes longer
+            for start in sorted({last * each // (_SAMPLED - 1) for each in range(_SAMPLED)}):
+                file.seek(start)
+                found = crc32(file.read(_PAGE), found)
+        return found
 
     def _changed(self) -> str:
         return f"{self.path} was changed or replaced after it was opened"
