@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are forked
 _STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree"})
 
 
-def _ended_at(step: int, folder: Path, work) -> bool:
+def ended_at(step: int, folder: Path, work) -> bool:
     """Do `work` in a process that is ended before its step number `step` below `folder`; whether it came so far."""
 
     left = [step]
@@ -81,7 +81,7 @@ def test_a_model_is_the_old_one_or_the_new_one_whenever_its_writer_is_ended(tmp_
         path = folder / name
         gp.save(old, path, **options)
         before = sorted(each.name for each in folder.iterdir())
-        is_ended = _ended_at(number, folder, lambda path=path: gp.save(new, path, **options))
+        is_ended = ended_at(number, folder, lambda path=path: gp.save(new, path, **options))
         assert _numbers(path) in ((64, 128) if is_ended else (128,))
         gp.save(new, path, **options)
         assert sorted(each.name for each in folder.iterdir()) == before, "leftovers are swept"
@@ -97,7 +97,7 @@ def test_other_programs_find_no_mixture(tmp_path):
     for number in range(100):
         for path in (graph, weights):
             path.write_text("old")
-        if not _ended_at(number, tmp_path, lambda: _write_pair(graph, weights, "new")):
+        if not ended_at(number, tmp_path, lambda: _write_pair(graph, weights, "new")):
             break
         states.add((graph.read_text() if graph.exists() else None, weights.read_text() if weights.exists() else None))
         recover(graph)

@@ -10,6 +10,7 @@ from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
 from graphport.api.save import fitted, lifted_for, resolved
+from graphport.api.staging import staged
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.coverage import missing_operators
@@ -151,14 +152,17 @@ def _with_ncnn(model: Model, target: str | Path, **reading: Any) -> list[Diagnos
     base = Path(target).name.removesuffix(".param").removesuffix(".pnnx")
     place = Path(target).with_name(f"{base}.ncnn.param")
     source = target if model.path is None else model.path
-    report = convert(source, place, **reading)
-    if not report.passed:
-        reasons = [each.message for each in report.findings if each.is_error] or [str(report.proof)]
-        message = f"{base}_ncnn.py is not written: {'; '.join(reasons)}"
-        return [Diagnostic("PNNX0306", message, None, f"graphport convert to {place.name} says more", Severity.WARNING)]
-    graph = load(place).graph
-    with replacing(place.with_name(f"{base}_ncnn.py")) as file:
-        file.write(code_of(f"{base}.ncnn", graph).encode())
+    with staged(place, formats.FORMATS["ncnn"]) as made:
+        report = convert(source, made.path, **reading)
+        if not report.passed:
+            reasons = [each.message for each in report.findings if each.is_error] or [str(report.proof)]
+            message = f"{base}_ncnn.py is not written: {'; '.join(reasons)}"
+            remedy = f"graphport convert to {place.name} says more"
+            return [Diagnostic("PNNX0306", message, None, remedy, Severity.WARNING)]
+        graph = load(made.path).graph
+        with replacing(made.path.with_name(f"{base}_ncnn.py")) as file:
+            file.write(code_of(f"{base}.ncnn", graph).encode("utf-8", "backslashreplace"))
+        made.accept()
     return []
 
 

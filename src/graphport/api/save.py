@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.api.foreign import foreign
 from graphport.api.model import Model, QuantizedModel
+from graphport.api.staging import staged
 from graphport.conversion.dialects import optimize
 from graphport.conversion.idle import without_idle
 from graphport.conversion.legalize import legalize
@@ -22,6 +22,7 @@ from graphport.passes.fuse_expressions import without_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.ir.graph import Graph
@@ -47,22 +48,28 @@ def save(model: Model, path: str | Path, *, format: str | None = None, **options
     is_whole = not options.get("allow_fragments")
     newest = options.get("ir_opset")
     stated = lifted_for(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
-    findings = kind.write(stated, path, **options)
-    if isinstance(model, QuantizedModel):
-        write_scales(model, kind, path)
+    if not isinstance(model, QuantizedModel):
+        return kind.write(stated, path, **options)
+    # What belongs together is seen together.
+    with staged(path, kind) as place:
+        findings = place.write(stated, kind, options)
+        write_scales(model, kind, place.path)
+        place.accept()
     return findings
 
 
-def write_scales(model: QuantizedModel, kind: formats.Format, path: str | Path) -> None:
+def write_scales(model: Model, kind: formats.Format, path: Path) -> None:
     """Write the table of scales that a file of ncnn has beside it, or the grids that tools read beside a real model."""
+    if not isinstance(model, QuantizedModel):
+        return
     if model.scales is not None and kind.name == "ncnn":
-        kind.module.write_table(Path(path).with_suffix(".table"), model.scales)
+        kind.module.write_table(path.with_suffix(".table"), model.scales)
     if model.report is not None and kind.name == "onnx":
         from graphport.quantization.written import beside
 
         found = beside(model.graph, model.report.settings)
         if found is not None:
-            with replacing(Path(path).with_suffix(found[0])) as file:
+            with replacing(path.with_suffix(found[0])) as file:
                 file.write(found[1].encode())
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphport import formats
 from graphport.api.documents import write_checks
-from graphport.api.model import QuantizedModel
 from graphport.api.save import lifted_for, write_scales
 from graphport.api.staging import staged
 from graphport.api.verify import proven, reason_to_skip, side, tolerance, written_side
@@ -20,10 +19,10 @@ from graphport.quantization.record import note_checks
 from graphport.quantization.samples import first_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from graphport.api.model import CastModel, Model
+    from graphport.api.model import CastModel, Model, QuantizedModel
     from graphport.formats import Format
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
@@ -74,6 +73,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     inputs: Mapping[str, Any] | None = None,
     least_snr: float | None = None,
     has_checks: bool = True,
+    beside: Callable[[Path], None] | None = None,
 ) -> Written:
     """Write `graph`, in the words of a format, and prove that the file computes what another side does.
 
@@ -88,6 +88,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         inputs: what to prove it with, by the names of `against`; drawn if `None`.
         least_snr: decibels that the writer keeps, where it rounds.
         has_checks: whether a file with room for documents has the proof written into it.
+        beside: writes what else belongs to the file, whose path it is given.
 
     Raises:
         DiagnosticError: what the writer raises; RUN0010, a proof was demanded and there is none.
@@ -97,6 +98,8 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         note_checks(graph, None, reason)
     with staged(target, kind) as place:
         findings = [*_narrowed(source.graph, kind), *place.write(graph, kind, options)]
+        if beside is not None:
+            beside(place.path)
         if reason is not None:
             place.accept()
             return Written(None, reason, str(target), findings)
@@ -138,7 +141,7 @@ def save_proven(
     given = None
     if calibration is not None and checking.verify is not False:
         given = first_run(model.graph, calibration)
-    became = write_proven(
+    return write_proven(
         stated,
         target,
         kind,
@@ -148,10 +151,8 @@ def save_proven(
         checking=checking,
         inputs=given,
         least_snr=_measured(model),
+        beside=lambda path: write_scales(model, kind, path),
     )
-    if became.written is not None and isinstance(model, QuantizedModel):
-        write_scales(model, kind, target)
-    return became
 
 
 def _measured(model: CastModel | QuantizedModel) -> float | None:

@@ -1,0 +1,132 @@
+"""Whatever writes: the old files or the new ones, all that belong together, whoever is ended at whatever step."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.replacing import recover
+from tests.core.test_transactions import ended_at
+from tests.models import model, node, typed, write_onnx
+
+SOURCE = Path(gp.__file__).parent
+ELSEWHERE = {
+    "api/received.py": "a folder of its own",
+    "cli/main.py": "/dev/null",
+    "cli/progress.py": "a log, which grows line by line",
+    "cli/quiet.py": "/dev/null",
+    "cli/streams.py": "a pipe's or a folder of its own",
+    "core/replacing.py": "it is the one way",
+    "expression/fused/engine.py": "the cache, beside its place and moved there",
+    "formats/archive/members.py": "inside an archive",
+    "formats/nnef/container.py": "a folder beside its place, moved there whole",
+    "cli/arrays.py": "inside an archive",
+    "proof/runtimes/serve.py": "a stream",
+    "quantization/distributed.py": "a folder of its own",
+}
+"""Modules that open files to write by themselves, and what they write."""
+
+
+OPENING = re.compile(r"open\(|\.write_|tofile")
+
+
+def _network(scale: float):
+    weights = {"w": np.full((4, 3, 3, 3), scale, np.float32), "v": np.full((8, 4), scale, np.float32)}
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        node("GlobalAveragePool", ["r"], ["p"]),
+        node("Flatten", ["p"], ["f"]),
+        node("Gemm", ["f", "v"], ["y"], transB=1),
+    ]
+    return model(nodes, [typed("x", [1, 3, 8, 8])], [typed("y", [1, 8])], weights)
+
+
+def _samples(scale: float):
+    return {"x": np.linspace(-scale, scale, 2 * 3 * 64, dtype=np.float32).reshape(2, 3, 8, 8)}
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """What writes the old files and the new ones into a folder, by the name of the file that is read."""
+    folder = tmp_path_factory.mktemp("given")
+    sources = [write_onnx(folder / f"{scale}.onnx", _network(scale)) for scale in (1, 2)]
+    models = [gp.load(source) for source in sources]
+    rounded = [gp.quantize(each, _samples(scale), target="ncnn", preset="fast") for scale, each in enumerate(models, 1)]
+    return {
+        "m.ncnn.param": [lambda path, each=each: gp.save(each, path) for each in rounded],
+        "m.pnnx.param": [lambda path, each=each: gp.convert(each, path, code=True, verify=False) for each in sources],
+        "m.xml": [lambda path, each=each: gp.convert(each, path, verify=False) for each in sources],
+        "m.html": [lambda path, each=each: gp.report(each).save(path) for each in models],
+        "s.npz": [
+            lambda path, each=each, scale=scale: gp.quantize(each, _samples(scale), preset="fast", statistics=path)
+            for scale, each in enumerate(models, 1)
+        ],
+    }
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() if each.is_file() else b"" for each in sorted(folder.iterdir())}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are forked")
+@pytest.mark.parametrize("name", ["m.ncnn.param", "m.pnnx.param", "m.xml", "m.html", "s.npz"])
+def test_files_are_the_old_ones_or_the_new_ones_whenever_their_writer_is_ended(tmp_path, given, name):
+    write_old, write_new = given[name]
+    outcomes = set()
+    for number in range(200):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / name
+        write_old(path)
+        old = _files(folder)
+        if name == "s.npz":
+            path.unlink()  # of another model they are refused, and not replaced
+            old = {}
+        is_ended = ended_at(number, folder, lambda path=path: write_new(path))
+        for stem in (name, "m.ncnn.param"):
+            recover(folder / stem)
+        # What nobody reads is swept by the next writer.
+        found = {each: data for each, data in _files(folder).items() if not each.startswith(".")}
+        write_new(path)
+        new = _files(folder)
+        assert not any(each.startswith(".") for each in new), "leftovers are swept"
+        assert set(new) >= set(old)
+        # PNNX's files and ncnn's are two models.
+        for group in ("ncnn", ""):
+            held = [
+                {k: v for k, v in files.items() if ("ncnn" in k) == (group == "ncnn")} for files in (found, old, new)
+            ]
+            assert held[0] in held[1:]
+        outcomes.add("old" if found == old else "new" if found == new else "one of two")
+        if not is_ended:
+            break
+    assert outcomes >= {"old", "new"}
+    assert 3 < number < 199
+
+
+def test_nothing_is_written_past_the_one_way():
+    """What opens a file to write does so through `core.replacing`, or where nobody else looks."""
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text("utf-8")
+        for call in ast.walk(ast.parse(text)) if OPENING.search(text) else ():
+            if not isinstance(call, ast.Call):
+                continue
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            modes = [
+                each.value for each in (*call.args, *(k.value for k in call.keywords)) if isinstance(each, ast.Constant)
+            ]
+            is_writing = name in ("open", "fdopen") and any(
+                isinstance(mode, str) and len(mode) <= 3 and set(mode) & set("wax+") and set(mode) <= set("rwaxb+t")
+                for mode in modes
+            )
+            if is_writing or name in ("write_text", "write_bytes", "tofile"):
+                found.setdefault(str(path.relative_to(SOURCE)), []).append(call.lineno)
+    assert set(found) == set(ELSEWHERE), found
