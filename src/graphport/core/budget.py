@@ -22,6 +22,9 @@ SETTING = "GRAPHPORT_MOST_MADE"
 MOST_MADE = 1 << 25
 """Entries that rules may make up for one model, unless `SETTING` says otherwise."""
 
+LIMITS = "GRAPHPORT_LIMITS"
+"""Environment variable: bounds of readers by their names in SECURITY.md, `nnef.depth=20000,onnx.inlined=1000000`."""
+
 MOST_AT_ONCE = 1 << 22
 """Entries of one array that a rule makes up: 32 MiB of 64-bit numbers."""
 
@@ -100,9 +103,21 @@ def bounded(extents: Iterable[int], what: str = "entries of a table") -> tuple[i
     return found
 
 
+def limit(name: str, default: int) -> int:
+    """The bound of that name: what `LIMITS` says, else `default`."""
+    for entry in os.environ.get(LIMITS, "").replace(",", " ").split():
+        told, _, number = entry.partition("=")
+        if told == name:
+            return _decimal(number, default)
+    return default
+
+
 def _most() -> int:
-    text = os.environ.get(SETTING, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else MOST_MADE
+    return _decimal(os.environ.get(SETTING, ""), MOST_MADE)
+
+
+def _decimal(text: str, default: int) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else default
 
 
 def _number(count: int) -> str:

@@ -93,8 +93,11 @@ class Noise:
                 continue
             y: Array = np.asarray(found[name], np.float64)
             rows = count if x.ndim and x.shape[0] == count else 1
-            signals = np.sum(x.astype(np.float64).reshape(rows, -1) ** 2, axis=1)
-            noises = np.sum((x - y).reshape(rows, -1) ** 2, axis=1)
+            # Infinities that both have are no noise, and no signal either.
+            finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
+            apart = np.subtract(x, y, where=x != y, out=np.zeros_like(y))
+            signals = np.sum(finite.reshape(rows, -1) ** 2, axis=1)
+            noises = np.sum(apart.reshape(rows, -1) ** 2, axis=1)
             self.signal[name] = self.signal.get(name, 0.0) + float(signals.sum())
             self.noise[name] = self.noise.get(name, 0.0) + float(noises.sum())
             self.each.setdefault(name, []).extend(zip(signals.tolist(), noises.tolist(), strict=True))

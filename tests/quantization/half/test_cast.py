@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import onnx
@@ -11,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 import graphport as gp
+from graphport.backends import onnxruntime as onnxruntime_
+from graphport.backends.pages import PagesSession
 from graphport.cli.main import cli
 from graphport.ir.verify import verify
-from graphport.quantization.engine import session
+from graphport.quantization.engine import Noise, session
 from graphport.quantization.half import ranges
 from tests.models import model, node, typed
 from tests.quantization import nets
@@ -289,3 +292,40 @@ def test_small_values_are_looked_at_together(monkeypatch):
     seen = ranges.ranges(graph, [{"a0": np.ones((2, 3), np.float32)}])
     assert len(made) == 1
     assert len(seen) == 301
+
+
+@pytest.mark.parametrize("word", ["Relu", "Add"])
+def test_twenty_thousand_small_nodes_are_cast_in_time(word):
+    # ONNX Runtime takes a time that grows with the square of nodes: 18 s, and 25 s where all operands are one value.
+    count = 20_000
+    nodes = [node(word, [f"a{i}"] * (1 + (word == "Add")), [f"a{i + 1}"]) for i in range(count)]
+    given = gp.from_onnx(model(nodes, [typed("a0", [1, 4])], [typed(f"a{count}", [1, 4])]))
+    before = time.process_time()
+    found = gp.cast(given, "float16")
+    assert time.process_time() - before < 10
+    # Sums of the same number twice leave the range of halves after a while, and those stay.
+    assert found.report.cast == count if word == "Relu" else 0 < found.report.cast < count
+
+
+def test_infinities_that_both_have_are_no_noise():
+    noise = Noise()
+    x = np.array([[np.inf, -np.inf, 3.0, 4.0]], np.float32)
+    noise.add({"y": x}, {"y": x})
+    assert (noise.signal["y"], noise.noise["y"]) == (25.0, 0.0)
+    noise.add({"y": x}, {"y": np.array([[np.inf, -np.inf, 3.0, 3.0]])})
+    assert (noise.signal["y"], noise.noise["y"]) == (50.0, 1.0)
+    noise.add({"y": x}, {"y": np.array([[1.0, -np.inf, 3.0, 4.0]])})
+    assert noise.noise["y"] == np.inf
+
+
+def test_a_long_chain_of_few_numbers_comes_to_what_the_runtime_makes_of_it():
+    words = ("Relu", "Sigmoid", "Neg", "Abs", "Tanh")
+    nodes = [node(words[i % 5], [f"a{i}"], [f"a{i + 1}"]) for i in range(6000)]
+    given = gp.from_onnx(model(nodes, [typed("a0", [2, 4])], [typed("a6000", [2, 4])]))
+    x = {"a0": np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)}
+    ours = session(given.graph)
+    assert isinstance(ours, PagesSession)
+    np.testing.assert_allclose(ours.run(x)["a6000"], onnxruntime_.prepare(given.graph).run(x)["a6000"], rtol=1e-5)
+    # Few nodes, large values, and bodies are the runtime's.
+    for other in (nets.residual(), nets.products()):
+        assert not isinstance(session(other.graph), PagesSession)

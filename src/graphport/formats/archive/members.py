@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
+from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.core.opening import opened
 from graphport.formats.archive.layout import ALIGNMENT, HEAD, MOST_TEXT
@@ -106,9 +107,11 @@ def content(file: MappedFile, member: Member, source: Source) -> bytes:
     Raises:
         DiagnosticError: IO0211 it is too large for that.
     """
-    if member.length > MOST_TEXT:
-        message = f"the member {member.name!r} has {member.length} bytes, at most {MOST_TEXT} are read"
-        raise DiagnosticError(Diagnostic("IO0211", message, Span(source), "the archive is not ours"))
+    most = budget.limit("archive.text", MOST_TEXT)
+    if member.length > most:
+        message = f"the member {member.name!r} has {member.length} bytes, at most {most} are read"
+        remedy = "the archive is not ours; GRAPHPORT_LIMITS=archive.text=N allows N"
+        raise DiagnosticError(Diagnostic("IO0211", message, Span(source), remedy))
     return bytes(file.view(member.start, member.length))
 
 

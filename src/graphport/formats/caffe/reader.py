@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import contents, opened
@@ -101,9 +102,11 @@ def _is_weights(path: Path) -> bool:
 
 def _source(path: Path, name: str) -> Source:
     try:
-        if path.stat().st_size > MOST_TEXT:
-            message = f"{name} has more than {MOST_TEXT} bytes"
-            raise DiagnosticError(Diagnostic("CAFFE0102", message, Span(Source(name)), "a network's text is short"))
+        most = budget.limit("caffe.text", MOST_TEXT)
+        if path.stat().st_size > most:
+            message = f"{name} has more than {most} bytes"
+            remedy = "a network's text is short; GRAPHPORT_LIMITS=caffe.text=N allows N"
+            raise DiagnosticError(Diagnostic("CAFFE0102", message, Span(Source(name)), remedy))
         data = contents(path)
     except OSError as error:
         raise _unreadable(path, error) from error

@@ -29,7 +29,7 @@ class Budget:
         self.steps -= 1
         if self.steps < 0:
             message = f"evaluation takes more than {self._limits.steps} steps beyond the length of the text"
-            self._reporter.error("NNEF0508", message, node, frame, "the limit is the setting 'steps'")
+            self._reporter.error("NNEF0508", message, node, frame, "GRAPHPORT_LIMITS=nnef.steps=N allows more")
             raise Exhausted
 
     def operation(self, node: Node, frame: Frame) -> None:
@@ -42,7 +42,7 @@ class Budget:
         if self.operations < 0:
             more = f"more than {self._limits.operations} operations and results"
             message = f"expansion makes {more} beyond the length of the text"
-            self._reporter.error("NNEF0507", message, node, frame, "the limit is the setting 'operations'")
+            self._reporter.error("NNEF0507", message, node, frame, "GRAPHPORT_LIMITS=nnef.operations=N allows more")
             raise Exhausted
 
     def length(self, count: int, node: Node, frame: Frame) -> None:
@@ -50,13 +50,13 @@ class Budget:
         self.items -= count
         if self.items < 0:
             message = f"values of more than {self._limits.items} items in all are made"
-            self._reporter.error("NNEF0510", message, node, frame, "the limit is the setting 'items'")
+            self._reporter.error("NNEF0510", message, node, frame, "GRAPHPORT_LIMITS=nnef.items=N allows more")
             raise Exhausted
 
     def depth(self, depth: int, node: Node, frame: Frame) -> None:
         """A fragment is entered from `frame`."""
         if depth > self._limits.depth:
             message = f"fragments call each other more than {self._limits.depth} levels deep"
-            remedy = "a recursion ends by an if-else; the limit is the setting 'depth'"
+            remedy = "a recursion ends by an if-else; GRAPHPORT_LIMITS=nnef.depth=N allows more"
             self._reporter.error("NNEF0506", message, node, frame, remedy)
             raise Exhausted

@@ -109,7 +109,7 @@ class Container(ABC):
     def _text(self, region: Region) -> Source:
         if region.size > self.limits.text:
             message = f"{region.size} bytes of text are more than {self.limits.text}"
-            raise _fault("NNEF0733", message, region.name, "raise the limit `text` if you trust the file")
+            raise _fault("NNEF0733", message, region.name, "GRAPHPORT_LIMITS=nnef.text=N allows more")
         content = region.read(0, region.size)
         try:
             return Source(region.name, content.decode("utf-8"))
@@ -250,7 +250,8 @@ def _unpacked(path: Path, limits: FileLimits) -> UnpackedFile:
                 size += len(piece)
                 if size > most:
                     message = f"the archive is larger than {most} bytes when it is unpacked"
-                    raise _fault("NNEF0736", message, str(path), "unpack it yourself, or raise `unpacked` and `ratio`")
+                    remedy = "unpack it yourself, or allow more: GRAPHPORT_LIMITS=nnef.unpacked=N,nnef.ratio=N"
+                    raise _fault("NNEF0736", message, str(path), remedy)
                 target.write(piece)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise _fault("NNEF0735", f"it cannot be unpacked: {error}", str(path), "the file is damaged") from error

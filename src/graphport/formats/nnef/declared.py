@@ -30,7 +30,7 @@ def read_type(words: Words, depth: int = 0) -> TypeExpression:
     start = words.start
     if depth > words.limits.type_nesting:
         message = f"the type is nested deeper than {words.limits.type_nesting} levels"
-        raise Fault(Diagnostic("NNEF0207", message, words.here(), "the limit is the setting 'type_nesting'"))
+        raise Fault(Diagnostic("NNEF0207", message, words.here(), "GRAPHPORT_LIMITS=nnef.type_nesting=N allows more"))
     declared = _tuple_type(words, depth) if words.word == "(" else _simple_type(words)
     while words.word == "[" and words.peek() == "]":
         words.advance()

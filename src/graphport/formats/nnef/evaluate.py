@@ -164,7 +164,7 @@ def _bounded(length: int, room: int) -> None:
         raise EvaluationFault(
             "NNEF0510",
             f"the value would have {length} items",
-            "the limit for all values together is the setting 'items'",
+            "GRAPHPORT_LIMITS=nnef.items=N allows more for all values together",
         )
 
 

@@ -141,7 +141,7 @@ class Expressions:
         word = words.word
         if len(self._open) > words.limits.nesting:
             message = f"the expression is nested deeper than {words.limits.nesting} levels"
-            raise Fault(Diagnostic("NNEF0207", message, words.here(), "the limit is the setting 'nesting'"))
+            raise Fault(Diagnostic("NNEF0207", message, words.here(), "GRAPHPORT_LIMITS=nnef.nesting=N allows more"))
         if words.is_identifier(word):
             return self._name()
         if word in self._builtins:

@@ -225,7 +225,7 @@ class Inference:
         if _depth(found) <= self._limits.type_nesting:
             return found
         message = f"values are nested deeper than {self._limits.type_nesting} levels"
-        self._findings.error("NNEF0415", message, node, "the limit is the setting 'type_nesting'")
+        self._findings.error("NNEF0415", message, node, "GRAPHPORT_LIMITS=nnef.type_nesting=N allows more")
         return UNKNOWN
 
     def _call(self, node: Call, scope: Scope, *, is_operand: bool) -> Steps[Type]:

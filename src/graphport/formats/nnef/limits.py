@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+from graphport.core import budget
+
+Bounds = TypeVar("Bounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +37,9 @@ class Limits:
 
 
 DEFAULT = Limits()
+
+
+def stated(default: Bounds) -> Bounds:
+    """Bounds, a dataclass of numbers, with those that `GRAPHPORT_LIMITS` states under `nnef.` and their names."""
+    names = [field.name for field in fields(default)]  # type: ignore[arg-type]
+    return type(default)(**{name: budget.limit(f"nnef.{name}", getattr(default, name)) for name in names})

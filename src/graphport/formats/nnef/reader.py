@@ -18,7 +18,7 @@ from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import FILES, FileLimits, open_container
 from graphport.formats.nnef.expand import expand
 from graphport.formats.nnef.items import Filled
-from graphport.formats.nnef.limits import DEFAULT, Limits
+from graphport.formats.nnef.limits import DEFAULT, Limits, stated
 from graphport.formats.nnef.naming import LABEL, ORIGINAL_NAME, ORIGINALLY
 from graphport.formats.nnef.original import NOTE, Original
 from graphport.formats.nnef.parser import parse
@@ -55,8 +55,8 @@ def read(
     edition: Edition | str | None = None,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     tolerant: bool = False,
-    limits: Limits = DEFAULT,
-    files: FileLimits = FILES,
+    limits: Limits | None = None,
+    files: FileLimits | None = None,
 ) -> tuple[Graph, list[Diagnostic]]:
     """The graph of a model, and warnings; numbers stay in their files.
 
@@ -69,14 +69,15 @@ def read(
         edition: provisional or final; by what the text says if `None`.
         shapes: extents of inputs by name, where the document leaves them open.
         tolerant: what other tools are known to write is a warning.
-        limits: what the text may ask for.
-        files: how large its files may be.
+        limits: what the text may ask for; what `GRAPHPORT_LIMITS` says if `None`.
+        files: how large its files may be; likewise.
 
     Raises:
         DiagnosticError: every finding of the first stage that found an error: of files, of text and rules, of
             evaluation, of numbers.
     """
-    container = open_container(path, files)
+    container = open_container(path, files or stated(FILES))
+    limits = limits or stated(DEFAULT)
     bound = {name: [_dim(dim) for dim in dims] for name, dims in (shapes or {}).items()}
     # Every stage makes more of what the one before has made: looking for cycles in it between them takes long.
     with paused_collection():

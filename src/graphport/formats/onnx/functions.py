@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from graphport.core import budget
 from graphport.core.diagnostics import Source
 from graphport.core.facts import UNKNOWN
 from graphport.formats.onnx import domains, schema
@@ -24,6 +25,8 @@ MOST_NODES = 200_000
 
 MOST_GROWTH = 20
 """So many times the nodes of the file may come of it where that is more."""
+
+_REMEDY = "functions that call each other twice double with every step; GRAPHPORT_LIMITS=onnx.inlined=N allows N"
 
 Key = tuple[str, str, str]
 
@@ -49,7 +52,7 @@ def inline_functions(graph: Graph, most_nodes: int | None = None) -> int:
     findings = Findings(Source(_file(graph)))
     if most_nodes is None:
         written = sum(len(body) for each in [graph, *(f.body for f in functions.values())] for body in walk(each))
-        most_nodes = max(MOST_NODES, MOST_GROWTH * written)
+        most_nodes = max(budget.limit("onnx.inlined", MOST_NODES), MOST_GROWTH * written)
     _check(graph, functions, most_nodes, findings)
     findings.raise_errors()
     for function in functions.values():
@@ -177,7 +180,7 @@ def _check(graph: Graph, functions: Mapping[Key, Function], most_nodes: int, fin
     total = _size(graph, sizes)
     if total > most_nodes:
         message = f"{total} nodes would come of inlining the functions, at most {most_nodes} are made"
-        findings.error("ONNX0504", message, "functions", "functions that call each other twice double with every step")
+        findings.error("ONNX0504", message, "functions", _REMEDY)
 
 
 def _size(graph: Graph, sizes: Mapping[Key, int]) -> int:

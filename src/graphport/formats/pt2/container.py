@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
+from graphport.core import budget
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Span
 from graphport.core.storage import Bytes
 
@@ -120,7 +121,7 @@ class Container:
     def _unpacked(self, member: Member, start: int) -> bytes:
         self._inflated += member.length
         # Members may share the bytes that they are unpacked from.
-        most = min(MOST_INFLATED, MOST_RATIO * self.size + 16 * SMALL)
+        most = min(budget.limit("pt2.unpacked", MOST_INFLATED), MOST_RATIO * self.size + 16 * SMALL)
         if self._inflated > most:
             raise self.fault("PT0003", f"the members are more than {most} bytes when they are unpacked")
         inflate = zlib.decompressobj(-zlib.MAX_WBITS)

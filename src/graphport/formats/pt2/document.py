@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from graphport.core import budget
+
 if TYPE_CHECKING:
     from graphport.formats.pt2.container import Container
 
@@ -19,8 +21,10 @@ def document(container: Container, name: str) -> dict[str, Any]:
         DiagnosticError: PT0004 and PT0005 as of `Container.read`, PT0006 it is no JSON, or larger than is read.
     """
     member = container.members.get(name)
-    if member is not None and member.length > MOST_BYTES:
-        raise container.fault("PT0006", f"{name} has {member.length} bytes, more than a program has")
+    most = budget.limit("pt2.text", MOST_BYTES)
+    if member is not None and member.length > most:
+        message = f"{name} has {member.length} bytes, at most {most} are read"
+        raise container.fault("PT0006", message, "GRAPHPORT_LIMITS=pt2.text=N allows more")
     return parsed(container, name, container.read(name))
 
 

@@ -1,0 +1,110 @@
+"""The table of limits in SECURITY.md is what the source does."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import graphport as gp
+from graphport.core import budget
+from graphport.formats.nnef.container import FILES
+from graphport.formats.nnef.limits import DEFAULT, stated
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "graphport"
+ROW = re.compile(
+    r"^\| ([^|]+) \| ([0-9,]+) \| (?:`([^`]+)`)? ?\| `([A-Z]+[0-9]{4})` \| `([a-z0-9_.]+\.[A-Za-z_.]+)` \|$",
+    re.MULTILINE,
+)
+NO_BOUNDS_OF_FILES = {
+    "formats.caffe.writer.MOST_BYTES": "what is written",
+    "formats.onnx.writer.MOST_BYTES": "what is written",
+    "formats.nnef.tensors.MOST_BYTES": "the format's own",
+    "formats.nnef.tensors.MOST_DIMS": "the format's own",
+    "formats.openvino.shapes.MOST_DIMS": "what is longer is no shape",
+    "formats.onnx.functions.MOST_GROWTH": "in the row of `MOST_NODES`",
+    "formats.pnnx.param.MOST_FINDINGS": "further ones are counted",
+    "formats.archive.layout.MOST_NESTED": "what is deeper is damaged",
+}
+"""Numbers of the readers that are not in the table; PyTorch's small ones are refused as what no program has."""
+
+
+def rows() -> list[tuple[str, int, str, str, str]]:
+    text = (ROOT / "SECURITY.md").read_text("utf-8")
+    return [
+        (what, int(number.replace(",", "")), setting, code, home)
+        for what, number, setting, code, home in ROW.findall(text)
+    ]
+
+
+def test_each_row_has_the_number_and_the_diagnostic_of_the_source():
+    table = (ROOT / "SECURITY.md").read_text("utf-8").partition("## Limits")[2].partition("\n## ")[0]
+    assert len(rows()) == len(re.findall(r"^\| ", table, re.MULTILINE)) - 1, "each row is read"
+    codes = (ROOT / "docs" / "diagnostics.md").read_text("utf-8")
+    for what, number, setting, code, home in rows():
+        module, found = home, None
+        while found is None:
+            module = module.rpartition(".")[0]
+            path = SOURCE / (module.replace(".", "/") + ".py")
+            found = importlib.import_module(f"graphport.{module}") if path.exists() else None
+        for name in home.removeprefix(f"{module}.").split("."):
+            found = getattr(found, name)
+        assert found == number, what
+        folder = SOURCE if code == "LIMIT0001" else path.parent
+        assert any(
+            f'"{code}"' in each.read_text("utf-8") or f"{code}:" in each.read_text("utf-8")
+            for each in folder.rglob("*.py")
+        ), what
+        assert f"`{code}`" in codes, what
+        if setting and not setting.startswith("GRAPHPORT_"):
+            texts = "".join(each.read_text("utf-8") for each in path.parent.glob("*.py"))
+            assert f'"{setting}"' in texts or setting.startswith("nnef."), what
+            told = setting.startswith(("nnef.findings", "nnef.members", "nnef.ratio_above", "pt2.unpacked"))
+            assert told or f"{setting}=N" in texts, f"{what}: the diagnostic names the setting"
+
+
+def test_each_bound_of_a_reader_has_a_row():
+    found = {f"formats.nnef.limits.DEFAULT.{field.name}" for field in fields(DEFAULT)}
+    found |= {f"formats.nnef.container.FILES.{field.name}" for field in fields(FILES)}
+    for path in [SOURCE / "core" / "budget.py", *(SOURCE / "formats").rglob("*.py")]:
+        module = str(path.relative_to(SOURCE).with_suffix("")).replace("/", ".")
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and node.targets[0].id.startswith("MOST_")
+            ):
+                found.add(f"{module}.{node.targets[0].id}")
+    listed = {home for *_, home in rows()}
+    assert listed <= found
+    small = {each for each in found - listed if each.startswith("formats.pt2.")}
+    assert found - listed - small == set(NO_BOUNDS_OF_FILES)
+
+
+def test_a_setting_is_followed_and_what_is_no_number_is_not(monkeypatch):
+    monkeypatch.setenv(budget.LIMITS, "nnef.depth=7, nnef.text=9 onnx.inlined=5,pt2.text=x,archive.text=-1")
+    assert stated(DEFAULT).depth == 7
+    assert stated(DEFAULT).steps == DEFAULT.steps
+    assert stated(FILES).text == 9
+    assert [budget.limit(name, 3) for name in ("onnx.inlined", "pt2.text", "archive.text", "caffe.text")] == [
+        5,
+        3,
+        3,
+        3,
+    ]
+
+
+def test_a_text_of_so_many_bytes_is_refused_and_read_with_the_setting(tmp_path, monkeypatch):
+    path = tmp_path / "m.nnef"
+    path.write_text("version 1.0;\ngraph g(x) -> (y) { x = external(shape = [2]); y = relu(x); }\n")
+    monkeypatch.setenv(budget.LIMITS, "nnef.text=20")
+    with pytest.raises(gp.DiagnosticError, match="NNEF0733") as refused:
+        gp.load(path)
+    assert "GRAPHPORT_LIMITS=nnef.text=N" in str(refused.value)
+    monkeypatch.setenv(budget.LIMITS, "nnef.text=200")
+    assert list(gp.load(path).outputs) == ["y"]
