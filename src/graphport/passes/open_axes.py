@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.infer import Inference
+from graphport.passes.repeated_items import repeat_items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ def reopen(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> list[Diagnost
     A target that was written for the old length of an axis is written for the new one. Leaves alone what is computed at
     run time, and targets in which the axis cannot be told: their findings remain.
     """
+    repeat_items(graph, shapes)
     before = {value: value.fact for value in graph.values()}
     changes: dict[int, Dim] = {}
     for value, shape in shapes.items():
@@ -43,6 +45,8 @@ def reopen(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> list[Diagnost
             _retarget(graph, node, before, changes)
         elif node.op == "Expand":
             _lengthen(graph, node, changes)
+        elif node.op == "Resize":
+            _keep_lengths(graph, node, before)
         inference.settle(node)
     inference.conclude(graph)
     return list(inference.findings)
@@ -84,6 +88,23 @@ def _lengthen(graph: Graph, node: Node, changes: Mapping[int, Dim]) -> None:
     if isinstance(length, int):
         storage = storage_of([length, *numbers[1:]], target.storage.dtype)
         node.set_input(1, graph.add_constant(graph.fresh(target.name), TensorFact.of(storage), storage))
+
+
+def _keep_lengths(graph: Graph, node: Node, before: Mapping[Value, object]) -> None:
+    """Let an image be resized along the axes whose lengths change alone: the others are as long as they are."""
+    x, sizes = node.operand(0), node.operand(3)
+    old = None if x is None else before.get(x)
+    if sizes is None or sizes.storage is None or not isinstance(old, TensorFact) or old.shape is None:
+        return
+    stated, count = cast("tuple[int, ...] | None", node.attributes.get("axes")), len(old.shape)
+    axes = [*range(count)] if stated is None else [axis % count for axis in stated]
+    told = {axis: int(n) for axis, n in zip(axes, sizes.storage.numpy().tolist(), strict=True)}
+    changed = {axis: n for axis, n in told.items() if n != old.shape[axis]}
+    if not changed or len(changed) == len(told):
+        return
+    storage = storage_of([*changed.values()], sizes.storage.dtype)
+    node.set_input(3, graph.add_constant(graph.fresh(sizes.name), TensorFact.of(storage), storage))
+    node.set_attribute("axes", tuple(changed))
 
 
 class _Step(NamedTuple):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphport.conversion.dialects.ncnn_axes import fold_axes
 from graphport.conversion.dialects.ncnn_fusions import fuse_activations, fuse_swish
+from graphport.conversion.dialects.ncnn_guards import drop_guards
 from graphport.core.dims import Symbol, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -140,6 +141,7 @@ def before_lifting(graph: Graph) -> None:
         if not node.dialect and cuts_to_grid(node):
             node.output.replace_uses(node.operands[0])
             graph.remove(node)
+    drop_guards(graph)
     _drop_unread(graph)
     fold_axes(graph)
 

@@ -1,0 +1,93 @@
+"""Constants that hold the same once for each item of a batch, for another batch: class tokens that were expanded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import ArrayStorage, storage_of
+from graphport.ir.graph import Node, Value
+from graphport.ops import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph
+
+
+def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
+    """Let such constants have as many items as inputs will have that are to get `shapes`.
+
+    Before  y = Concat(c, x, axis=1)   of a constant c [2, 1, 8] whose items are equal, and x [2, 16, 8]
+    After   y = Concat(c, x, axis=1)   of c [5, 1, 8], and x [5, 16, 8]; of x [N, 16, 8] with Expand(c, [N, 1, 8])
+
+    Leaves alone: constants that do not stand beside a value of the same rank with the old batch, joined along another
+    axis or taken element by element.
+    """
+    source = next((value for value, shape in shapes.items() if shape and _dims(value.fact)[:1] != (shape[0],)), None)
+    if source is None:
+        return
+    (was,), now = _dims(source.fact)[:1], shapes[source][0]
+    if not isinstance(was, int) or was < 2:
+        return
+    for node in list(graph):
+        for index in _places(node, was):
+            value = node.inputs[index]
+            storage = None if value is None else value.storage
+            array = None if storage is None else storage.numpy()
+            if value is None or storage is None or array is None or not (array == array[:1]).all():
+                continue
+            if isinstance(now, int):
+                array = np.ascontiguousarray(np.broadcast_to(array[:1], (now, *array.shape[1:])))
+                node.set_input(index, _constant(graph, value.name, ArrayStorage(array, storage.dtype)))
+            else:
+                item = _constant(graph, value.name, ArrayStorage(array[:1].copy(), storage.dtype))
+                node.set_input(index, _expanded(graph, node, item, source))
+
+
+def _places(node: Node, was: int) -> list[int]:
+    """The operands of a node that are constants with an item for each of a batch."""
+    page = None if node.dialect else registry.pages().get(node.word)
+    ranks = [len(_dims(value.fact)) for value in node.operands]
+    rank = max(ranks, default=0)
+    if page is None or not any(
+        not value.is_constant and _dims(value.fact)[:1] == (was,) and len(_dims(value.fact)) == rank
+        for value in node.operands
+    ):
+        return []
+    is_joined = node.word == "Concat" and int(str(node.attributes["axis"])) % rank != 0
+    if not is_joined and page.role != "pointwise":
+        return []
+    return [
+        index
+        for index, value in enumerate(node.inputs)
+        if value is not None
+        and value.is_constant
+        and _dims(value.fact)[:1] == (was,)
+        and len(_dims(value.fact)) == rank
+    ]
+
+
+def _expanded(graph: Graph, before: Node, item: Value, source: Value) -> Value:
+    """`item` as often as `source` has items, computed ahead of a node."""
+    count = Value(graph.fresh(f"{item.name}_count"))
+    graph.insert_before(before, Node("Shape", [source], [count], {"start": 0, "end": 1}))
+    lengths = Value(graph.fresh(f"{item.name}_shape"))
+    rest = [int(str(n)) for n in _dims(item.fact)[1:]]
+    behind = _constant(graph, f"{item.name}_rest", storage_of(rest, DType.INT64))
+    graph.insert_before(before, Node("Concat", [count, behind], [lengths], {"axis": 0}))
+    result = Value(graph.fresh(f"{item.name}_items"))
+    graph.insert_before(before, Node("Expand", [item, lengths], [result]))
+    return result
+
+
+def _constant(graph: Graph, name: str, storage: ArrayStorage) -> Value:
+    return graph.add_constant(graph.fresh(name), TensorFact.of(storage), storage)
+
+
+def _dims(fact: object) -> tuple[Dim, ...]:
+    return (fact.shape or ()) if isinstance(fact, TensorFact) else ()
