@@ -368,3 +368,16 @@ def test_inputs_that_memory_does_not_hold_are_not_made_up(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 20)
     with pytest.raises(DiagnosticError, match="it takes some 11 MiB of memory for a run, and 0 MiB are free"):
         random_inputs(graph_with(x=(DType.FLOAT32, (1000, 1000))))
+
+
+def test_the_axis_of_a_signal_is_no_batch_where_frames_are_longer():
+    def graph_of(length):
+        signal, y = (onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", ["N"]), ("y", None)))
+        nodes = [node("Unsqueeze", ["x", "ends"], ["s"]), node("STFT", ["s", "step", "window"], ["y"])]
+        constants = {"ends": np.array([0, 2]), "step": np.array(4), "window": np.ones(length, np.float32)}
+        tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+        graph = onnx.helper.make_graph(nodes, "signal", [signal], [y], tensors)
+        return legalize(from_proto(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])))[0]
+
+    assert free_sizes(graph_of(8)) == {"N": 16}
+    assert free_sizes(graph_of(1)) == {"N": 1}

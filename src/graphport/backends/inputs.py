@@ -325,15 +325,25 @@ def _lengths_of_weights(graph: Graph) -> Iterator[int]:
 
 
 def open_axes(graph: Graph) -> tuple[dict[str, int], dict[str, Symbolic]]:
-    """The lengths of batches, and the other symbols of the inputs."""
+    """The lengths of batches, and the other symbols of the inputs.
+
+    The only axis of a signal is no batch where a layer does not take one entry.
+    """
     batch: dict[str, Symbolic] = {}
     other: dict[str, Symbolic] = {}
+    of_items: set[str] = set()
     for value in graph.inputs:
         if isinstance(value.fact, TensorFact):
             for axis, dim in enumerate(value.fact.shape or ()):
                 if isinstance(dim, Symbolic):
                     known = symbols(dim) | graph.extents.declared
-                    (batch if axis == 0 else other).update({n: known[n] for n in sorted(graph.extents.free(dim))})
+                    names = sorted(graph.extents.free(dim))
+                    (batch if axis == 0 else other).update({n: known[n] for n in names})
+                    of_items.update(names if value.fact.rank != 1 else ())
+    signals = {name: symbol for name, symbol in batch.items() if name not in of_items}
+    if signals and not is_accepted(graph, {name: _clamped(1, symbol) for name, symbol in (batch | other).items()}):
+        batch = {name: symbol for name, symbol in batch.items() if name in of_items}
+        other |= signals
     ones = {name: _clamped(1, symbol) for name, symbol in batch.items()}
     return ones, {name: symbol for name, symbol in other.items() if name not in ones}
 

@@ -14,6 +14,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dims import Symbolic, evaluate, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.ir.states import is_flag, waiting
 from graphport.proof.ranges import held, is_place
 
 if TYPE_CHECKING:
@@ -127,8 +128,13 @@ def drawn(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: float = LAR
     random = np.random.default_rng(seed)
     numbers = graph.extents.numbers(sizes)
     arrays: dict[str, Any] = {}
+    # The first draw is a first run, in which states begin as they do; the others go on with some.
+    begun = waiting(graph) if kind != KINDS[0] else set[str]()
     for value in graph.inputs:
-        if value.storage is not None:
+        if begun and is_flag(value):
+            arrays[value.name] = np.ones((), np.bool_)
+            continue
+        if value.storage is not None and value.name not in begun:
             arrays[value.name] = value.storage.numpy()
             continue
         fact = value.fact

@@ -117,7 +117,10 @@ class OwnRuntime(Witness):
         self._given = self._inputs(self.opened.inputs)
         kept = [value for value in self.side.graph.inputs if value not in self._given and state_of(value)]
         self._kept = kept if self._runtime.keeps_states else []
+        self._more = kept if self._runtime.takes_more else []
         # An input that has numbers of its own begins with them, as it does with us.
+        if any(map(is_flag, kept)) and not (self._kept or self._more):
+            raise LackingError("cannot be told that a run is not the first")
         if kept and not self._kept and len(self.opened.outputs) != len(self.side.graph.outputs):
             raise LackingError("cannot be told what the model keeps from run to run")
 
@@ -134,7 +137,8 @@ class OwnRuntime(Witness):
         own = {v.name for v in self._kept if is_flag(v)} | (waiting(self.side.graph) if is_first else set[str]())
         begun = [v for v in self._kept if v.name not in own]
         states = {state.variable: arrays[v.name] for v in begun if (state := state_of(v)) is not None}
-        self._asked().ask_to_run(inputs, states)
+        # What a file has numbers for it is told by the name of its input.
+        self._asked().ask_to_run(inputs, states | {v.name: arrays[v.name] for v in self._more})
 
     def answer(self) -> list[Any]:
         found = self._asked().answer(_LONGEST)

@@ -190,6 +190,24 @@ def test_what_begins_with_the_first_run_is_proven(tmp_path, suffix, make):
     gp.convert(make(tmp_path), tmp_path / f"made{suffix}", verify=True)
 
 
+def test_runs_that_go_on_are_a_part_of_the_proof(tmp_path):
+    right = counting(tmp_path, [TANH])
+    layers = [
+        parameter("x", "1,4"),
+        TANH,
+        Layer("s", "opset6.ReadValue", VARIABLE, ["t"]),
+        Layer("y", "opset1.Add", {}, ["x", "t"]),
+        Layer("both", "opset1.Add", {}, ["y", "s"]),
+        Layer("next", "opset1.Subtract", {}, ["both", "s"]),
+        Layer("a", "opset6.Assign", {"variable_id": "v"}, ["next"]),
+    ]
+    (tmp_path / "wrong").mkdir()
+    # Its first run is the same: y is x + tanh(x), and so is what it keeps.
+    wrong = write_ir(tmp_path / "wrong", layers, ["y"])
+    assert not gp.verify(right, wrong).passed
+    assert gp.verify(right, right).passed
+
+
 @pytest.mark.parametrize("between", ["model.onnx", "model.graphport"])
 def test_another_file_keeps_what_a_variable_begins_with(tmp_path, between):
     model = gp.load(counting(tmp_path, [constant("c", X, "float32")]))

@@ -51,14 +51,15 @@ class _Session:
         names = [port.name for port in self.outputs]
         try:
             if self._is_plain:
-                given = {port.name: value for port, value in zip(self.inputs, inputs, strict=True)}
+                given = {port.name: value for port, value in zip(self.inputs, inputs, strict=True)} | states
                 found = [_plain(answer) for answer in self._session.run(names, given)]
             else:
                 wrapped = {port.name: _wrapped(value) for port, value in zip(self.inputs, inputs, strict=True)}
+                wrapped |= {name: _wrapped(value) for name, value in states.items()}
                 found = [_array(value) for value in self._session.run_with_ort_values(names, wrapped)]
         except Exception as error:
             raise RefusedError(_words(error)) from error
-        return found, states
+        return found, {}
 
 
 def _port(port: Any) -> Port:
