@@ -15,12 +15,13 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.ncnn import resize_grid as resize_grid  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.ncnn.binding import Layer, computed, emitted, folded, known, layer, lengths_of
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.reshape import Expand, Transpose, Unsqueeze
-from graphport.ops.pages.resize import GridSample, Resize
+from graphport.ops.pages.reshape import Expand, Unsqueeze
+from graphport.ops.pages.resize import Resize
 from graphport.ops.pattern import constant_numbers
 
 _MODES = {1: "nearest", 2: "linear", 3: "cubic"}
@@ -124,19 +125,6 @@ def _resized(at: Layer, kind: int, target: list[int]) -> Value:
     return b(Resize, at.x, None, b.constant(np.array(factors), DType.FLOAT32), None, **attributes)
 
 
-@layer("GridSample")
-def grid_sample(at: Layer) -> Value:
-    if at.rank != 3 or len(at.inputs) != 2:
-        message = "sampling of a volume"
-        raise UnsupportedError(message)
-    grid = at.inputs[1]
-    if at.integer(3):
-        grid = at.b(Transpose, grid, perm=(0, 2, 3, 1))
-    mode = {1: "linear", 2: "nearest", 3: "cubic"}[at.integer(0, 1)]
-    border = {1: "zeros", 2: "border", 3: "reflection"}[at.integer(1, 1)]
-    return at.b(GridSample, at.x, grid, mode=mode, padding_mode=border, align_corners=at.integer(2) or None)
-
-
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -223,18 +211,3 @@ def _target(
         if abs(found[place] - extent * factor) > 1e-4:
             return None
     return found[1:] if found[0] == 1 else None
-
-
-@GridSample.lift("ncnn")
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Value | None:
-    """Of a picture."""
-    kinds, borders = {"linear": 1, "nearest": 2, "cubic": 3}, {"zeros": 1, "border": 2, "reflection": 3}
-    lengths, places = lengths_of(b, x), lengths_of(b, grid)
-    if len(lengths) != 3 or len(places) != 3 or mode not in kinds or padding_mode not in borders:
-        return None
-    fact = TensorFact(DType.FLOAT32, (1, lengths[0], *places[:2]))
-    return emitted(
-        b, "GridSample", x, grid, fact=fact, p0=kinds[mode], p1=borders[padding_mode], p2=int(bool(align_corners))
-    )
