@@ -1,7 +1,7 @@
 """Sampling of pictures at places of a grid, in ncnn.
 
-Half-way between two pixels the nearest one is the next there, and the even one in ONNX. So places are rounded in steps of
-their own, and the grid that is left has the middles of pixels, which everybody takes for the same one.
+Half-way between two pixels, the nearest one is the next there and the even one in ONNX. So places are rounded in steps
+of their own, and the grid that is left has the middles of pixels, which everybody takes for the same one.
 """
 
 from __future__ import annotations
