@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from onnx import TensorProto
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from tests.models import model as onnx_model
+from tests.models import node
 
 TEXT = """7767517
 4 3
@@ -45,3 +48,12 @@ def test_each_reason_is_told_once(tmp_path):
     (finding,) = caught.value.diagnostics
     assert finding.message.startswith("2 nodes pnnx.nn.AdaptiveAvgPool2d")
     assert finding.message.count(REASON) == 1
+
+
+def test_where_a_model_may_be_cut_is_told(tmp_path):
+    nodes = [node("Relu", ["x"], ["h"]), node("NonZero", ["h"], ["y"])]
+    loaded = gp.from_onnx(onnx_model(nodes, [("x", [1, 3])], [("y", None, TensorProto.INT64)], opset=17))
+    with pytest.raises(DiagnosticError) as caught:
+        gp.save(loaded, tmp_path / "net.ncnn.param")
+    (finding,) = caught.value.diagnostics
+    assert (finding.help or "").endswith("graphport cut MODEL PART --to h")

@@ -103,7 +103,17 @@ def _remedy(failed: _Unsupported, dialect: str, binding: str) -> str:
     other = None if page is None else registry.also_in(dialect, page)
     if binding:
         return f"{_BIND} {binding}" + (f"; or {other}, which has words for it" if other else "")
-    return f"{other} has words for it" if other else _ELSEWHERE
+    return f"{other} has words for it" if other else _elsewhere(failed.whole)
+
+
+def _elsewhere(node: Node) -> str:
+    """What helps where nothing that could be told makes a node sayable: where the model may be cut."""
+    names = dict.fromkeys(x.name for x in node.operands if not x.is_constant and x.producer is not None)
+    if not names or node.graph is None or node.graph is not node.graph.root:
+        return _ELSEWHERE
+    return (
+        f"{_ELSEWHERE}, or write what comes before: graphport cut MODEL PART --to {','.join(list(names)[:_MOST_SHOWN])}"
+    )
 
 
 def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_EACH) -> dict[str, int]:

@@ -282,3 +282,12 @@ def test_powers_of_e_are_scaled_once_or_in_two_steps():
         with np.errstate(over="ignore", under="ignore"):
             expected = np.exp(x.astype(dtype).astype(np.longdouble)).astype(dtype)
         np.testing.assert_allclose(found, expected, rtol=3e-7 if dtype is np.float32 else 1e-15, atol=2e-45)
+
+
+@pytest.mark.parametrize("function", ["maximum", "minimum"])
+@pytest.mark.parametrize("tier", ["numpy", "fused"])
+def test_of_two_zeros_the_second_one_is_taken(function, tier):
+    zeros = np.zeros(48, np.float32)
+    for x, y in ((zeros, -zeros), (-zeros, zeros)):
+        found = Expression(f"{function}(@0,@1)", tier=tier)(x, y)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(y))

@@ -196,9 +196,9 @@ def _sign_unsigned(block: Block, x: Vector) -> Vector:
 
 def _extreme_float(predicate: str) -> Binary:
     def extreme(block: Block, a: Vector, b: Vector) -> Vector:
-        # The comparison fails for a NaN and leaves `a`; only a NaN in `b` is left to look for.
-        value = block.select(block.compare(predicate, b, a), b, a)
-        return block.select(block.compare("uno", b, b), b, value)
+        # The comparison fails for a NaN, and for zeros of both signs, and leaves `b`: PyTorch and NumPy do so, too.
+        value = block.select(block.compare(predicate, a, b), a, b)
+        return block.select(block.compare("uno", a, a), a, value)
 
     return extreme
 
