@@ -50,6 +50,8 @@ TESTS = ROOT / "tests"
 HITS = "__mutate_hits__"
 OPTIONS = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not conformance"]
 _NOT_APPLIED = 3
+_FORMATS = {"pytorch": "pt2", "tract": "nnef/tract"}
+"""Folders of the tests of formats whose dialects are called otherwise."""
 _MOST_BYTES = 16 << 30
 _SLOWEST = 20.0
 """Seconds that any test may take besides ten times what it took."""
@@ -151,7 +153,9 @@ def tests_of(module: str) -> tuple[str, ...]:
     found = [folder]
     parts = Path(module).parts
     if "dialects" in parts:
-        own = TESTS / "formats" / Path(module).stem.partition("_")[0]
+        parts = Path(module).relative_to(Path(*parts[: parts.index("dialects") + 1])).parts
+        name = Path(parts[0]).stem.partition("_")[0]
+        own = TESTS / "formats" / _FORMATS.get(name, name)
         found += [own] if own.is_dir() else []
     return tuple(path.relative_to(ROOT).as_posix() for path in found)
 

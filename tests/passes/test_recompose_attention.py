@@ -230,3 +230,10 @@ def test_rows_that_see_no_key_are_zero_in_an_attention_too(hidden):
     other = [*nodes[:4], *[node(n.op_type, " ".join(n.input).replace("m ", "c "), n.output[0]) for n in hidden[:1]]]
     kept = [*other, *hidden[1:], *nodes[-2:]]
     assert "Attention" not in words(simplified(APART, kept, constants={**HIDDEN, "mask": mask}))
+
+
+@pytest.mark.parametrize("shape", [[2, 1, 1, 1], [2, 3, S, T]])
+def test_a_mask_that_makes_the_scores_larger_stays(shape):
+    inputs = [info("q", [1, 1, S, D]), info("k", [1, 1, T, D]), info("v", [1, 1, T, D])]
+    nodes = [*SCORES, *AFTER, node("Add", "c m", "a"), node("Softmax", "a", "p", axis=-1), SHARES[1]]
+    assert "Attention" not in words(simplified((APART[0], inputs), nodes, more=[info("m", shape)]))

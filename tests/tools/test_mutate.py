@@ -94,6 +94,10 @@ def test_statements_are_counted_where_they_run():
 def test_tests_are_those_of_the_folder_and_of_the_format_of_a_dialect():
     assert mutate.tests_of("core/dims/text.py") == ("tests/core",)
     assert mutate.tests_of("conversion/dialects/ncnn.py") == ("tests/conversion/dialects", "tests/formats/ncnn")
+    assert mutate.tests_of("conversion/dialects/tflite_views.py")[1:] == ("tests/formats/tflite",)
+    assert mutate.tests_of("conversion/dialects/pytorch_vmap.py")[1:] == ("tests/formats/pt2",)
+    assert mutate.tests_of("conversion/dialects/tract.py")[1:] == ("tests/formats/nnef/tract",)
+    assert mutate.tests_of("ops/dialects/caffe/reshape.py")[1:] == ("tests/formats/caffe",)
 
 
 def test_the_same_faults_are_drawn_every_time():
