@@ -113,3 +113,27 @@ def test_a_result_that_is_listed_twice_is_two(tmp_path):
     found = gp.run(loaded, {"x": np.array([1, -2], np.float32)})
     assert list(found) == ["y", "x", "y:2"]
     assert [each.tolist() for each in found.ordered] == [[-1, 2], [1, -2], [-1, 2]]
+
+
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_what_a_runtime_does_where_nobody_tells_it_otherwise_is_noted(tmp_path, is_rounded):
+    import onnxruntime
+
+    before = [node("QuantizeLinear", "x r", "q"), node("DequantizeLinear", "q r", "h")] if is_rounded else []
+    multiplied = node("MatMul", "h d" if is_rounded else "x d", "y")
+    weights = np.random.default_rng(0).integers(-128, 128, (64, 32)).astype(np.int8)
+    constants = {"w": weights, "s": np.full(32, 0.1, np.float32), **({"r": np.float32(0.02)} if is_rounded else {})}
+    nodes = [*before, node("DequantizeLinear", "w s", "d", axis=1), multiplied]
+    proto = model(nodes, [info("x", ["N", 64])], [info("y", None)], constants, opset=21)
+    path = write_onnx(tmp_path / "net.onnx", proto)
+    found = told("verify", path, path, code=0)
+    assert (
+        any("ONNX Runtime by itself rounds" in note and "(1 here)" in note for note in found["notes"]) is not is_rounded
+    )
+    if is_rounded:
+        return
+    x = some(4, 64)
+    options = onnxruntime.SessionOptions()
+    (rounded,) = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"]).run(None, {"x": x})
+    (exact,) = gp.run(gp.load(path), {"x": x}, backend="reference").values()
+    assert 1e-4 < np.abs(rounded - exact).max() / np.abs(exact).max() < 2e-2

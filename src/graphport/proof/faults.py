@@ -1,6 +1,7 @@
 """What runtimes are known to compute otherwise than their format says; such a witness is not asked.
 
-What a runtime can be told to leave is switched off where it is loaded (`runtimes`); docs/proof.md lists both.
+What a runtime can be told to leave is switched off where it is loaded (`runtimes`); docs/proof.md lists both. Whoever
+runs the file without telling it gets other numbers than were proven, which `habits` says.
 """
 
 from __future__ import annotations
@@ -51,6 +52,36 @@ FAULTS: tuple[Fault, ...] = (
     Fault("tract", "0.23.9", "slices with a negative step", _slices_backwards),
     Fault("tract", "0.23.9", "normalization over neighbouring channels", _is_across_channels),
 )
+
+
+def _multiplies_compressed(node: Node) -> bool:
+    """Whether an operand is integers that are stored, and the other one is not rounded anyway."""
+    if node.op != "MatMul" or len(node.operands) != 2:
+        return False
+    makers = [value.producer for value in node.operands]
+    found = [maker for maker in makers if maker is not None and maker.op == "DequantizeLinear"]
+    return len(found) == 1 and found[0] is makers[1] and found[0].operands[0].is_constant
+
+
+HABITS: tuple[Fault, ...] = (
+    Fault(
+        "onnxruntime",
+        "1.31, 1.32",
+        "rounds what is multiplied with compressed weights to eight bits, which is 0.5 to 1 % of the result, unless "
+        "session.qdq_matmulnbits_accuracy_level is 1",
+        _multiplies_compressed,
+    ),
+)
+"""What runtimes do unless they are told otherwise, as they are for a proof."""
+
+
+def habits(runtime: str, graph: Graph) -> list[str]:
+    """What `runtime` does with nodes of a graph where nobody tells it otherwise, with how many of them."""
+    found: list[str] = []
+    for habit in HABITS:
+        count = sum(habit.is_met(node) for inner in walk(graph) for node in inner) if habit.runtime == runtime else 0
+        found += [f"{habit.what} ({count} here)"] if count else []
+    return found
 
 
 def known_fault(runtime: str, graph: Graph) -> Fault | None:

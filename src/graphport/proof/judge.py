@@ -18,7 +18,7 @@ from graphport.proof.alignment import Manner, aligned, is_evidence
 from graphport.proof.declared import contradiction
 from graphport.proof.document import OutputProof, Proof, Seen
 from graphport.proof.draws import KINDS, MODEST, Draw, accepted, bound_by, choices_of_sizes, drawn
-from graphport.proof.faults import known_fault
+from graphport.proof.faults import habits, known_fault
 from graphport.proof.process import LackingError, UnansweredError
 from graphport.proof.side import paired
 from graphport.proof.witnesses import DisagreementError, OwnRuntime, Reading, Witness
@@ -113,6 +113,8 @@ def _asked(case: _Case, given: Mapping[str, Any] | None) -> str | None:
     if too_large:
         return too_large
     own = _open_own(case)
+    if case.b.runtime is not None and case.b.path is not None:
+        case.notes += [f"{case.b.runtime.title} by itself {what}" for what in habits(case.b.runtime.name, case.b.graph)]
     mains = {side.letter: own.get(side.letter) or _stand_in(case, side) for side in (case.a, case.b)}
     if case.faults:
         return None
