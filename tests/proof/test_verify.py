@@ -13,6 +13,7 @@ import graphport as gp
 from graphport.cli.main import cli
 from graphport.proof.draws import KINDS, drawn
 from graphport.proof.ranges import held
+from tests.formats.openvino.documents import Layer, parameter, write_ir
 from tests.models import write_onnx
 from tests.passes.cases import info, model, node, some
 
@@ -137,3 +138,12 @@ def test_what_a_runtime_does_where_nobody_tells_it_otherwise_is_noted(tmp_path, 
     (rounded,) = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"]).run(None, {"x": x})
     (exact,) = gp.run(gp.load(path), {"x": x}, backend="reference").values()
     assert 1e-4 < np.abs(rounded - exact).max() / np.abs(exact).max() < 2e-2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_element_types_that_a_file_leaves_open_are_bound_in_its_own_runtime(tmp_path, dtype):
+    layers = [parameter("x", "?,?", "dynamic"), Layer("y", "opset1.Add", {"auto_broadcast": "numpy"}, ["x", "x"])]
+    path = write_ir(tmp_path, layers, ["y"])
+    found = told("convert", path, tmp_path / "made.onnx", "--verify", "--input", f"x={dtype}:1x8", code=0)
+    own = {(w["side"], w["runtime"]) for w in found["verify"]["witnesses"] if w["is_own"] and w["ran"]}
+    assert own == {("a", "openvino"), ("b", "onnxruntime")}

@@ -46,18 +46,31 @@ class _Compiled:
     """A file in OpenVINO."""
 
     def __init__(self, path: str, threads: int) -> None:
-        settings = _SETTINGS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
+        self._settings = _SETTINGS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
+        self._compiled: Any = None
         try:
-            core = _runtime.Core()
-            model = core.read_model(path)
-            self._compiled = core.compile_model(model, "CPU", settings)
+            self._core = _runtime.Core()
+            self._model = self._core.read_model(path)
+            self._open = [i for i, each in enumerate(self._model.inputs) if each.get_element_type().is_dynamic()]
+            if not self._open:
+                self._compiled = self._compile()
         except Exception as error:
             raise RefusedError(_words(error)) from error
-        self.inputs = [_port(each) for each in model.inputs]
-        self.outputs = [_port(each) for each in model.outputs]
+        self.inputs = [_port(each) for each in self._model.inputs]
+        self.outputs = [_port(each) for each in self._model.outputs]
+
+    def _compile(self, inputs: Sequence[Any] = ()) -> Any:
+        """Load the model; where it leaves element types of inputs open, for those of what it is given."""
+        for index in self._open:
+            self._model.inputs[index].get_node().set_element_type(_tensor(inputs[index]).element_type)
+        if self._open:
+            self._model.validate_nodes_and_infer_types()
+        return self._core.compile_model(self._model, "CPU", self._settings)
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
+            if self._compiled is None:
+                self._compiled = self._compile(inputs)
             request = self._compiled.create_infer_request()
             kept = {state.name: state for state in request.query_state()}
             for index, value in enumerate(inputs):
@@ -108,7 +121,7 @@ def _array(tensor: Any) -> Any:
 def _words(error: Exception) -> str:
     """The last line of what OpenVINO says, without the places in its own source."""
     lines = [_PLACE.sub("", line).strip() for line in str(error).strip().splitlines()]
-    stated = [line for line in lines if line]
+    stated = [line for line in lines if line] or str(error).strip().splitlines()
     return stated[-1][:500] if stated else type(error).__name__
 
 
