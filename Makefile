@@ -14,7 +14,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes emitted constraints clean
+.PHONY: dist demo test laws fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes emitted constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -24,6 +24,9 @@ test: .venv/test  ## every test but the conformance suites
 
 conformance: .venv/test  ## the suites that others wrote; SAMPLE=200 runs 200 of them
 	$(BIN)/python -W error -m pytest -q -n auto -m conformance $(if $(filter all,$(SAMPLE)),,--sample $(SAMPLE))
+
+laws: .venv/test  ## the random laws with ten times the examples that `make test` tries
+	GRAPHPORT_EXAMPLES=400 $(BIN)/python -W error -m pytest -q -n auto -m "hypothesis and not conformance"
 
 fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does it for an hour
 	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --cases $(CASES)
