@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import multiprocessing
+import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -84,3 +85,44 @@ def test_processes_get_what_one_gets(tmp_path, method):
     with multiprocessing.get_context(method).Pool(2) as pool:
         assert set(pool.map(_work, [path] * 4)) == {wanted}
         assert set(pool.map(_expression, [1] * 4)) == {expected}
+
+
+BACKENDS = ("reference", "fused", "onnxruntime")
+
+
+def _inputs(number: int) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(number).normal(size=(2, 3, 8, 8)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_eight_threads_share_a_session(tmp_path, backend):
+    path = _network(tmp_path / "net.onnx")
+    given = [_inputs(number) for number in range(4)]
+    wanted = [gp.run(gp.load(path), each, backend=backend)["y"].tobytes() for each in given]
+    session = gp.session(gp.load(path), backend=backend)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda number: session.run(given[number % 4])["y"].tobytes(), range(80)))
+    assert found == wanted * 20
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="processes are forked")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_session_and_what_is_compiled_for_it_go_through_a_fork(tmp_path, backend):
+    # ONNX Runtime's threads do not: on one thread, which is the caller's, it has none of its own.
+    session = gp.session(
+        gp.load(_network(tmp_path / "net.onnx")), backend=backend, threads=int(backend == "onnxruntime")
+    )
+    wanted = session.run(_inputs(1))["y"].tobytes()
+    read, write = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            os.write(write, session.run(_inputs(1))["y"].tobytes())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        assert stream.read() == wanted
+    assert os.waitpid(process, 0)[1] == 0
+    assert session.run(_inputs(1))["y"].tobytes() == wanted
