@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import graphport as gp
 from graphport.core import storage
 from graphport.core.dtypes import DType
 from graphport.core.storage import (
@@ -29,6 +30,7 @@ from graphport.core.storage import (
     storage_of,
     unpack,
 )
+from tests.models import model, node, typed
 
 NARROW = [dtype for dtype in DType if 0 < dtype.bits < 8]
 WIDE = [dtype for dtype in DType if dtype.bits >= 8]
@@ -139,6 +141,20 @@ def test_numbers_that_are_exchanged_in_place_are_noticed_though_the_time_is_set_
         seen.view(0, 5)
     with pytest.raises(OSError, match=CHANGED):
         list(pieces)  # told at the end, when some of it was handed out
+
+
+@pytest.mark.parametrize("name", ["m.nnef.tgz", "m.nnef.tar", "m.graphport", "m.tflite", "m.onnx", "folder"])
+def test_files_that_nobody_touches_are_the_same_at_every_look(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(storage, "_PATIENCE", 0)
+    weights = {"w": np.arange(64 * 300, dtype=np.float32).reshape(64, 300)}
+    made = gp.from_onnx(
+        model([node("MatMul", ["x", "w"], ["y"])], [typed("x", [1, 64])], [typed("y", [1, 300])], weights)
+    )
+    gp.save(made, tmp_path / name)
+    held = [value.storage for value in gp.load(tmp_path / name).graph.constants if value.storage is not None]
+    for _ in range(3):
+        assert max(each.numpy().max() for each in held) == 64 * 300 - 1
+        assert sum(len(bytes_of(each)) for each in held) >= 64 * 300 * 4
 
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_noticed(weights):

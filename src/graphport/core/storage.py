@@ -217,7 +217,7 @@ class MappedFile:
 
     def _sampled(self) -> int:
         """A digest of some pages of the file that now has the name."""
-        last = max(self.size - _PAGE, 0)
+        last = max(self._identity[2] - _PAGE, 0)  # what is read may be longer: an archive that was unpacked
         found = 0
         with open(self._name, "rb", buffering=0) as file:  # noqa: PTH123  a Path takes longer
             for start in sorted({last * each // (_SAMPLED - 1) for each in range(_SAMPLED)}):
