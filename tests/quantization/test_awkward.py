@@ -46,6 +46,8 @@ def test_awkward_models_are_quantized_or_told(name, target, tmp_path):
     expected = reference.prepare(found.graph).run(inputs)
     said = reference.prepare(made.graph).run(inputs)
     assert all(nets.snr(expected[key], x) > 8 or np.allclose(expected[key], x) for key, x in said.items())
+    if target not in FILES:  # it reads a document of grids beside the file of ONNX
+        return
     path = tmp_path / FILES[target]
     has_constant = any(value.is_constant for value in made.graph.outputs)
     if target in case.unsaid or (has_constant and target == "ncnn"):

@@ -117,6 +117,9 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         return Written(proof, proof.unproven, kept, findings)
 
 
+_GRIDS = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+
+
 def save_proven(
     model: CastModel | QuantizedModel,
     target: str | Path,
@@ -139,7 +142,7 @@ def save_proven(
     dialect = kind.dialect_with(**options)
     stated = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     given = None
-    if calibration is not None and checking.verify is not False:
+    if calibration is not None and checking.verify is not False and not _takes_integers(model.graph):
         given = first_run(model.graph, calibration)
     return write_proven(
         stated,
@@ -153,6 +156,12 @@ def save_proven(
         least_snr=_measured(model),
         beside=lambda path: write_scales(model, kind, path),
     )
+
+
+def _takes_integers(graph: Graph) -> bool:
+    """Whether an input is the integers of a grid, of which samples, that are real, say nothing."""
+    facts = [value.fact for value in graph.inputs]
+    return any(isinstance(fact, TensorFact) and fact.dtype in _GRIDS for fact in facts)
 
 
 def _measured(model: CastModel | QuantizedModel) -> float | None:

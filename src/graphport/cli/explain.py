@@ -140,7 +140,8 @@ def _target(target: Target) -> dict[str, Any]:
 def _module_text(target: Target) -> str:
     from importlib import import_module
 
-    return cleandoc(import_module(f"graphport.quantization.targets.{target.name}").__doc__ or "")
+    module = "encodings" if target.encodings else target.name
+    return cleandoc(import_module(f"graphport.quantization.targets.{module}").__doc__ or "")
 
 
 def _meanings(text: str) -> Iterator[tuple[str, str]]:
