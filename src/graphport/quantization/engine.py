@@ -197,7 +197,8 @@ class Piece:
         elif not self._is_free and any(_shape(values[value]) != shape for value, shape in self._shapes.items()):
             self._is_free = True
             self._session = self._prepared(values)
-        found = self._session.run({name: values[value] for value, name in self._names.items()})
+        # A number that was rounded is one of NumPy's, and no array any more.
+        found = self._session.run({name: np.asarray(values[value]) for value, name in self._names.items()})
         return dict(zip(self._wanted, found.values(), strict=True))
 
     def _prepared(self, values: Mapping[Value, Any]) -> Session:

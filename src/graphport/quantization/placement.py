@@ -16,6 +16,7 @@ from graphport.quantization.layer import Layer, layer_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
     from graphport.quantization.targets.target import Target
 
@@ -193,6 +194,7 @@ class _Walk:
         is_whole: bool = False,
     ) -> None:
         self.nodes = list(graph)
+        self.is_whole = is_whole
         self.ends_of_graph = (graph.inputs, graph.outputs) if is_whole else ((), ())
         self.target = target
         self.candidates = candidates
@@ -243,6 +245,8 @@ class _Walk:
             return False
         if self.target.inputs_only or any(op == node.word and _has(node, names) for op, names in self.target.unknown):
             return False
+        if not self.is_whole and all(_is_single(value) for value in node.results):
+            return False
         given = data_operands(node)
         moving = [value for value in given if not value.is_constant]
         is_shared = self.target.constants and node.word in self.target.shared
@@ -254,7 +258,9 @@ class _Walk:
         """Whether it is a constant that a grid holds, or nearly does."""
         if not value.is_constant or value.storage is None or not is_real(value):
             return False
-        return value.storage.count == 1 or (self.target.constants and value.storage.count > 1)
+        if value.storage.count == 1:
+            return True
+        return self.target.constants and value.storage.count > 1 and _leaves_something(value.storage)
 
     def _is_fixed(self, value: Value) -> bool:
         """Whether its grid is that of the kernel which gives it, and can be no other."""
@@ -342,6 +348,21 @@ class _Walk:
         shared = self.placement.shared
         for root in roots[1:]:
             shared.setdefault(roots[0], []).extend((root, *shared.pop(root, ())))
+
+
+def _is_single(value: Value) -> bool:
+    """Whether it is one number: a step of its grid is much, and real kernels take no time for it."""
+    return isinstance(value.fact, TensorFact) and value.fact.shape == ()
+
+
+def _leaves_something(storage: Storage) -> bool:
+    """Whether a sum with a constant still has a grid for the other term: with a mask of lowest numbers it has none."""
+    array = storage.numpy()
+    return bool(np.all(np.isfinite(array))) and float(np.abs(array).max(initial=0)) < _MASKING
+
+
+_MASKING = 1e4
+"""Numbers from which on a term hides what is beside it."""
 
 
 def _has(node: Node, names: Collection[str]) -> bool:
