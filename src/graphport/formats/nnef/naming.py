@@ -86,6 +86,10 @@ class Names:
         """An identifier for a result that nobody reads."""
         return self._free("unused")
 
+    def symbol(self, name: str) -> str:
+        """An identifier for an extent: its own name where that is one, and no other thing's."""
+        return self._free(self.identifier(name))
+
     def _bend(self, name: str) -> str:
         found = self._free(self.identifier(name))
         self.bent[found] = name

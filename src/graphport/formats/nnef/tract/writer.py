@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.dims import Symbolic, symbols
+from graphport.core.dims import Symbol, Symbolic, bounds, substitute, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.build import DTYPE
@@ -48,7 +48,7 @@ class TractFiles(Files):
         self._lines: list[str] = []
         self._fragments: list[str] = []
         self._defined: set[Value] = set()
-        self._symbols: dict[str, None] = {}
+        self._symbols: dict[str, str] = {}
         self._registries: dict[str, None] = {"core": None}
         self._bound = _symbols_of(graph)
         self._scans = 0
@@ -79,7 +79,7 @@ class TractFiles(Files):
         inputs = ", ".join(self._names[value] for value in graph.inputs)
         head = ["version 1.0;"]
         head += [f"extension tract_registry tract_{name};" for name in self._registries]
-        head += [f"extension tract_symbol {name};" for name in self._symbols]
+        head += [f"extension tract_symbol {name};" for name in self._symbols.values()]
         body = "".join(f"    {line}\n" for line in self._lines)
         text = "\n".join([*head, "", *self._fragments, f"graph network( {inputs} ) -> ( {', '.join(outputs)} )"])
         return self.complete(f"{text}\n{{\n{body}}}\n", self._quantization())
@@ -244,8 +244,8 @@ class TractFiles(Files):
             text = str(value)
             if _UNSUPPORTED.search(text) or not self._bound.issuperset(symbols(value)):
                 raise Unspellable(f"tract has no way to write the extent {text}", "bind the shapes of inputs")
-            self._symbols |= dict.fromkeys(symbols(value))
-            return f"({text.replace('//', '/')})"
+            said = substitute(value, {name: self._symbol(name, each) for name, each in symbols(value).items()})
+            return f"({str(said).replace('//', '/')})"
         if isinstance(value, tuple):
             inner = kind.item if isinstance(kind, ArrayOf) else None
             items = ", ".join(self._value(item, inner) for item in value)  # pyright: ignore[reportUnknownVariableType]
@@ -257,6 +257,12 @@ class TractFiles(Files):
         if isinstance(value, float):
             return _real(value)
         return str(value)
+
+    def _symbol(self, name: str, symbol: Symbolic) -> Symbolic:
+        """A symbol under a name that is an identifier, and none of a tensor."""
+        if name not in self._symbols:
+            self._symbols[name] = self._names.symbol(name)
+        return Symbol(self._symbols[name], *bounds(symbol))
 
     # ── scans ──
 

@@ -51,6 +51,23 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     return (emit("Where", emit("Equal", wide, b.constant(every)), on, off),)
 
 
+@lift("nnef", "GatherND")
+def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
+    """Entries of one axis, in which those that are looked into are joined."""
+    extents = sizes(b.dims(data))
+    storage = indices.storage if indices.is_constant else None
+    count = b.dims(indices)[-1]
+    if batch_dims or storage is None or not isinstance(count, int) or not 0 < count <= len(extents):
+        return None
+    places = storage.numpy().reshape(-1, count).astype(np.int64)
+    lengths = np.array(extents[:count])
+    flat = np.ravel_multi_index(tuple(np.where(places < 0, places + lengths, places).T), tuple(extents[:count]))
+    emit, rest = OpBuilder(b), extents[count:]
+    joined = emit("Reshape", data, b.constant(np.array([int(lengths.prod()), *rest], np.int64)))
+    wanted = np.asarray(flat).reshape(storage.shape[:-1]).astype(np.int64)
+    return (emit("Gather", joined, b.constant(wanted), axis=0),)
+
+
 @lift("nnef", "GatherElements")
 def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
     """The sum of an axis on which all but the chosen entry are zeros."""

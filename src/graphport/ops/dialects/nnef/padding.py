@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.declare import ShapeError, lower
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dims import decide_less
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.nnef.padding_borders import padded
+from graphport.ops.dialects.operands import vector
+from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import pairs
 
@@ -14,6 +21,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
+_FARTHEST = np.iinfo(np.int64).max
+_ENTRIES_OF_A_NODE = 256
 _BORDERS = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}
 
 
@@ -39,17 +48,52 @@ def lift_pad(
     *,
     mode: str = "constant",
 ) -> tuple[Value, ...] | None:
-    """Amounts that are constants, and every mode but `wrap`."""
+    """Amounts that are constants; what goes round is put together of parts."""
     rank = len(b.dims(data))
     amounts = constant_numbers(pads)
     chosen = tuple(range(rank)) if axes is None else constant_numbers(axes)
     value = _number(constant_value)
-    if amounts is None or chosen is None or value is None or mode not in _BORDERS:
+    if amounts is None or chosen is None or value is None or mode not in (*_BORDERS, "wrap"):
         return None
     padding = [(0, 0)] * rank
     for axis, pair in zip(chosen, pairs(amounts), strict=True):
         padding[axis % rank] = pair
+    if mode == "wrap":
+        for axis, pair in enumerate(padding):
+            data = _wrapped(b, data, axis, pair)
+        return (b(Identity, data),)
     return b.word("pad", data, padding=tuple(padding), border=_BORDERS[mode], value=value)
+
+
+def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
+    """`x` with what comes from its other end along an axis, as often round as it takes."""
+    begin, end = pair
+    length = b.dims(x)[axis]
+    if min(begin, end) < 0 or not max(begin, end):
+        if min(begin, end) < 0 < max(begin, end):
+            message = "entries that are cut off at one end and come from it at the other"
+            raise UnsupportedError(message)
+        return _cut(b, x, axis, -begin, -end) if begin or end else x
+    if isinstance(length, int) and length:
+        rounds = begin // length, end // length
+        begin, end = begin % length, end % length
+    elif decide_less(length, max(begin, end)) is False:
+        rounds = 0, 0
+    else:
+        message = f"{max(begin, end)} entries of an axis of {length}"
+        raise UnsupportedError(message)
+    made_up(sum(rounds), _ENTRIES_OF_A_NODE, what="copies of a tensor")
+    front = [_taken(b, x, axis, -begin, _FARTHEST)] if begin else []
+    behind = [_taken(b, x, axis, 0, end)] if end else []
+    return b(Concat, *front, *[x] * (1 + sum(rounds)), *behind, axis=axis)
+
+
+def _cut(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
+    return _taken(b, x, axis, begin, -end if end else _FARTHEST)
+
+
+def _taken(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
 
 
 def _number(value: Value | None) -> float | None:

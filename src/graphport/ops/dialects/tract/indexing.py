@@ -14,6 +14,7 @@ from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, Numbers, axis_of, dtype_of, number, static, vector, word
 from graphport.ops.dialects.tract.rows import dims_of, fact_like, numbers_of
 from graphport.ops.dialects.tract.types import datum, datum_name
+from graphport.ops.folded import folded
 from graphport.ops.pages.indexing.slicing import FAR
 
 if TYPE_CHECKING:
@@ -179,7 +180,23 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
 
 @lift(DIALECT, "GatherND")
 def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
-    return b.word("tract_core_gather_nd", data, indices, batch_dims=batch_dims)
+    return b.word("tract_core_gather_nd", data, _from_front(b, data, indices, batch_dims), batch_dims=batch_dims)
+
+
+def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Value:
+    """Places along several axes, those before the first one counted from the end: tract ends over these."""
+    count = b.dims(indices)[-1]
+    dims = b.dims(data)[behind:][:count] if isinstance(count, int) else ()
+    lengths = [dim for dim in dims if isinstance(dim, int)]
+    if len(lengths) < len(dims) or not lengths:
+        return indices
+    storage = folded(indices)
+    if storage is not None:
+        places = storage.numpy()
+        return b.constant(np.where(places < 0, places + np.array(lengths), places).astype(storage.dtype.numpy))
+    emit = OpBuilder(b)
+    moved = emit("Add", indices, b.like(indices, np.array(lengths)))
+    return emit("Where", emit("Less", indices, b.like(indices, 0)), moved, indices)
 
 
 @lift(DIALECT, "ScatterElements")
@@ -192,7 +209,7 @@ def lift_scatter_elements(
 
 @lift(DIALECT, "ScatterND")
 def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Any:
-    return b.word("tract_core_scatter_nd", data, indices, updates, reduction=reduction)
+    return b.word("tract_core_scatter_nd", data, _from_front(b, data, indices), updates, reduction=reduction)
 
 
 @lift(DIALECT, "OneHot")
