@@ -107,7 +107,6 @@ DOCUMENTS = {
     "rope": ("x: 1,2,3,4; c: 1,1,3,4; s: 1,1,3,4", "y = tract_transformers_apply_rope(x, c, s);"),
     "masked_softmax": ("x: 1,2,3,4; m: 1,1,3,4", "y = tract_transformers_scaled_masked_softmax(x, m, scale = 0.5);"),
     "lrn": ("x: 1,5,2,2", "y = tract_onnx_lrn(x, alpha = 0.3, beta = 0.75, bias = 1.0, size = 3);"),
-    "direct_lookup": ("x: 4 at4", "y = tract_onnx_ml_direct_lookup(tract_core_cast(x, to = 'i32'), [1.5, 2.5, 3.5], -1.0);"),
     "exp_unit_norm": ("x: 1,5,3", "y = tract_extra_exp_unit_norm(x, [[0.5, 0.5, 0.5]], axis = 1, alpha = 0.9, stateless = true);"),
     "exp_mean_norm": ("x: 1,5,3", "y = tract_extra_exp_mean_norm(x, [[0.5, 0.5, 0.5]], axis = 1, alpha = 0.9, stateless = true, scaling_factor = 2.0);"),
     "window_sdpa": ("q: 1,2,3,4; k: 1,2,7,4; v: 1,2,7,4", "y = tract_transformers_window_kv_sdpa(q, k, v, axis = 2, window = 4, scale = 0.5);"),
@@ -124,6 +123,12 @@ DOCUMENTS = {
     "grid_sample_onnx": ("x: 1,1,4,4; g: 1,2,2,2", "y = tract_onnx_grid_sample(x, g, mode = 'bilinear', padding_mode = 'zeros', align_corners = false);"),
     "einsum_q": ("x: 2,3", "a = tract_core_cast(x * 50.0, to = 'i8'); w = tract_core_cast([[10.0, 20.0], [30.0, -40.0], [5.0, 6.0]], to = 'i8'); z = tract_core_cast(0, to = 'i32'); y = tract_core_cast(tract_core_einsum_q([a, w], expr = 'ik,kj,,,,,,,->ij', acc = 'i32', output = 'i32', bias = tract_core_cast(7, to = 'i32'), a0 = tract_core_cast(1, to = 'i32'), a_scale = 1.0, b0 = tract_core_cast(2, to = 'i32'), b_scale = 1.0, c0 = z, c_scale = 1.0), to = 'i64');"),
     # words that keep what they have seen, of which a run makes what it makes of the first pulse
+    "qconv": ("x: 1,2,3,3 u8", "y = tract_core_cast(tract_core_qconv(x, tract_core_cast([[[[3, -7], [5, 1]], [[2, 2], [-9, 4]]]], to = 'i8'), tract_core_cast([11], to = 'i32'), stride = [1, 1], dilation = [1, 1], groups = 1, border = 'constant', padding = [(1, 0), (0, 1)], a0 = tract_core_cast(1, to = 'i32'), a_scale = 0.25, b0 = tract_core_cast(9, to = 'i32'), b_scale = 0.5, c0 = tract_core_cast(20, to = 'i32'), c_scale = 4.0, output_dt = 'u8'), to = 'i64');"),
+    "quantized_sdpa": ("q: 1,2,3,8; k: 1,2,5,8; v: 1,2,5,8", "y = tract_transformers_quantized_kv_sdpa(q, k, v, axis = 2, scale = 0.5);"),
+    "quantized_sdpa_far": ("q: 1,2,3,8; k: 1,2,5,8; v: 1,2,5,8", "y = tract_transformers_quantized_kv_sdpa(q, k * 90.0, v, axis = 2, scale = 0.01);"),
+    "kv_cache": ("x: 1,2,3,4", "y = tract_transformers_dyn_kv_cache(x, name = 'past', axis = 2, datum_type = 'f32', past_sequence_shape = [1, 2, P, 4], input_sequence_shape = [1, 2, 3, 4]);"),
+    "quantized_cache": ("x: 1,2,3,4", "y = tract_transformers_quantized_dyn_kv_cache(x, name = 'past', axis = 2, datum_type = 'f32', past_sequence_shape = [1, 2, P, 4], input_sequence_shape = [1, 2, 3, 4], bits = 8, per_channel = 0);"),
+    "gru_seq": ("x: 2,5,3; w: 6,3; r: 6,2; h: 2,1,2", "(y, y1) = tract_core_gru_seq(x, w, r, [[0.1, -0.2, 0.3, 0.4, -0.5, 0.6, 0.7, -0.8, 0.9, 0.2, 0.1, -0.3]], h, hidden = 2, chunk = 1, has_bias = 1, reset_every_turn = 0, emit_y = 1, projected = 0);"),
     "pulse_delay": ("x: 1,6,2", "y = tract_pulse_delay(x, axis = 1, delay = 2, overlap = 0); y1 = tract_pulse_delay(x, axis = 1, delay = 0, overlap = 2); y2 = tract_pulse_delay(x, axis = 1, delay = 2, overlap = 1);"),
     "pulse_mask": ("x: 1,6,2", "y = tract_pulse_mask(x, axis = 1, begin = 1, end = 3, value = 9.0);"),
     "pulse_pad": ("x: 1,6,2", "y = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 2, begin_input = 1, end_input = 4, border = 'constant', value = 7.0, overlap = 0); y1 = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 1, begin_input = 1, end_input = 4, border = 'replicated', value = 0.0, overlap = 0);"),
@@ -199,6 +204,7 @@ def document(inputs: str, statements: str) -> str:
         if f"y{n or ''} =" in statements or f"y{n or ''}," in statements or f"y{n or ''})" in statements
     ]
     head = "".join(f"extension tract_registry tract_{name};\n" for name in REGISTRIES)
+    head += "extension tract_symbol P;\n" if "P," in statements else ""
     body = "".join(f"    {line}\n" for line in [*lines, statements])
     return f"version 1.0;\n{head}graph g({', '.join(given)}) -> ({', '.join(outputs)})\n{{\n{body}}}\n"
 

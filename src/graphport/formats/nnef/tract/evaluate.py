@@ -34,6 +34,7 @@ from graphport.formats.nnef.syntax import (
     Unary,
 )
 from graphport.formats.nnef.tract.attributes import Attributes
+from graphport.formats.nnef.tract.cache import Kept, kept, return_states
 from graphport.formats.nnef.tract.coded import Codes
 from graphport.formats.nnef.tract.given import computed, extents, filled, fitting
 from graphport.formats.nnef.tract.making import (
@@ -112,6 +113,7 @@ class Evaluator(Attributes):
         self._submodel = submodel
         self._shapes = shapes
         self._quantized = quantized or {}
+        self.kept: list[Kept] = []
         self.codes = Codes(self, self._quantized)
         self.symbols = {
             rest: Symbol(rest, *(bounds or {}).get(rest, (0, None)))
@@ -140,6 +142,7 @@ class Evaluator(Attributes):
                 raise self.fault("NNEF0305", message, None, f"add '{name} = …' to the body")
             outputs.append(self.tensor(frame.names[name], name))
         self.graph.set_outputs(outputs)
+        return_states(self.graph, self.kept)
         for name in self.document.inputs:
             if name not in frame.names:
                 message = f"input '{name}' is never made"
@@ -270,6 +273,13 @@ class Evaluator(Attributes):
                 return scanned(self, given, node, frame.depth)
             case "tract_core_submodel":
                 return self._called(node, frame)
+            case "tract_transformers_dyn_kv_cache":
+                given = self._bound(node.name, _parameters(registry()[node.name]), node, frame)
+                return kept(self, given, node, names[0] if names else str(given["name"]))
+            case "tract_transformers_quantized_dyn_kv_cache":
+                # Its past has extents that no input has, and is not there in the first pulse.
+                x = self._bound(node.name, _parameters(registry()[node.name]), node, frame)["input"]
+                return self.node(node.name, [self.tensor(x)], 1, names=names, dialect=DIALECT)[0]
             case _:
                 pass
         declaration = self._declaration(node.name)
@@ -340,8 +350,7 @@ class Evaluator(Attributes):
         return bound
 
     def _operation(self, declaration: Declaration, node: Call, frame: Frame, names: Sequence[str]) -> Any:
-        formals = [(formal.name, formal.default) for formal in declaration.formals]
-        bound = self._bound(declaration.name, formals, node, frame)
+        bound = self._bound(declaration.name, _parameters(declaration), node, frame)
         operands: list[Value | None] = []
         attributes: dict[str, Attribute] = {}
         wires: dict[str, Value] = {}
@@ -432,3 +441,7 @@ class Evaluator(Attributes):
         numbers = given.get("value", given.get("datum_type", [0.0]))
         shape = [self.known(each) for each in items_of(given.get("shape", []))]
         return self.constant(self.checked(lambda: filled(numbers, shape, dtype), node), dtype)
+
+
+def _parameters(declaration: Declaration) -> list[tuple[str, Expression | None]]:
+    return [(formal.name, formal.default) for formal in declaration.formals]

@@ -334,6 +334,10 @@ def _symbols_of(graph: Graph) -> frozenset[str]:
     """The symbols that stand in the shapes of inputs: a run knows no others beforehand."""
     facts = [value.fact for value in graph.inputs if isinstance(value.fact, TensorFact)]
     dims = [dim for fact in facts for dim in fact.shape or () if isinstance(dim, Symbolic)]
+    kept = [
+        node.attributes.get("past_sequence_shape") for node in graph if node.word == "tract_transformers_dyn_kv_cache"
+    ]
+    dims += [dim for shape in kept if isinstance(shape, tuple) for dim in shape if isinstance(dim, Symbolic)]
     return frozenset(name for dim in dims for name in symbols(dim))
 
 

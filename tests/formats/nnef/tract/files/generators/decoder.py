@@ -5,18 +5,21 @@ python -m tests.formats.nnef.tract.files.generators.decoder OUT    needs torch 2
 Writes decoder_KIND.tract.nnef.tgz, and decoder.npz: the words that follow a beginning, greedily, as PyTorch continues each.
 """
 
+# pyright: basic, reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
+
 import logging
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
-from tests.conformance.nnef.export import target  # noqa: F401  no program is downloaded
-from tests.conformance.nnef.networks import OPEN, Decoder
-from tests.formats.nnef.tract.files.generators.export import tidy
 from torch_to_nnef import export_model_to_nnef
 from torch_to_nnef.compress import quantize_weights_min_max_Q4_0
 from torch_to_nnef.inference_target import TractNNEF
+
+from tests.conformance.nnef.export import target  # noqa: F401  no program is downloaded
+from tests.conformance.nnef.networks import OPEN, Decoder
+from tests.formats.nnef.tract.files.generators.export import tidy
 
 STEPS, LAYERS = 10, 1
 KINDS = {"f32": torch.float32, "f16": torch.float16, "q40": torch.float32}
@@ -60,7 +63,6 @@ def main(out):
         )
         tidy(path)
     np.savez_compressed(out / "decoder.npz", **arrays)
-    print(arrays)
 
 
 if __name__ == "__main__":
