@@ -4,7 +4,8 @@ import pytest
 
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.formats.nnef.limits import Limits
-from graphport.formats.nnef.parser import edition_of, parse_fragments
+from graphport.formats.nnef.marks import edition_of
+from graphport.formats.nnef.parser import parse_fragments
 from graphport.formats.nnef.syntax import Edition, Missing, Name, Tuple
 from tests.formats.nnef.documents import BOTH, FRAGMENTS, codes, column, final, fragment, line, provisional, read, tree
 

@@ -15,8 +15,9 @@ from graphport.formats.nnef.declared import read_type
 from graphport.formats.nnef.expressions import PRIMITIVES, Expressions
 from graphport.formats.nnef.findings import Findings
 from graphport.formats.nnef.flat import FlatStatements
-from graphport.formats.nnef.lexer import COMMENT, IDENTIFIER, SPACE
+from graphport.formats.nnef.lexer import IDENTIFIER
 from graphport.formats.nnef.limits import DEFAULT, Limits
+from graphport.formats.nnef.marks import edition_of
 from graphport.formats.nnef.syntax import (
     Array,
     Assignment,
@@ -46,12 +47,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_GAP = rf"(?:{SPACE}++|{COMMENT})"
-_FINAL_VERSION = re.compile(rf"\ufeff?{_GAP}*+version\b{_GAP}*+[^;#\s]*+{_GAP}*+;")
-_MARK = re.compile(
-    rf"{COMMENT}|'(?:[^'\\\n\r]|\\[^\n\r])*'|\"(?:[^\"\\\n\r]|\\[^\n\r])*\"|(\b(?:extension|integer|yield)\b|\btensor{_GAP}*+<"
-    rf"|[A-Za-z0-9_]{_GAP}*+<{_GAP}*+(?:scalar|logical|string|\?){_GAP}*+>)"
-)
 _NOT_IN_HEADERS = frozenset(["=", ",", ")", "]", ";", "}"])
 """What may follow a keyword that somebody took for an identifier, and never one that begins a definition."""
 
@@ -81,19 +76,6 @@ def parse_fragments(source: Source) -> tuple[Fragment, ...]:
         DiagnosticError: it is something else.
     """
     return _Parser(source, Edition.FINAL, DEFAULT).fragments()
-
-
-def edition_of(text: str) -> Edition:
-    """The edition that a document is written in.
-
-    Any mark of the final edition makes it final: a semicolon after the version, `extension`, `integer`, `yield`,
-    `tensor<`, a generic type between < and >.
-    """
-    if _FINAL_VERSION.match(text):
-        return Edition.FINAL
-    if any(mark in text for mark in ("extension", "integer", "yield", "tensor", "<")):
-        return Edition.FINAL if any(match[1] for match in _MARK.finditer(text)) else Edition.PROVISIONAL
-    return Edition.PROVISIONAL
 
 
 class _Parser:
