@@ -210,7 +210,12 @@ def test_layers_come_back_from_the_loops_that_are_written(tmp_path, kind, direct
     model = gp.load(tmp_path / "m.onnx")
     gp.save(model, tmp_path / "m", format="nnef", flavour="tract")
     again = gp.load(tmp_path / "m")
-    assert operators(again) == [kind] * ways
+    assert operators(again) == [kind]
     given = {"x": rng.normal(size=(STEPS, 2, WIDTH)).astype(np.float32)}
     for a, b in zip(gp.run(model, given).values(), gp.run(again, given).values(), strict=True):
+        np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+    # OpenVINO joins both directions of layers over one input, and not as it is meant.
+    gp.save(again, tmp_path / "m.xml")
+    found = gp.run(gp.load(tmp_path / "m.xml"), given, backend="openvino").values()
+    for a, b in zip(gp.run(model, given).values(), found, strict=True):
         np.testing.assert_allclose(a, b, 1e-5, 1e-6)

@@ -19,6 +19,7 @@ from graphport.ops.dialects.operands import vector
 from graphport.ops.folded import Computed
 from graphport.ops.infer import Inference
 from graphport.ops.loops.cells import Cell, Gate, cell_of
+from graphport.ops.loops.pairs import join_directions
 from graphport.ops.loops.rows import Part, Rows, columns, dims_of, matrix_of, row_of
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ def recognize(graph: Graph) -> int:
     """
     found = 0
     for inner in list(walk(graph)):
+        made: list[Node] = []
         for node in inner:
             layer = None if node.dialect or node.word != "Scan" else _layer(node)
             if layer is not None:
-                _replace(inner, node, layer)
-                found += 1
+                made.append(_replace(inner, node, layer))
+        join_directions(inner, made)
+        found += len(made)
     return found
 
 
@@ -198,7 +201,7 @@ def _same(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
 # ── the operator ──
 
 
-def _replace(graph: Graph, node: Node, layer: _Layer) -> None:
+def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
     b = Builder(Inference(), graph, node, origin=node.unasked_origin, stem=node.results[0].name)
     say = OpBuilder(b)
     source, cell = layer.source, layer.cell
@@ -231,8 +234,13 @@ def _replace(graph: Graph, node: Node, layer: _Layer) -> None:
         taken.add(new)
         _stand_in(old, new)
     operands = node.operands
+    made = every.producer
     graph.remove(node)
     _remove_unread(operands)
+    if made is None:
+        message = "a layer was not made"
+        raise RuntimeError(message)
+    return made
 
 
 _USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
