@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dims import Dim
     from graphport.formats.nnef.syntax import Call
-    from graphport.formats.nnef.tract.evaluate import Evaluator
+    from graphport.formats.nnef.tract.making import Maker
     from graphport.ir.graph import Graph
 
 
@@ -31,8 +31,8 @@ class Kept(NamedTuple):
     name: str
 
 
-def kept(at: Evaluator, given: Mapping[str, Any], node: Call, name: str) -> Value:
-    """All that a cache has been given so far, along its axis: nothing before the first run.
+def kept(at: Maker, given: Mapping[str, Any], node: Call, name: str, caches: list[Kept]) -> Value:
+    """All that a cache has been given so far, along its axis: nothing before the first run. It is one more of `caches`.
 
     Raises:
         DiagnosticError: NNEF0904, it stands in a loop, or its shape has no such axis.
@@ -50,7 +50,7 @@ def kept(at: Evaluator, given: Mapping[str, Any], node: Call, name: str) -> Valu
         state.storage = storage_of(np.zeros(cast("list[int]", shape), dtype.numpy), dtype)
     at.home.adopt_input(state)
     (result,) = at.node("concat", [state, x], 1, names=[name], axis=axis)
-    at.kept.append(Kept(state, result, str(given["name"])))
+    caches.append(Kept(state, result, str(given["name"])))
     return result
 
 

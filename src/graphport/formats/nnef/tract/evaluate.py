@@ -275,7 +275,7 @@ class Evaluator(Attributes):
                 return self._called(node, frame)
             case "tract_transformers_dyn_kv_cache":
                 given = self._bound(node.name, _parameters(registry()[node.name]), node, frame)
-                return kept(self, given, node, names[0] if names else str(given["name"]))
+                return kept(self, given, node, names[0] if names else str(given["name"]), self.kept)
             case "tract_transformers_quantized_dyn_kv_cache":
                 # Its past has extents that no input has, and is not there in the first pulse.
                 x = self._bound(node.name, _parameters(registry()[node.name]), node, frame)["input"]

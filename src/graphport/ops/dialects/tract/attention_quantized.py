@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.ops.dialects.op_builder import OpBuilder
+from graphport.ops.dialects.tract.attention import sdpa
 from graphport.ops.dialects.tract.binding import axis_of, word
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ def quantized_sdpa(b: Builder, q: Value, k: Value, v: Value, *, axis: int, scale
     one seen so far, or of more where one lay farther above than 255; steps counted earlier are read with the latest of
     both.
     """
-    from graphport.ops.dialects.tract.attention import sdpa
-
     rank = len(b.dims(k))
     place = axis_of(axis, rank)
     return sdpa(b, q, _keys(b, k, place), _values(b, v, rank), scale=scale)
