@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, real
-from graphport.ops.dialects.tflite.emitting import array_of, cast_to, computed_in, shaped, turned, zeros
+from graphport.ops.dialects.tflite.emitting import (
+    array_of,
+    cast_to,
+    computed_in,
+    in_single,
+    is_other_real,
+    shaped,
+    turned,
+    zeros,
+)
 from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.matmul import Gemm, MatMul
@@ -154,20 +163,26 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
 
 @comparison.IsNaN.lift("tflite")
 def lift_is_nan(b: Builder, x: Value) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, comparison.IsNaN, x),)
     return (emit(b, "NOT_EQUAL", x, x),)
 
 
 @comparison.IsInf.lift("tflite")
 def lift_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, comparison.IsInf, x, detect_negative=detect_negative, detect_positive=detect_positive),)
     if not detect_negative:
         return (emit(b, "EQUAL", x, float("inf" if detect_positive else "nan")),)
     if not detect_positive:
         return (emit(b, "EQUAL", x, float("-inf")),)
-    return (emit(b, "EQUAL", emit(b, "ABS", x), float("inf")),)
+    return (emit(b, "EQUAL", b(arithmetic.Abs, x), float("inf")),)
 
 
 @arithmetic.Reciprocal.lift("tflite")
 def lift_reciprocal(b: Builder, x: Value) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, arithmetic.Reciprocal, x),)
     b.looks_around = True
     root = x.producer
     if root is not None and root.word == "SQRT" and dtype_of(x) is DType.FLOAT32 and root.inputs[0] is not None:
@@ -180,6 +195,8 @@ def _formula(page: Page, formula: Callable[[Builder, Value], Value]) -> None:
 
     @lift("tflite", page.name)
     def lifted(b: Builder, x: Value) -> Lifted:
+        if is_other_real(x):
+            return (in_single(b, page, x),)
         return (formula(b, x),) if dtype_of(x) is DType.FLOAT32 else None
 
     del lifted
@@ -259,11 +276,15 @@ def lift_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
 
 @activation.LeakyRelu.lift("tflite")
 def lift_leaky_relu(b: Builder, x: Value, *, alpha: float = 0.01) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, activation.LeakyRelu, x, alpha=alpha),)
     return (emit(b, "LEAKY_RELU", x, alpha=alpha),)
 
 
 @activation.Elu.lift("tflite")
 def lift_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, activation.Elu, x, alpha=alpha),)
     if alpha == 1:
         return (emit(b, "ELU", x),)
     below = emit(b, "MUL", emit(b, "ELU", emit(b, "MINIMUM", x, 0.0)), alpha)
@@ -277,17 +298,23 @@ def lift_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma:
 
 @activation.Celu.lift("tflite")
 def lift_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, activation.Celu, x, alpha=alpha),)
     inner = emit(b, "ELU", emit(b, "MINIMUM", emit(b, "MUL", x, 1 / alpha), 0.0))
     return (emit(b, "ADD", emit(b, "RELU", x), emit(b, "MUL", inner, alpha)),)
 
 
 @activation.ThresholdedRelu.lift("tflite")
 def lift_thresholded_relu(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, activation.ThresholdedRelu, x, alpha=alpha),)
     return (emit(b, "SELECT_V2", emit(b, "GREATER", x, alpha), x, b.like(x, 0)),)
 
 
 @activation.Shrink.lift("tflite")
 def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Lifted:
+    if is_other_real(input):
+        return (in_single(b, activation.Shrink, input, bias=bias, lambd=lambd),)
     if dtype_of(input) is not DType.FLOAT32:
         return None
     above = emit(b, "SELECT_V2", emit(b, "GREATER", input, lambd), emit(b, "SUB", input, bias), b.like(input, 0))
@@ -296,12 +323,16 @@ def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0
 
 @activation.HardSigmoid.lift("tflite")
 def lift_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, activation.HardSigmoid, x, alpha=alpha, beta=beta),)
     scaled = emit(b, "ADD", emit(b, "MUL", x, alpha), beta)
     return (emit(b, "MINIMUM", emit(b, "RELU", scaled), 1.0),)
 
 
 @activation.Gelu.lift("tflite")
 def lift_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
+    if is_other_real(x):
+        return (in_single(b, activation.Gelu, x, approximate=approximate),)
     return (emit(b, "GELU", x, approximate=approximate == "tanh"),)
 
 
@@ -327,8 +358,8 @@ def _along(word: str, page: Page) -> None:
         rank = len(b.dims(input))
         axis %= rank
         order = [*[i for i in range(rank) if i != axis], axis]
-        options = {"beta": 1.0} if word == "SOFTMAX" else {}
-        y = emit(b, word, turned(b, input, order), **options)
+        options: dict[str, Any] = {"beta": 1.0} if word == "SOFTMAX" else {}
+        y = computed_in(b, _REALS, word, turned(b, input, order), **options)
         return (turned(b, y, [order.index(i) for i in range(rank)]),)
 
     del lifted

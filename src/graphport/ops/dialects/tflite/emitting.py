@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
+    from graphport.ops.declare import Page
 
 _LARGEST = (1 << 31) - 1
 
@@ -166,3 +167,18 @@ def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
     places_ = in_int32(b, indices)
     is_negative = emit(b, "LESS", places_, ints(b, 0))
     return emit(b, "SELECT_V2", is_negative, emit(b, "ADD", places_, ints(b, n) if isinstance(n, int) else n), places_)
+
+
+def in_single(b: Builder, page: Page, *operands: Value, **attributes: Any) -> Value:
+    """An operator of halves or float64 computed in float32, and given in the type of its first operand.
+
+    Results that are no reals, truths say, stay as they are.
+    """
+    own = dtype_of(operands[0])
+    y = b(page, *(cast_to(b, x, DType.FLOAT32) if dtype_of(x) is own else x for x in operands), **attributes)
+    return cast_to(b, y, own) if dtype_of(y) is DType.FLOAT32 else y
+
+
+def is_other_real(value: Value) -> bool:
+    """Whether it is of halves or float64, for which kernels are few."""
+    return dtype_of(value) in (DType.FLOAT16, DType.FLOAT64)

@@ -13,7 +13,11 @@ from graphport.ops.dialects.tflite.emitting import array_of, shaped
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.normalization.batch import BatchNormalization
-from graphport.ops.pages.normalization.groups import GroupNormalization, InstanceNormalization
+from graphport.ops.pages.normalization.groups import (
+    GroupNormalization,
+    InstanceNormalization,
+    MeanVarianceNormalization,
+)
 from graphport.ops.pages.normalization.layer import LayerNormalization, RMSNormalization
 from graphport.ops.pages.normalization.norms import LpNormalization
 from graphport.ops.pages.reduction import reduce as reductions
@@ -120,3 +124,11 @@ def lift_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 
     norm = b(reductions.ReduceL1 if p == 1 else reductions.ReduceL2, input, along)
     is_zero = b(Equal, norm, b.like(input, 0))
     return (b(arithmetic.Div, input, b(Where, is_zero, b.like(input, 1), norm)),)
+
+
+@MeanVarianceNormalization.lift("tflite")
+def lift_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Lifted:
+    places = vector(b, axes)
+    centred = b(arithmetic.Sub, x, b(reductions.ReduceMean, x, places))
+    variance = b(reductions.ReduceMean, b(arithmetic.Mul, centred, centred), places)
+    return (b(arithmetic.Div, centred, b(arithmetic.Add, b(arithmetic.Sqrt, variance), b.like(x, 1e-9))),)

@@ -9,11 +9,11 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, scalar, vector
+from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
 from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
 from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.padding import CenterCropPad, Pad
 from graphport.ops.pages.reshape import Reshape, Transpose
 
 if TYPE_CHECKING:
@@ -138,3 +138,23 @@ def _around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], numbe
     wide = own if own in _PADDED else DType.FLOAT32 if own.is_floating else DType.INT32
     scalar_ = b(Reshape, number, vector(b, [])) if b.dims(number) else number
     return cast(b, b(Pad, cast(b, x, wide), vector(b, [*low, *high]), cast(b, scalar_, wide)), own)
+
+
+@CenterCropPad.lift("tflite")
+def lift_center_crop_pad(
+    b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
+) -> tuple[Value, ...]:
+    """Cut, then filled up; the odd entry is at the end."""
+    rank = len(b.dims(input_data))
+    chosen = range(rank) if axes is None else [axis % rank for axis in axes]
+    own = sizes([b.dims(input_data)[axis] for axis in chosen], "an extent that is cut or filled up")
+    starts, ends, before, behind = [], [], [0] * rank, [0] * rank
+    for axis, n, told in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
+        m = int(told)
+        start = max(n - m, 0) // 2
+        starts.append(start)
+        ends.append(start + min(n, m))
+        before[axis] = max(m - n, 0) // 2
+        behind[axis] = max(m - n, 0) - before[axis]
+    cut = b(Slice, input_data, vector(b, starts), vector(b, ends), vector(b, list(chosen)))
+    return (b(Pad, cut, vector(b, [*before, *behind])),)

@@ -14,7 +14,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes
 from graphport.ops.dialects.tflite.convolution_lifts import as_before, as_image, bordered, first, last, pair_of
-from graphport.ops.dialects.tflite.emitting import cast_to, ints
+from graphport.ops.dialects.tflite.emitting import cast_to, in_single, ints, is_other_real
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, LpPool, MaxPool
@@ -222,12 +222,12 @@ def _over_space(b: Builder, word: str, x: Value) -> Lifted:
 
 @GlobalAveragePool.lift("tflite")
 def lift_global_average_pool(b: Builder, x: Value) -> Lifted:
-    return _over_space(b, "MEAN", x)
+    return (in_single(b, GlobalAveragePool, x),) if is_other_real(x) else _over_space(b, "MEAN", x)
 
 
 @GlobalMaxPool.lift("tflite")
 def lift_global_max_pool(b: Builder, x: Value) -> Lifted:
-    return _over_space(b, "REDUCE_MAX", x)
+    return (in_single(b, GlobalMaxPool, x),) if is_other_real(x) else _over_space(b, "REDUCE_MAX", x)
 
 
 def _powered(b: Builder, x: Value, p: float) -> Value:

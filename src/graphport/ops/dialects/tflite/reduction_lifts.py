@@ -5,16 +5,20 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import dtype_of, sizes, transposed, vector
+from graphport.ops.dialects.operands import dtype_of, integers, sizes, transposed, vector
 from graphport.ops.dialects.tflite.emitting import array_of, computed_in, in_int32, ints
 from graphport.ops.pages import arithmetic
+from graphport.ops.pages.comparison import Where
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import reduce as reductions
 from graphport.ops.pages.reduction.einsum import Einsum, Equation
-from graphport.ops.pages.reshape import Identity, Reshape
+from graphport.ops.pages.reduction.running import CumProd
+from graphport.ops.pages.reshape import Identity, Reshape, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,3 +143,28 @@ def _matrix(b: Builder, x: Value, term: str, groups: Sequence[str], lengths: dic
     moved = transposed(b, x, [term.index(letter) for letter in batch + first + second])
     wide = [prod(sizes([lengths[letter] for letter in group], "the axes")) for group in (first, second)]
     return b(Reshape, moved, vector(b, [*sizes([lengths[letter] for letter in batch], "the axes"), *wide]))
+
+
+_LONGEST = 256
+"""Entries that are multiplied up to each, under a mask of that many squared."""
+
+
+@CumProd.lift("tflite")
+def lift_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """The product over each run, under a mask: entries behind the run count as 1."""
+    place, dims = integers(axis), sizes(b.dims(x), "what is multiplied")
+    if place is None:
+        message = "an axis that is given later"
+        raise UnsupportedError(message)
+    at = place[0] % len(dims)
+    length = dims[at]
+    if length > _LONGEST:
+        message = f"products of {length} entries"
+        raise UnsupportedError(message)
+    ahead = np.arange(length)[None, :] - np.arange(length)[:, None]
+    ahead = -ahead if reverse else ahead
+    mask = (ahead < 0) if exclusive else (ahead <= 0)
+    # [.., 1, n, ..] under [n, n, 1..] is [.., n, n, ..], and its product along the second is the run.
+    seen = b.constant(mask.reshape(length, length, *[1] * (len(dims) - at - 1)))
+    kept = b(Where, seen, b(Unsqueeze, x, vector(b, [at])), b.like(x, 1))
+    return (b(reductions.ReduceProd, kept, vector(b, [at + 1]), keepdims=0),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.operands import dtype_of, integers, needed, real, sizes
+from graphport.ops.dialects.operands import dtype_of, integers, needed, real, reshaped, sizes
 from graphport.ops.dialects.tflite.emitting import (
     cast_to,
     computed_in,
@@ -23,10 +24,11 @@ from graphport.ops.dialects.tflite.emitting import (
     wrapped,
 )
 from graphport.ops.pages import reshape
+from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.indexing import slicing
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import running
-from graphport.ops.pages.reshape import pieces
+from graphport.ops.pages.reshape import Col2Im, pieces
 from graphport.ops.shapes import broadcast
 
 if TYPE_CHECKING:
@@ -358,3 +360,31 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     along = shaped(b, in_int32(b, axis), ()) if told is None else ints(b, told[0])
     options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
     return (computed_in(b, _COUNTED, "CUMSUM", x, beside=(along,), **options),)
+
+
+@Col2Im.lift("tflite")
+def lift_col2im(
+    b: Builder,
+    input: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Lifted:
+    """A transposed convolution whose filters put each row of a block in its place."""
+    image, block = ([int(n) for n in needed(x, "the shapes of image and block")] for x in (image_shape, block_shape))
+    batch, rows, _ = sizes(b.dims(input), "the columns")
+    steps, gaps, edges = strides or (1,) * len(image), dilations or (1,) * len(image), pads or (0,) * 2 * len(image)
+    cells = prod(block)
+    made_up(cells, cells)
+    whole = [n + edges[i] + edges[i + len(image)] for i, n in enumerate(image)]
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(whole, block, steps, gaps, strict=True)]
+    apart = reshaped(b, input, (batch * (rows // cells), cells, *counts))
+    filters = b.constant(np.eye(cells, dtype=np.float32).reshape(cells, 1, *block))
+    full = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(counts, block, steps, gaps, strict=True)]
+    more = tuple(n - f for n, f in zip(whole, full, strict=True))
+    window = {"strides": steps, "dilations": gaps, "pads": edges, "output_padding": more}
+    y = b(ConvTranspose, apart, filters, **window)
+    return (reshaped(b, y, (batch, rows // cells, *image)),)

@@ -1,0 +1,147 @@
+"""Images read at places that are computed, and the grids of such places, in TFLite: corners are gathered and mixed."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Abs, Add, Floor, Max, Min, Mod, Mul, Round, Sub
+from graphport.ops.pages.comparison import And, Less, LessOrEqual, Where
+from graphport.ops.pages.indexing import GatherND, Slice
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.pages.resize import AffineGrid, GridSample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
+
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+_CUBIC = -0.75
+
+
+@GridSample.lift("tflite")
+def lift_grid_sample(
+    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Lifted:
+    """The sum over the corners around each place, each times its share."""
+    if dtype_of(x) is not DType.FLOAT32 or dtype_of(grid) is not DType.FLOAT32:
+        return None
+    batch, channels, *space = sizes(b.dims(x), "the image")
+    _, *places, count = sizes(b.dims(grid), "the grid")
+    rows = reshaped(b, transposed(b, x, (0, *range(2, len(space) + 2), 1)), (batch, prod(space), channels))
+    # The last axis of the image comes first in the grid.
+    columns = [_column(b, grid, (batch, prod(places)), count - 1 - axis) for axis in range(count)]
+    spots = [
+        _pixels(b, column, n, padding_mode, aligned=bool(align_corners))
+        for column, n in zip(columns, space, strict=True)
+    ]
+    reads = [_shares(b, spot, mode) for spot in spots]
+    total: Value | None = None
+    for corner in product(*reads):
+        picked = _read(b, rows, [place for place, _ in corner], space, padding_mode, aligned=bool(align_corners))
+        share: Value | None = None
+        for _, part in corner:
+            share = part if share is None or part is None else b(Mul, share, part)
+        picked = picked if share is None else b(Mul, picked, b(Unsqueeze, share, vector(b, [2])))
+        total = picked if total is None else b(Add, total, picked)
+    if total is None:
+        return None
+    y = reshaped(b, total, (batch, *places, channels))
+    return (transposed(b, y, (0, len(places) + 1, *range(1, len(places) + 1))),)
+
+
+def _column(b: Builder, grid: Value, shape: Sequence[int], place: int) -> Value:
+    last = len(b.dims(grid)) - 1
+    found = b(Slice, grid, vector(b, [place]), vector(b, [place + 1]), vector(b, [last]))
+    return reshaped(b, found, shape)
+
+
+def _real(b: Builder, number: float) -> Value:
+    return b.constant(np.asarray(number, np.float32))
+
+
+def _pixels(b: Builder, spot: Value, n: int, padding: str, *, aligned: bool) -> Value:
+    """Places from -1 to 1 as those of entries, brought back into the image where the padding says so."""
+    half = (n - 1) / 2 if aligned else n / 2
+    places = b(Add, b(Mul, spot, _real(b, half)), _real(b, half - (0 if aligned else 0.5)))
+    return places if padding != "reflection" else _reflected(b, places, n, aligned=aligned)
+
+
+def _reflected(b: Builder, places: Value, n: int, *, aligned: bool) -> Value:
+    low, high = (0.0, n - 1.0) if aligned else (-0.5, n - 0.5)
+    span = high - low
+    if span <= 0:
+        return b(Mul, places, _real(b, 0))
+    ahead = b(Mod, b(Abs, b(Sub, places, _real(b, low))), _real(b, 2 * span), fmod=1)
+    back = b(Sub, _real(b, 2 * span), ahead)
+    return b(Add, b(Min, ahead, back), _real(b, low))
+
+
+def _shares(b: Builder, spot: Value, mode: str) -> list[tuple[Value, Value | None]]:
+    """Entries that are read along one axis, and the share of each."""
+    if mode == "nearest":
+        return [(b(Round, spot), None)]
+    first = b(Floor, spot)
+    t = b(Sub, spot, first)
+    if mode == "linear":
+        return [(first, b(Sub, _real(b, 1), t)), (b(Add, first, _real(b, 1)), t)]
+    found: list[tuple[Value, Value | None]] = []
+    for offset in (-1, 0, 1, 2):
+        gap = b(Abs, b(Sub, t, _real(b, offset)))
+        found.append((b(Add, first, _real(b, offset)), _cubic(b, gap, is_far=offset in (-1, 2))))
+    return found
+
+
+def _cubic(b: Builder, x: Value, *, is_far: bool) -> Value:
+    """Keys' kernel: of what is nearer than 1, or between 1 and 2."""
+    a = _CUBIC
+    terms = (a, -5 * a, 8 * a, -4 * a) if is_far else (a + 2, -(a + 3), 0.0, 1.0)
+    y = _real(b, terms[0])
+    for term in terms[1:]:
+        y = b(Add, b(Mul, y, x), _real(b, term))
+    return y
+
+
+def _read(
+    b: Builder, rows: Value, places: Sequence[Value], space: Sequence[int], padding: str, *, aligned: bool
+) -> Value:
+    """What stands at whole places [batch, count]; zeros outside, or what is nearest."""
+    inside: Value | None = None
+    flat: Value | None = None
+    for spot, n in zip(places, space, strict=True):
+        place = _reflected(b, spot, n, aligned=aligned) if padding == "reflection" else spot
+        is_in = b(And, b(LessOrEqual, _real(b, 0), place), b(Less, place, _real(b, n - 0.5)))
+        inside = is_in if inside is None else b(And, inside, is_in)
+        kept = cast(b, b(Max, b(Min, place, _real(b, n - 1)), _real(b, 0)), DType.INT64)
+        flat = kept if flat is None else b(Add, b(Mul, flat, b.constant(np.asarray(n, np.int64))), kept)
+    if inside is None or flat is None:
+        message = "an image without axes"
+        raise UnsupportedError(message)
+    found = b(GatherND, rows, b(Unsqueeze, flat, vector(b, [2])), batch_dims=1)
+    if padding != "zeros":
+        return found
+    return b(Where, b(Unsqueeze, inside, vector(b, [2])), found, _real(b, 0))
+
+
+@AffineGrid.lift("tflite")
+def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
+    """The places of an undistorted grid, times each matrix."""
+    shape = [int(n) for n in needed(size, "the size of a grid")]
+    spatial = shape[2:]
+    made_up(*spatial, len(spatial) + 1)
+    steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
+    base: Any = np.stack([*reversed(np.meshgrid(*steps, indexing="ij")), np.ones(spatial)], -1)
+    dtype = dtype_of(theta)
+    fixed = b.constant(base.reshape(1, -1, len(spatial) + 1).astype(dtype.numpy), dtype)
+    grid = b(MatMul, fixed, transposed(b, theta, (0, 2, 1)))
+    return (reshaped(b, grid, (shape[0], *spatial, len(spatial))),)
