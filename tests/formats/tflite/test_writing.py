@@ -110,7 +110,7 @@ def test_a_net_keeps_its_interface_and_has_one_transpose(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("operator", ["Det"])
 def test_what_has_no_operator_is_refused_by_name(tmp_path: Path, operator: str) -> None:
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 5])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [])
     graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "net", [x], [y])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "net.onnx")
@@ -122,3 +122,32 @@ def test_a_simplified_file_is_said_in_canonical_words(tmp_path):
     report = rewrite_file(CASES / "add_relu6.tflite", tmp_path / "small.onnx", SIMPLIFY)
     assert report.passed
     assert {node.op_type for node in onnx.load(tmp_path / "small.onnx").graph.node} == {"Add", "Clip"}
+
+
+def test_constants_that_are_reshaped_do_not_hold_up_transposes(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    w, v = (random.normal(size=(4, n, 1, 1)).astype(np.float32) for n in (3, 4))
+    constants = {"w": w, "v": v, "b": random.normal(size=4).astype(np.float32), "shape": np.array([1, 4, 1, 1])}
+    nodes = [
+        onnx.helper.make_node("Reshape", ["b", "shape"], ["c"]),
+        onnx.helper.make_node("Conv", ["x", "w"], ["h"]),
+        onnx.helper.make_node("Add", ["h", "c"], ["k"]),
+        onnx.helper.make_node("Conv", ["k", "v"], ["y"]),
+    ]
+    told = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, n, 5, 6])
+        for name, n in (("x", 3), ("y", 4))
+    ]
+    inits = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = onnx.helper.make_graph(nodes, "g", told[:1], told[1:], inits)
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
+    model = gp.load(tmp_path / "m.onnx")
+    gp.save(model, tmp_path / "m.tflite")
+    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert words == ["TRANSPOSE", "CONV_2D", "ADD", "CONV_2D", "TRANSPOSE"]
+    x = random.normal(size=(1, 3, 5, 6)).astype(np.float32)
+    found = gp.run(gp.load(tmp_path / "m.tflite"), {"x": x}, backend="litert")["y"]
+    np.testing.assert_allclose(found, gp.run(model, {"x": x})["y"], rtol=1e-5, atol=1e-5)

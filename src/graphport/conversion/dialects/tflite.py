@@ -10,7 +10,7 @@ from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
 from graphport.conversion.dialects.tflite_states import keep_states
 from graphport.conversion.dialects.tflite_views import drop_identities, shape_from_root
-from graphport.conversion.dialects.tflite_weights import clamp_results, turn_stored
+from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_stored
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
@@ -73,6 +73,7 @@ def after_lifting(graph: Graph) -> None:
     Every window and image has its channels last, what is between has none.
     """
     for inner in walk(graph):
+        shape_constants(inner)
         turn_stored(inner)
         turn(inner)
         integers(inner)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _DIALECT = "tflite"
 _TRANSPOSE, _DEQUANTIZE = "TRANSPOSE", "DEQUANTIZE"
+_SHAPING = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+_MOST_SHAPED = 1 << 16
+"""Elements of a constant that is copied in another shape."""
 _ACTIVATIONS = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
 _CLAMPING = frozenset(
     ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "DIV", "MAX_POOL_2D", "AVERAGE_POOL_2D")
@@ -53,6 +56,29 @@ def turn_stored(graph: Graph) -> None:
         graph.remove(node)
         if not maker.output.uses and not maker.output.is_output:
             graph.remove(maker)
+
+
+def shape_constants(graph: Graph) -> None:
+    """Let constants that are only reshaped be stored in that shape: beside what is turned around they are turned, too.
+
+    Before  y = ADD(TRANSPOSE(x, order), RESHAPE(c, shape))
+    After   y = ADD(TRANSPOSE(x, order), c in that shape)
+    """
+    for node in list(graph):
+        if node.dialect != _DIALECT or node.word not in _SHAPING or len(node.results) != 1:
+            continue
+        source, result = node.inputs[0], node.output
+        fact = result.fact
+        shape = fact.shape if isinstance(fact, TensorFact) else None
+        stored = source.storage if source is not None and source.is_constant else None
+        if stored is None or shape is None or result.is_output or node.attributes.get("quantized") is not None:
+            continue
+        extents = [n for n in shape if isinstance(n, int)]
+        if len(extents) < len(shape) or stored.count > _MOST_SHAPED:
+            continue
+        made = kept(stored.numpy().reshape(extents), stored.dtype)
+        result.replace_uses(graph.add_constant(graph.fresh(result.name), TensorFact.of(made), made))
+        graph.remove(node)
 
 
 def clamp_results(graph: Graph) -> None:
