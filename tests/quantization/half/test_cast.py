@@ -329,3 +329,27 @@ def test_a_long_chain_of_few_numbers_comes_to_what_the_runtime_makes_of_it():
     # Few nodes, large values, and bodies are the runtime's.
     for other in (nets.residual(), nets.products()):
         assert not isinstance(session(other.graph), PagesSession)
+
+
+@pytest.mark.parametrize("scale", [2.0**22, 2.0**-34])
+def test_an_output_that_halves_do_not_hold_stays_what_it_is(scale):
+    """What the last node gives would be infinite, or nothing, and it is told."""
+    r = np.random.default_rng(4)
+    weights = {"w1": r.normal(size=(8, 8)).astype(np.float32), "w2": r.normal(size=(8, 8)).astype(np.float32) * scale}
+    weights["w2"] = weights["w2"].astype(np.float32)
+    nodes = [
+        node("MatMul", ["x", "w1"], ["a"], name="first"),
+        node("MatMul", ["a", "w2"], ["y"], name="last"),
+        node("Relu", ["a"], ["z"], name="beside"),
+    ]
+    found = gp.from_onnx(model(nodes, [("x", ["N", 8])], [("y", ["N", 8]), ("z", ["N", 8])], weights))
+    x = nets.samples(found, 16)
+    made = gp.cast(found, "float16", calibration=x)
+    given = _theirs(made, x)
+    expected = gp.run(found, x)
+    assert given["y"].dtype == np.float32
+    assert given["z"].dtype == np.float16
+    for name in ("y", "z"):
+        assert nets.snr(expected[name], given[name]) > 50
+    assert [finding.code for finding in made.report.findings if finding.code == "CAST0008"] == ["CAST0008"]
+    assert made.report.passed

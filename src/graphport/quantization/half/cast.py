@@ -116,12 +116,12 @@ def cast(
 
     judge = _judge(graph, runs, threads)
     decisions = decided()
-    made = insert_casts(graph, decisions.halves, dtype, keep_io=keep_io)
+    made = insert_casts(graph, decisions.halves, dtype, keep_io=keep_io, wide=decisions.wide)
     noise = _noise(judge, made, findings)
     if min_snr is not None and judge is not None and noise is not None and noise.snr < min_snr:
         for goal in _orders(decisions):
             fewer = decided(goal)
-            other = insert_casts(graph, fewer.halves, dtype, keep_io=keep_io)
+            other = insert_casts(graph, fewer.halves, dtype, keep_io=keep_io, wide=fewer.wide)
             found = _noise(judge, other, findings)
             if found is not None and found.snr > noise.snr:
                 made, decisions, noise = other, fewer, found
@@ -130,6 +130,10 @@ def cast(
     if min_snr is not None and noise is not None and noise.snr < min_snr:
         message = f"the goal of {min_snr:g} dB is not reached: the best is {noise.snr:.2f} dB"
         findings.append(Diagnostic("CAST0003", message, None, "ask for less, or keep --to float32", Severity.WARNING))
+    if decisions.wide and not keep_io:
+        names = ", ".join(value.name for value in decisions.wide[:3])
+        message = f"{len(decisions.wide)} outputs stay float32, which {to} does not hold: {names}"
+        findings.append(Diagnostic("CAST0008", message, None, "scale them in the model", Severity.WARNING))
     return made, _report(graph, made, to, decisions, noise, samples, min_snr, findings)
 
 

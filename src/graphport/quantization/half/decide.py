@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
 from math import prod
@@ -64,16 +64,22 @@ _SEEN, _GUESSED = 2.0, 16.0
 """How many times the largest number must fit: of what samples showed, and of what made-up inputs did."""
 _LONGEST = 64
 """Nodes between a small constant and what it keeps from dividing by 0, at most."""
+_STEPS = 16.0
+"""Steps of an effective value below which little is left of a result."""
 _SIGNAL = 2000.0
 """Steps that the root mean square of a value takes at least: then halves keep 66 dB of it."""
 
 
 @dataclass(slots=True, eq=False)
 class Decisions:
-    """The nodes that compute in half precision, and the reasons of those that do not though they compute reals."""
+    """The nodes that compute in half precision, and the reasons of those that do not though they compute reals.
+
+    `wide` are outputs that halves do not hold: they stay what they are.
+    """
 
     halves: dict[Node, None]
     kept: dict[Node, Reason]
+    wide: list[Value] = field(default_factory=list["Value"])
 
 
 def decide(
@@ -135,7 +141,16 @@ class _Decider:
                 found.kept[node] = reason
         self._guard(found)
         self._merge(found)
+        outputs = [value for value in dict.fromkeys(self.graph.outputs) if value.producer in found.kept]
+        found.wide = [value for value in outputs if is_real(value) and self._is_lost(value)]
         return found
+
+    def _is_lost(self, value: Value) -> bool:
+        """Whether a result that is computed in single precision would be infinite, or nothing, in halves."""
+        found = self.seen.get(value)
+        if found is None:
+            return False
+        return found.largest * _SEEN > self.limits.most or 0 < found.rms < _STEPS * self.limits.step
 
     def _reason(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> Reason | None:
         if any(fnmatchcase(name, pattern) for pattern in self.keep for name in _names(node)):

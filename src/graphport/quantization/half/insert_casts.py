@@ -21,21 +21,28 @@ if TYPE_CHECKING:
 NARROW = frozenset({DType.FLOAT16, DType.BFLOAT16})
 
 
-def insert_casts(graph: Graph, halves: Collection[Node], to: DType, *, keep_io: bool) -> Graph:
-    """A copy of `graph` whose nodes `halves` compute in `to`; inputs and outputs as well, unless they are kept."""
+def insert_casts(
+    graph: Graph, halves: Collection[Node], to: DType, *, keep_io: bool, wide: Collection[Value] = ()
+) -> Graph:
+    """A copy of `graph` whose nodes `halves` compute in `to`; inputs and outputs as well, unless they are kept.
+
+    Outputs that are `wide` stay what they are in any case.
+    """
     twin = rewrite.copy(graph)
     chosen = {new for old, new in zip(graph, twin, strict=True) if old in halves}
-    return _Halving(twin, chosen, to, keep_io=keep_io).run()
+    kept = {new for old, new in zip(graph.outputs, twin.outputs, strict=True) if old in wide}
+    return _Halving(twin, chosen, to, keep_io=keep_io, kept=kept).run()
 
 
 class _Halving:
     """Rewrites one graph: every real value has at most one narrow and one wide form."""
 
-    def __init__(self, graph: Graph, chosen: set[Node], to: DType, *, keep_io: bool) -> None:
+    def __init__(self, graph: Graph, chosen: set[Node], to: DType, *, keep_io: bool, kept: set[Value]) -> None:
         self.graph = graph
         self.chosen = chosen
         self.to = to
         self.keep_io = keep_io
+        self.kept = kept
         self.narrow: dict[Value, Value] = {}
         self.wide: dict[Value, Value] = {}
 
@@ -58,7 +65,7 @@ class _Halving:
             is_narrow = value.fact.dtype is self.to if isinstance(value.fact, TensorFact) else False
             if is_narrow and self.keep_io:
                 self._deliver(value, self._widened(value))
-            elif not is_narrow and not self.keep_io:
+            elif not is_narrow and not self.keep_io and value not in self.kept:
                 self._deliver(value, self._narrowed(value))
         rewrite.remove_dead(self.graph)
         for value in [value for value in self.graph.constants if not value.uses and value in self.narrow]:
