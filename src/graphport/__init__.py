@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.api.load import check, from_onnx, from_torch, load
     from graphport.api.merge import merge
     from graphport.api.model import Model, QuantizedModel
-    from graphport.api.quantize import quantize
+    from graphport.api.quantize import perplexity, quantize
     from graphport.api.report import report
     from graphport.api.rewrite import RewriteReport, prepare, simplify
     from graphport.api.run import run, session
@@ -59,6 +59,7 @@ _HOMES = {
     "latency": "graphport.api.latency",
     "load": "graphport.api.load",
     "prepare": "graphport.api.rewrite",
+    "perplexity": "graphport.api.quantize",
     "quantize": "graphport.api.quantize",
     "report": "graphport.api.report",
     "run": "graphport.api.run",
@@ -108,6 +109,7 @@ __all__ = [
     "load",
     "merge",
     "operator",
+    "perplexity",
     "prepare",
     "quantize",
     "report",

@@ -86,5 +86,21 @@ def quantize(
     return result
 
 
+def perplexity(model: Model, tokens: Any) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float]:
+    """A measure for `quantize(metric=…)`: minus the perplexity of a language model, whose outputs are logits.
+
+    Args:
+        model: reads integers [batch, length], and what can be made up: `attention_mask`, `position_ids`.
+        tokens: an array [sequences, length + 1], or the path of a `.npy` of one.
+
+    Raises:
+        DiagnosticError: QUANT0031 the tokens are no rows of at least two integers, or the model reads something else.
+    """
+    from graphport.quantization.perplexity import perplexity as measure
+    from graphport.quantization.perplexity import tokens_of
+
+    return measure(runnable(model), tokens_of(tokens))
+
+
 def _plain(settings: Mapping[str, Any] | str | None) -> str | dict[str, Any]:
     return {} if settings is None else settings if isinstance(settings, str) else dict(settings)

@@ -84,6 +84,8 @@ _WITHIN_SPREAD = 0.03  # of two medians on a machine that does other things, too
 @click.option("--latency-table", type=click.Path(), metavar="FILE", help="Times of layers elsewhere, of latency.")
 @click.option("--max-bytes", type=click.IntRange(1), help="Goal: bytes of the file.")
 @click.option("--metric", metavar="MODULE:FUNCTION", help="A measure of your own: takes what runs a model.")
+@click.option("--perplexity", type=FILE, metavar="TOKENS", help="A measure: perplexity on rows of tokens, a .npy.")
+@click.option("--max-perplexity", type=float, metavar="X", help="Goal: what that is at most.")
 @click.option("--min-metric", type=float, metavar="X", help="Goal: what that gives at least.")
 @click.option("--front", is_flag=True, help="Find the front of plans, and take its knee.")
 @click.option("--point", type=click.IntRange(1), metavar="K", help="Take the point K of the front.")
@@ -125,6 +127,8 @@ def verb(
     latency: bool,
     opset: int | None,
     metric: str | None,
+    perplexity: Path | None,
+    max_perplexity: float | None,
     page: Path | None,
     format: str | None,
     shapes: Any,
@@ -161,6 +165,12 @@ def verb(
     if explain is not None:
         _refuse_layer(model, explain)
     source_bytes = _size(src)
+    measure = None if metric is None else function_named(metric)
+    if perplexity is not None:
+        measure = graphport.perplexity(model, perplexity)
+        options["min_metric"] = None if max_perplexity is None else -max_perplexity
+        # A measure is taken of plans.
+        options["front"] = True
     with _kept(resume), _progress() as told:
         result = graphport.quantize(
             model,
@@ -168,7 +178,7 @@ def verb(
             settings=settings,
             on_progress=told,
             statistics=resume,
-            metric=None if metric is None else function_named(metric),
+            metric=measure,
             **_given(options),
         )
     report = result.report
@@ -193,7 +203,7 @@ def verb(
         print_json({**document, "diagnostics": [as_json(f) for f in findings]})
     else:
         print_findings(findings, color)
-        _tell(report, dst, sizes, times, layer)
+        _tell(report, dst, sizes, times, layer, "perplexity" if perplexity is not None else "metric")
         print_verification(became.proof, became.skipped, str(dst) if became.written is None else None)
     raise click.exceptions.Exit(0 if report.passed and became.passed and not unknown else 1)
 
@@ -352,6 +362,7 @@ def _tell(
     sizes: dict[str, int | None],
     times: dict[str, Any] | None,
     layer: LayerReport | None,
+    metric: str,
 ) -> None:
     from graphport.cli.table import print_table
 
@@ -369,7 +380,7 @@ def _tell(
     if report.floating:
         rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
         print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")
-    _print_front(report)
+    _print_front(report, metric)
     if layer is not None:
         click.echo(json.dumps(layer.as_json(), indent=2, ensure_ascii=False))
     agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"
@@ -388,14 +399,16 @@ def _tell(
         )
 
 
-def _print_front(report: QuantizationReport) -> None:
+def _print_front(report: QuantizationReport, metric: str) -> None:
     from graphport.cli.table import print_table
 
+    is_measured = any(x.metric is not None for x in report.front)
     rows = [
         (
             f"{x.point}{' *' if x is report.chosen else ''}",
             f"{x.snr_db:.2f} dB" + ("" if x.snr_range is None else f" ({x.snr_range[0]:.1f} to {x.snr_range[1]:.1f})"),
             "" if x.agreement is None else f"{100 * x.agreement:.1f} %",
+            *([_measure(x.metric, metric)] if is_measured else []),
             "" if x.latency is None else f"{x.latency:.3f}x ({x.latency_ms:.3f} ms)",
             str(x.bytes),
             ", ".join(f"{count} {name}" for name, count in x.layers.items()),
@@ -403,8 +416,14 @@ def _print_front(report: QuantizationReport) -> None:
         for x in report.front
     ]
     if rows:
-        headings = ("point", "SNR (on others)", "first choice", "time beside source", "bytes", "layers")
+        named = [metric] if is_measured else []
+        headings = ("point", "SNR (on others)", "first choice", *named, "time beside source", "bytes", "layers")
         print_table(headings, rows, title="the front, * is written (--point K takes another):")
+
+
+def _measure(number: float | None, name: str) -> str:
+    """A measure as it is said: perplexity is minus what is to be large."""
+    return "" if number is None else f"{-number if name == 'perplexity' else number:.4f}"
 
 
 def _decibels(number: float | None) -> str:

@@ -1,0 +1,116 @@
+"""How well a language model foretells text, as a measure that plans of a quantization are chosen by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.facts import TensorFact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphport.ir.graph import Graph, Value
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Run: TypeAlias = "Callable[[dict[str, Any]], dict[str, Any]]"
+
+_BATCH = 8
+
+
+def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
+    """A measure for `quantize`: minus the perplexity on `tokens`, for a measure is to be large.
+
+    The exponential of the mean of -log p(next token). What a model reads besides tokens is made up where its name tells
+    what it is: `attention_mask` is ones, `position_ids` counts.
+
+    Args:
+        graph: whose inputs are read: one of integers [batch, length], and those.
+        tokens: [sequences, length + 1]; each is foretold by all before it in its row.
+
+    Raises:
+        DiagnosticError: QUANT0031 the tokens are no rows of at least two integers, or the model reads something else.
+    """
+    if tokens.ndim != 2 or tokens.shape[1] < 2 or tokens.dtype.kind not in "iu" or not len(tokens):
+        stated = f"tokens are {tokens.dtype}{list(tokens.shape)}"
+        raise DiagnosticError(Diagnostic("QUANT0031", stated, None, "give rows of at least two integers, in a .npy"))
+    name, others = _inputs(graph)
+
+    def measure(run: Run) -> float:
+        spent, count = 0.0, 0
+        for start in range(0, len(tokens), _BATCH):
+            rows = tokens[start : start + _BATCH].astype(np.int64)
+            given = {name: rows[:, :-1]} | {other: _made(other, rows.shape[0], rows.shape[1] - 1) for other in others}
+            found = _logits(run(_typed(given, graph)))
+            if found is None or found.shape[:2] != (rows.shape[0], rows.shape[1] - 1):
+                message = "no output gives a number for each token at each place"
+                raise DiagnosticError(Diagnostic("QUANT0031", message, None, "give a model with such an output"))
+            spent += _surprise(found, rows[:, 1:])
+            count += rows[:, 1:].size
+        return -float(np.exp(spent / count))
+
+    return measure
+
+
+def tokens_of(given: object) -> Array:
+    """An array, or that of a `.npy`.
+
+    Raises:
+        DiagnosticError: QUANT0031 it cannot be read.
+    """
+    if not isinstance(given, str | Path):
+        return np.asarray(given)
+    try:
+        return np.asarray(np.load(given, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        message = f"the tokens in {given} cannot be read: {error}"
+        raise DiagnosticError(Diagnostic("QUANT0031", message, None, "write them by np.save(path, tokens)")) from error
+
+
+def _surprise(logits: Array, following: Array) -> float:
+    """The sum of -log p of the tokens that follow."""
+    x = logits.astype(np.float64)
+    x -= x.max(axis=-1, keepdims=True)
+    x -= np.log(np.exp(x).sum(axis=-1, keepdims=True))
+    return -float(np.take_along_axis(x, following[..., None], axis=2).sum())
+
+
+def _logits(outputs: Mapping[str, Any]) -> Array | None:
+    """The first output with three axes of real numbers."""
+    found = (np.asarray(x) for x in outputs.values() if np.ndim(x) == 3)
+    return next((x for x in found if x.dtype.kind == "f"), None)
+
+
+def _inputs(graph: Graph) -> tuple[str, list[str]]:
+    """The input of tokens, and those that can be made up."""
+    others = [value.name for value in graph.inputs if _kind(value) is not None]
+    rest = [value for value in graph.inputs if _kind(value) is None]
+    fact = rest[0].fact if len(rest) == 1 else None
+    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype.kind not in "iu":
+        names = ", ".join(value.name for value in graph.inputs)
+        message = f"the model does not read tokens alone: {names}"
+        raise DiagnosticError(Diagnostic("QUANT0031", message, None, "measure it by --metric MODULE:FUNCTION"))
+    return rest[0].name, others
+
+
+def _kind(value: Value) -> str | None:
+    return next((kind for kind in ("attention_mask", "position_ids") if kind in value.name), None)
+
+
+def _made(name: str, rows: int, length: int) -> Array:
+    return (
+        np.ones((rows, length), np.int64)
+        if "attention_mask" in name
+        else np.broadcast_to(np.arange(length), (rows, length)).copy()
+    )
+
+
+def _typed(given: Mapping[str, Array], graph: Graph) -> dict[str, Any]:
+    facts = {value.name: value.fact for value in graph.inputs}
+    return {
+        name: x.astype(fact.dtype.numpy) if isinstance(fact := facts[name], TensorFact) and fact.dtype else x
+        for name, x in given.items()
+    }
