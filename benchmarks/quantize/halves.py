@@ -2,14 +2,15 @@
 
 python benchmarks/quantize/halves.py [--to bfloat16] FILE.onnx|FOLDER…
 
-Each model is cast without samples, written, loaded by ONNX Runtime and run beside its source on inputs that were made
-up, or on those of `NAME.a.npz` beside it (`in0`, `in1`, … in the order of its inputs). The signal to noise is that of
+Each model, in a process of its own, is cast without samples, written, loaded by ONNX Runtime and run beside its source on
+inputs that were made up, or on those of `NAME.a.npz` beside it, or of NAME up to its last `_` (`in0`, `in1`, …). The signal to noise is that of
 the worst floating output; "float32" counts the nodes that stayed. Models that ONNX Runtime does not run are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,7 @@ from graphport.backends.inputs import random_inputs
 if TYPE_CHECKING:
     from graphport.quantization.half.cast import To
 
+SECONDS = 300
 HEADINGS = ("model", "nodes cast", "float32", "SNR", "kB before", "kB after", "note")
 
 
@@ -37,8 +39,9 @@ def session(path: Path) -> Any:
 
 def inputs_of(model: gp.Model, path: Path) -> dict[str, Any]:
     """What lies beside the model, or what is made up."""
-    beside = path.with_suffix(".a.npz")
-    if not beside.exists():
+    names = (path.stem, path.stem.rpartition("_")[0])
+    beside = next((x for name in names if name and (x := path.with_name(f"{name}.a.npz")).exists()), None)
+    if beside is None:
         return random_inputs(model.graph)
     with np.load(beside) as arrays:
         return {value.name: arrays[f"in{number}"] for number, value in enumerate(model.graph.inputs)}
@@ -96,15 +99,24 @@ def main() -> None:
     """Print the table as Markdown, line by line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--to", choices=("float16", "bfloat16"), default="float16")
+    parser.add_argument("--line", action="store_true", help="one model, in this process, without headings")
     parser.add_argument("files", type=Path, nargs="+")
     given = parser.parse_args()
     files = [path for each in given.files for path in (sorted(each.rglob("*.onnx")) if each.is_dir() else [each])]
+    if given.line:
+        cells = row(files[0], given.to)
+        sys.stdout.write("" if cells is None else f"| {' | '.join(cells)} |\n")
+        return
     sys.stdout.write(f"| {' | '.join(HEADINGS)} |\n| {' | '.join(['---'] * len(HEADINGS))} |\n")
     for path in files:
-        cells = row(path, given.to)
-        if cells is not None:
-            sys.stdout.write(f"| {' | '.join(cells)} |\n")
-            sys.stdout.flush()
+        command = [sys.executable, __file__, "--line", "--to", given.to, str(path)]
+        try:
+            ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+            failed = f"| {path.stem} | | | failed | | | exit code {ended.returncode} |\n" if ended.returncode else ""
+            sys.stdout.write(failed or ended.stdout)
+        except subprocess.TimeoutExpired:
+            sys.stdout.write(f"| {path.stem} | | | | | | not done after {SECONDS} s |\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -353,3 +355,22 @@ def test_an_output_that_halves_do_not_hold_stays_what_it_is(scale):
         assert nets.snr(expected[name], given[name]) > 50
     assert [finding.code for finding in made.report.findings if finding.code == "CAST0008"] == ["CAST0008"]
     assert made.report.passed
+
+
+@pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (1, 2, 0, 3), (1, 2, 3, 0), (0, 2, 1), (2, 1, 0)])
+def test_what_ends_onnx_runtime_stays_in_single_precision(perm):
+    """In a process of its own: turned halves in front of a product with a constant ended it."""
+    dims = [2, 3, 4, 5][: len(perm)]
+    r = np.random.default_rng(0)
+    weight = r.normal(size=(dims[perm[-1]], 6)).astype(np.float32)
+    nodes = [
+        node("Relu", ["x"], ["a"], name="act"),
+        node("Transpose", ["a"], ["t"], perm=list(perm), name="turn"),
+        node("MatMul", ["t", "w"], ["y"], name="last"),
+    ]
+    made = gp.cast(gp.from_onnx(model(nodes, [("x", dims)], [("y", None)], {"w": weight})), "float16")
+    text = gp.to_onnx(made).SerializeToString()
+    code = "import sys, onnxruntime as o; o.InferenceSession(sys.stdin.buffer.read())"
+    ended = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-300:]
+    assert made.report.cast

@@ -43,6 +43,7 @@ class Reason(Enum):
     GUARD = "a number that halves lose keeps what it reads from 0"
     GOAL = "the goal asks for it"
     BETWEEN = "it stands between nodes that stay so"
+    RUNTIME = "ONNX Runtime ends while it fuses halves that are turned so with the product behind them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,8 @@ class _Decider:
             return Reason.SMALL
         if any(self._loses(value) for value in reads if value.is_constant):
             return Reason.CONSTANT
+        if _ends_onnx_runtime(node):
+            return Reason.RUNTIME
         return Reason.GOAL if node in self.goal else None
 
     def _misfits(self, node: Node, reads: Sequence[Value]) -> bool:
@@ -305,6 +308,22 @@ def _value_at(page: Page, node: Node, value: Value, number: float) -> float | No
     except Exception:  # noqa: BLE001  whatever a meaning says of operands that are not its own: then nothing is known
         return None
     return float(found.reshape(-1)[0]) if isinstance(found, np.ndarray) and found.size == 1 else None
+
+
+def _ends_onnx_runtime(node: Node) -> bool:
+    """Whether it lets the first axis go behind others, for a product with a constant.
+
+    ONNX Runtime 1.32 fuses the two into a product that it has no kernel for in halves, and its process ends while it
+    looks for casts around it.
+    """
+    perm = node.attributes.get("perm")
+    if node.dialect or node.word != "Transpose" or not isinstance(perm, tuple) or len(perm) < 3:
+        return False
+    rank = len(perm)
+    if perm not in ((*range(1, rank - 1), 0, rank - 1), (*range(1, rank), 0)):
+        return False
+    products = [user for user in node.output.users if user.op == "MatMul"]
+    return any(value.is_constant for user in products for value in user.operands)
 
 
 def _entries(value: Value) -> int:
