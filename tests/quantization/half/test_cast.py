@@ -374,3 +374,18 @@ def test_what_ends_onnx_runtime_stays_in_single_precision(perm):
     ended = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=False)
     assert ended.returncode == 0, ended.stderr[-300:]
     assert made.report.cast
+
+
+def test_what_makes_or_reads_sequences_stays():
+    nodes = [
+        node("Relu", ["x"], ["a"], name="act"),
+        node("SplitToSequence", ["a", "two"], ["s"], axis=1, name="split"),
+        node("SequenceAt", ["s", "one"], ["b"], name="pick"),
+        node("Add", ["b", "b"], ["y"], name="last"),
+    ]
+    constants = {"two": np.asarray(2, np.int64), "one": np.asarray(1, np.int64)}
+    found = gp.from_onnx(model(nodes, [("x", [3, 6])], [("y", [3, 2])], constants))
+    made = gp.cast(found, "float16")
+    x = {"x": np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)}
+    assert nets.snr(gp.run(found, x)["y"], _theirs(made, x)["y"]) > 60
+    assert {kept.name for kept in made.report.kept} >= {"split", "pick"}

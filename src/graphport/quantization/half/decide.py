@@ -178,7 +178,8 @@ class _Decider:
         """Whether ONNX does not have the operator with halves for its reals, or its result's type is an attribute."""
         if node.dialect != domains.CANONICAL or not schema.operator("", node.word, OPSET).is_known:
             return True
-        if not reads:
+        # Sequences keep the type of what they hold, which is not followed through them.
+        if not reads or not all(isinstance(value.fact, TensorFact) for value in (*node.operands, *node.results)):
             return True
         types = [*map(self._type, node.inputs), *map(self._type, node.outputs)]
         return schema.misfit(node.word, OPSET, types, len(node.inputs)) is not None
