@@ -13,7 +13,7 @@ def _weight(random, *shape):
     return (random.normal(size=shape) * np.sqrt(2 / fan)).astype(np.float32)
 
 
-def residual(seed=0, batch="N"):
+def residual(seed=0, batch: str | int = "N"):
     """Convolutions with a shortcut around one, pooling, and a product at the end."""
     r = np.random.default_rng(seed)
     constants = {
@@ -49,7 +49,7 @@ def depthwise(seed=0, *, imbalance=0.0, activation="Clip"):
     constants["w3"] = w3 / t[None, :, None, None]
     more = ["low", "high"] if activation == "Clip" else []
     if not more:
-        constants.pop("low"), constants.pop("high")
+        del constants["low"], constants["high"]
     nodes = [
         node("Conv", ["x", "w1", "b1"], ["a"], name="expand"),
         node(activation, ["a", *more], ["ar"], name="first"),
