@@ -312,7 +312,7 @@ def _value_at(page: Page, node: Node, value: Value, number: float) -> float | No
 
 
 def _ends_onnx_runtime(node: Node) -> bool:
-    """Whether it lets the first axis go behind others, for a product with a constant.
+    """Whether it lets the first axis go behind others, for a product (with a constant, or what becomes one).
 
     ONNX Runtime 1.32 fuses the two into a product that it has no kernel for in halves, and its process ends while it
     looks for casts around it.
@@ -323,8 +323,7 @@ def _ends_onnx_runtime(node: Node) -> bool:
     rank = len(perm)
     if perm not in ((*range(1, rank - 1), 0, rank - 1), (*range(1, rank), 0)):
         return False
-    products = [user for user in node.output.users if user.op == "MatMul"]
-    return any(value.is_constant for user in products for value in user.operands)
+    return any(user.op == "MatMul" for user in node.output.users)
 
 
 def _entries(value: Value) -> int:
