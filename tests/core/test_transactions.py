@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -134,6 +135,43 @@ def test_a_step_that_the_system_refuses_changes_nothing(tmp_path, monkeypatch, n
     fails_at = 0
     _write_pair(graph, weights, "new")
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"m.xml": "new", "m.bin": "new"}
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_whoever_ends_at_a_signal_has_the_old_files_or_the_new_ones(tmp_path, monkeypatch, name):
+    number = getattr(signal, name)
+    real, steps, found = Path.rename, [], set()
+
+    def interrupted(self, target):
+        result = real(self, target)
+        steps.append(self)
+        if len(steps) == ends_at:
+            os.kill(os.getpid(), number)
+        return result
+
+    def ended(*_):
+        raise SystemExit(1)
+
+    before = signal.signal(number, ended)
+    try:
+        monkeypatch.setattr(Path, "rename", interrupted)
+        for ends_at in range(1, 7):  # noqa: B007  `interrupted` reads it
+            graph, weights = tmp_path / "m.xml", tmp_path / "m.bin"
+            monkeypatch.setattr(Path, "rename", real)
+            _write_pair(graph, weights, "old")
+            monkeypatch.setattr(Path, "rename", interrupted)
+            steps.clear()
+            try:
+                _write_pair(graph, weights, "new")
+            except SystemExit:
+                found.add("ended")
+            assert graph.read_text() == weights.read_text()
+            found.add(graph.read_text())
+            assert sorted(each.name for each in tmp_path.iterdir()) == ["m.bin", "m.xml"]
+        assert signal.getsignal(number) is ended
+    finally:
+        signal.signal(number, before)
+    assert found == {"ended", "new"}
 
 
 def test_many_writers_at_once_leave_one_of_their_models(tmp_path):

@@ -12,13 +12,15 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
+import threading
 from contextlib import ExitStack, contextmanager, suppress
 from errno import EEXIST
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -120,7 +122,7 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
         for source, target in moves:
             source.replace(target)
         return
-    with _locked(folder):
+    with _locked(folder), _uninterrupted():
         left = _read_note(note)
         if left is not None:
             _settle(note, left)
@@ -164,7 +166,7 @@ def recover(path: Path_) -> None:
         return  # the system has no such names
     if not os.path.lexists(note):
         return
-    with _locked(note.parent):
+    with _locked(note.parent), _uninterrupted():
         moves = _read_note(note)
         if moves is not None:
             _settle(note, moves)
@@ -327,6 +329,29 @@ def _locked(folder: Path) -> Generator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _uninterrupted() -> Generator[None]:
+    """Let signals that a program answers by ending wait until the block ends: whoever cleans up would remove half."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread alone
+        return
+    handlers: dict[int, Any] = {}
+    waiting: list[int] = []
+    try:
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number: signal.Signals | None = getattr(signal, name, None)
+            handler = None if number is None else signal.getsignal(number)
+            if number is not None and callable(handler):
+                handlers[number] = handler
+                signal.signal(number, lambda number, _: waiting.append(number))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in waiting:
+            signal.raise_signal(number)
 
 
 def _mask() -> int:

@@ -205,7 +205,8 @@ class MappedFile:
             found = _identity(os.stat(self._name))  # noqa: PTH116  a Path takes five times as long
             if found == self._identity and time.monotonic() >= self._due:
                 self._due = time.monotonic() + _PATIENCE
-                if self._sampled() != self._digest:
+                found_digest = self._sampled()
+                if None not in (found_digest, self._digest) and found_digest != self._digest:
                     raise OSError(self._changed())
         except FileNotFoundError:
             return False
@@ -215,11 +216,15 @@ class MappedFile:
             raise OSError(self._changed())
         return False
 
-    def _sampled(self) -> int:
-        """A digest of some pages of the file that now has the name."""
+    def _sampled(self) -> int | None:
+        """A digest of some pages of the file that now has the name; `None` where it may not be read (any more)."""
         last = max(self._identity[2] - _PAGE, 0)  # what is read may be longer: an archive that was unpacked
         found = 0
-        with open(self._name, "rb", buffering=0) as file:  # noqa: PTH123  a Path takes longer
+        try:
+            file = open(self._name, "rb", buffering=0)  # noqa: PTH123, SIM115  a Path takes longer
+        except PermissionError:
+            return None  # who looks into it is told
+        with file:
             for start in sorted({last * each // (_SAMPLED - 1) for each in range(_SAMPLED)}):
                 file.seek(start)
                 found = crc32(file.read(_PAGE), found)
