@@ -29,6 +29,8 @@ CACHE = 1 << 21
 """Bytes that the registers take together: about what the caches of one core hold, its part of the last one included."""
 _SHORTEST, _LONGEST = 1 << 12, 1 << 18
 """Bounds of a block, in elements: below, calling NumPy costs more than computing; above, blocks leave the cache."""
+_SMALL = 1 << 16
+"""Elements up to which temporaries are made anew: memory of more comes from the system, page by page."""
 _LINE = 64
 """Bytes of a line of the cache."""
 
@@ -93,7 +95,7 @@ class BlockedProgram:
         with np.errstate(all="ignore"):
             if not self.operations:
                 np.copyto(out, operands[self.loads[0][1]])
-            elif out.size <= self.block or self._has_no_temporaries:
+            elif out.size <= min(self.block, _SMALL) or self._has_no_temporaries:
                 self._run_whole(values, out)
             else:
                 self._run_blocks(values, out)
@@ -169,6 +171,7 @@ class DirectCall:
         self.dtype = dtypes[-1]
         self._program = program
         self._dtypes = tuple(dtypes)
+        self._alone = _alone(program)
 
     def call(self, *arrays: Any) -> Array | None:
         if len(arrays) != len(self._dtypes):
@@ -184,9 +187,23 @@ class DirectCall:
         for array in operands:
             if array is not out and np.may_share_memory(array, out):
                 return None
-        self._program.run(operands, out)
+        if self._alone is None:
+            self._program.run(operands, out)
+        else:
+            kernel, places = self._alone
+            with np.errstate(all="ignore"):
+                kernel(*[operands[place] for place in places], out=out)
         result: Array = out
         return result
+
+
+def _alone(program: BlockedProgram) -> tuple[Kernel, list[int]] | None:
+    """The one function that a program is, and which operands it takes."""
+    index_of = dict(program.loads)
+    if len(program.operations) != 1 or any(place not in index_of for place in program.operations[0].arguments):
+        return None
+    (operation,) = program.operations
+    return operation.kernel, [index_of[place] for place in operation.arguments]
 
 
 def constant_array(value: Number, dtype: DType) -> Array:
