@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from graphport.ir.nodes import Use
 
 _DIALECT = "pnnx"
-_PACKS = frozenset({"prim::TupleConstruct", "prim::ListConstruct"})
+_DICTIONARY = "prim::DictConstruct"
+"""Keys and values in turn; what returns it returns the values."""
+_PACKS = frozenset({"prim::TupleConstruct", "prim::ListConstruct", _DICTIONARY})
 _UNPACKS = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
 _REALS = MappingProxyType({DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64})
 
@@ -101,7 +103,9 @@ def _note(node: Node, numbers: dict[Value, Any], lists: dict[Value, list[Item]])
     """Remember a node that is a number or a list."""
     if len(node.results) != 1:
         return
-    if node.word in _PACKS and node.inputs and all(value in numbers for value in node.inputs):
+    if node.word == _DICTIONARY:
+        lists[node.output] = [_settled(node, value, numbers) for value in _flat(node.inputs[1::2], lists)]
+    elif node.word in _PACKS and node.inputs and all(value in numbers for value in node.inputs):
         numbers[node.output] = tuple(numbers[value] for value in node.inputs if value is not None)
     elif node.word in _PACKS:
         lists[node.output] = [_settled(node, value, numbers) for value in _flat(node.inputs, lists)]

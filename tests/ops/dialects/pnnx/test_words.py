@@ -208,3 +208,24 @@ def test_frames_are_said_in_pnnx(tmp_path):
     found = gp.run(gp.load(tmp_path / "net.pnnx.param"), {"x": signal}, backend="reference")
     expected = gp.run(source, {"x": signal}, backend="reference")
     np.testing.assert_allclose(next(iter(found.values())), expected["y"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("line", ["prim::If i 1 1 x y", "prim::Loop i 3 1 n1 n0 x y"])
+def test_what_pnnx_leaves_out_is_told(tmp_path, line):
+    net = load(tmp_path, [*numbered("True", 3), line], x="(2)f32")
+    with pytest.raises(gp.DiagnosticError, match="not in the text: pnnx leaves bodies out"):
+        gp.save(net, tmp_path / "net.onnx")
+
+
+def test_a_dictionary_returns_its_values(tmp_path):
+    rows = [
+        *numbered("b", "a"),
+        "pnnx.Expression p 1 1 x s expr=add(@0,1)",
+        "pnnx.Expression q 1 1 x t expr=mul(@0,2)",
+        "prim::DictConstruct d 4 1 n1 s n0 t y",
+    ]
+    net = load(tmp_path, rows, x="(4,5)f32")
+    assert is_canonical(net.graph)
+    found = list(gp.run(net, {"x": X}, backend="reference").values())
+    for one, expected in zip(found, (X + 1, X * 2), strict=True):
+        np.testing.assert_array_equal(one, expected)
