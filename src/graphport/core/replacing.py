@@ -339,11 +339,11 @@ def _uninterrupted() -> Generator[None]:
         return
     handlers: dict[int, Any] = {}
     waiting: list[int] = []
+    numbers = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     try:
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number: signal.Signals | None = getattr(signal, name, None)
-            handler = None if number is None else signal.getsignal(number)
-            if number is not None and callable(handler):
+        for number in numbers:
+            handler = signal.getsignal(number)
+            if callable(handler):
                 handlers[number] = handler
                 signal.signal(number, lambda number, _: waiting.append(number))
         yield
