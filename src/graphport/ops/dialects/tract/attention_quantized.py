@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract.attention import sdpa
+from graphport.ops.dialects.tract.attention_products import sdpa
 from graphport.ops.dialects.tract.binding import axis_of, word
 
 if TYPE_CHECKING:
