@@ -198,7 +198,8 @@ class Piece:
             self._is_free = True
             self._session = self._prepared(values)
         # A number that was rounded is one of NumPy's, and no array any more.
-        found = self._session.run({name: np.asarray(values[value]) for value, name in self._names.items()})
+        given = {name: values[value] for value, name in self._names.items()}
+        found = self._session.run({name: np.asarray(x) if isinstance(x, np.generic) else x for name, x in given.items()})
         return dict(zip(self._wanted, found.values(), strict=True))
 
     def _prepared(self, values: Mapping[Value, Any]) -> Session:

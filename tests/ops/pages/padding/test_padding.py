@@ -143,7 +143,8 @@ def test_saying_padding_keeps_its_meaning(mode, axes):
     value = np.asarray(random()) if mode == "constant" else None
     inputs = [random(3, 4), pads, value, None if axes is None else np.array(axes)]
     words = there_and_back(Pad, inputs, constants=(1, 2, 3), mode=mode)
-    assert words == (None if mode == "wrap" else ["pad"])
+    # What wraps around has no word of its own: it is put together of the tensor and of pieces of it.
+    assert set(words) == ({"slice", "concat", "copy"} if mode == "wrap" else {"pad"})
 
 
 def test_amounts_that_are_computed_are_not_said():
