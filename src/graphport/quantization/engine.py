@@ -197,9 +197,8 @@ class Piece:
         elif not self._is_free and any(_shape(values[value]) != shape for value, shape in self._shapes.items()):
             self._is_free = True
             self._session = self._prepared(values)
-        # A number that was rounded is one of NumPy's, and no array any more.
-        given = {name: values[value] for value, name in self._names.items()}
-        found = self._session.run({name: np.asarray(x) if isinstance(x, np.generic) else x for name, x in given.items()})
+        given = {name: _array(values[value]) for value, name in self._names.items()}
+        found = self._session.run(given)
         return dict(zip(self._wanted, found.values(), strict=True))
 
     def _prepared(self, values: Mapping[Value, Any]) -> Session:
@@ -233,3 +232,8 @@ def _fact(value: Value, array: Any) -> Any:
     if not is_array(array) or not isinstance(value.fact, TensorFact):
         return value.fact
     return TensorFact(DType.of(array.dtype), array.shape)
+
+
+def _array(value: Any) -> Any:
+    """A value as it is given to a run: a number that was rounded is one of NumPy's, and no array any more."""
+    return np.asarray(value) if type(value).__module__ == "numpy" and np.ndim(value) == 0 else value
