@@ -1,4 +1,4 @@
-"""Resizing and sampling in OpenVINO."""
+"""Resizing in OpenVINO."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.emitting import emit, emitted_reshape, emitted_transpose
+from graphport.ops.dialects.emitting import emit, emitted_transpose
+from graphport.ops.dialects.openvino import resize_grid as resize_grid  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, needed, reals, sizes, transposed, vector
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
+from graphport.ops.pages.resize import Resize
 from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, places, resampled, taps
 from graphport.ops.shapes import axis_indices
 
@@ -471,54 +472,3 @@ def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, An
             mask = b.constant(is_outside.reshape(-1, *[1] * (rank - plan.axis - 1)))
             x = emit(b, "opset1.Select", mask, b.like(x, extrapolation), x)
     return x
-
-
-# Grids
-
-
-_SAMPLED = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
-
-
-@lower("openvino", "opset9.GridSample")
-def grid_sample(
-    b: Builder,
-    x: Value,
-    grid: Value,
-    *,
-    align_corners: bool = False,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-) -> Value:
-    """`x` read at the places in `grid`."""
-    places_of = cast(b, grid, DType.FLOAT32) if not dtype_of(grid).is_floating else grid
-    return b(GridSample, x, places_of, align_corners=int(align_corners), mode=_SAMPLED[mode], padding_mode=padding_mode)
-
-
-@GridSample.lift("openvino")
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Lifted:
-    if len(b.dims(x)) != 4:
-        return None
-    stated = {ours: theirs for theirs, ours in _SAMPLED.items()}[mode]
-    return b.word(
-        "opset9.GridSample", x, grid, align_corners=bool(align_corners), mode=stated, padding_mode=padding_mode
-    )
-
-
-@AffineGrid.lift("openvino")
-def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
-    """The places of an undistorted grid, times each matrix."""
-    known = size.fact.elements if isinstance(size.fact, TensorFact) else None
-    shape: Sequence[Dim] = known if known is not None else needed(size, "the size of a grid")
-    spatial = sizes(shape[2:], "an extent of a grid")
-    made_up(*spatial, len(spatial) + 1)
-    steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
-    mesh = np.meshgrid(*steps, indexing="ij")
-    # The last axis comes first, and a one behind all.
-    base = np.stack([*reversed(mesh), np.ones(spatial)], -1).reshape(-1, len(spatial) + 1)
-    dtype = dtype_of(theta)
-    fixed = b.constant(base.astype(dtype.numpy), dtype)
-    fact = TensorFact(dtype, (shape[0], base.shape[0], len(spatial)))
-    (grid,) = b.word("opset1.MatMul", fixed, theta, facts=[fact], transpose_b=True)
-    return (emitted_reshape(b, grid, [shape[0] if isinstance(shape[0], int) else -1, *spatial, len(spatial)]),)
