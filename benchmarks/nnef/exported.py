@@ -15,12 +15,13 @@ import json
 import shutil
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from benchmarks.nnef.differences import difference
 from benchmarks.nnef.readers import Readers
 
 import graphport as gp
@@ -30,22 +31,6 @@ VERDICTS = ("right", "wrong", "refused", "rejected", "crashed")
 LEAST = 1e-3
 """What is computed by another runtime of what we wrote may differ by so much, of what is larger, a number or 1."""
 Arrays = list[Any]
-
-
-def difference(found: Sequence[Any], right: Sequence[Any], tolerance: float) -> str:
-    """What differs, or nothing."""
-    if len(found) != len(right):
-        return f"{len(found)} outputs, {len(right)} expected"
-    for place, (one, other) in enumerate(zip(found, right, strict=True)):
-        a, b = np.asarray(one), np.asarray(other)
-        if a.shape != b.shape:
-            return f"output {place} is {list(a.shape)}, {list(b.shape)} expected"
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(all="ignore"):
-            far = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y) / np.maximum(1, np.abs(y)))
-        if far.size and not far.max() <= tolerance:
-            return f"output {place} by {far.max():.3g}"
-    return ""
 
 
 class Judge:

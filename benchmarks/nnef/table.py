@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.nnef.differences import difference
 from benchmarks.nnef.documents import documents
 from benchmarks.nnef.readers import Readers
 
@@ -161,25 +162,10 @@ def _judge(case: Case, flavour: str, score: Score, asked: tuple[str, ...], folde
     score.taken += 1
     with np.load(told) as arrays:
         outputs = [arrays[name] for name in arrays.files]
-    difference = _difference(outputs, case.outputs)
-    score.equal += not difference
-    score.wrong += bool(difference)
-    score.details += [f"{case.name} [{flavour}]: tract computes otherwise: {difference}"] if difference else []
-
-
-def _difference(found: list[Any], right: list[Any]) -> str:
-    if len(found) != len(right):
-        return f"{len(found)} outputs, {len(right)} expected"
-    for place, (one, other) in enumerate(zip(found, right, strict=True)):
-        a, b = np.asarray(one), np.asarray(other)
-        if a.shape != b.shape:
-            return f"output {place} is {list(a.shape)}, {list(b.shape)} expected"
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(all="ignore"):
-            far = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y) / np.maximum(1, np.abs(y)))
-        if far.size and not far.max() <= TOLERANCE:
-            return f"output {place} by {far.max():.3g}"
-    return ""
+    differs = difference(outputs, case.outputs, TOLERANCE)
+    score.equal += not differs
+    score.wrong += bool(differs)
+    score.details += [f"{case.name} [{flavour}]: tract computes otherwise: {differs}"] if differs else []
 
 
 def main() -> None:
