@@ -72,7 +72,6 @@ class _Layer:
     weights: tuple[Part, ...]
     shifts: tuple[tuple[Part, ...], ...]
     hidden: int
-    batch: Dim
     is_backwards: bool
 
 
@@ -104,7 +103,7 @@ def _layer(node: Node) -> _Layer | None:
     if len(known) < len(found) or any(each[0] != known[0][0] for each in known):
         return None
     weights = tuple(each[1] for each in known)
-    return _Layer(cell, known[0][0], weights, tuple(each[2] for each in known), hidden, batch, bool(ways and ways[0]))
+    return _Layer(cell, known[0][0], weights, tuple(each[2] for each in known), hidden, bool(ways and ways[0]))
 
 
 def _numbers(node: Node, name: str, count: int) -> tuple[int, ...]:
