@@ -67,10 +67,22 @@ def check(
     format: str | None = None,
 ) -> list[Diagnostic]:
     """All findings on a model, given as to `load`: grammar, names, types, shapes; none if there is nothing to say."""
+    return checked(path, edition=edition, shapes=shapes, program=program, format=format)[1]
+
+
+def checked(
+    path: str | Path | bytes | BinaryIO,
+    *,
+    edition: str | None = None,
+    shapes: Shapes | None = None,
+    program: str | None = None,
+    format: str | None = None,
+) -> tuple[Model | None, list[Diagnostic]]:
+    """What `check` finds, and the model as far as it could be read: what is wrong with it may stand in it."""
     try:
-        return _given(path, format, shapes=shapes, edition=edition, program=program, tolerant=False)[1]
+        return _given(path, format, shapes=shapes, edition=edition, program=program, tolerant=False)
     except DiagnosticError as error:
-        return error.diagnostics
+        return None, error.diagnostics
 
 
 # Reading and what follows make one graph: the collector looks through it once, and not after each stage.

@@ -37,17 +37,13 @@ class Analysis:
 
 def analysed(text: str, path: str, version: int | None, format: str) -> Analysis:
     """Read `text` as its format does, as far as it goes."""
-    import graphport
+    from graphport.api.load import checked
 
     if format != "nnef":
         return Analysis(version, _of_layers(text, path, format))
-    findings = graphport.check(_encoded(text), format=format)
-    if any(finding.is_error for finding in findings):
+    model, findings = checked(_encoded(text), format=format)
+    if model is None or any(finding.is_error for finding in findings):
         return Analysis(version, findings)
-    try:
-        model = graphport.load(_encoded(text), format=format, raw=True)
-    except DiagnosticError as error:
-        return Analysis(version, error.diagnostics)
     return Analysis(version, findings, {name: str(fact) for name, fact in model.shapes().items()})
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from graphport.lsp.words import Place
 
-IDLE = 0.15
+IDLE = 0.03
 """Seconds without a keystroke after which a text is read as a model."""
 _SWITCH = 0.001  # a keystroke does not wait for the reading that goes on beside it
 _MOST_COMPLETIONS = 200
@@ -80,6 +80,7 @@ class Server(LanguageServer):
     def __init__(self) -> None:
         super().__init__("graphport", __version__)  # pyright: ignore[reportUnknownMemberType]
         self.texts: dict[str, Text] = {}
+        self.reading = threading.Lock()  # one text at a time: versions that are typed meanwhile are left out
 
     def take(self, uri: str) -> None:
         """Take the present version of a text, and read it as a model when nobody types any more."""
@@ -93,12 +94,13 @@ class Server(LanguageServer):
         text.timer.start()
 
     def _analyse(self, text: Text, source: str, version: int | None) -> None:
-        if text.format is None:
-            return
-        try:
-            found = analysed(source, text.path, version, text.format)
-        except DiagnosticError as error:
-            found = Analysis(version, error.diagnostics)
+        with self.reading:
+            if text.format is None or text.version != version:
+                return
+            try:
+                found = analysed(source, text.path, version, text.format)
+            except DiagnosticError as error:
+                found = Analysis(version, error.diagnostics)
         if text.version != version:
             return
         # A text that cannot be read keeps the shapes that it had.
