@@ -14,7 +14,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test laws fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes emitted constraints clean
+.PHONY: dist demo test laws fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes views emitted constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -63,6 +63,9 @@ bench-peers:  ## ours beside the newest versions of others, in an environment of
 
 docs: .venv/docs  ## the documentation, into site/
 	$(BIN)/mkdocs build --strict --quiet
+
+views: .venv/product  ## the views of operators, from the signatures of their pages
+	$(BIN)/python tools/operator_views.py
 
 emitted: .venv/test  ## what each rule emits, as the tests see it, for `graphport ops`
 	$(BIN)/python tools/emitted.py

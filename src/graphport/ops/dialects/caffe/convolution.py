@@ -15,9 +15,9 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.dialects.caffe.windows import Frame, emitted_window, frame
+from graphport.ops.dialects.windows import transposed_window_of, window_of
 from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.convolution.transposed import transposed_window
-from graphport.ops.pages.convolution.window import window
+from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -132,65 +132,28 @@ def _check_groups(num_output: int, channels: Dim, group: int) -> None:
         raise ShapeError(message, "group divides both")
 
 
-@Conv.lift("caffe")
-def lift_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Shaped | None = None,
-    group: int = 1,
-    kernel_shape: Shaped | None = None,
-    pads: Shaped | None = None,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...]:
+@ConvView.lift("caffe")
+def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
     """Padding is the same before and behind."""
-    del kernel_shape  # the weights say it
-    dims, weights = b.dims(x), b.dims(w)
-    slid = window(dims[2:], weights[2:], auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    dims, weights = b.dims(op.x), b.dims(op.w)
+    slid = window_of(op)
     fact = TensorFact(DType.FLOAT32, (dims[0], weights[0], *slid.lengths))
     stated = emitted_window(slid.kernel, slid.pads, slid.strides, slid.dilations)
-    return _written(b, "Convolution", fact, x, w, bias, weights[0], group, stated)
+    return _written(b, "Convolution", fact, op.x, op.w, op.b, weights[0], op.group, stated)
 
 
-@ConvTranspose.lift("caffe")
-def lift_conv_transpose(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Shaped | None = None,
-    group: int = 1,
-    kernel_shape: Shaped | None = None,
-    output_padding: Shaped | None = None,
-    output_shape: Shaped | None = None,
-    pads: Shaped | None = None,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...]:
+@ConvTransposeView.lift("caffe")
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
     """Nothing more than the window painted, cut off evenly."""
-    del kernel_shape
-    (batch, _, *dims), (_, maps, *kernel) = b.dims(x), b.dims(w)
-    painted = transposed_window(
-        dims,
-        kernel,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
-    )
+    (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w)[1]
+    painted = transposed_window_of(op)
     axes = zip(dims, painted.kernel, painted.strides, painted.dilations, painted.pads, painted.lengths, strict=True)
     if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):
         message = "the result has entries that no window paints"
         raise UnsupportedError(message)
-    fact = TensorFact(DType.FLOAT32, (batch, maps * group, *painted.lengths))
+    fact = TensorFact(DType.FLOAT32, (batch, maps * op.group, *painted.lengths))
     stated = emitted_window(painted.kernel, painted.pads, painted.strides, painted.dilations)
-    return _written(b, "Deconvolution", fact, x, w, bias, maps * group, group, stated)
+    return _written(b, "Deconvolution", fact, op.x, op.w, op.b, maps * op.group, op.group, stated)
 
 
 def _written(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +14,15 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.dialects.caffe.windows import Frame, emitted_window, frame
 from graphport.ops.dialects.pooling_by_position import means_by_position
+from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Add, Mod
 from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.convolution.window import Window, numbers, window
+from graphport.ops.pages.convolution.window import numbers
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.pages.pooling.regions import MaxRoiPool, MaxUnpool
 from graphport.ops.pages.reshape import Flatten
 from graphport.ops.pages.reshape.pieces import Concat
+from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -164,80 +166,40 @@ def unpooled(at: Layer, height: int, width: int) -> Value:
     return at.b(MaxUnpool, at.bottoms[0], places, shape, kernel_shape=scale, strides=scale)
 
 
-@MaxPool.lift("caffe")
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Shaped | None = None,
-    kernel_shape: Shaped,
-    pads: Shaped | None = None,
-    storage_order: int = 0,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...] | None:
+@MaxPoolView.lift("caffe")
+def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     """Maxima alone, not where they were."""
-    del storage_order
     if b.count > 1:
         return None
-    stated = _Pooling(auto_pad, ceil_mode, dilations, pads, strides)
-    return _emitted_pooling(b, x, "MAX", kernel_shape, stated)
+    return _emitted_pooling(b, op, "MAX")
 
 
-@AveragePool.lift("caffe")
-def lift_average_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Shaped | None = None,
-    kernel_shape: Shaped,
-    pads: Shaped | None = None,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...]:
+@AveragePoolView.lift("caffe")
+def lift_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
     """Padding counts."""
-    if not count_include_pad and (any(pads or ()) or auto_pad in ("SAME_UPPER", "SAME_LOWER")):
+    if not op.count_include_pad and (any(op.pads or ()) or op.auto_pad in ("SAME_UPPER", "SAME_LOWER")):
         message = "padding that does not count"
         raise UnsupportedError(message)
-    stated = _Pooling(auto_pad, ceil_mode, dilations, pads, strides)
-    return _emitted_pooling(b, x, "AVE", kernel_shape, stated)
+    return _emitted_pooling(b, op, "AVE")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pooling:
-    """ONNX's attributes of a window."""
-
-    auto_pad: str
-    ceil_mode: int
-    dilations: Shaped | None
-    pads: Shaped | None
-    strides: Shaped | None
-
-    def window(self, dims: tuple[Dim, ...], kernel: Shaped, ceil_mode: int) -> Window:
-        """The window over axes of lengths `dims`."""
-        return window(dims, kernel, auto_pad=self.auto_pad, pads=self.pads, strides=self.strides, ceil_mode=ceil_mode)
-
-
-def _emitted_pooling(b: Builder, x: Value, pool: str, kernel: Shaped, given: _Pooling) -> tuple[Value, ...]:
-    dims = b.dims(x)
-    if len(dims) != 4 or any(step != 1 for step in given.dilations or ()):
+def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -> tuple[Value, ...]:
+    dims, kernel = b.dims(op.x), op.kernel_shape
+    if len(dims) != 4 or any(step != 1 for step in op.dilations or ()):
         message = "pooling other than of pictures, or with holes"
         raise UnsupportedError(message)
-    slid = given.window(dims[2:], kernel, given.ceil_mode)
+    slid = window_of(op)
     stated = emitted_window(slid.kernel, slid.pads, slid.strides, (1, 1))
     if any(p >= k for p, k in zip(numbers([begin for begin, _ in slid.pads]), kernel, strict=True)):
         message = "padding as wide as the kernel"
         raise UnsupportedError(message)
-    ceiled = given.window(dims[2:], kernel, 1)
+    ceiled = window_of(replace(op, ceil_mode=1))
     same = all(decide_equal(a, c) is True for a, c in zip(slid.lengths, ceiled.lengths, strict=True))
     if not any(stated["pad"] or ()) and any(s > k for s, k in zip(slid.strides, kernel, strict=True)):
         # Here Caffe's rounding up has windows that cover nothing, and ONNX has none.
         same = False
     rounded = None if same else "FLOOR"
-    if rounded and given.ceil_mode:
+    if rounded and op.ceil_mode:
         message = "a last window that hangs over, with a stride longer than the kernel"
         raise UnsupportedError(message)
     fact = TensorFact(DType.FLOAT32, (*dims[:2], *slid.lengths))
@@ -248,7 +210,7 @@ def _emitted_pooling(b: Builder, x: Value, pool: str, kernel: Shaped, given: _Po
             parameters["kernel_size" if name == "kernel" else name] = entries[0]
         elif entries is not None:
             parameters |= {f"{name}_h": entries[0], f"{name}_w": entries[1]}
-    return in_caffe(b, "Pooling", [fact], x, pool=pool, round_mode=rounded, **parameters)
+    return in_caffe(b, "Pooling", [fact], op.x, pool=pool, round_mode=rounded, **parameters)
 
 
 @GlobalAveragePool.lift("caffe")

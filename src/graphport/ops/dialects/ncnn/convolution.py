@@ -34,12 +34,14 @@ from graphport.ops.dialects.ncnn.quantization import (
 )
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import dtype_of, length, vector
+from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
 from graphport.ops.pages.convolution.transposed import transposed_window
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose
+from graphport.ops.views.convolution import ConvTransposeView, ConvView, DeformConvView
 
 _LOWER = -234
 _SAME = {-233: "SAME_UPPER", _LOWER: "SAME_LOWER"}
@@ -295,92 +297,55 @@ def _checked(b: Builder, x: Value, w: Value) -> int:
     return count
 
 
-@Conv.lift("ncnn")
-def lift_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Axes | None = None,
-    group: int = 1,
-    kernel_shape: Axes | None = None,
-    pads: Axes | None = None,
-    strides: Axes | None = None,
-) -> Value:
-    del kernel_shape  # the weight says it
-    count = _checked(b, x, w)
-    shape = [length(b.dims(w), axis) for axis in range(count + 2)]
+@ConvView.lift("ncnn")
+def lift_conv(b: Builder, op: ConvView) -> Value:
+    count = _checked(b, op.x, op.w)
+    shape = [length(b.dims(op.w), axis) for axis in range(count + 2)]
     kernel = tuple(shape[2:])
-    slid = window(b.dims(x)[2:], kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    slid = window_of(op)
     pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
     if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
         message = "padding that is not known, or takes away"
         raise UnsupportedError(message)
     slides = {
         **parameters(_KERNEL, kernel),
-        **parameters(_DILATION, dilations or (1,) * count),
-        **parameters(_STRIDE, strides or (1,) * count),
+        **parameters(_DILATION, op.dilations or (1,) * count),
+        **parameters(_STRIDE, op.strides or (1,) * count),
         **parameters(_BEGIN, tuple(p for p, _ in pairs)),
         **parameters(_END, tuple(q for _, q in pairs)),
         "p0": shape[0],
-        "p5": int(bias is not None),
-        "p7": group if group > 1 else None,
+        "p5": int(op.b is not None),
+        "p7": op.group if op.group > 1 else None,
     }
-    type_ = f"{'ConvolutionDepthWise' if group > 1 else 'Convolution'}{_ENDINGS[count]}"
-    if folded(w) is None:
+    type_ = f"{'ConvolutionDepthWise' if op.group > 1 else 'Convolution'}{_ENDINGS[count]}"
+    if folded(op.w) is None:
         blobs = [
-            x,
-            stretched(b, w, b.dims(w), None),
-            *([] if bias is None else [stretched(b, bias, b.dims(bias), None)]),
+            op.x,
+            stretched(b, op.w, b.dims(op.w), None),
+            *([] if op.b is None else [stretched(b, op.b, b.dims(op.b), None)]),
         ]
         fact = TensorFact(DType.FLOAT32, (1, shape[0], *slid.lengths))
         return emitted(b, type_, *blobs, fact=fact, p19=1, **slides)
-    weight = numbers_of(w)
+    weight = numbers_of(op.w)
     # Over other numbers of axes ncnn has no kernels for integers.
     b.looks_around = True
-    found = integers_of(x, w) if count == _PLANE else None
-    more: dict[str, Any] = {} if bias is None else {"w1": numbers_of(bias)}
+    found = integers_of(op.x, op.w) if count == _PLANE else None
+    more: dict[str, Any] = {} if op.b is None else {"w1": numbers_of(op.b)}
     if found is not None:
-        found = found if group == 1 else found.by_group(group)
-        more |= found.parameters(1 + (bias is not None), term=1 if group > 1 else 2)
-        more |= winograd_forbidden(found) if group == 1 else {}
+        found = found if op.group == 1 else found.by_group(op.group)
+        more |= found.parameters(1 + (op.b is not None), term=1 if op.group > 1 else 2)
+        more |= winograd_forbidden(found) if op.group == 1 else {}
     stored = weight if found is None else found.codes
-    return emitted(b, type_, x if found is None else found.x, p6=weight.count, w0=stored, **slides, **more)
+    return emitted(b, type_, op.x if found is None else found.x, p6=weight.count, w0=stored, **slides, **more)
 
 
-@ConvTranspose.lift("ncnn")
-def lift_conv_transpose(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Axes | None = None,
-    group: int = 1,
-    kernel_shape: Axes | None = None,
-    output_padding: Axes | None = None,
-    output_shape: Axes | None = None,
-    pads: Axes | None = None,
-    strides: Axes | None = None,
-) -> Value | None:
+@ConvTransposeView.lift("ncnn")
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     """What is cut off at the end is told by the padding there."""
-    del kernel_shape
-    count = _checked(b, x, w)
-    inputs, maps, *kernel = (length(b.dims(w), axis) for axis in range(count + 2))
-    lengths = lengths_of(b, x)[1:]
-    painted = transposed_window(
-        lengths,
-        kernel,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
-    )
+    count = _checked(b, op.x, op.w)
+    inputs, maps, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
+    lengths = lengths_of(b, op.x)[1:]
+    painted = transposed_window(lengths, kernel, **window_options(op))
     begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
     axes = zip(lengths, painted.lengths, painted.kernel, painted.strides, painted.dilations, begin, strict=False)
     found = [(n - 1) * s + (k - 1) * d + 1 - p - m for n, m, k, s, d, p in axes]
@@ -390,59 +355,44 @@ def lift_conv_transpose(
     more: dict[str, Any] = {}
     if min(ends) < 0:
         more = {f"p{key}": max(-end, 0) for key, end in zip((18, 19, 20), reversed(ends), strict=False)}
-    if folded(w) is None:
-        blobs = [stretched(b, each, b.dims(each), None) for each in (w, bias) if each is not None]
+    if folded(op.w) is None:
+        blobs = [stretched(b, each, b.dims(each), None) for each in (op.w, op.b) if each is not None]
         sizes = {f"p{_DYNAMIC_TRANSPOSED}": 1}
     else:
-        blocks = (group, inputs // group, maps, *kernel)
+        blocks = (op.group, inputs // op.group, maps, *kernel)
         layout = (0, 2, 1, *range(3, 3 + count))
         turned = rearranged(
-            w, lambda array: array.reshape(blocks).transpose(layout), (group * maps, inputs // group, *kernel)
+            op.w, lambda array: array.reshape(blocks).transpose(layout), (op.group * maps, inputs // op.group, *kernel)
         )
-        blobs, sizes = [], {"p6": numbers_of(w).count}
-        more |= {"w0": turned, "w1": None if bias is None else numbers_of(bias)}
-    fact = TensorFact(DType.FLOAT32, (1, maps * group, *painted.lengths))
+        blobs, sizes = [], {"p6": numbers_of(op.w).count}
+        more |= {"w0": turned, "w1": None if op.b is None else numbers_of(op.b)}
+    fact = TensorFact(DType.FLOAT32, (1, maps * op.group, *painted.lengths))
     return emitted(
         b,
-        f"{'DeconvolutionDepthWise' if group > 1 else 'Deconvolution'}{_ENDINGS[count]}",
-        x,
+        f"{'DeconvolutionDepthWise' if op.group > 1 else 'Deconvolution'}{_ENDINGS[count]}",
+        op.x,
         *blobs,
         fact=fact if blobs else None,
-        p0=maps * group,
+        p0=maps * op.group,
         **parameters(_KERNEL, tuple(kernel)),
         **parameters(_DILATION, painted.dilations),
         **parameters(_STRIDE, painted.strides),
         **parameters(_BEGIN, begin),
         **parameters(_END, tuple(max(end, 0) for end in ends)),
-        p5=int(bias is not None),
-        p7=group if group > 1 else None,
+        p5=int(op.b is not None),
+        p7=op.group if op.group > 1 else None,
         **sizes,
         **more,
     )
 
 
-@DeformConv.lift("ncnn")
-def lift_deform_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    offset: Value,
-    bias: Value | None = None,
-    mask: Value | None = None,
-    *,
-    dilations: Axes | None = None,
-    group: int = 1,
-    kernel_shape: Axes | None = None,
-    offset_group: int = 1,
-    pads: Axes | None = None,
-    strides: Axes | None = None,
-) -> Value | None:
-    del kernel_shape
-    if group != 1 or offset_group != 1 or _checked(b, x, w) != _PLANE:
+@DeformConvView.lift("ncnn")
+def lift_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
+    if op.group != 1 or op.offset_group != 1 or _checked(b, op.x, op.w) != _PLANE:
         return None
-    weight, around = numbers_of(w), pads or (0, 0, 0, 0)
-    blobs = [x, offset, *([] if mask is None else [mask])]
-    fact = TensorFact(DType.FLOAT32, (1, weight.shape[0], *lengths_of(b, offset)[1:]))
+    weight, around = numbers_of(op.w), op.pads or (0, 0, 0, 0)
+    blobs = [op.x, op.offset, *([] if op.mask is None else [op.mask])]
+    fact = TensorFact(DType.FLOAT32, (1, weight.shape[0], *lengths_of(b, op.offset)[1:]))
     return emitted(
         b,
         "DeformableConv2D",
@@ -450,12 +400,12 @@ def lift_deform_conv(
         fact=fact,
         p0=weight.shape[0],
         **parameters(_KERNEL, weight.shape[2:]),
-        **parameters(_DILATION, dilations or (1, 1)),
-        **parameters(_STRIDE, strides or (1, 1)),
+        **parameters(_DILATION, op.dilations or (1, 1)),
+        **parameters(_STRIDE, op.strides or (1, 1)),
         **parameters(_BEGIN, around[:2]),
         **parameters(_END, around[2:]),
-        p5=int(bias is not None),
+        p5=int(op.b is not None),
         p6=weight.count,
         w0=weight,
-        w1=None if bias is None else numbers_of(bias),
+        w1=None if op.b is None else numbers_of(op.b),
     )

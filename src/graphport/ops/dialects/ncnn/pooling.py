@@ -12,11 +12,12 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool, adaptive_max_pool
 from graphport.ops.dialects.torch_functions import length, vector
+from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Mul, Sqrt, Sub
-from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.pages.reduction import ReduceMean
 from graphport.ops.pages.reshape import Concat, Flatten, Squeeze
+from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
 
 Axes = tuple[int, ...]
 _MAXIMUM = 0
@@ -134,63 +135,36 @@ _KERNEL, _STRIDE = (1, 11, 21), (2, 12, 22)
 _BEGIN, _END = (3, 13, 23), (14, 15, 16)
 
 
-def _emitted(b: Builder, x: Value, kind: int, kernel: Axes, counts_padding: bool, **attributes: Any) -> Value | None:
-    count = len(lengths_of(b, x)) - 1
-    if count not in _ENDINGS or any(d != 1 for d in attributes.pop("dilations", None) or ()) or b.count > 1:
+def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts_padding: bool = False) -> Value | None:
+    count = len(lengths_of(b, op.x)) - 1
+    if count not in _ENDINGS or any(d != 1 for d in op.dilations or ()) or b.count > 1:
         return None
-    strides = attributes["strides"] or (1,) * count
-    ceil_mode = attributes.pop("ceil_mode")
-    slid = window(b.dims(x)[2:], kernel, dilations=None, ceil_mode=ceil_mode, **attributes)
+    slid = window_of(op)
     pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
     if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
         return None
     keyed: dict[str, Any] = {}
     for keys, numbers in (
-        (_KERNEL, kernel),
-        (_STRIDE, strides),
+        (_KERNEL, op.kernel_shape),
+        (_STRIDE, slid.strides),
         (_BEGIN, [p for p, _ in pairs]),
         (_END, [q for _, q in pairs]),
     ):
         keyed |= {f"p{key}": number for key, number in zip(keys, reversed(numbers), strict=False)}
-    mode = 0 if ceil_mode else 1
-    return emitted(b, f"Pooling{_ENDINGS[count]}", x, p0=kind, **keyed, p5=mode, p6=1 if counts_padding else None)
+    mode = 0 if op.ceil_mode else 1
+    return emitted(b, f"Pooling{_ENDINGS[count]}", op.x, p0=kind, **keyed, p5=mode, p6=1 if counts_padding else None)
 
 
-@MaxPool.lift("ncnn")
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Axes | None = None,
-    kernel_shape: Axes,
-    pads: Axes | None = None,
-    storage_order: int = 0,
-    strides: Axes | None = None,
-) -> Value | None:
-    del storage_order
-    options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
-    return _emitted(b, x, 0, kernel_shape, False, dilations=dilations, **options)
+@MaxPoolView.lift("ncnn")
+def lift_max_pool(b: Builder, op: MaxPoolView) -> Value | None:
+    return _emitted(b, op, 0)
 
 
-@AveragePool.lift("ncnn")
-def lift_average_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Axes | None = None,
-    kernel_shape: Axes,
-    pads: Axes | None = None,
-    strides: Axes | None = None,
-) -> Value | None:
-    options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
-    if ceil_mode and count_include_pad:
+@AveragePoolView.lift("ncnn")
+def lift_average_pool(b: Builder, op: AveragePoolView) -> Value | None:
+    if op.ceil_mode and op.count_include_pad:
         return None
-    return _emitted(b, x, 1, kernel_shape, bool(count_include_pad), dilations=dilations, **options)
+    return _emitted(b, op, 1, counts_padding=bool(op.count_include_pad))
 
 
 def _global(b: Builder, x: Value, operation: int) -> Value:

@@ -13,11 +13,12 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.leading_broadcast import trailed
 from graphport.ops.dialects.nnef.convolution_borders import Pairs, Slide, bordered, emitted_padding, fact_of
+from graphport.ops.dialects.windows import transposed_window_of, window_options
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.convolution.transposed import transposed_window
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -123,38 +124,24 @@ def is_zero(value: Value) -> bool:
     return bool(value.storage.numpy().reshape(-1)[0] == 0)
 
 
-@Conv.lift("nnef")
-def lift_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Shaped | None = None,
-    group: int = 1,
-    kernel_shape: Shaped | None = None,
-    pads: Shaped | None = None,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...] | None:
+@ConvView.lift("nnef")
+def lift_conv(b: Builder, op: ConvView) -> tuple[Value, ...] | None:
     """Padding with zeros is what NNEF's `constant` border says."""
-    del kernel_shape  # the filter says it
-    if fact_of(x).shape is None or fact_of(w).shape is None:
+    if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None
-    dims, kernel = b.dims(x)[2:], b.dims(w)[2:]
-    stated = emitted_padding(dims, kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    stated = emitted_padding(b.dims(op.x)[2:], b.dims(op.w)[2:], **window_options(op))
     if stated is None:
         return None
     return b.word(
         "conv",
-        x,
-        w,
-        emitted_bias(b, bias),
+        op.x,
+        op.w,
+        emitted_bias(b, op.b),
         border="constant",
         padding=stated[0],
-        stride=steps(strides),
-        dilation=steps(dilations),
-        groups=group,
+        stride=steps(op.strides),
+        dilation=steps(op.dilations),
+        groups=op.group,
     )
 
 
@@ -261,48 +248,24 @@ def _check_places(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
         raise ShapeError(message, "output_shape must be one that the operation without 'de' maps to the input")
 
 
-@ConvTranspose.lift("nnef")
-def lift_conv_transpose(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Shaped | None = None,
-    group: int = 1,
-    kernel_shape: Shaped | None = None,
-    output_padding: Shaped | None = None,
-    output_shape: Shaped | None = None,
-    pads: Shaped | None = None,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...] | None:
+@ConvTransposeView.lift("nnef")
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] | None:
     """What is cut off is NNEF's padding; extents that the stride leaves open are said by `output_shape`."""
-    del kernel_shape
-    if fact_of(x).shape is None or fact_of(w).shape is None:
+    if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
         return None
-    (batch, _, *dims), (_, maps, *kernel) = b.dims(x), b.dims(w)
-    painted = transposed_window(
-        dims,
-        kernel,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
-    )
+    (batch, _, *dims), maps = b.dims(op.x), b.dims(op.w)[1]
+    painted = transposed_window_of(op)
     padding = tuple((p, q) for p, q in painted.pads if isinstance(p, int) and isinstance(q, int))
     if len(padding) != len(dims):
         return None
     if min(min(pair) for pair in padding) < 0:
-        return _grown(b, x, w, bias, padding, dilations=dilations, group=group, strides=strides)
+        return _grown(b, op.x, op.w, op.b, padding, dilations=op.dilations, group=op.group, strides=op.strides)
     slide = Slide(painted.kernel, padding, painted.strides, painted.dilations)
     axes = zip(dims, slide.kernel, slide.stride, slide.dilation, padding, strict=True)
     natural = [(n - 1) * s + (k - 1) * d + 1 - p - q for n, k, s, d, (p, q) in axes]
     shape: Shaped = ()
     if any(decide_equal(a, n) is not True for a, n in zip(natural, painted.lengths, strict=True)):
-        full = (batch, maps * group, *painted.lengths)
+        full = (batch, maps * op.group, *painted.lengths)
         shape = tuple(n for n in full if isinstance(n, int))
         gaps = [n - a for a, n in zip(natural, painted.lengths, strict=True)]
         stretched = any(decide_less(gap, s) is not True for gap, s in zip(gaps, slide.stride, strict=True))
@@ -310,15 +273,15 @@ def lift_conv_transpose(
             return None
     return b.word(
         "deconv",
-        x,
-        w,
-        emitted_bias(b, bias),
+        op.x,
+        op.w,
+        emitted_bias(b, op.b),
         border="constant",
         padding=padding,
-        stride=steps(strides),
-        dilation=steps(dilations),
+        stride=steps(op.strides),
+        dilation=steps(op.dilations),
         output_shape=shape,
-        groups=group,
+        groups=op.group,
     )
 
 

@@ -20,6 +20,7 @@ from graphport.ops.pages.convolution import DeformConv
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.reshape import Concat, Reshape, Shape, Unsqueeze
+from graphport.ops.views.convolution import DeformConvView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,28 +100,13 @@ def _held(b: Builder, x: Value, offsets: Value, kernel: Sequence[int], stated: d
     return b(Reshape, b(Concat, *parts, axis=3), b(Shape, offsets))
 
 
-@DeformConv.lift("openvino")
-def lift_deform_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    offset: Value,
-    bias: Value | None = None,
-    mask: Value | None = None,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    offset_group: int = 1,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    del kernel_shape
-    stated = {"auto_pad": "NOTSET", "dilations": dilations, "pads": pads, "strides": strides}
-    words = window_words(len(b.dims(w)) - 2, stated, b.dims(w)[2:], b.dims(x)[2:])
-    words |= {"group": group, "deformable_group": offset_group, "bilinear_interpolation_pad": True}
-    y = emit(b, "opset8.DeformableConvolution", x, offset, w, *([] if mask is None else [mask]), **words)
-    return (biased(b, y, bias, len(b.dims(w)) - 2),)
+@DeformConvView.lift("openvino")
+def lift_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
+    stated = {"auto_pad": "NOTSET", "dilations": op.dilations, "pads": op.pads, "strides": op.strides}
+    words = window_words(len(b.dims(op.w)) - 2, stated, b.dims(op.w)[2:], b.dims(op.x)[2:])
+    words |= {"group": op.group, "deformable_group": op.offset_group, "bilinear_interpolation_pad": True}
+    y = emit(b, "opset8.DeformableConvolution", op.x, op.offset, op.w, *([] if op.mask is None else [op.mask]), **words)
+    return (biased(b, y, op.b, len(b.dims(op.w)) - 2),)
 
 
 @lower("openvino", "opset3.ExtractImagePatches")

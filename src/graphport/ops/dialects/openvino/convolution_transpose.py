@@ -9,11 +9,12 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
 from graphport.ops.dialects.openvino.convolution_windows import biased, check_entries, check_space, joined_groups
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, integers, sizes, vector
+from graphport.ops.dialects.windows import transposed_window_of
 from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.convolution.transposed import transposed_window
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 from graphport.ops.pages.reshape.columns import Col2Im
+from graphport.ops.views.convolution import ConvTransposeView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,35 +156,11 @@ def _steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
     }
 
 
-@ConvTranspose.lift("openvino")
-def lift_conv_transpose(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    output_padding: tuple[int, ...] | None = None,
-    output_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    del kernel_shape
-    kernel = sizes(b.dims(w)[2:], "the kernel")
+@ConvTransposeView.lift("openvino")
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
+    kernel = sizes(b.dims(op.w)[2:], "the kernel")
     check_space(len(kernel))
-    painted = transposed_window(
-        b.dims(x)[2:],
-        kernel,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
-    )
+    painted = transposed_window_of(op)
     begins, ends = (sizes(side, "padding") for side in zip(*painted.pads, strict=True))
     words: dict[str, Any] = {
         "strides": painted.strides,
@@ -191,12 +168,12 @@ def lift_conv_transpose(
         "pads_begin": begins,
         "pads_end": ends,
         "auto_pad": "explicit",
-        "output_padding": output_padding or (0,) * len(kernel),
+        "output_padding": op.output_padding or (0,) * len(kernel),
     }
     full = [
         (n - 1) * s + (k - 1) * d + 1 + e - p - q
         for n, s, k, d, e, p, q in zip(
-            b.dims(x)[2:],
+            b.dims(op.x)[2:],
             painted.strides,
             kernel,
             painted.dilations,
@@ -210,13 +187,13 @@ def lift_conv_transpose(
         # A shape that is larger than what is painted is zeros behind it.
         missing = [out - n for n, out in zip(sizes(full), sizes(painted.lengths), strict=True)]
         words["output_padding"] = tuple(e + m for e, m in zip(words["output_padding"], missing, strict=True))
-    if group == 1:
-        y = emit(b, "opset1.ConvolutionBackpropData", x, w, **words)
+    if op.group == 1:
+        y = emit(b, "opset1.ConvolutionBackpropData", op.x, op.w, **words)
     else:
-        depth, *rest = sizes(b.dims(w), "the shape of grouped filters")
-        parted = emitted_reshape(b, w, [group, depth // group, *rest])
-        y = emit(b, "opset1.GroupConvolutionBackpropData", x, parted, **words)
-    return (biased(b, y, bias, len(b.dims(w)) - 2),)
+        depth, *rest = sizes(b.dims(op.w), "the shape of grouped filters")
+        parted = emitted_reshape(b, op.w, [op.group, depth // op.group, *rest])
+        y = emit(b, "opset1.GroupConvolutionBackpropData", op.x, parted, **words)
+    return (biased(b, y, op.b, len(b.dims(op.w)) - 2),)
 
 
 # Other windows

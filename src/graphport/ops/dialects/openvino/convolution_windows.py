@@ -15,11 +15,13 @@ from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.openvino.convolution_extents import Vectors, same_padding, spatial
 from graphport.ops.dialects.openvino.matmul import requantized, shifted
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, vector
+from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.convolution import Conv, ConvInteger, QLinearConv
+from graphport.ops.pages.convolution import Conv
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat
+from graphport.ops.views.convolution import ConvIntegerView, ConvView, QLinearConvView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -231,46 +233,17 @@ def _emitted_conv(b: Builder, x: Value, w: Value, group: int, stated: dict[str, 
     return emit(b, "opset1.GroupConvolution", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
 
 
-@Conv.lift("openvino")
-def lift_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    del kernel_shape
-    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    return (biased(b, _emitted_conv(b, x, w, group, stated), bias, len(b.dims(w)) - 2),)
+@ConvView.lift("openvino")
+def lift_conv(b: Builder, op: ConvView) -> Lifted:
+    return (biased(b, _emitted_conv(b, op.x, op.w, op.group, window_options(op)), op.b, len(b.dims(op.w)) - 2),)
 
 
-@ConvInteger.lift("openvino")
-def lift_conv_integer(
-    b: Builder,
-    x: Value,
-    w: Value,
-    x_zero_point: Value | None = None,
-    w_zero_point: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
+@ConvIntegerView.lift("openvino")
+def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
     """In float32, which holds the sum of a few hundred products of bytes exactly."""
-    del kernel_shape
-    _check_exact(b, w)
-    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    left, right = shifted(b, x, x_zero_point), shifted(b, w, _per_map(b, w_zero_point, w))
-    return (emitted_cast(b, _emitted_conv(b, left, right, group, stated), DType.INT32),)
+    _check_exact(b, op.w)
+    left, right = shifted(b, op.x, op.x_zero_point), shifted(b, op.w, _per_map(b, op.w_zero_point, op.w))
+    return (emitted_cast(b, _emitted_conv(b, left, right, op.group, window_options(op)), DType.INT32),)
 
 
 def _check_exact(b: Builder, w: Value) -> None:
@@ -288,40 +261,22 @@ def _per_map(b: Builder, parameter: Value | None, w: Value) -> Value | None:
     return emitted_reshape(b, parameter, (-1, *[1] * (len(b.dims(w)) - 1)))
 
 
-@QLinearConv.lift("openvino")
-def lift_qlinear_conv(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    del kernel_shape
-    if not dtype_of(y_zero_point).is_integer:
+@QLinearConvView.lift("openvino")
+def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
+    if not dtype_of(op.y_zero_point).is_integer:
         return None
-    _check_exact(b, w)
-    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    right = shifted(b, w, _per_map(b, w_zero_point, w))
-    total = _emitted_conv(b, shifted(b, x, x_zero_point), right, group, stated)
-    if bias is not None:
-        total = biased(b, total, emitted_cast(b, bias, DType.FLOAT32), len(b.dims(w)) - 2)
+    _check_exact(b, op.w)
+    right = shifted(b, op.w, _per_map(b, op.w_zero_point, op.w))
+    total = _emitted_conv(b, shifted(b, op.x, op.x_zero_point), right, op.group, window_options(op))
+    if op.b is not None:
+        total = biased(b, total, emitted_cast(b, op.b, DType.FLOAT32), len(b.dims(op.w)) - 2)
     per_map = (
-        w_scale if b.dims(w_scale) in ((), (1,)) else emitted_reshape(b, w_scale, (1, -1, *[1] * (len(b.dims(w)) - 2)))
+        op.w_scale
+        if b.dims(op.w_scale) in ((), (1,))
+        else emitted_reshape(b, op.w_scale, (1, -1, *[1] * (len(b.dims(op.w)) - 2)))
     )
-    factor = emit(b, "opset1.Divide", emit(b, "opset1.Multiply", per_map, x_scale), y_scale)
-    return (requantized(b, emit(b, "opset1.Multiply", total, factor), y_zero_point),)
+    factor = emit(b, "opset1.Divide", emit(b, "opset1.Multiply", per_map, op.x_scale), op.y_scale)
+    return (requantized(b, emit(b, "opset1.Multiply", total, factor), op.y_zero_point),)
 
 
 # Transposed convolutions

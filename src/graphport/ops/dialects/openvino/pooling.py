@@ -19,21 +19,19 @@ from graphport.ops.dialects.openvino import pooling_pools as pooling_pools  # no
 from graphport.ops.dialects.openvino import pooling_regions as pooling_regions  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.openvino.pooling_roi import pooled_between
 from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
-from graphport.ops.pages.convolution.window import Window, window
+from graphport.ops.dialects.windows import window_of
+from graphport.ops.pages.convolution.window import Window
 from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.pooling import (
-    AveragePool,
     GlobalAveragePool,
     GlobalLpPool,
     GlobalMaxPool,
-    LpPool,
-    MaxPool,
     MaxRoiPool,
-    MaxUnpool,
 )
 from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMean
 from graphport.ops.pages.reshape import Expand, Shape
+from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,64 +43,41 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-def _words(b: Builder, x: Value, stated: dict[str, Any], ceil_mode: int) -> tuple[dict[str, Any], Window]:
+def _words(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any], Window]:
     """ONNX's attributes of a window in OpenVINO's words."""
-    slid = window(b.dims(x)[2:], stated.pop("kernel_shape"), ceil_mode=ceil_mode, **stated)
+    slid = window_of(op)
     rank = len(slid.strides)
     if rank > 3:
         message = f"a window over {rank} axes; OpenVINO has them over 1 to 3"
         raise UnsupportedError(message)
     words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides}
     words |= {"pads_begin": (0,) * rank, "pads_end": (0,) * rank}
-    if stated["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):
-        return words | {"auto_pad": stated["auto_pad"].lower()}, slid
+    if op.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        return words | {"auto_pad": op.auto_pad.lower()}, slid
     begins, ends = (sizes(side, "padding") for side in zip(*slid.pads, strict=True))
     words |= {"pads_begin": begins, "pads_end": ends, "auto_pad": "explicit"}
-    return (words | {"rounding_type": "ceil_torch"} if ceil_mode else words), slid
+    return (words | {"rounding_type": "ceil_torch"} if op.ceil_mode else words), slid
 
 
-@MaxPool.lift("openvino")
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    storage_order: int = 0,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    if storage_order and b.count > 1:
+@MaxPoolView.lift("openvino")
+def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
+    if op.storage_order and b.count > 1:
         return None
-    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    words, slid = _words(b, x, stated | {"kernel_shape": kernel_shape}, ceil_mode)
-    word = "opset14.MaxPool" if ceil_mode else "opset8.MaxPool"
-    return emits(b, word, b.count, x, dilations=slid.dilations, **words)
+    words, slid = _words(op)
+    word = "opset14.MaxPool" if op.ceil_mode else "opset8.MaxPool"
+    return emits(b, word, b.count, op.x, dilations=slid.dilations, **words)
 
 
-@AveragePool.lift("openvino")
-def lift_average_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    words, slid = _words(b, x, stated | {"kernel_shape": kernel_shape}, ceil_mode)
-    words["exclude_pad"] = not count_include_pad
-    if ceil_mode and count_include_pad and any(p for side in slid.pads for p in side if p != 0):
+@AveragePoolView.lift("openvino")
+def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
+    x = op.x
+    words, slid = _words(op)
+    words["exclude_pad"] = not op.count_include_pad
+    if op.ceil_mode and op.count_include_pad and any(p for side in slid.pads for p in side if p != 0):
         x, words = _padded_before(b, x, slid, words)
     if any(gap != 1 for gap in slid.dilations):
         return b.word("opset16.AvgPool", x, dilations=slid.dilations, **words)
-    return b.word("opset14.AvgPool" if ceil_mode else "opset1.AvgPool", x, **words)
+    return b.word("opset14.AvgPool" if op.ceil_mode else "opset1.AvgPool", x, **words)
 
 
 def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) -> tuple[Value, dict[str, Any]]:
@@ -125,35 +100,18 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
     return padded, words | {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": True}
 
 
-@LpPool.lift("openvino")
-def lift_lp_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    p: int = 2,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
+@LpPoolView.lift("openvino")
+def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
     """The mean of the powers under windows that hang over nothing, times their size."""
-    slid = window(
-        b.dims(x)[2:],
-        kernel_shape,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-        ceil_mode=ceil_mode,
-    )
-    edges = _edges(b.dims(x)[2:], slid)
+    slid = window_of(op)
+    edges = _edges(b.dims(op.x)[2:], slid)
     rank = len(slid.strides)
-    powers = emit(b, "opset1.Power", emit(b, "opset1.Abs", x), float(p))
+    powers = emit(b, "opset1.Power", emit(b, "opset1.Abs", op.x), float(op.p))
     if any(begin or end for begin, end in edges):
         begins, ends = ([0, 0, *side] for side in zip(*edges, strict=True))
-        powers = emit(b, "opset12.Pad", powers, vector(b, begins), vector(b, ends), b.like(x, 0), pad_mode="constant")
+        powers = emit(
+            b, "opset12.Pad", powers, vector(b, begins), vector(b, ends), b.like(op.x, 0), pad_mode="constant"
+        )
     zeros = (0,) * rank
     words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides, "pads_begin": zeros, "pads_end": zeros}
     words |= {"exclude_pad": False}
@@ -161,8 +119,8 @@ def lift_lp_pool(
         mean = emit(b, "opset16.AvgPool", powers, dilations=slid.dilations, **words)
     else:
         mean = emit(b, "opset1.AvgPool", powers, **words)
-    total = emit(b, "opset1.Multiply", mean, float(prod(kernel_shape)))
-    return b.word("opset1.Power", total, b.like(x, 1 / p))
+    total = emit(b, "opset1.Multiply", mean, float(prod(op.kernel_shape)))
+    return b.word("opset1.Power", total, b.like(op.x, 1 / op.p))
 
 
 def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
@@ -316,30 +274,21 @@ def lift_max_roi_pool(
     return b.word("opset2.ROIPooling", x, rois, method="max", **stated)
 
 
-@MaxUnpool.lift("openvino")
-def lift_max_unpool(
-    b: Builder,
-    x: Value,
-    i: Value,
-    output_shape: Value | None = None,
-    *,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
+@MaxUnpoolView.lift("openvino")
+def lift_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     """Entries put at their places in zeros. Places count through the tensor that the windows were over."""
-    rank = len(kernel_shape)
-    steps, cut = strides or (1,) * rank, pads or (0,) * 2 * rank
-    lead, spatial = sizes(b.dims(x)[:2], "the maps"), sizes(b.dims(x)[2:], "the shape of what is pooled back")
-    axes = zip(spatial, kernel_shape, steps, cut[:rank], cut[rank:], strict=True)
+    rank = len(op.kernel_shape)
+    steps, cut = op.strides or (1,) * rank, op.pads or (0,) * 2 * rank
+    lead, spatial = sizes(b.dims(op.x)[:2], "the maps"), sizes(b.dims(op.x)[2:], "the shape of what is pooled back")
+    axes = zip(spatial, op.kernel_shape, steps, cut[:rank], cut[rank:], strict=True)
     dims = [*lead, *((n - 1) * s + k - p - q for n, k, s, p, q in axes)]
-    zeros = b.constant(np.zeros(made_up(*dims), dtype_of(x).numpy), dtype_of(x))
-    flat, places = emitted_reshape(b, x, (-1,)), emitted_reshape(b, i, (-1,))
+    zeros = b.constant(np.zeros(made_up(*dims), dtype_of(op.x).numpy), dtype_of(op.x))
+    flat, places = emitted_reshape(b, op.x, (-1,)), emitted_reshape(b, op.i, (-1,))
     at = b.constant(np.array(0, np.int64))
     written = emitted_reshape(b, emit(b, "opset3.ScatterElementsUpdate", zeros, places, flat, at), dims)
-    if output_shape is None:
+    if op.output_shape is None:
         return (written,)
-    wanted = needed(output_shape, "the shape of what is pooled back")
+    wanted = needed(op.output_shape, "the shape of what is pooled back")
     more = vector(b, [out - n for out, n in zip(wanted, dims, strict=True)])
     none = vector(b, [0] * len(dims))
-    return b.word("opset12.Pad", written, none, more, b.like(x, 0), pad_mode="constant")
+    return b.word("opset12.Pad", written, none, more, b.like(op.x, 0), pad_mode="constant")

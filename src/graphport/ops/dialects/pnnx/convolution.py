@@ -23,11 +23,13 @@ from graphport.ops.dialects.torch_functions import (
     vector,
     weight_of,
 )
+from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
 from graphport.ops.pages.convolution.transposed import transposed_window
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.reshape import Reshape, Squeeze, Unsqueeze
+from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 _SIZES = ("in_channels", "out_channels", "kernel_size")
 
@@ -212,28 +214,16 @@ def unfold(b: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
 Axes = tuple[int, ...]
 
 
-@Conv.lift(DIALECT)
-def lift_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Axes | None = None,
-    group: int = 1,
-    kernel_shape: Axes | None = None,
-    pads: Axes | None = None,
-    strides: Axes | None = None,
-) -> Value | None:
+@ConvView.lift(DIALECT)
+def lift_conv(b: Builder, op: ConvView) -> Value | None:
     """A module where the weights are numbers, else the function; uneven padding comes first."""
-    del kernel_shape
-    dims, shape = b.dims(x), b.dims(w)
+    x = op.x
+    dims, shape = b.dims(x), b.dims(op.w)
     count = len(shape) - 2
     if not 1 <= count <= 3:
         return None
     kernel = tuple(length(shape, axis) for axis in range(2, 2 + count))
-    slid = window(dims[2:], kernel, auto_pad=auto_pad, dilations=dilations, pads=pads, strides=strides)
+    slid = window(dims[2:], kernel, **window_options(op))
     pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
     if len(pairs) < count:
         return None
@@ -249,9 +239,9 @@ def lift_conv(
         "stride": slid.strides,
         "padding": even,
         "dilation": slid.dilations,
-        "groups": group,
+        "groups": op.group,
     }
-    return _module(b, f"Conv{count}d", f"conv{count}d", x, w, bias, stated, group)
+    return _module(b, f"Conv{count}d", f"conv{count}d", x, op.w, op.b, stated, op.group)
 
 
 def _module(
@@ -278,40 +268,16 @@ def _module(
     )
 
 
-@ConvTranspose.lift(DIALECT)
-def lift_conv_transpose(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Axes | None = None,
-    group: int = 1,
-    kernel_shape: Axes | None = None,
-    output_padding: Axes | None = None,
-    output_shape: Axes | None = None,
-    pads: Axes | None = None,
-    strides: Axes | None = None,
-) -> Value | None:
+@ConvTransposeView.lift(DIALECT)
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     """What is cut off at both ends, and what less at the end."""
-    del kernel_shape
-    dims, shape = b.dims(x), b.dims(w)
+    dims, shape = b.dims(op.x), b.dims(op.w)
     count = len(shape) - 2
     if not 1 <= count <= 3:
         return None
     kernel = tuple(length(shape, axis) for axis in range(2, 2 + count))
     lengths = [length(dims, axis) for axis in range(2, 2 + count)]
-    painted = transposed_window(
-        lengths,
-        kernel,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
-    )
+    painted = transposed_window(lengths, kernel, **window_options(op))
     begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
     axes = zip(lengths, painted.lengths, kernel, painted.strides, painted.dilations, begin, strict=False)
     extra = tuple(m - ((n - 1) * s + (k - 1) * d + 1 - 2 * p) for n, m, k, s, d, p in axes if isinstance(m, int))
@@ -323,6 +289,6 @@ def lift_conv_transpose(
         "padding": begin,
         "output_padding": extra,
         "dilation": painted.dilations,
-        "groups": group,
+        "groups": op.group,
     }
-    return _module(b, f"ConvTranspose{count}d", f"conv_transpose{count}d", x, w, bias, stated, group)
+    return _module(b, f"ConvTranspose{count}d", f"conv_transpose{count}d", op.x, op.w, op.b, stated, op.group)

@@ -18,12 +18,13 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
 from graphport.ops.dialects.pnnx.convolution import batched, unbatched
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, emits, integers, number, vector
+from graphport.ops.dialects.windows import window_of
 from graphport.ops.pages.arithmetic import Max, Mod, Mul, Pow
-from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
 from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceProd
 from graphport.ops.pages.reshape import Concat, Shape
+from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
 
 Answer = Value | tuple[Value, ...]
 
@@ -253,26 +254,19 @@ Axes = tuple[int, ...]
 
 
 def _emitted(
-    b: Builder, word: str, x: Value, kernel: Axes, dilations: Axes | None, **attributes: Any
+    b: Builder, word: str, op: AveragePoolView | MaxPoolView, more: dict[str, Any]
 ) -> Value | tuple[Value, ...] | None:
-    count = len(kernel)
+    count, kernel = len(op.kernel_shape), op.kernel_shape
     if not 1 <= count <= 3:
         return None
-    counts = attributes.pop("counts", None)
-    ceil_mode = bool(attributes.pop("ceil_mode"))
-    slid = window(b.dims(x)[2:], kernel, dilations=dilations, ceil_mode=int(ceil_mode), **attributes)
+    slid = window_of(op)
     pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
     if len(pairs) < count or any(p != q or not 0 <= 2 * p <= k for (p, q), k in zip(pairs, kernel, strict=True)):
         return None
-    more: dict[str, Any] = {"dilation": slid.dilations, "return_indices": False}
-    if counts is not None:
-        if dilations is not None and any(d != 1 for d in dilations):
-            return None
-        more = {"count_include_pad": counts} | ({"divisor_override_": None} if count > 1 else {})
-    more |= {"stride": slid.strides, "padding": tuple(p for p, _ in pairs), "ceil_mode": ceil_mode}
+    more |= {"stride": slid.strides, "padding": tuple(p for p, _ in pairs), "ceil_mode": bool(op.ceil_mode)}
     if b.count > 1:
-        return _with_places(b, f"F.{word}_pool{count}d", x, kernel, more)
-    return called(b, f"F.{word}_pool{count}d", input=x, kernel_size=kernel, **more)
+        return _with_places(b, f"F.{word}_pool{count}d", op.x, kernel, more)
+    return called(b, f"F.{word}_pool{count}d", input=op.x, kernel_size=kernel, **more)
 
 
 def _with_places(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str, Any]) -> tuple[Value, ...] | None:
@@ -291,40 +285,19 @@ def _with_places(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str, 
     ]
 
 
-@MaxPool.lift(DIALECT)
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Axes | None = None,
-    kernel_shape: Axes,
-    pads: Axes | None = None,
-    storage_order: int = 0,
-    strides: Axes | None = None,
-) -> Value | tuple[Value, ...] | None:
-    if storage_order and b.count > 1:
+@MaxPoolView.lift(DIALECT)
+def lift_max_pool(b: Builder, op: MaxPoolView) -> Value | tuple[Value, ...] | None:
+    if op.storage_order and b.count > 1:
         return None
-    options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
-    return _emitted(b, "max", x, kernel_shape, dilations, **options)
+    return _emitted(b, "max", op, {"dilation": op.dilations or (1,) * len(op.kernel_shape), "return_indices": False})
 
 
-@AveragePool.lift(DIALECT)
-def lift_average_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Axes | None = None,
-    kernel_shape: Axes,
-    pads: Axes | None = None,
-    strides: Axes | None = None,
-) -> Value | tuple[Value, ...] | None:
-    options: dict[str, Any] = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "pads": pads, "strides": strides}
-    return _emitted(b, "avg", x, kernel_shape, dilations, counts=bool(count_include_pad), **options)
+@AveragePoolView.lift(DIALECT)
+def lift_average_pool(b: Builder, op: AveragePoolView) -> Value | tuple[Value, ...] | None:
+    if any(d != 1 for d in op.dilations or ()):
+        return None
+    divisor: dict[str, Any] = {"divisor_override_": None} if len(op.kernel_shape) > 1 else {}
+    return _emitted(b, "avg", op, {"count_include_pad": bool(op.count_include_pad)} | divisor)
 
 
 def _global(b: Builder, x: Value, word: str) -> Value | None:

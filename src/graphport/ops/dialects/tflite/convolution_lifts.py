@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,13 +11,14 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes, vector
 from graphport.ops.dialects.tflite.emitting import ints, shaped, turned, zeros
-from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.convolution.transposed import transposed_window
+from graphport.ops.dialects.windows import transposed_window_of, window_options
+from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.normalization.norms import LRN
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.pieces import Concat
+from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,43 +106,30 @@ def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any]
     return emit(b, "PAD", x, table), 1
 
 
-@Conv.lift("tflite")
-def lift_conv(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    del kernel_shape
+@ConvView.lift("tflite")
+def lift_conv(b: Builder, op: ConvView) -> Lifted:
+    x, w, bias, pads = op.x, op.w, op.b, op.pads
     if dtype_of(x) is not DType.FLOAT32:
         return None
-    if len(b.dims(x)) == _VOLUME and group == 1:
-        stated = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-        return _in_volumes(b, x, w, bias, stated)
+    if len(b.dims(x)) == _VOLUME and op.group == 1:
+        return _in_volumes(b, x, w, bias, window_options(op))
     x, count = as_image(b, x)
     if count == 1:
         maps, own, length = b.dims(w)
         w = shaped(b, w, (maps, own, 1, length))
         pads = (0, pads[0], 0, pads[1]) if pads else None
-    steps, gaps = pair_of(strides or (1, 1), count), pair_of(dilations or (1, 1), count)
+    steps, gaps = pair_of(op.strides or (1, 1), count), pair_of(op.dilations or (1, 1), count)
     maps, own, *kernel = sizes(b.dims(w), "the filters")
     if not maps:
         message = "no kernel computes a layer without results"
         raise UnsupportedError(message)
     (channels,) = sizes(b.dims(x)[1:2], "the channels")
-    stated = {"auto_pad": auto_pad, "dilations": gaps, "pads": pads, "strides": steps}
+    stated = {"auto_pad": op.auto_pad, "dilations": gaps, "pads": pads, "strides": steps}
     image, border = bordered(b, last(b, x), kernel, stated, 0)
     bias = bias if bias is not None else zeros(b, maps)
     options: dict[str, Any] = {"padding": border, "stride_h": steps[0], "stride_w": steps[1]}
     options |= {"dilation_h_factor": gaps[0], "dilation_w_factor": gaps[1]}
-    if group == channels and own == 1 and group > 1:
+    if op.group == channels and own == 1 and op.group > 1:
         filters = turned(b, w, (1, 2, 3, 0))
         y = emit(b, "DEPTHWISE_CONV_2D", image, filters, bias, depth_multiplier=maps // channels, **options)
     else:
@@ -159,42 +148,17 @@ def _in_volumes(b: Builder, x: Value, w: Value, bias: Value | None, stated: dict
     return (first(b, emit(b, "CONV_3D", image, turned(b, w, (2, 3, 4, 1, 0)), bias, **options)),)
 
 
-@ConvTranspose.lift("tflite")
-def lift_conv_transpose(
-    b: Builder,
-    x: Value,
-    w: Value,
-    bias: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    output_padding: tuple[int, ...] | None = None,
-    output_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
+@ConvTransposeView.lift("tflite")
+def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     """The whole result, of which the padding is cut off."""
-    del kernel_shape
-    if group != 1:
-        stated = {"auto_pad": auto_pad, "dilations": dilations, "output_padding": output_padding, "pads": pads}
-        stated |= {"output_shape": output_shape, "strides": strides}
-        return (_in_groups(b, (x, w, bias), group, stated),)
-    if any(d != 1 for d in dilations or ()):
-        w = _with_gaps(b, w, dilations or ())
+    x, w, bias = op.x, op.w, op.b
+    if op.group != 1:
+        return (_in_groups(b, (x, w, bias), op.group, window_options(op)),)
+    if any(d != 1 for d in op.dilations or ()):
+        w = _with_gaps(b, w, op.dilations or ())
     if len(b.dims(x)) > _VOLUME or dtype_of(x) is not DType.FLOAT32:
         return None
-    painted = transposed_window(
-        b.dims(x)[2:],
-        b.dims(w)[2:],
-        auto_pad=auto_pad,
-        dilations=None,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
-    )
+    painted = transposed_window_of(replace(op, w=w, dilations=None))
     given = b.dims(x)
     if len(given) == _IMAGE - 1:
         x, w = (shaped(b, each, (*b.dims(each)[:2], 1, *b.dims(each)[2:])) for each in (x, w))

@@ -15,10 +15,12 @@ from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, sizes
 from graphport.ops.dialects.tflite.convolution_lifts import as_before, as_image, bordered, first, last, pair_of
 from graphport.ops.dialects.tflite.emitting import cast_to, in_single, ints, is_other_real
+from graphport.ops.dialects.windows import window_of, window_options
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.convolution.window import Window, window
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, LpPool, MaxPool
+from graphport.ops.pages.pooling import GlobalAveragePool, GlobalLpPool, GlobalMaxPool
 from graphport.ops.pages.reduction.reduce import ReduceSum
+from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,68 +149,36 @@ def _pool_window(
     return x, count, pair_of(kernel_shape, count), stated | {"pads": pads, "strides": steps, "dilations": None}
 
 
-@MaxPool.lift("tflite")
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    storage_order: int = 0,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
-    stated: dict[str, Any] = {
-        "auto_pad": auto_pad,
-        "ceil_mode": ceil_mode,
-        "dilations": dilations,
-        "pads": pads,
-        "strides": strides,
-    }
+@MaxPoolView.lift("tflite")
+def lift_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
+    x = op.x
+    stated = window_options(op)
     if b.count > 1 or dtype_of(x) is not DType.FLOAT32 or not _has_word(b, x, stated):
-        return _largest(b, x, window(b.dims(x)[2:], kernel_shape, **stated), storage_order)
-    x, count, kernel, stated = _pool_window(b, x, kernel_shape, stated)
+        return _largest(b, x, window(b.dims(x)[2:], op.kernel_shape, **stated), op.storage_order)
+    x, count, kernel, stated = _pool_window(b, x, op.kernel_shape, stated)
     y, _ = _pool(b, "MAX_POOL_2D", x, kernel, stated, float(np.finfo(np.float32).min))
     return (as_before(b, first(b, y), count),)
 
 
-@AveragePool.lift("tflite")
-def lift_average_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
+@AveragePoolView.lift("tflite")
+def lift_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     """Where padding does not count and there is no word for it, divided by the share of the window that is inside."""
+    x = op.x
     if dtype_of(x) is not DType.FLOAT32:
         return None
-    stated: dict[str, Any] = {
-        "auto_pad": auto_pad,
-        "ceil_mode": ceil_mode,
-        "dilations": dilations,
-        "pads": pads,
-        "strides": strides,
-    }
-    if not _has_word(b, x, stated) or (count_include_pad and (ceil_mode or auto_pad.startswith("SAME"))):
-        slid = window(b.dims(x)[2:], kernel_shape, **stated)
-        return (_mean(b, x, slid, counts_padding=bool(count_include_pad)),)
-    x, count, kernel, stated = _pool_window(b, x, kernel_shape, stated)
-    if count_include_pad and any(stated["pads"] or ()):
+    stated = window_options(op)
+    if not _has_word(b, x, stated) or (op.count_include_pad and (op.ceil_mode or op.auto_pad.startswith("SAME"))):
+        slid = window(b.dims(x)[2:], op.kernel_shape, **stated)
+        return (_mean(b, x, slid, counts_padding=bool(op.count_include_pad)),)
+    x, count, kernel, stated = _pool_window(b, x, op.kernel_shape, stated)
+    if op.count_include_pad and any(stated["pads"] or ()):
         pads4 = stated["pads"]
         table = ints(b, [[0, 0], [0, 0], [pads4[0], pads4[2]], [pads4[1], pads4[3]]])
         x, stated = emit(b, "PAD", x, table), stated | {"pads": None}
     y, border = _pool(b, "AVERAGE_POOL_2D", x, kernel, stated, 0)
     is_padded = y.producer is not None and y.producer.operands[0].producer is not None
     before = y.producer.operands[0].producer if is_padded and y.producer is not None else None
-    if border == 1 and before is not None and before.word == "PAD" and not count_include_pad:
+    if border == 1 and before is not None and before.word == "PAD" and not op.count_include_pad:
         extents = sizes(b.dims(x)[2:], "the image")
         ones = b.constant(np.ones((1, 1, *bounded(extents)), np.float32))
         share, _ = _pool(b, "AVERAGE_POOL_2D", ones, kernel, stated, 0)
@@ -239,11 +209,11 @@ def _root(b: Builder, x: Value, p: float) -> Value:
     return x if p == 1 else b(arithmetic.Sqrt, x) if p == 2 else b(arithmetic.Pow, x, b.like(x, 1 / p))
 
 
-@LpPool.lift("tflite")
-def lift_lp_pool(b: Builder, x: Value, *, kernel_shape: tuple[int, ...], p: int = 2, **stated: Any) -> Lifted:
-    if dtype_of(x) is not DType.FLOAT32:
+@LpPoolView.lift("tflite")
+def lift_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
+    if dtype_of(op.x) is not DType.FLOAT32:
         return None
-    return (_root(b, _sum(b, _powered(b, x, p), window(b.dims(x)[2:], kernel_shape, **stated)), p),)
+    return (_root(b, _sum(b, _powered(b, op.x, op.p), window_of(op)), op.p),)
 
 
 @GlobalLpPool.lift("tflite")

@@ -9,14 +9,15 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.facts import TensorFact
 from graphport.ops import registry
-from graphport.ops.declare import lift
 from graphport.ops.dialects.nnef.convolution_borders import bordered, emitted_padding
 from graphport.ops.dialects.nnef.convolution_borders import known as known_dims
 from graphport.ops.dialects.nnef.pooling import pools
 from graphport.ops.dialects.nnef.pooling.arrangement import arranged
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, word
+from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.convolution.window import numbers_of_pairs
+from graphport.ops.views.pooling import MaxPoolView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -83,39 +84,27 @@ def max_pool_with_index(
     return found.restored(b, y), found.restored(b, emit("Mod", places, plane))
 
 
-@lift(DIALECT, "MaxPool")
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    kernel_shape: Shaped,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Shaped | None = None,
-    pads: Shaped | None = None,
-    storage_order: int = 0,
-    strides: Shaped | None = None,
-) -> Any:
+@MaxPoolView.lift(DIALECT)
+def lift_max_pool(b: Builder, op: MaxPoolView) -> Any:
     """With places, which tract counts in the plane of a channel, and ONNX in the tensor."""
-    dims = b.dims(x)
+    dims = b.dims(op.x)
     known = [dim for dim in dims if isinstance(dim, int)]
-    if not b.wants(1) or storage_order or len(known) < len(dims):
+    if not b.wants(1) or op.storage_order or len(known) < len(dims):
         return None
-    count = len(kernel_shape)
-    window: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    found = emitted_padding(dims[2:], kernel_shape, **window, ceil_mode=ceil_mode)
+    count = len(op.kernel_shape)
+    found = emitted_padding(dims[2:], op.kernel_shape, **window_options(op))
     if found is None:
         return None
     padding = found[0] or numbers_of_pairs(found[1].pads)
     given: dict[str, Any] = {
-        "size": (1, 1, *kernel_shape),
+        "size": (1, 1, *op.kernel_shape),
         "border": "ignore",
         "padding": ((0, 0), (0, 0), *padding),
-        "stride": (1, 1, *(strides or (1,) * count)),
-        "dilation": (1, 1, *(dilations or (1,) * count)),
+        "stride": (1, 1, *(op.strides or (1,) * count)),
+        "dilation": (1, 1, *(op.dilations or (1,) * count)),
     }
     free = TensorFact(None, None)
-    y, place = b.word("max_pool_with_index", x, facts=[free, free], **given)
+    y, place = b.word("max_pool_with_index", op.x, facts=[free, free], **given)
     planes = np.arange(made_up(*known[:2]), dtype=np.int64).reshape(*known[:2], *[1] * count)
     (index,) = b.word("add", place, b.constant(planes * int(np.prod(known[2:]))), facts=[free])
     return y, index

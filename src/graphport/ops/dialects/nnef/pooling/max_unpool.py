@@ -14,13 +14,13 @@ from graphport.ops.dialects.nnef.convolution_borders import emitted_padding, fac
 from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES
 from graphport.ops.dialects.nnef.pooling.pools import emitted_pool, has_padding
+from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.convolution.window import numbers_of_pairs
-from graphport.ops.pages.pooling import MaxPool
+from graphport.ops.views.pooling import MaxPoolView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.dialects.nnef.pooling.arrangement import Shaped
     from graphport.ops.pages.convolution.window import Window
 
 _EXACT = 1 << 24
@@ -29,44 +29,25 @@ _EXACT = 1 << 24
 Starts = list[np.ndarray[Any, np.dtype[np.int64]]]
 
 
-@MaxPool.lift("nnef")
-def lift_max_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Shaped | None = None,
-    kernel_shape: Shaped,
-    pads: Shaped | None = None,
-    storage_order: int = 0,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...] | None:
+@MaxPoolView.lift("nnef")
+def lift_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     """Padding never wins: an ignored border. Places are made of positions in the windows."""
-    if fact_of(x).shape is None:
+    if fact_of(op.x).shape is None:
         return None
-    stated = emitted_padding(
-        b.dims(x)[2:],
-        kernel_shape,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-        ceil_mode=ceil_mode,
-    )
+    stated = emitted_padding(b.dims(op.x)[2:], op.kernel_shape, **window_options(op))
     if stated is None:
         return None
     padding, slid = stated
     border = "ignore" if has_padding(padding) else "constant"
     if b.count == 1:
-        return emitted_pool(b, "max_pool", x, kernel_shape, padding, border, strides, dilations)
-    dims = known(b.dims(x))
+        return emitted_pool(b, "max_pool", op.x, op.kernel_shape, padding, border, op.strides, op.dilations)
+    dims = known(b.dims(op.x))
     shape = (*dims[:2], *known(slid.lengths))
-    facts = TensorFact(fact_of(x).dtype, shape), TensorFact(DType.INT64, shape)
+    facts = TensorFact(fact_of(op.x).dtype, shape), TensorFact(DType.INT64, shape)
     word = "max_pool_with_index"
-    y, index = emitted_pool(b, word, x, kernel_shape, padding, border, strides, dilations, facts=facts)
+    y, index = emitted_pool(b, word, op.x, op.kernel_shape, padding, border, op.strides, op.dilations, facts=facts)
     space = dims[2:]
-    volumes = [prod(space[:axis] if storage_order else space[axis + 1 :]) for axis in range(len(space))]
+    volumes = [prod(space[:axis] if op.storage_order else space[axis + 1 :]) for axis in range(len(space))]
     return y, _in_tensor(b, index, _factors(slid, volumes), _starts(slid, volumes, dims))
 
 

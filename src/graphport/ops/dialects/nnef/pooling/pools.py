@@ -13,10 +13,12 @@ from graphport.ops.dialects.nnef.convolution import deconv_attributes, steps
 from graphport.ops.dialects.nnef.convolution_borders import Pairs, bordered, emitted_padding, fact_of, known
 from graphport.ops.dialects.nnef.padding_borders import MOST_PLACES
 from graphport.ops.dialects.nnef.pooling.arrangement import Shaped, arranged
+from graphport.ops.dialects.windows import window_options
 from graphport.ops.pages.arithmetic import Mul, Sqrt
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.convolution.window import numbers_of_pairs
 from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from graphport.ops.views.pooling import AveragePoolView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,42 +187,25 @@ def _counts(dims: Sequence[Dim], slid: Window) -> Any:
     return found
 
 
-@AveragePool.lift("nnef")
-def lift_average_pool(
-    b: Builder,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Shaped | None = None,
-    kernel_shape: Shaped,
-    pads: Shaped | None = None,
-    strides: Shaped | None = None,
-) -> tuple[Value, ...] | None:
+@AveragePoolView.lift("nnef")
+def lift_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | None:
     """Padding that counts is a `constant` border, else an ignored one."""
-    if fact_of(x).shape is None:
+    if fact_of(op.x).shape is None:
         return None
-    stated = emitted_padding(
-        b.dims(x)[2:],
-        kernel_shape,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-        ceil_mode=ceil_mode,
-    )
+    stated = emitted_padding(b.dims(op.x)[2:], op.kernel_shape, **window_options(op))
     if stated is None:
         return None
     padding, slid = stated
     overhangs = any(
         pair[1] > (end if isinstance(end, int) else 0) for pair, (_, end) in zip(padding, slid.pads, strict=False)
     )
-    if count_include_pad and overhangs:
-        (total,) = emitted_pool(b, "box", x, kernel_shape, padding, "constant", strides, dilations, normalize=False)
-        return b.word("div", total, b.like(x, _counts(b.dims(x)[2:], slid)))
-    border = "ignore" if has_padding(padding) and not count_include_pad else "constant"
-    return emitted_pool(b, "avg_pool", x, kernel_shape, padding, border, strides, dilations)
+    if op.count_include_pad and overhangs:
+        (total,) = emitted_pool(
+            b, "box", op.x, op.kernel_shape, padding, "constant", op.strides, op.dilations, normalize=False
+        )
+        return b.word("div", total, b.like(op.x, _counts(b.dims(op.x)[2:], slid)))
+    border = "ignore" if has_padding(padding) and not op.count_include_pad else "constant"
+    return emitted_pool(b, "avg_pool", op.x, op.kernel_shape, padding, border, op.strides, op.dilations)
 
 
 @GlobalAveragePool.lift("nnef")

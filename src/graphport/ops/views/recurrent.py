@@ -1,0 +1,78 @@
+"""Views of the pages of recurrent; made by `tools/operator_views.py`."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+from graphport.ir.graph import Value
+from graphport.ops.view import View
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class GRUView(View):
+    """A node of `GRU`."""
+
+    operator = "GRU"
+
+    x: Value
+    w: Value
+    r: Value
+    b: Value | None = None
+    sequence_lens: Value | None = None
+    initial_h: Value | None = None
+    _: KW_ONLY
+    activation_alpha: tuple[float, ...] | None = None
+    activation_beta: tuple[float, ...] | None = None
+    activations: tuple[str, ...] | None = None
+    clip: float | None = None
+    direction: str = "forward"
+    hidden_size: int | None = None
+    layout: int = 0
+    linear_before_reset: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LSTMView(View):
+    """A node of `LSTM`."""
+
+    operator = "LSTM"
+
+    x: Value
+    w: Value
+    r: Value
+    b: Value | None = None
+    sequence_lens: Value | None = None
+    initial_h: Value | None = None
+    initial_c: Value | None = None
+    p: Value | None = None
+    _: KW_ONLY
+    activation_alpha: tuple[float, ...] | None = None
+    activation_beta: tuple[float, ...] | None = None
+    activations: tuple[str, ...] | None = None
+    clip: float | None = None
+    direction: str = "forward"
+    hidden_size: int | None = None
+    input_forget: int = 0
+    layout: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class RNNView(View):
+    """A node of `RNN`."""
+
+    operator = "RNN"
+
+    x: Value
+    w: Value
+    r: Value
+    b: Value | None = None
+    sequence_lens: Value | None = None
+    initial_h: Value | None = None
+    _: KW_ONLY
+    activation_alpha: tuple[float, ...] | None = None
+    activation_beta: tuple[float, ...] | None = None
+    activations: tuple[str, ...] = ("Tanh", "Tanh")
+    clip: float | None = None
+    direction: str = "forward"
+    hidden_size: int | None = None
+    layout: int = 0

@@ -1,0 +1,60 @@
+"""Views: the signatures of pages, as liftings take them."""
+
+import dataclasses
+import importlib
+import inspect
+
+import pytest
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+from graphport.ops import registry
+from graphport.ops.declare import LIFTINGS
+from graphport.ops.view import View
+from graphport.ops.views.convolution import ConvView
+from graphport.ops.views.pooling import MaxPoolView
+from tools.operator_views import FOLDER, modules
+
+VIEWS = [
+    view
+    for name in modules()
+    for view in vars(importlib.import_module(f"graphport.ops.views.{name}")).values()
+    if isinstance(view, type) and issubclass(view, View) and view is not View
+]
+
+
+def test_the_modules_are_what_the_pages_say():
+    assert {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")} == modules()
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=[view.operator for view in VIEWS])
+def test_a_view_is_made_as_its_page_is_called(view):
+    page = inspect.signature(registry.pages()[view.operator].function).parameters.values()
+    seen = inspect.signature(view).parameters.values()
+    assert [(each.name, each.kind is each.KEYWORD_ONLY, each.default) for each in seen] == [
+        (each.name, each.kind is each.KEYWORD_ONLY, each.default) for each in page
+    ]
+
+
+def test_a_lifting_is_given_operands_by_name_and_defaults(monkeypatch):
+    monkeypatch.setitem(LIFTINGS, ("madeup", "Conv"), [])
+    ConvView.lift("madeup")(lambda b, op: (b, op))
+    x, w = (Value(name, TensorFact(DType.FLOAT32, (1, 1, 3, 3))) for name in "xw")
+    ((rule,),) = [LIFTINGS["madeup", "Conv"]]
+    builder, op = rule.function("builder", x, w, group=2)
+    assert (builder, op.x, op.w, op.b, op.group, op.auto_pad) == ("builder", x, w, None, 2, "NOTSET")
+
+
+def test_a_view_takes_nothing_that_its_page_does_not_know():
+    with pytest.raises(TypeError, match="madeup"):
+        MaxPoolView(Value("x"), kernel_shape=(2, 2), madeup=1)
+    with pytest.raises(TypeError, match="kernel_shape"):
+        MaxPoolView(Value("x"))
+
+
+def test_a_view_with_other_operands_is_another():
+    x, w = Value("x"), Value("w")
+    op = ConvView(x, w, group=3)
+    assert dataclasses.replace(op, w=x).w is x
+    assert (op.w, dataclasses.replace(op, w=x).group) == (w, 3)
