@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from graphport.ops.dialects.projected_lstm import projected_lstm
 from graphport.ops.dialects.torch_functions import dtype_of, vector
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.pages.reshape import Concat, Reshape, Split, Transpose
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
+
+Recurrent: TypeAlias = GRUView | LSTMView | RNNView
 
 _WAYS = (None, "reverse", "bidirectional")
 
@@ -167,15 +170,10 @@ def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, 
 
 
 def _lifted(
-    b: Builder,
-    word: str,
-    x: Value,
-    states: Sequence[Value | None],
-    weights: Sequence[Storage],
-    options: dict[str, Any],
+    b: Builder, word: str, op: Recurrent, states: Sequence[Value | None], weights: Sequence[Storage]
 ) -> tuple[Value, ...]:
     """A layer on one sequence; the results of all steps come one direction behind another."""
-    layout, ways, hidden = options["layout"], weights[0].shape[0], weights[2].shape[2]
+    x, layout, ways, hidden = op.x, op.layout, weights[0].shape[0], weights[2].shape[2]
     if batch_of(x) != (0 if layout else 1):
         message = f"{x.name} is {x.fact}: a sequence is an item of a batch of 1"
         raise UnsupportedError(message)
@@ -188,7 +186,7 @@ def _lifted(
     attributes: dict[str, Any] = {
         "0": hidden,
         "1": ways * weights[0].shape[1] * size,
-        "2": _NUMBERS[options["direction"]],
+        "2": _NUMBERS[op.direction],
         **{f"@{index}": storage for index, storage in enumerate(weights)},
     }
     y, *last = b.word(word, x, *more, facts=facts, **attributes)
@@ -209,74 +207,35 @@ def _lifted(
     return settled(b, apart, 0 if layout else 2), *finals
 
 
-def _plain(options: dict[str, Any], activations: Sequence[str]) -> dict[str, Any] | None:
-    """Direction and layout, if nothing is said that the layer has no parameter for."""
-    found: dict[str, Any] = {"direction": "forward", "layout": 0, "activations": None} | options
-    ways = 2 if found["direction"] == "bidirectional" else 1
-    names = found.pop("activations")
-    usual = [name.lower() for name in activations] * ways
-    if names is not None and [str(name).lower() for name in names][: len(usual)] != usual:
+def _is_plain(op: Recurrent, activations: Sequence[str]) -> bool:
+    """Whether nothing is said that the layer has no parameter for."""
+    usual = [name.lower() for name in activations] * (2 if op.direction == "bidirectional" else 1)
+    is_usual = op.activations is None or [name.lower() for name in op.activations][: len(usual)] == usual
+    couples = isinstance(op, LSTMView) and op.input_forget
+    return is_usual and not any((op.activation_alpha, op.activation_beta, op.clip, couples))
+
+
+@LSTMView.lift("ncnn")
+def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...] | None:
+    if op.sequence_lens is not None or op.p is not None or not _is_plain(op, ("Sigmoid", "Tanh", "Tanh")):
         return None
-    allowed = {"direction", "layout", "hidden_size", "linear_before_reset"}
-    return None if any(value for name, value in found.items() if name not in allowed) else found
+    return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, (0, 2, 1, 3)))
 
 
-@LSTM.lift("ncnn")
-def lift_lstm(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    initial_c: Value | None = None,
-    p: Value | None = None,
-    **attributes: Any,
-) -> tuple[Value, ...] | None:
-    options = _plain(attributes, ("Sigmoid", "Tanh", "Tanh"))
-    if options is None or sequence_lens is not None or p is not None:
+@GRUView.lift("ncnn")
+def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...] | None:
+    if op.sequence_lens is not None or not op.linear_before_reset or not _is_plain(op, ("Sigmoid", "Tanh")):
         return None
-    order = (0, 2, 1, 3)
-    ways, _, hidden = numbers_of(r).shape
-    weights = [_blocks(w, order), _summed(bias, order, ways, hidden), _blocks(r, order)]
-    return _lifted(b, "LSTM", x, (initial_h, initial_c), weights, options)
+    return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, (1, 0, 2), extra=2))
 
 
-@GRU.lift("ncnn")
-def lift_gru(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    **attributes: Any,
-) -> tuple[Value, ...] | None:
-    options = _plain(attributes, ("Sigmoid", "Tanh"))
-    if options is None or sequence_lens is not None or not options.get("linear_before_reset"):
+@RNNView.lift("ncnn")
+def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...] | None:
+    if op.sequence_lens is not None or not _is_plain(op, ("Tanh",)):
         return None
-    order = (1, 0, 2)
-    ways, _, hidden = numbers_of(r).shape
-    weights = [_blocks(w, order), _summed(bias, order, ways, hidden, extra=2), _blocks(r, order)]
-    return _lifted(b, "GRU", x, (initial_h,), weights, options)
+    return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, (0,)))
 
 
-@RNN.lift("ncnn")
-def lift_rnn(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    **attributes: Any,
-) -> tuple[Value, ...] | None:
-    options = _plain(attributes, ("Tanh",))
-    if options is None or sequence_lens is not None:
-        return None
-    ways, _, hidden = numbers_of(r).shape
-    weights = [_blocks(w, (0,)), _summed(bias, (0,), ways, hidden), _blocks(r, (0,))]
-    return _lifted(b, "RNN", x, (initial_h,), weights, options)
+def _weights(op: Recurrent, order: Sequence[int], extra: int | None = None) -> list[Storage]:
+    ways, _, hidden = numbers_of(op.r).shape
+    return [_blocks(op.w, order), _summed(op.b, order, ways, hidden, extra), _blocks(op.r, order)]

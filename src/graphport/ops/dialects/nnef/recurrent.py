@@ -31,9 +31,9 @@ from graphport.ops.pages.arithmetic import Add, Mul, Sub
 from graphport.ops.pages.control.loops import Scan
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.pages.recurrent.sequences import DIRECTIONS
 from graphport.ops.pages.reshape import Concat, Expand, Identity, Shape, Squeeze, Unsqueeze
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -261,33 +261,15 @@ def _scaled_tanh(alpha: float, beta: float, b: Builder, x: Value) -> Value:
     return b(Mul, b(Tanh, b(Mul, x, b.like(x, beta))), b.like(x, alpha))
 
 
-@LSTM.lift("nnef")
-def lift_lstm(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    initial_c: Value | None = None,
-    p: Value | None = None,
-    *,
-    activation_alpha: tuple[float, ...] | None = None,
-    activation_beta: tuple[float, ...] | None = None,
-    activations: tuple[str, ...] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
-) -> tuple[Value, ...]:
-    del hidden_size  # the weights say it
-    _check_lengths(b, x, sequence_lens, layout)
-    names = activations or ("Sigmoid", "Tanh", "Tanh") * len(DIRECTIONS[direction])
-    stated = _functions(names, activation_alpha, activation_beta)
-    layer = _Layer(b, x, (w, r, bias), (initial_h, initial_c), 4, stated, clip, direction, layout)
-    return _unrolled(layer, lambda at, way: _lstm_step(at, p, way, couples=bool(input_forget)), 4, 2)[: b.count]
+@LSTMView.lift("nnef")
+def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
+    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    names = op.activations or ("Sigmoid", "Tanh", "Tanh") * len(DIRECTIONS[op.direction])
+    stated = _functions(names, op.activation_alpha, op.activation_beta)
+    layer = _Layer(
+        b, op.x, (op.w, op.r, op.b), (op.initial_h, op.initial_c), 4, stated, op.clip, op.direction, op.layout
+    )
+    return _unrolled(layer, lambda at, way: _lstm_step(at, op.p, way, couples=bool(op.input_forget)), 4, 2)[: b.count]
 
 
 def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
@@ -311,32 +293,14 @@ def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> St
     return step
 
 
-@GRU.lift("nnef")
-def lift_gru(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    *,
-    activation_alpha: tuple[float, ...] | None = None,
-    activation_beta: tuple[float, ...] | None = None,
-    activations: tuple[str, ...] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    linear_before_reset: int = 0,
-) -> tuple[Value, ...]:
-    del hidden_size  # the weights say it
-    _check_lengths(b, x, sequence_lens, layout)
-    names = activations or ("Sigmoid", "Tanh") * len(DIRECTIONS[direction])
-    stated = _functions(names, activation_alpha, activation_beta)
-    layer = _Layer(b, x, (w, r, bias), (initial_h,), 3, stated, clip, direction, layout)
-    kept = 2 if linear_before_reset else 3
-    return _unrolled(layer, lambda at, way: _gru_step(at, way, resets_after=bool(linear_before_reset)), kept, 1)[
+@GRUView.lift("nnef")
+def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
+    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    names = op.activations or ("Sigmoid", "Tanh") * len(DIRECTIONS[op.direction])
+    stated = _functions(names, op.activation_alpha, op.activation_beta)
+    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 3, stated, op.clip, op.direction, op.layout)
+    kept = 2 if op.linear_before_reset else 3
+    return _unrolled(layer, lambda at, way: _gru_step(at, way, resets_after=bool(op.linear_before_reset)), kept, 1)[
         : b.count
     ]
 
@@ -364,31 +328,14 @@ def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
     return step
 
 
-@RNN.lift("nnef")
-def lift_rnn(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    *,
-    activation_alpha: tuple[float, ...] | None = None,
-    activation_beta: tuple[float, ...] | None = None,
-    activations: tuple[str, ...] = ("Tanh", "Tanh"),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-) -> tuple[Value, ...]:
-    del hidden_size  # the weights say it
-    _check_lengths(b, x, sequence_lens, layout)
-    stated = _functions(activations, activation_alpha, activation_beta)
-    layer = _Layer(b, x, (w, r, bias), (initial_h,), 1, stated, clip, direction, layout)
+@RNNView.lift("nnef")
+def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
+    _check_lengths(b, op.x, op.sequence_lens, op.layout)
+    stated = _functions(op.activations, op.activation_alpha, op.activation_beta)
+    layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout)
 
     def cell(at: _Layer, way: int) -> Step:
-        weights = at.rows(r, way, 0, at.hidden, turned=True)
+        weights = at.rows(op.r, way, 0, at.hidden, turned=True)
         (f,) = at.activations(way, 1)
 
         def step(entry: Value, state: State) -> State:

@@ -16,6 +16,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 Lifted = tuple[Value | None, ...] | None
 Names = tuple[str, ...]
@@ -302,86 +303,52 @@ def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
 # Liftings
 
 
-@LSTM.lift("openvino")
-def lift_lstm(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    initial_c: Value | None = None,
-    p: Value | None = None,
-    *,
-    input_forget: int = 0,
-    **options: Any,
-) -> Lifted:
-    if p is not None or input_forget:
+@LSTMView.lift("openvino")
+def lift_lstm(b: Builder, op: LSTMView) -> Lifted:
+    if op.p is not None or op.input_forget:
         message = "LSTMSequence has neither peepholes nor coupled gates"
         raise UnsupportedError(message)
-    layer = _Layer(b, x, r, options, ("Sigmoid", "Tanh", "Tanh"))
-    weights = [_emitted_gates(b, each, "fico", axis=1) for each in (w, r)]
-    both = _emitted_gates(b, layer.bias(bias, gates=4), "fico", axis=1)
-    states = [layer.state(each) for each in (initial_h, initial_c)]
-    operands = (layer.x(), *states, layer.lengths(sequence_lens), *weights, both)
+    layer = _Layer(b, op, ("Sigmoid", "Tanh", "Tanh"))
+    weights = [_emitted_gates(b, each, "fico", axis=1) for each in (op.w, op.r)]
+    both = _emitted_gates(b, layer.bias(gates=4), "fico", axis=1)
+    states = [layer.state(each) for each in (op.initial_h, op.initial_c)]
+    operands = (layer.x(), *states, layer.lengths(), *weights, both)
     made = emits(b, "opset5.LSTMSequence", 3, *operands, **layer.attributes())
     return layer.results(made)
 
 
-@GRU.lift("openvino")
-def lift_gru(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    *,
-    linear_before_reset: int = 0,
-    **options: Any,
-) -> Lifted:
-    layer = _Layer(b, x, r, options, ("Sigmoid", "Tanh"))
-    both = layer.reset_bias(bias) if linear_before_reset else layer.bias(bias, gates=3)
-    operands = (layer.x(), layer.state(initial_h), layer.lengths(sequence_lens), w, r, both)
-    attributes = {**layer.attributes(), "linear_before_reset": bool(linear_before_reset)}
+@GRUView.lift("openvino")
+def lift_gru(b: Builder, op: GRUView) -> Lifted:
+    layer = _Layer(b, op, ("Sigmoid", "Tanh"))
+    both = layer.reset_bias() if op.linear_before_reset else layer.bias(gates=3)
+    operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, both)
+    attributes = {**layer.attributes(), "linear_before_reset": bool(op.linear_before_reset)}
     return layer.results(emits(b, "opset5.GRUSequence", 2, *operands, **attributes))
 
 
-@RNN.lift("openvino")
-def lift_rnn(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    **options: Any,
-) -> Lifted:
-    layer = _Layer(b, x, r, options, ("Tanh",))
-    operands = (layer.x(), layer.state(initial_h), layer.lengths(sequence_lens), w, r, layer.bias(bias, gates=1))
+@RNNView.lift("openvino")
+def lift_rnn(b: Builder, op: RNNView) -> Lifted:
+    layer = _Layer(b, op, ("Tanh",))
+    operands = (layer.x(), layer.state(op.initial_h), layer.lengths(), op.w, op.r, layer.bias(gates=1))
     return layer.results(emits(b, "opset5.RNNSequence", 2, *operands, **layer.attributes()))
 
 
 class _Layer:
     """A layer of ONNX on its way to OpenVINO."""
 
-    def __init__(self, b: Builder, x: Value, r: Value, options: dict[str, Any], default: Names) -> None:
+    def __init__(self, b: Builder, op: GRUView | LSTMView | RNNView, default: Names) -> None:
         self._b = b
-        self._x = x
-        self._r = r
-        self._options = options
-        self._is_batch_first = bool(options.get("layout", 0))
-        self._direction = str(options.get("direction", "forward")).lower()
+        self._op = op
+        self._x = op.x
+        self._is_batch_first = bool(op.layout)
+        self._direction = op.direction.lower()
         self._ways = 2 if self._direction == "bidirectional" else 1
         self._default = default
-        self._hidden = int(options.get("hidden_size") or _known(b, r, 2))
+        self._hidden = op.hidden_size or _known(b, op.r, 2)
 
     def attributes(self) -> dict[str, Any]:
         """Attributes of the word."""
-        stated = tuple(self._options.get("activations") or self._default * self._ways)
+        stated = (self._op.activations or self._default * self._ways)[: len(self._default) * self._ways]
         names = stated[: len(self._default)]
         if stated != names * self._ways:
             message = "both directions of OpenVINO have the same activations"
@@ -390,16 +357,13 @@ class _Layer:
         if any(_ACTIVATION_NAMES.get(name) not in _SHARED for name in lower):
             message = f"OpenVINO has no activation among {', '.join(names)}"
             raise UnsupportedError(message)
-        numbers = {
-            f"activations_{name}": self._one_way(self._options.get(f"activation_{name}")) for name in ("alpha", "beta")
-        }
-        clip = float(self._options.get("clip") or 0.0)
         return {
             "hidden_size": self._hidden,
             "direction": self._direction,
             "activations": lower,
-            **numbers,
-            "clip": clip,
+            "activations_alpha": self._one_way(self._op.activation_alpha),
+            "activations_beta": self._one_way(self._op.activation_beta),
+            "clip": self._op.clip or 0.0,
         }
 
     def _one_way(self, numbers: Numbers | None) -> Numbers:
@@ -438,10 +402,10 @@ class _Layer:
         place, first = self._b.constant(np.array([axis], np.int64)), self._b.constant(np.array(0, np.int64))
         return emit(self._b, "opset8.Gather", shape, place, first)
 
-    def lengths(self, given: Value | None) -> Value:
+    def lengths(self) -> Value:
         """The lengths of the sequences; all are whole where none are given."""
-        if given is not None:
-            return given
+        if self._op.sequence_lens is not None:
+            return self._op.sequence_lens
         batch, steps = (self._extent(axis) for axis in ((0, 1) if self._is_batch_first else (1, 0)))
         if isinstance(batch, int) and isinstance(steps, int):
             if steps > np.iinfo(np.int32).max:
@@ -452,16 +416,16 @@ class _Layer:
         whole = emit(self._b, "opset3.Broadcast", length, count)
         return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)
 
-    def bias(self, given: Value | None, *, gates: int) -> Value:
+    def bias(self, *, gates: int) -> Value:
         """The sum of both biases."""
-        width = gates * self._hidden
+        given, width = self._op.b, gates * self._hidden
         if given is None:
             return self._b.like(self._x, np.zeros((self._ways, width)))
         return emit(self._b, "opset1.Add", *_halves(self._b, given, (width, width)))
 
-    def reset_bias(self, given: Value | None) -> Value:
+    def reset_bias(self) -> Value:
         """Where the reset comes after the product, both biases of the candidate stay apart."""
-        h = self._hidden
+        given, h = self._op.b, self._hidden
         if given is None:
             return self._b.like(self._x, np.zeros((self._ways, 4 * h)))
         entry, entry_h, state, state_h = _halves(self._b, given, (2 * h, h, 2 * h, h))

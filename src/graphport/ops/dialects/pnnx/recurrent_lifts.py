@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, weight_of
 from graphport.ops.folded import Computed
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
+
+Recurrent: TypeAlias = GRUView | LSTMView | RNNView
 
 _WAYS = {"forward": 1, "bidirectional": 2}
 _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)
@@ -35,24 +37,17 @@ def _part(storage: Storage, way: int, order: Sequence[int], half: int | None = N
 
 
 def _lifted(
-    b: Builder,
-    word: str,
-    order: Sequence[int],
-    operands: Sequence[Value | None],
-    states: Sequence[Value | None],
-    options: dict[str, Any],
+    b: Builder, word: str, order: Sequence[int], op: Recurrent, states: Sequence[Value | None], **more: Any
 ) -> tuple[Value, ...] | None:
-    """A layer of one module; operands are x, weights, recurrent weights and biases."""
-    x, w, r, bias = operands
-    ways = _WAYS.get(options.pop("direction"), 0)
-    hidden = options.pop("hidden_size")
-    known = [None if value is None else weight_of(value) for value in (w, r, bias)]
-    if x is None or known[0] is None or known[1] is None or (bias is not None and known[2] is None):
+    """A layer of one module."""
+    x, ways = op.x, _WAYS.get(op.direction, 0)
+    known = [None if value is None else weight_of(value) for value in (op.w, op.r, op.b)]
+    if known[0] is None or known[1] is None or (op.b is not None and known[2] is None):
         return None
     time, batch, size = b.dims(x)
     if not (isinstance(time, int) and isinstance(batch, int) and isinstance(size, int)):
         return None
-    hidden = hidden if hidden is not None else known[1].shape[2]
+    hidden = known[1].shape[2] if op.hidden_size is None else op.hidden_size
     if not ways or any(state is None for state in states) != all(state is None for state in states):
         return None
     if dtype_of(x) is not DType.FLOAT32:
@@ -77,7 +72,7 @@ def _lifted(
         bias=known[2] is not None,
         batch_first=False,
         bidirectional=ways == 2,
-        **options,
+        **more,
         **weights,
     )
     apart = TensorFact(DType.FLOAT32, (time, batch, ways, hidden))
@@ -86,76 +81,32 @@ def _lifted(
     return called(b, "Tensor.permute", turned, input=y, dims=(0, 2, 1, 3)), *found[1:]
 
 
-def _is_plain(options: dict[str, Any], activations: Sequence[str]) -> bool:
+def _is_plain(op: Recurrent, activations: Sequence[str]) -> bool:
     """Whether nothing is said that PyTorch has no word for."""
-    stated = options.pop("activations", None)
-    usual = [name.lower() for name in activations]
-    ways = _WAYS.get(options["direction"], 0)
-    return (stated is None or [str(name).lower() for name in stated] == usual * ways) and not any(
-        options.pop(name, None) for name in ("activation_alpha", "activation_beta", "clip", "input_forget", "layout")
-    )
+    usual = [name.lower() for name in activations] * _WAYS.get(op.direction, 0)
+    # ONNX has one activation of a plain recurrence for each direction, and two by default.
+    is_usual = not op.activations or [name.lower() for name in op.activations][: len(usual)] == usual
+    couples = isinstance(op, LSTMView) and op.input_forget
+    return is_usual and not any((op.activation_alpha, op.activation_beta, op.clip, couples, op.layout))
 
 
-def _options(options: dict[str, Any]) -> dict[str, Any]:
-    return {"direction": "forward", "hidden_size": None} | options
-
-
-@LSTM.lift(DIALECT)
-def lift_lstm(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    initial_c: Value | None = None,
-    p: Value | None = None,
-    **attributes: Any,
-) -> tuple[Value, ...] | None:
-    options = _options(attributes)
-    if sequence_lens is not None or p is not None or not _is_plain(options, ("Sigmoid", "Tanh", "Tanh")):
+@LSTMView.lift(DIALECT)
+def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...] | None:
+    if op.sequence_lens is not None or op.p is not None or not _is_plain(op, ("Sigmoid", "Tanh", "Tanh")):
         return None
-    return _lifted(b, "nn.LSTM", _LSTM, (x, w, r, bias), (initial_h, initial_c), options)
+    return _lifted(b, "nn.LSTM", _LSTM, op, (op.initial_h, op.initial_c))
 
 
-@GRU.lift(DIALECT)
-def lift_gru(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    **attributes: Any,
-) -> tuple[Value, ...] | None:
-    options = _options(attributes)
-    if sequence_lens is not None or not options.pop("linear_before_reset", 0):
+@GRUView.lift(DIALECT)
+def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...] | None:
+    if op.sequence_lens is not None or not op.linear_before_reset or not _is_plain(op, ("Sigmoid", "Tanh")):
         return None
-    if not _is_plain(options, ("Sigmoid", "Tanh")):
-        return None
-    return _lifted(b, "nn.GRU", _GRU, (x, w, r, bias), (initial_h,), options)
+    return _lifted(b, "nn.GRU", _GRU, op, (op.initial_h,))
 
 
-@RNN.lift(DIALECT)
-def lift_rnn(
-    b: Builder,
-    x: Value,
-    w: Value,
-    r: Value,
-    bias: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    **attributes: Any,
-) -> tuple[Value, ...] | None:
-    options = _options(attributes)
-    ways = _WAYS.get(options["direction"], 0)
-    # ONNX has one activation for each direction, and two by default.
-    names = [str(name).lower() for name in options.get("activations") or ("tanh",) * ways][:ways]
-    if sequence_lens is not None or names not in (["tanh"] * ways, ["relu"] * ways) or not ways:
+@RNNView.lift(DIALECT)
+def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...] | None:
+    name = op.activations[0].lower() if op.activations else "tanh"
+    if op.sequence_lens is not None or name not in ("tanh", "relu") or not _is_plain(op, (name,)):
         return None
-    options["activations"] = tuple(names)
-    if not _is_plain(options, names[:1]):
-        return None
-    return _lifted(b, "nn.RNN", _RNN, (x, w, r, bias), (initial_h,), options | {"nonlinearity": names[0]})
+    return _lifted(b, "nn.RNN", _RNN, op, (op.initial_h,), nonlinearity=name)

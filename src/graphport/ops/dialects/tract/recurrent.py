@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops import registry
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.nnef import recurrent as nnef
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, word
+from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -76,5 +77,6 @@ def gru_seq(
 
 # Lifting: loops, where the standard has steps one behind the other.
 
-for _page, _rule in (("LSTM", nnef.lift_lstm), ("GRU", nnef.lift_gru), ("RNN", nnef.lift_rnn)):
-    lift(DIALECT, _page)(_rule)
+LSTMView.lift(DIALECT)(nnef.lift_lstm)
+GRUView.lift(DIALECT)(nnef.lift_gru)
+RNNView.lift(DIALECT)(nnef.lift_rnn)
