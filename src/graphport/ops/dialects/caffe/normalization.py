@@ -12,6 +12,7 @@ from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
 from graphport.ops.pages.normalization import LRN, BatchNormalization
 from graphport.ops.pages.pooling import AveragePool
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+from graphport.ops.views.normalization import BatchNormalizationView, LRNView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -166,34 +167,20 @@ def normalize(at: Layer, *, across_spatial: bool = True, channel_shared: bool = 
     return at.b(Mul, y, aligned(at.b, scale, 1, len(dims)))
 
 
-@BatchNormalization.lift("caffe")
-def lift_batch_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    shift: Value,
-    mean: Value,
-    var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> tuple[Value, ...] | None:
+@BatchNormalizationView.lift("caffe")
+def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
     """Two layers: the statistics, then scale and shift."""
-    del momentum
-    if training_mode or b.count > 1:
+    if op.training_mode or b.count > 1:
         return None
     one = b.constant(np.ones(1, np.float32))
-    stated: dict[str, Any] = {"use_global_stats": True, "eps": epsilon}
-    (y,) = in_caffe(b, "BatchNorm", [x.fact], x, blobs=[mean, var, one], **stated)
-    return in_caffe(b, "Scale", [x.fact], y, blobs=[scale, shift], bias_term=True)
+    stated: dict[str, Any] = {"use_global_stats": True, "eps": op.epsilon}
+    (y,) = in_caffe(b, "BatchNorm", [op.x.fact], op.x, blobs=[op.input_mean, op.input_var, one], **stated)
+    return in_caffe(b, "Scale", [op.x.fact], y, blobs=[op.scale, op.b], bias_term=True)
 
 
-@LRN.lift("caffe")
-def lift_lrn(
-    b: Builder, x: Value, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int
-) -> tuple[Value, ...] | None:
+@LRNView.lift("caffe")
+def lift_lrn(b: Builder, op: LRNView) -> tuple[Value, ...] | None:
     """Windows with a middle."""
-    if size % 2 == 0 or len(b.dims(x)) != 4:
+    if op.size % 2 == 0 or len(b.dims(op.x)) != 4:
         return None
-    return in_caffe(b, "LRN", [x.fact], x, local_size=size, alpha=alpha, beta=beta, k=bias)
+    return in_caffe(b, "LRN", [op.x.fact], op.x, local_size=op.size, alpha=op.alpha, beta=op.beta, k=op.bias)

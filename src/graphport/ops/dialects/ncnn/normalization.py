@@ -39,6 +39,13 @@ from graphport.ops.pages.normalization import (
 from graphport.ops.pages.pooling import AveragePool
 from graphport.ops.pages.reduction import ReduceMean, ReduceSumSquare
 from graphport.ops.pages.reshape import Reshape
+from graphport.ops.views.normalization import (
+    BatchNormalizationView,
+    GroupNormalizationView,
+    LayerNormalizationView,
+    LRNView,
+    RMSNormalizationView,
+)
 
 
 @layer("BatchNorm")
@@ -177,25 +184,13 @@ def mean_variance(at: Layer) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@BatchNormalization.lift("ncnn")
-def lift_batch_norm(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    shift: Value,
-    mean: Value,
-    variance: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> Value | None:
-    del momentum
-    if training_mode or b.count > 1:
+@BatchNormalizationView.lift("ncnn")
+def lift_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
+    if op.training_mode or b.count > 1:
         return None
-    lengths_of(b, x)
-    slope, mu, sigma, bias = map(numbers_of, (scale, mean, variance, shift))
-    return emitted(b, "BatchNorm", x, p0=slope.count, p1=epsilon, w0=slope, w1=mu, w2=sigma, w3=bias)
+    lengths_of(b, op.x)
+    slope, mu, sigma, bias = map(numbers_of, (op.scale, op.input_mean, op.input_var, op.b))
+    return emitted(b, "BatchNorm", op.x, p0=slope.count, p1=op.epsilon, w0=slope, w1=mu, w2=sigma, w3=bias)
 
 
 @InstanceNormalization.lift("ncnn")
@@ -208,14 +203,13 @@ def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, 
     return y if x is input else reshaped(b, y, lengths)
 
 
-@GroupNormalization.lift("ncnn")
-def lift_group_norm(
-    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
-) -> Value:
-    del stash_type
-    channels = lengths_of(b, x)[0]
-    weights = numbers_of(scale)
-    return emitted(b, "GroupNorm", x, p0=num_groups, p1=channels, p2=epsilon, p3=1, w0=weights, w1=numbers_of(bias))
+@GroupNormalizationView.lift("ncnn")
+def lift_group_norm(b: Builder, op: GroupNormalizationView) -> Value:
+    channels = lengths_of(b, op.x)[0]
+    weights = numbers_of(op.scale)
+    return emitted(
+        b, "GroupNorm", op.x, p0=op.num_groups, p1=channels, p2=op.epsilon, p3=1, w0=weights, w1=numbers_of(op.bias)
+    )
 
 
 def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
@@ -226,24 +220,14 @@ def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
     return (batch is None or batch < first) and list(weights.shape) == list(dims[first:])
 
 
-@LayerNormalization.lift("ncnn")
-def lift_layer_norm(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> Value | None:
-    del stash_type
-    weights = numbers_of(scale)
-    if b.count > 1 or not _is_inner(b, x, axis, weights):
+@LayerNormalizationView.lift("ncnn")
+def lift_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
+    weights = numbers_of(op.scale)
+    if b.count > 1 or not _is_inner(b, op.x, op.axis, weights):
         return None
-    shift = storage_of(np.zeros(weights.shape), DType.FLOAT32) if bias is None else numbers_of(bias)
-    given: dict[str, Any] = {"p0": weights.count, "p1": epsilon, "p2": 1, "w0": weights, "w1": shift}
-    return _flattened(b, "LayerNorm", x, len(weights.shape), **given)
+    shift = storage_of(np.zeros(weights.shape), DType.FLOAT32) if op.b is None else numbers_of(op.b)
+    given: dict[str, Any] = {"p0": weights.count, "p1": op.epsilon, "p2": 1, "w0": weights, "w1": shift}
+    return _flattened(b, "LayerNorm", op.x, len(weights.shape), **given)
 
 
 def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Value:
@@ -256,23 +240,18 @@ def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Va
     return restored(b, y, x)
 
 
-@RMSNormalization.lift("ncnn")
-def lift_rms_norm(
-    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Value | None:
-    del stash_type
-    weights = numbers_of(scale)
-    if not _is_inner(b, x, axis, weights):
+@RMSNormalizationView.lift("ncnn")
+def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
+    weights = numbers_of(op.scale)
+    if not _is_inner(b, op.x, op.axis, weights):
         return None
-    return _flattened(b, "RMSNorm", x, len(weights.shape), p0=weights.count, p1=epsilon, p2=1, w0=weights)
+    return _flattened(b, "RMSNorm", op.x, len(weights.shape), p0=weights.count, p1=op.epsilon, p2=1, w0=weights)
 
 
-@LRN.lift("ncnn")
-def lift_lrn(
-    b: Builder, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
-) -> Value | None:
-    lengths_of(b, x)
-    return emitted(b, "LRN", x, p0=0, p1=size, p2=alpha, p3=beta, p4=bias) if size % 2 else None
+@LRNView.lift("ncnn")
+def lift_lrn(b: Builder, op: LRNView) -> Value | None:
+    lengths_of(b, op.x)
+    return emitted(b, "LRN", op.x, p0=0, p1=op.size, p2=op.alpha, p3=op.beta, p4=op.bias) if op.size % 2 else None
 
 
 @LpNormalization.lift("ncnn")

@@ -20,6 +20,12 @@ from graphport.ops.pages.normalization import (
 )
 from graphport.ops.pages.reduction import ReduceMean
 from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Unsqueeze
+from graphport.ops.views.normalization import (
+    BatchNormalizationView,
+    GroupNormalizationView,
+    LayerNormalizationView,
+    RMSNormalizationView,
+)
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -152,26 +158,15 @@ def simplified_layer_normalization(
     return b(RMSNormalization, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
 
 
-@BatchNormalization.lift("onnx", until=13)
-def batch_normalization_in_use(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    input_mean: Value,
-    input_var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> Value:
+@BatchNormalizationView.lift("onnx", until=13)
+def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
     """Without training."""
     unsupported(
-        (bool(training_mode) or b.count > 1, "training had other results"),
+        (bool(op.training_mode) or b.count > 1, "training had other results"),
         (b.version is not None and b.version < 7, "it said whether it was a test"),
     )
-    operands = (x, scale, bias, input_mean, input_var)
-    return b.word("BatchNormalization", *operands, facts=[x.fact], epsilon=epsilon, momentum=momentum)[0]
+    operands = (op.x, op.scale, op.b, op.input_mean, op.input_var)
+    return b.word("BatchNormalization", *operands, facts=[op.x.fact], epsilon=op.epsilon, momentum=op.momentum)[0]
 
 
 def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
@@ -187,50 +182,38 @@ def _squared(b: Builder, x: Value) -> Value:
     return b(Pow, x, b.like(x, 2.0))
 
 
-@LayerNormalization.lift("onnx", until=16)
-def layer_normalization_in_steps(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> Value:
+@LayerNormalizationView.lift("onnx", until=16)
+def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Value:
     """Its formula."""
-    unsupported((b.count > 1, "its statistics were no results"), (stash_type != 1, "statistics had the type of x"))
-    rank = len(b.dims(x))
-    scaled = b(Mul, _standardized(b, x, tuple(range(axis % rank, rank)), epsilon), scale)
-    return scaled if bias is None else b(Add, scaled, bias)
+    unsupported((b.count > 1, "its statistics were no results"), (op.stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(op.x))
+    scaled = b(Mul, _standardized(b, op.x, tuple(range(op.axis % rank, rank)), op.epsilon), op.scale)
+    return scaled if op.b is None else b(Add, scaled, op.b)
 
 
-@RMSNormalization.lift("onnx", until=22)
-def rms_normalization_in_steps(
-    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Value:
+@RMSNormalizationView.lift("onnx", until=22)
+def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
     """Its formula."""
-    unsupported((stash_type != 1, "the mean had the type of x"))
-    rank = len(b.dims(x))
-    places = b.constant(np.array(range(axis % rank, rank), np.int64))
-    mean = b(ReduceMean, _squared(b, x), places)
-    return b(Mul, b(Div, x, b(Sqrt, b(Add, mean, b.like(x, epsilon)))), scale)
+    unsupported((op.stash_type != 1, "the mean had the type of x"))
+    rank = len(b.dims(op.x))
+    places = b.constant(np.array(range(op.axis % rank, rank), np.int64))
+    mean = b(ReduceMean, _squared(b, op.x), places)
+    return b(Mul, b(Div, op.x, b(Sqrt, b(Add, mean, b.like(op.x, op.epsilon)))), op.scale)
 
 
-@GroupNormalization.lift("onnx", until=20)
-def group_normalization_in_steps(
-    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
-) -> Value:
+@GroupNormalizationView.lift("onnx", until=20)
+def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Value:
     """Groups as samples of their own, normalized, then scale and bias of each channel."""
-    unsupported((stash_type != 1, "statistics had the type of x"))
-    rank = len(b.dims(x))
-    groups = b(Reshape, x, b.constant(np.array([0, num_groups, -1], np.int64)))
-    if isinstance(x.fact, TensorFact) and x.fact.dtype is DType.BFLOAT16:
-        normalized = _standardized(b, groups, (2,), epsilon)  # instances of that type came with opset 22
+    scale, bias = op.scale, op.bias
+    unsupported((op.stash_type != 1, "statistics had the type of x"))
+    rank = len(b.dims(op.x))
+    groups = b(Reshape, op.x, b.constant(np.array([0, op.num_groups, -1], np.int64)))
+    if isinstance(op.x.fact, TensorFact) and op.x.fact.dtype is DType.BFLOAT16:
+        normalized = _standardized(b, groups, (2,), op.epsilon)  # instances of that type came with opset 22
     else:
-        ones, zeros = (b.like(x, np.full(num_groups, number)) for number in (1, 0))
-        normalized = b(InstanceNormalization, groups, ones, zeros, epsilon=epsilon)
-    y = b(Reshape, normalized, b(Shape, x))
+        ones, zeros = (b.like(op.x, np.full(op.num_groups, number)) for number in (1, 0))
+        normalized = b(InstanceNormalization, groups, ones, zeros, epsilon=op.epsilon)
+    y = b(Reshape, normalized, b(Shape, op.x))
     scale, bias = (_by_channel(b, value, rank) for value in (scale, bias))
     return b(Add, b(Mul, y, scale), bias)
 

@@ -22,11 +22,17 @@ from graphport.ops.pages.normalization import (
     LayerNormalization,
     LpNormalization,
     MeanVarianceNormalization,
-    RMSNormalization,
 )
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.shapes import axis_indices
+from graphport.ops.views.normalization import (
+    BatchNormalizationView,
+    GroupNormalizationView,
+    LayerNormalizationView,
+    LRNView,
+    RMSNormalizationView,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,27 +59,16 @@ def batch_norm_5(
     return b(BatchNormalization, x, gamma, beta, mean, variance, epsilon=epsilon)
 
 
-@BatchNormalization.lift("openvino")
-def lift_batch_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    mean: Value,
-    var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> Lifted:
-    if training_mode:
-        return _lift_training(b, x, scale, bias, mean, var, epsilon, momentum)
-    rank = len(b.dims(x))
+@BatchNormalizationView.lift("openvino")
+def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
+    if op.training_mode:
+        return _lift_training(b, op.x, op.scale, op.b, op.input_mean, op.input_var, op.epsilon, op.momentum)
+    rank = len(b.dims(op.x))
     if rank < 2:
         return None
-    given = [emitted_cast(b, parameter, dtype_of(x)) for parameter in (scale, bias, mean, var)]
-    (y,) = b.word("opset5.BatchNormInference", x, *given, facts=[x.fact], epsilon=epsilon)
-    return (y, *(itself(b, own) for own in (mean, var)[: b.count - 1]))
+    given = [emitted_cast(b, parameter, dtype_of(op.x)) for parameter in (op.scale, op.b, op.input_mean, op.input_var)]
+    (y,) = b.word("opset5.BatchNormInference", op.x, *given, facts=[op.x.fact], epsilon=op.epsilon)
+    return (y, *(itself(b, own) for own in (op.input_mean, op.input_var)[: b.count - 1]))
 
 
 def _lift_training(
@@ -147,50 +142,39 @@ def _mvn(b: Builder, x: Value, axes: Sequence[int], eps: float, mode: str = "ins
     return emit(b, "opset6.MVN", x, vector(b, axes), eps=eps, normalize_variance=True, eps_mode=mode)
 
 
-@LayerNormalization.lift("openvino")
-def lift_layer_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> Lifted:
-    if stash_type != 1:
+@LayerNormalizationView.lift("openvino")
+def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
+    if op.stash_type != 1:
         return None
-    rank, dtype = len(b.dims(x)), dtype_of(x)
-    axes = range(axis % rank, rank)
-    wide = emitted_cast(b, x, DType.FLOAT32)
+    rank, dtype = len(b.dims(op.x)), dtype_of(op.x)
+    axes = range(op.axis % rank, rank)
+    wide = emitted_cast(b, op.x, DType.FLOAT32)
     if b.count == 1:
-        results = [_mvn(b, wide, axes, epsilon)]
+        results = [_mvn(b, wide, axes, op.epsilon)]
     else:
         places = vector(b, axes)
         mean = emit(b, "opset1.ReduceMean", wide, places, keep_dims=True)
         centred = emit(b, "opset1.Subtract", wide, mean)
         variance = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", centred, centred), places, keep_dims=True)
-        root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", variance, epsilon))
+        root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", variance, op.epsilon))
         inverse = b.word("opset1.Divide", b.like(root, 1.0), root, facts=[root.fact])[0]
         results = [emit(b, "opset1.Multiply", centred, inverse), mean, inverse]
-    y = emit(b, "opset1.Multiply", emitted_cast(b, results[0], dtype), scale)
-    results[0] = y if bias is None else emit(b, "opset1.Add", y, bias)
+    y = emit(b, "opset1.Multiply", emitted_cast(b, results[0], dtype), op.scale)
+    results[0] = y if op.b is None else emit(b, "opset1.Add", y, op.b)
     return tuple(results)
 
 
-@RMSNormalization.lift("openvino")
-def lift_rms_normalization(
-    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Lifted:
-    if stash_type != 1:
+@RMSNormalizationView.lift("openvino")
+def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
+    if op.stash_type != 1:
         return None
-    rank = len(b.dims(x))
-    wide = emitted_cast(b, x, DType.FLOAT32)
-    places = vector(b, range(axis % rank, rank))
+    rank = len(b.dims(op.x))
+    wide = emitted_cast(b, op.x, DType.FLOAT32)
+    places = vector(b, range(op.axis % rank, rank))
     mean = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", wide, wide), places, keep_dims=True)
-    root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", mean, epsilon))
-    y = emitted_cast(b, emit(b, "opset1.Divide", wide, root), dtype_of(scale))
-    return b.word("opset1.Multiply", y, scale)
+    root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", mean, op.epsilon))
+    y = emitted_cast(b, emit(b, "opset1.Divide", wide, root), dtype_of(op.scale))
+    return b.word("opset1.Multiply", y, op.scale)
 
 
 @InstanceNormalization.lift("openvino")
@@ -209,20 +193,11 @@ def group_normalization(b: Builder, x: Value, scale: Value, bias: Value, *, num_
     return b(GroupNormalization, x, scale, bias, num_groups=num_groups, epsilon=epsilon)
 
 
-@GroupNormalization.lift("openvino")
-def lift_group_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    *,
-    epsilon: float = 1e-5,
-    num_groups: int,
-    stash_type: int = 1,
-) -> Lifted:
-    if stash_type != 1:
+@GroupNormalizationView.lift("openvino")
+def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted:
+    if op.stash_type != 1:
         return None
-    return b.word("opset12.GroupNormalization", x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+    return b.word("opset12.GroupNormalization", op.x, op.scale, op.bias, num_groups=op.num_groups, epsilon=op.epsilon)
 
 
 @MeanVarianceNormalization.lift("openvino")
@@ -266,16 +241,14 @@ def _windowed_mean(b: Builder, x: Value, places: Sequence[int], size: int) -> Va
     return b(Div, x, b.like(x, float(size) ** len(places)))
 
 
-@LRN.lift("openvino")
-def lift_lrn(
-    b: Builder, x: Value, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int
-) -> Lifted:
+@LRNView.lift("openvino")
+def lift_lrn(b: Builder, op: LRNView) -> Lifted:
     """With a bias of 1, which is the only one that OpenVINO's plugin for processors heeds."""
-    if size % 2 == 0 or bias <= 0:
+    if op.size % 2 == 0 or op.bias <= 0:
         return None
-    stated = {"alpha": alpha / bias, "beta": beta, "bias": 1.0, "size": size}
-    y = emit(b, "opset1.LRN", x, vector(b, [1]), **stated)
-    return (y,) if bias == 1 else b.word("opset1.Multiply", y, b.like(x, bias**-beta))
+    stated = {"alpha": op.alpha / op.bias, "beta": op.beta, "bias": 1.0, "size": op.size}
+    y = emit(b, "opset1.LRN", op.x, vector(b, [1]), **stated)
+    return (y,) if op.bias == 1 else b.word("opset1.Multiply", y, b.like(op.x, op.bias**-op.beta))
 
 
 @lower("openvino", "opset1.NormalizeL2")

@@ -36,6 +36,13 @@ from graphport.ops.pages.normalization import (
 from graphport.ops.pages.pooling import AveragePool
 from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.views.normalization import (
+    BatchNormalizationView,
+    GroupNormalizationView,
+    LayerNormalizationView,
+    LRNView,
+    RMSNormalizationView,
+)
 
 _SAME_EPSILON = 1e-5
 
@@ -252,24 +259,19 @@ def cosine_similarity(b: Builder, x1: Value, x2: Value, dim: Any = 1, eps: Any =
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@BatchNormalization.lift(DIALECT)
-def lift_batch_norm(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    shift: Value,
-    mean: Value,
-    variance: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> Value | None:
-    del momentum
-    if training_mode or b.count > 1:
+@BatchNormalizationView.lift(DIALECT)
+def lift_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
+    if op.training_mode or b.count > 1:
         return None
     return called(
-        b, "F.batch_norm", input=x, running_mean=mean, running_var=variance, weight=scale, bias=shift, eps=epsilon
+        b,
+        "F.batch_norm",
+        input=op.x,
+        running_mean=op.input_mean,
+        running_var=op.input_var,
+        weight=op.scale,
+        bias=op.b,
+        eps=op.epsilon,
     )
 
 
@@ -278,41 +280,27 @@ def lift_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, 
     return called(b, "F.instance_norm", input=input, weight=scale, bias=shift, eps=epsilon)
 
 
-@GroupNormalization.lift(DIALECT)
-def lift_group_norm(
-    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
-) -> Value:
-    del stash_type
-    return called(b, "F.group_norm", input=x, weight=scale, bias=bias, num_groups=num_groups, eps=epsilon)
+@GroupNormalizationView.lift(DIALECT)
+def lift_group_norm(b: Builder, op: GroupNormalizationView) -> Value:
+    return called(
+        b, "F.group_norm", input=op.x, weight=op.scale, bias=op.bias, num_groups=op.num_groups, eps=op.epsilon
+    )
 
 
-@LayerNormalization.lift(DIALECT)
-def lift_layer_norm(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> Value | None:
-    del stash_type
-    shape = _shape(b, x, scale, axis)
+@LayerNormalizationView.lift(DIALECT)
+def lift_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
+    shape = _shape(b, op.x, op.scale, op.axis)
     if shape is None or b.count > 1:
         return None
-    return called(b, "F.layer_norm", input=x, weight=scale, bias=bias, normalized_shape=shape, eps=epsilon)
+    return called(b, "F.layer_norm", input=op.x, weight=op.scale, bias=op.b, normalized_shape=shape, eps=op.epsilon)
 
 
-@RMSNormalization.lift(DIALECT)
-def lift_rms_norm(
-    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Value | None:
-    del stash_type
-    shape = _shape(b, x, scale, axis)
-    return (
-        None if shape is None else called(b, "F.rms_norm", input=x, weight=scale, normalized_shape=shape, eps=epsilon)
-    )
+@RMSNormalizationView.lift(DIALECT)
+def lift_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
+    shape = _shape(b, op.x, op.scale, op.axis)
+    if shape is None:
+        return None
+    return called(b, "F.rms_norm", input=op.x, weight=op.scale, normalized_shape=shape, eps=op.epsilon)
 
 
 def _shape(b: Builder, x: Value, scale: Value, axis: int) -> tuple[int, ...] | None:
@@ -322,8 +310,8 @@ def _shape(b: Builder, x: Value, scale: Value, axis: int) -> tuple[int, ...] | N
     return shape if b.dims(scale) == shape else None
 
 
-@LRN.lift(DIALECT)
-def lift_lrn(
-    b: Builder, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
-) -> Value | None:
-    return called(b, "F.local_response_norm", input=x, size=size, alpha=alpha, beta=beta, k=bias) if size % 2 else None
+@LRNView.lift(DIALECT)
+def lift_lrn(b: Builder, op: LRNView) -> Value | None:
+    if op.size % 2 == 0:
+        return None
+    return called(b, "F.local_response_norm", input=op.x, size=op.size, alpha=op.alpha, beta=op.beta, k=op.bias)

@@ -12,16 +12,19 @@ from graphport.ops.dialects.operands import dtype_of, scalar, vector
 from graphport.ops.dialects.tflite.emitting import array_of, shaped
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.normalization.batch import BatchNormalization
 from graphport.ops.pages.normalization.groups import (
-    GroupNormalization,
     InstanceNormalization,
     MeanVarianceNormalization,
 )
-from graphport.ops.pages.normalization.layer import LayerNormalization, RMSNormalization
 from graphport.ops.pages.normalization.norms import LpNormalization
 from graphport.ops.pages.reduction import reduce as reductions
 from graphport.ops.pages.reshape import Reshape
+from graphport.ops.views.normalization import (
+    BatchNormalizationView,
+    GroupNormalizationView,
+    LayerNormalizationView,
+    RMSNormalizationView,
+)
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -40,25 +43,21 @@ def _standardized(b: Builder, x: Value, axes: list[int], epsilon: float) -> tupl
     return b(arithmetic.Div, centered, deviation), mean, deviation
 
 
-@LayerNormalization.lift("tflite")
-def lift_layer_normalization(
-    b: Builder, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5, **_: int
-) -> Lifted:
-    rank = len(b.dims(x))
-    standard, mean, deviation = _standardized(b, x, list(range(axis % rank, rank)), epsilon)
-    y = b(arithmetic.Mul, standard, scale)
-    y = y if bias is None else b(arithmetic.Add, y, bias)
+@LayerNormalizationView.lift("tflite")
+def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
+    rank = len(b.dims(op.x))
+    standard, mean, deviation = _standardized(b, op.x, list(range(op.axis % rank, rank)), op.epsilon)
+    y = b(arithmetic.Mul, standard, op.scale)
+    y = y if op.b is None else b(arithmetic.Add, y, op.b)
     return (y,) if b.count == 1 else (y, mean, b(arithmetic.Reciprocal, deviation))
 
 
-@RMSNormalization.lift("tflite")
-def lift_rms_normalization(
-    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, **_: int
-) -> Lifted:
-    rank = len(b.dims(x))
-    mean = b(reductions.ReduceMean, b(arithmetic.Mul, x, x), vector(b, list(range(axis % rank, rank))))
-    root = b(arithmetic.Sqrt, b(arithmetic.Add, mean, b.like(x, epsilon)))
-    return (b(arithmetic.Mul, b(arithmetic.Div, x, root), scale),)
+@RMSNormalizationView.lift("tflite")
+def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
+    rank = len(b.dims(op.x))
+    mean = b(reductions.ReduceMean, b(arithmetic.Mul, op.x, op.x), vector(b, list(range(op.axis % rank, rank))))
+    root = b(arithmetic.Sqrt, b(arithmetic.Add, mean, b.like(op.x, op.epsilon)))
+    return (b(arithmetic.Mul, b(arithmetic.Div, op.x, root), op.scale),)
 
 
 def _by_channel(b: Builder, value: Value, rank: int) -> Value:
@@ -74,47 +73,33 @@ def lift_instance_normalization(
     return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
 
 
-@GroupNormalization.lift("tflite")
-def lift_group_normalization(
-    b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, **_: int
-) -> Lifted:
-    dims = [n for n in b.dims(x) if isinstance(n, int)]
-    rank = len(b.dims(x))
+@GroupNormalizationView.lift("tflite")
+def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted:
+    dims = [n for n in b.dims(op.x) if isinstance(n, int)]
+    rank = len(b.dims(op.x))
     if len(dims) != rank:
         return None
-    parts = b(Reshape, x, vector(b, [dims[0], num_groups, -1]))
-    y = b(Reshape, _standardized(b, parts, [2], epsilon)[0], vector(b, dims))
-    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, scale, rank)), _by_channel(b, bias, rank)),)
+    parts = b(Reshape, op.x, vector(b, [dims[0], op.num_groups, -1]))
+    y = b(Reshape, _standardized(b, parts, [2], op.epsilon)[0], vector(b, dims))
+    return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, op.scale, rank)), _by_channel(b, op.bias, rank)),)
 
 
-@BatchNormalization.lift("tflite")
-def lift_batch_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    mean: Value,
-    variance: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> Lifted:
-    del momentum
-    if training_mode or b.count > 1 or dtype_of(x) is not DType.FLOAT32:
+@BatchNormalizationView.lift("tflite")
+def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
+    if op.training_mode or b.count > 1 or dtype_of(op.x) is not DType.FLOAT32:
         return None
-    rank = len(b.dims(x))
-    arrays = [array_of(each) for each in (scale, bias, mean, variance)]
+    rank = len(b.dims(op.x))
+    arrays = [array_of(each) for each in (op.scale, op.b, op.input_mean, op.input_var)]
     if all(each is not None for each in arrays):
         g, o, m, v = (np.asarray(each, np.float64) for each in arrays)
-        factor = g / np.sqrt(v + epsilon)
+        factor = g / np.sqrt(v + op.epsilon)
         shape = (-1, *[1] * (rank - 2))
         pair = [b.constant(each.astype(np.float32).reshape(shape)) for each in (factor, o - m * factor)]
-        return (emit(b, "ADD", emit(b, "MUL", x, pair[0]), pair[1]),)
-    root = b(arithmetic.Sqrt, b(arithmetic.Add, variance, scalar(b, epsilon, DType.FLOAT32)))
-    centered = b(arithmetic.Sub, x, _by_channel(b, mean, rank))
-    y = b(arithmetic.Mul, centered, _by_channel(b, b(arithmetic.Div, scale, root), rank))
-    return (b(arithmetic.Add, y, _by_channel(b, bias, rank)),)
+        return (emit(b, "ADD", emit(b, "MUL", op.x, pair[0]), pair[1]),)
+    root = b(arithmetic.Sqrt, b(arithmetic.Add, op.input_var, scalar(b, op.epsilon, DType.FLOAT32)))
+    centered = b(arithmetic.Sub, op.x, _by_channel(b, op.input_mean, rank))
+    y = b(arithmetic.Mul, centered, _by_channel(b, b(arithmetic.Div, op.scale, root), rank))
+    return (b(arithmetic.Add, y, _by_channel(b, op.b, rank)),)
 
 
 @LpNormalization.lift("tflite")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.ops.declare import lift
 from graphport.ops.dialects.nnef.normalization import named
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, axis_of, word
+from graphport.ops.views.normalization import LRNView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -155,6 +155,6 @@ def _size(b: Builder, x: Value) -> Value:
     return emit("Sqrt", emit("ReduceSum", emit("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=0))
 
 
-@lift(DIALECT, "LRN")
-def lift_lrn(b: Builder, x: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
-    return b.word("tract_onnx_lrn", x, alpha=alpha, beta=beta, bias=bias, size=size)
+@LRNView.lift(DIALECT)
+def lift_lrn(b: Builder, op: LRNView) -> Any:
+    return b.word("tract_onnx_lrn", op.x, alpha=op.alpha, beta=op.beta, bias=op.bias, size=op.size)

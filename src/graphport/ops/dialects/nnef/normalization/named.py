@@ -16,6 +16,7 @@ from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Mul, Pow, Sqrt, S
 from graphport.ops.pages.normalization import LRN, BatchNormalization, LpNormalization
 from graphport.ops.pages.reduction import ReduceL1, ReduceL2
 from graphport.ops.pages.reshape import Squeeze
+from graphport.ops.views.normalization import BatchNormalizationView, LRNView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -52,25 +53,13 @@ def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
     return b(Add, offset, b(Div, b(Mul, scale, b(Sub, x, mean)), deviation))
 
 
-@BatchNormalization.lift("nnef")
-def lift_batch_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    shift: Value,
-    mean: Value,
-    var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> tuple[Value, ...] | None:
+@BatchNormalizationView.lift("nnef")
+def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
     """Inference alone; statistics become (1, C)."""
-    del momentum
-    if training_mode or b.count > 1:
+    if op.training_mode or b.count > 1:
         return None
-    rows = [channel_row(b, value) for value in (mean, var, shift, scale)]
-    return b.word("batch_normalization", x, *rows, epsilon=epsilon)
+    rows = [channel_row(b, value) for value in (op.input_mean, op.input_var, op.b, op.scale)]
+    return b.word("batch_normalization", op.x, *rows, epsilon=op.epsilon)
 
 
 def channel_row(b: Builder, value: Value) -> Value:
@@ -101,13 +90,11 @@ def local_response_normalization(
     return b(Div, input, b(Pow, sigma, b.like(input, beta)))
 
 
-@LRN.lift("nnef")
-def lift_lrn(
-    b: Builder, x: Value, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int
-) -> tuple[Value, ...]:
+@LRNView.lift("nnef")
+def lift_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
     """A window over channels alone."""
-    window = tuple(size if axis == 1 else 1 for axis in range(len(b.dims(x))))
-    return b.word("local_response_normalization", x, size=window, alpha=alpha, beta=beta, bias=bias)
+    window = tuple(op.size if axis == 1 else 1 for axis in range(len(b.dims(op.x))))
+    return b.word("local_response_normalization", op.x, size=window, alpha=op.alpha, beta=op.beta, bias=op.bias)
 
 
 @lower("nnef", "local_mean_normalization")

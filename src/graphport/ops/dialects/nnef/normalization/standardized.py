@@ -11,11 +11,10 @@ from graphport.ops.dialects.nnef.convolution_borders import fact_of
 from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.dialects.nnef.normalization.named import channel_row
 from graphport.ops.pages.normalization.groups import (
-    GroupNormalization,
     InstanceNormalization,
     MeanVarianceNormalization,
 )
-from graphport.ops.pages.normalization.layer import LayerNormalization, RMSNormalization
+from graphport.ops.views.normalization import GroupNormalizationView, LayerNormalizationView, RMSNormalizationView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,37 +50,26 @@ def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> 
     return term(b, "div", centred, term(b, "sqrt", term(b, "add", variance, epsilon)))
 
 
-@LayerNormalization.lift("nnef")
-def lift_layer_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> tuple[Value, ...] | None:
+@LayerNormalizationView.lift("nnef")
+def lift_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Value, ...] | None:
     """Its definition, with the mean and the inverse of the deviation where they are wanted."""
-    if stash_type != 1:
+    if op.stash_type != 1:
         return None
-    mean, centred, variance = _moments(b, x, _from(b, x, axis))
-    deviation = term(b, "sqrt", term(b, "add", variance, epsilon))
-    y = emitted(b, "mul", term(b, "div", centred, deviation), scale)[0]
-    y = y if bias is None else emitted(b, "add", y, bias)[0]
+    mean, centred, variance = _moments(b, op.x, _from(b, op.x, op.axis))
+    deviation = term(b, "sqrt", term(b, "add", variance, op.epsilon))
+    y = emitted(b, "mul", term(b, "div", centred, deviation), op.scale)[0]
+    y = y if op.b is None else emitted(b, "add", y, op.b)[0]
     return (y, mean, term(b, "rcp", deviation))[: b.count] if b.count > 1 else (y,)
 
 
-@RMSNormalization.lift("nnef")
-def lift_rms_normalization(
-    b: Builder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> tuple[Value, ...] | None:
+@RMSNormalizationView.lift("nnef")
+def lift_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value, ...] | None:
     """Its definition."""
-    if stash_type != 1:
+    if op.stash_type != 1:
         return None
-    axes = _from(b, x, axis)
-    square = term(b, "mean_reduce", term(b, "sqr", x), fact=_reduced(b, x, axes), axes=axes)
-    return emitted(b, "mul", term(b, "div", x, term(b, "sqrt", term(b, "add", square, epsilon))), scale)
+    axes = _from(b, op.x, op.axis)
+    square = term(b, "mean_reduce", term(b, "sqr", op.x), fact=_reduced(b, op.x, axes), axes=axes)
+    return emitted(b, "mul", term(b, "div", op.x, term(b, "sqrt", term(b, "add", square, op.epsilon))), op.scale)
 
 
 @InstanceNormalization.lift("nnef")
@@ -96,25 +84,16 @@ def _per_channel(b: Builder, x: Value, scale: Value, shift: Value) -> Value:
     return term(b, "add", term(b, "mul", x, channel_row(b, scale)), channel_row(b, shift))
 
 
-@GroupNormalization.lift("nnef")
-def lift_group_normalization(
-    b: Builder,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    *,
-    epsilon: float = 1e-5,
-    num_groups: int,
-    stash_type: int = 1,
-) -> tuple[Value, ...] | None:
+@GroupNormalizationView.lift("nnef")
+def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> tuple[Value, ...] | None:
     """Groups are an axis of their own for a while, which takes extents that are known behind the first axis."""
-    dims = b.dims(x)
+    dims = b.dims(op.x)
     known = [dim for dim in dims[1:] if isinstance(dim, int)]
-    if stash_type != 1 or len(known) < len(dims) - 1:
+    if op.stash_type != 1 or len(known) < len(dims) - 1:
         return None
-    grouped = _reshaped(b, x, num_groups, prod(known) // num_groups)
-    whole = _reshaped(b, _standardized(b, grouped, (2,), epsilon), *known)
-    return (_per_channel(b, whole, scale, bias),)
+    grouped = _reshaped(b, op.x, op.num_groups, prod(known) // op.num_groups)
+    whole = _reshaped(b, _standardized(b, grouped, (2,), op.epsilon), *known)
+    return (_per_channel(b, whole, op.scale, op.bias),)
 
 
 def _reshaped(b: Builder, x: Value, *extents: int) -> Value:
