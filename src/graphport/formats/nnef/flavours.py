@@ -12,6 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.integers import as_reals
 from graphport.formats.nnef.items import Converted
 from graphport.formats.nnef.portable import COSTLY, portable
+from graphport.formats.nnef.rounded import as_arithmetic
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.tract.taken import not_taken, told
 from graphport.ir import rewrite
@@ -39,7 +40,8 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
         findings += told_of
     if flavour == "khronos" or edition is Edition.PROVISIONAL:
         return portable(graph, edition, COSTLY), False
-    shared = portable(graph, edition)
+    # Codes are a quarter of the size: only who asks for both readers gets numbers in their place.
+    shared = portable(as_arithmetic(graph) if flavour == "both" else graph, edition)
     found = not_taken(shared)
     if found and flavour == "both":
         raise DiagnosticError(*told(found, Severity.ERROR))

@@ -9,21 +9,21 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.storage import storage_of
 from graphport.formats.nnef.build import DIALECT, DTYPE
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.frame import open_dims
+from graphport.formats.nnef.items import Converted
+from graphport.formats.nnef.maker import Maker
 from graphport.formats.nnef.syntax import Edition
+from graphport.formats.nnef.twins import chosen, real_twin
 from graphport.ir import rewrite
-from graphport.ir.graph import Node, Value
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from graphport.core.facts import Fact
-    from graphport.ir.graph import Attribute, Graph
+    from graphport.ir.graph import Graph, Node, Value
 
-Rule: TypeAlias = Callable[["_Maker"], "Sequence[Value] | None"]
+Rule: TypeAlias = Callable[["Maker"], "Sequence[Value] | None"]
 
 _MOST_PIECES = 1024
 _MOST_PLACES = 1 << 16
@@ -50,7 +50,7 @@ def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph
     result = rewrite.copy(graph)
     for node in result:
         rule = _rule(node, known)
-        stated = None if rule is None else rule(_Maker(result, node))
+        stated = None if rule is None else rule(Maker(result, node, is_shared="deconv" not in known))
         if stated is not None:
             _take_over(result, node, stated)
     rewrite.remove_dead(result)
@@ -72,93 +72,43 @@ def _take_over(graph: Graph, node: Node, stated: Sequence[Value]) -> None:
     graph.remove(node)
 
 
-class _Maker:
-    """Puts operations in the place of one node."""
-
-    def __init__(self, graph: Graph, node: Node) -> None:
-        self._graph = graph
-        self.node = node
-
-    @property
-    def x(self) -> Value:
-        """The first operand."""
-        return self.node.operands[0]
-
-    def number(self, name: str) -> float:
-        """An attribute that is a number."""
-        return cast("float", self.node.attributes[name])
-
-    def numbers(self, name: str) -> tuple[int, ...]:
-        """An attribute that is an array of integers."""
-        return cast("tuple[int, ...]", self.node.attributes[name])
-
-    def shape(self) -> tuple[object, ...] | None:
-        """The shape of the first operand, if its rank is known."""
-        return self.x.fact.shape if isinstance(self.x.fact, TensorFact) else None
-
-    def dtype(self) -> DType | None:
-        """The element type of the first operand."""
-        return self.x.fact.dtype if isinstance(self.x.fact, TensorFact) else None
-
-    def literal(self, number: float) -> Value:
-        """A number written where it is read."""
-        storage = storage_of(np.asarray(number, np.float32))
-        value = self._graph.add_constant("number", TensorFact.of(storage), storage)
-        value.is_literal = True
-        return value
-
-    def tensor(self, array: Any) -> Value:
-        """A variable."""
-        storage = storage_of(np.ascontiguousarray(array))
-        return self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
-
-    def emit(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
-        """The result of one operation; its fact is that of the node's result unless another is given."""
-        values = [self.literal(each) if isinstance(each, int | float) else each for each in operands]
-        own = fact or self.node.results[0].fact
-        result = Value(self._graph.fresh(self.node.results[0].name), own)
-        node = Node(word, values, [result], attributes, dialect=DIALECT, origin=self.node.origin)
-        self._graph.insert_before(self.node, node)
-        return result
-
-
-def _rcp(m: _Maker) -> Sequence[Value]:
+def _rcp(m: Maker) -> Sequence[Value]:
     return [m.emit("div", 1.0, m.x)]
 
 
-def _rsqr(m: _Maker) -> Sequence[Value]:
+def _rsqr(m: Maker) -> Sequence[Value]:
     return [m.emit("div", 1.0, m.emit("sqr", m.x))]
 
 
-def _rsqrt(m: _Maker) -> Sequence[Value]:
+def _rsqrt(m: Maker) -> Sequence[Value]:
     return [m.emit("div", 1.0, m.emit("sqrt", m.x))]
 
 
-def _silu(m: _Maker) -> Sequence[Value]:
+def _silu(m: Maker) -> Sequence[Value]:
     return [m.emit("mul", m.x, m.emit("sigmoid", m.x))]
 
 
-def _gelu(m: _Maker) -> Sequence[Value]:
+def _gelu(m: Maker) -> Sequence[Value]:
     return [m.emit("mul", m.x, m.emit("sigmoid", m.emit("mul", m.x, _GELU)))]
 
 
-def _selu(m: _Maker) -> Sequence[Value]:
+def _selu(m: Maker) -> Sequence[Value]:
     return [m.emit("mul", _elu_of(m), m.number("lambda"))]
 
 
-def _elu(m: _Maker) -> Sequence[Value] | None:
+def _elu(m: Maker) -> Sequence[Value] | None:
     """Of another slope than 1, which tract takes for it."""
     return None if m.number("alpha") == 1 else [_elu_of(m)]
 
 
-def _elu_of(m: _Maker) -> Value:
+def _elu_of(m: Maker) -> Value:
     below = m.emit("mul", m.emit("sub", m.emit("exp", m.x), 1.0), m.number("alpha"))
     fact = m.node.results[0].fact
     is_below = m.emit("lt", m.x, 0.0, fact=fact.with_dtype(DType.BOOL) if isinstance(fact, TensorFact) else fact)
     return m.emit("select", is_below, below, m.x)
 
 
-def _cast(m: _Maker) -> Sequence[Value] | None:
+def _cast(m: Maker) -> Sequence[Value] | None:
     """A logical tensor as numbers, or real numbers as a logical one: other readers choose and compare instead."""
     source, target = m.dtype(), m.node.attributes.get(DTYPE)
     if not isinstance(target, DType):
@@ -170,10 +120,23 @@ def _cast(m: _Maker) -> Sequence[Value] | None:
         return [m.emit("select", m.x, one, zero)]
     if source is not None and source.is_floating and target is DType.BOOL:
         return [m.emit("ne", m.x, 0.0)]
+    if source is not None and source.is_integer and target.is_floating:
+        return _reals(m)
     return None
 
 
-def _split(m: _Maker) -> Sequence[Value] | None:
+def _reals(m: Maker) -> Sequence[Value] | None:
+    """Integers as real numbers: a number of the text at once, others for tract alone."""
+    if m.x.is_literal and m.x.storage is not None:
+        number = m.stored(Converted(m.x.storage, DType.FLOAT32), is_literal=True)
+        return [m.emit("copy", number) if m.node.results[0].is_output else number]
+    twin = real_twin(m, m.x) if m.is_shared else None
+    if twin is None:
+        return None
+    return [m.emit("copy", twin) if twin.is_constant else twin]
+
+
+def _split(m: Maker) -> Sequence[Value] | None:
     axis, ratios, shape = int(m.number("axis")), m.numbers("ratios"), m.shape()
     extent = None if shape is None else shape[axis]
     if not isinstance(extent, int):
@@ -186,7 +149,7 @@ def _split(m: _Maker) -> Sequence[Value] | None:
     ]
 
 
-def _slice(m: _Maker) -> Sequence[Value] | None:
+def _slice(m: Maker) -> Sequence[Value] | None:
     """Backwards: tract slices forwards only, so that the places are taken one by one, as far as they are few."""
     x, shape = m.x, m.shape()
     steps = m.numbers("stride")
@@ -221,7 +184,7 @@ def _places(extent: int, begin: int, end: int, step: int) -> range:
     return range(first, min(last, extent) or extent, step)
 
 
-def _pad(m: _Maker) -> Sequence[Value] | None:
+def _pad(m: Maker) -> Sequence[Value] | None:
     """Borders that not every reader has, put together of slices; negative padding is a slice."""
     pairs, shape = cast("tuple[tuple[int, int], ...]", m.node.attributes["padding"]), m.shape()
     border = m.node.attributes["border"]
@@ -260,12 +223,15 @@ def _pad(m: _Maker) -> Sequence[Value] | None:
     return [m.emit("pad", x, padding=rest, border=border, value=value)]
 
 
-def _gather(m: _Maker) -> Sequence[Value] | None:
+def _gather(m: Maker) -> Sequence[Value] | None:
     """Entries at places that are known: ranges one behind the other."""
     axis, shape, indices = int(m.number("axis")), m.shape(), m.node.operands[1]
     storage = indices.storage if indices.is_constant else None
     extent = None if shape is None else shape[axis]
-    if storage is None or not 0 < storage.count <= _MOST_PLACES or not isinstance(extent, int):
+    if storage is None:
+        taken = chosen(m, axis) if m.is_shared else None
+        return None if taken is None else [taken]
+    if not 0 < storage.count <= _MOST_PLACES or not isinstance(extent, int):
         return None
     places = storage.numpy().reshape(-1).astype(np.int64)
     ranges = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
@@ -284,7 +250,7 @@ def _gather(m: _Maker) -> Sequence[Value] | None:
     return [m.emit("reshape", y, shape=storage.shape, axis_start=axis, axis_count=1)]
 
 
-def _unstack(m: _Maker) -> Sequence[Value] | None:
+def _unstack(m: Maker) -> Sequence[Value] | None:
     axis, shape = int(m.number("axis")), m.shape()
     if shape is None or len(m.node.results) != shape[axis]:
         return None
@@ -296,38 +262,38 @@ def _unstack(m: _Maker) -> Sequence[Value] | None:
     return [m.emit("squeeze", part, axes=(axis,)) for part in parts]
 
 
-def _copy_n(m: _Maker) -> Sequence[Value]:
+def _copy_n(m: Maker) -> Sequence[Value]:
     return [m.emit("copy", m.x) for _ in m.node.results]
 
 
-def _add_n(m: _Maker) -> Sequence[Value]:
+def _add_n(m: Maker) -> Sequence[Value]:
     total = m.emit("copy", m.x) if len(m.node.operands) == 1 else m.x
     for value in m.node.operands[1:]:
         total = m.emit("add", total, value)
     return [total]
 
 
-def _box(m: _Maker, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
+def _box(m: Maker, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
     still = ((0, 0),) * len(size)
     return m.emit(word, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
 
 
-def _nearest_upsample(m: _Maker) -> Sequence[Value]:
+def _nearest_upsample(m: Maker) -> Sequence[Value]:
     factor = (1, 1, *m.numbers("factor"))
     return [_box(m, "debox", factor, factor, output_shape=(), normalize=False)]
 
 
-def _nearest_downsample(m: _Maker) -> Sequence[Value]:
+def _nearest_downsample(m: Maker) -> Sequence[Value]:
     factor = (1, 1, *m.numbers("factor"))
     return [_box(m, "box", (1,) * len(factor), factor, normalize=False)]
 
 
-def _area_downsample(m: _Maker) -> Sequence[Value]:
+def _area_downsample(m: Maker) -> Sequence[Value]:
     factor = (1, 1, *m.numbers("factor"))
     return [_box(m, "box", factor, factor, normalize=True)]
 
 
-def _multilinear_upsample(m: _Maker) -> Sequence[Value] | None:
+def _multilinear_upsample(m: Maker) -> Sequence[Value] | None:
     """Axis by axis, a product with the weights of neighbours."""
     method, shape, factors = m.node.attributes["method"], m.shape(), m.numbers("factor")
     if shape is None or (m.node.attributes["border"] != "replicate" and method != "aligned"):
@@ -357,7 +323,7 @@ def _interpolation(extent: int, factor: int, method: str) -> Any:
     return np.maximum(1 - np.abs(places[:, None] - np.arange(extent)), 0).astype(np.float32)
 
 
-def _deconv(m: _Maker) -> Sequence[Value] | None:
+def _deconv(m: Maker) -> Sequence[Value] | None:
     """A convolution of the input with zeros between its entries: readers order a filter in two ways."""
     given, shape = m.node.operands[1], m.shape()
     dims = given.fact.dims if isinstance(given.fact, TensorFact) else ()
@@ -407,7 +373,7 @@ def _deconv(m: _Maker) -> Sequence[Value] | None:
     return [m.emit("conv", x, turned, *m.node.operands[2:], dilation=tuple(dilation), **stated)]
 
 
-def _turned(m: _Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
+def _turned(m: Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
     """A filter back to front, channels of the result first, group by group."""
     apart = (groups, shape[0] // groups, *shape[1:])
     whole = (groups * shape[1], shape[0] // groups, *shape[2:])
@@ -428,7 +394,7 @@ def _turned(m: _Maker, filter_: Value, shape: tuple[int, ...], groups: int) -> V
     return y
 
 
-def _local_response(m: _Maker) -> Sequence[Value] | None:
+def _local_response(m: Maker) -> Sequence[Value] | None:
     """A window over channels slides over the last axis for a while: tract's are right over spatial axes alone."""
     size = m.numbers("size")
     rank = len(size)

@@ -134,6 +134,11 @@ DOCUMENTS = {
     "pulse_pad": ("x: 1,6,2", "y = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 2, begin_input = 1, end_input = 4, border = 'constant', value = 7.0, overlap = 0); y1 = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 1, begin_input = 1, end_input = 4, border = 'replicated', value = 0.0, overlap = 0);"),
     "pulse_cumsum": ("x: 1,6,2", "y = tract_pulse_cumsum(x, axis = 1, exclusive = false, skip = 2); y1 = tract_pulse_cumsum(x, axis = 1, exclusive = true, skip = 1);"),
     "unit_norm_of_pairs": ("x: 1,5,3,2", "y = tract_extra_exp_unit_norm(x, [[0.5, 0.5, 0.5]], axis = 1, alpha = 0.9, complex = true, stateless = true);"),
+    # a table at places of 32 bits; and of what is drawn at random that which any draw has
+    "direct_lookup": ("x: 8 i32", "v = tract_core_cast([10, 20, 30, 40, 50], to = 'i64'); z = tract_core_cast(7, to = 'i64'); y = tract_onnx_ml_direct_lookup(x, v, z);"),
+    "multinomial": ("x: 2,3", "y = tract_onnx_multinomial(x * 40.0, dtype = 6, sample_size = 4);"),
+    "random_uniform": ("x: 2,2", "r = tract_onnx_random('f32', [1, 20000], 'uniform', [1.0, 3.0]); m = mean_reduce(r, axes = [0, 1]); y = round(m * 4.0) + x * 0.0; y1 = round(sqrt(mean_reduce(sqr(r - m), axes = [0, 1])) * 10.0); y2 = round(min_reduce(r, axes = [0, 1]) * 10.0); y3 = round(max_reduce(r, axes = [0, 1]) * 10.0);"),
+    "random_normal": ("x: 2,2", "r = tract_onnx_random('f32', [1, 20000], 'normal', [1.0, 2.0]); m = mean_reduce(r, axes = [0, 1]); y = round(m) + x * 0.0; y1 = round(sqrt(mean_reduce(sqr(r - m), axes = [0, 1])) * 4.0);"),
     # liberties of the grammar
     "overlooked": ("x: 2,3", "y = sigmoid(x, axes = [1]); y1 = softmax(x, [1], 3, beta = 4);"),
     "positional": ("x: 2,3", "y = leaky_relu(x, 0.2); y1 = softmax(x, [1]);"),
