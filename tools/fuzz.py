@@ -4,6 +4,8 @@ python tools/fuzz.py --seconds 300            all formats in turns, the same dam
 python tools/fuzz.py --cases 1500             as CI does it: so many of each format, whatever the machine
 python tools/fuzz.py --seconds 3600 --seed 7  others
 python tools/fuzz.py --only onnx              one format, or statistics, samples, expression, editor, options
+python tools/fuzz.py --seconds 36000 --cases 7000 --resume FILE   goes on where it was ended, with what it had found
+python tools/fuzz.py --peers --cases 1500     the same files in nnef, onnx, ONNX Runtime and OpenVINO
 python tools/fuzz.py --structures             extents, nesting, cycles, doublings, chains and bombs of every format
 python tools/fuzz.py --replay FOLDER          a finding again, with its traceback
 
@@ -33,12 +35,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzing.damages import damage_of
+from fuzzing.peers import PEERS, peers
 from fuzzing.structures import structures
 from fuzzing.subjects import COMPANIONS, Seed, seeds, verbs
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parent.parent
 FOUND = ROOT / ".fuzz"
@@ -84,6 +87,7 @@ class Tally:
     findings: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     slowest: float = 0.0
     largest: int = 0
+    next: int | None = None
 
     def take(self, case: str, kind: str, what: str) -> bool:
         """Count a case; whether it is the first finding of its kind."""
@@ -95,16 +99,58 @@ class Tally:
         return len(known) == 1
 
 
-def run(name: str, known: list[Seed], seconds: float, start: int, tally: Tally, most: int = 1 << 40) -> int:
+@dataclass
+class Kept:
+    """What came of all kinds so far, in a file if there is one, so that a run goes on where it was ended."""
+
+    path: Path | None
+    tallies: dict[str, Tally]
+
+    @classmethod
+    def of(cls, path: Path | None, names: Iterable[str]) -> Kept:
+        """What that file has of these kinds."""
+        tallies = {name: Tally() for name in names}
+        if path is not None and path.exists():
+            for name, kept in json.loads(path.read_text(encoding="utf-8")).items():
+                kept["cases"] = Counter(kept["cases"])
+                tallies[name] = Tally(**kept)
+        return cls(path, tallies)
+
+    def write(self) -> None:
+        """Bring the file up to date."""
+        if self.path is not None:
+            new = self.path.with_suffix(".new")
+            new.write_text(json.dumps({name: vars(tally) for name, tally in self.tallies.items()}), encoding="utf-8")
+            new.replace(self.path)
+
+
+def run(name: str, known: list[Seed], seconds: float, start: int, kept: Kept, most: int = 1 << 40) -> int:
     """Damage seeds of one format for some seconds, a child process after the other; the number of the next case.
 
     It ends with case number `start + most`, if time suffices for so many: then the same cases are tried every time.
     """
     began = time.monotonic()
-    number = start
+    tally = kept.tallies[name]
+    number = start if tally.next is None else tally.next
+    if number < start + most:
+        _warm(name, known)
     while time.monotonic() - began < seconds and number < start + most:
-        number = _batch(name, known, number, tally, (began + seconds, start + most))
+        number = tally.next = _batch(name, known, number, tally, (began + seconds, start + most))
+        kept.write()
     return number
+
+
+def _warm(name: str, known: list[Seed]) -> None:
+    """Take some whole seeds through reading and writing, so that no child has to import and build tables anew."""
+    if known[0].label or name in PEERS:
+        return
+    with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for turn, seed in enumerate(known[:: max(1, len(known) // 8)]):
+            place = Path(folder) / str(turn)
+            (place / WORK).mkdir(parents=True)
+            # Those of the fifth turn run models, which would start threads.
+            outcome(name, seed.put(place / "given"), place / WORK, turn % 4)
 
 
 def _batch(name: str, known: list[Seed], number: int, tally: Tally, ends: tuple[float, int]) -> int:
@@ -262,6 +308,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], metavar="KIND")
     parser.add_argument("--structures", action="store_true", help="what is made to be hard, each once")
+    parser.add_argument("--peers", action="store_true", help="the same files in other readers")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="what was done so far, kept there")
     parser.add_argument("--replay", type=Path)
     chosen = parser.parse_args()
     # Our own mistakes are what we look for: they are not to end as findings.
@@ -274,17 +322,19 @@ def main() -> int:
         known = seeds(Path(folder))
     if chosen.structures:
         known = structures(known)
+    if chosen.peers:
+        known = peers(known)
     # What is there by now stays: children need not look for garbage in it.
     gc.freeze()
     known = {name: found for name, found in known.items() if not chosen.only or name in chosen.only}
-    tallies = {name: Tally() for name in known}
+    kept = Kept.of(chosen.resume, known)
     for name, found in known.items():
         share = chosen.seconds / len(known)
         most = min(chosen.cases, len(found)) if chosen.structures else chosen.cases
-        run(name, found, share, 0 if chosen.structures else chosen.seed * 10_000_000, tallies[name], most)
-        report(name, len(found), tallies[name])
-    print(f"{sum(tally.cases.total() for tally in tallies.values())} cases")
-    return int(any(tally.findings for tally in tallies.values()))
+        run(name, found, share, 0 if chosen.structures else chosen.seed * 10_000_000, kept, most)
+        report(name, len(found), kept.tallies[name])
+    print(f"{sum(tally.cases.total() for tally in kept.tallies.values())} cases")
+    return int(any(tally.findings for tally in kept.tallies.values()))
 
 
 def report(name: str, count: int, tally: Tally) -> None:

@@ -116,8 +116,31 @@ def test_what_raises_hangs_or_dies_is_found_and_kept(fuzz, tmp_path, monkeypatch
         return {"check": "done"}
 
     monkeypatch.setattr(fuzz, "outcome", planted)
-    tally = fuzz.Tally()
-    fuzz.run("nnef", known, 60.0, 0, tally, 60)
+    monkeypatch.setattr(fuzz, "_warm", lambda *_: None)  # it would be taken in this process
+    kept = fuzz.Kept.of(None, ["nnef"])
+    fuzz.run("nnef", known, 60.0, 0, kept, 60)
+    tally = kept.tallies["nnef"]
     assert set(tally.findings) == {"KeyError at reader.py:1: x", "ended by SIGKILL", "more than 64 MiB"}
     assert {each.parent.name for each in tmp_path.glob("nnef/*/what.txt")}
     assert tally.cases["done"] > 0
+
+
+def test_a_run_that_was_ended_goes_on_where_it_was(fuzz, tmp_path):
+    known = [fuzz.Seed("m.nnef", {"m.nnef": b"version 1.0;\ngraph g(x) -> (y)\n{ y = relu(x); }\n"})]
+    whole = fuzz.Kept.of(None, ["nnef"])
+    fuzz.run("nnef", known, 60.0, 0, whole, 30)
+    for most in (10, 30):
+        parts = fuzz.Kept.of(tmp_path / "kept.json", ["nnef"])
+        fuzz.run("nnef", known, 60.0, 0, parts, most)
+    read = fuzz.Kept.of(tmp_path / "kept.json", ["nnef"]).tallies["nnef"]
+    assert (read.cases, read.findings, read.next) == (whole.tallies["nnef"].cases, {}, 30)
+
+
+def test_peers_take_the_same_files_and_what_they_refuse_is_no_finding(fuzz, tmp_path):
+    known = {"onnx": [fuzz.Seed("m.onnx", {"m.onnx": bytes(range(90))})]}
+    subjects = importlib.import_module("fuzzing.peers").peers(known)
+    assert set(subjects) == {"peer onnx", "peer onnxruntime"}
+    for name, seeds in subjects.items():
+        kept = fuzz.Kept.of(None, [name])
+        fuzz.run(name, seeds, 60.0, 0, kept, 5)
+        assert kept.tallies[name].cases == {"told": 5}

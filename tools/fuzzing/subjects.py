@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuzzing.asked import EDITOR, OPTIONS, TEXTS, values, verbs_of_editor, verbs_of_options
 from fuzzing.damages import GZIP
+from fuzzing.peers import PEERS, verbs_of_peer
 
 if TYPE_CHECKING:
     import graphport as gp
@@ -100,6 +101,8 @@ def verbs(kind: str, path: Path, out: Path, turn: int | None = None) -> Iterator
             yield from verbs_of_editor(path)
         case "options":
             yield from verbs_of_options(path, out, DIGITS)
+        case peer if peer in PEERS:
+            yield from verbs_of_peer(peer, path)
         case _:
             yield from _verbs_of_model(path, out, turn)
 
