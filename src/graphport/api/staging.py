@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import DiagnosticError, Source, Span
+from graphport.core.opening import belonging
 from graphport.core.progress import stage
 from graphport.core.replacing import beside_of, move
+from graphport.formats import graph_of
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
@@ -74,11 +76,17 @@ class Place:
 
     def _move(self, ending: str) -> None:
         home = Path(os.path.realpath(self.target))
+        # The graph is last: what is left to do after an interruption is looked for under its name.
+        graph = graph_of(self.path)
         goals = [
-            (each, home if each == self.path else home.with_name(each.name))
-            for each in sorted(self.path.parent.iterdir(), key=lambda file: file == self.path)
+            (each, home if each == self.path else _belonging(self.target.with_name(each.name), self.target))
+            for each in sorted(self.path.parent.iterdir(), key=lambda file: (file == graph, file == self.path))
         ]
         move([(each, goal.with_name(goal.name + ending)) for each, goal in goals])
+
+
+def _belonging(beside: Path, graph: Path) -> Path:
+    return Path(os.path.realpath(belonging(beside, graph)))
 
 
 @contextmanager

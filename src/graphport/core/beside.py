@@ -32,7 +32,8 @@ def open_beside(folder: Path | None, home: Path | None, location: str) -> Mapped
     """The file at a location below a folder.
 
     A location is relative, holds no `..`, and leaves the folder through no symbolic link, unless into `home`: that is
-    where a model lies that is a link itself, as in caches that keep each file once. Without a folder, as for a model in
+    where a model lies that is a link itself, as in caches that keep each file once; there it is looked for, too, where
+    there is nothing below `folder`. Without a folder, as for a model in
     memory, there are no files.
 
     Raises:
@@ -46,6 +47,8 @@ def open_beside(folder: Path | None, home: Path | None, location: str) -> Mapped
         message = f"the location {location!r} leaves the folder of the model"
         raise OutsideError(message, "keep weights beside the model, under a relative path without '..'")
     path = folder / location
+    if home is not None and not os.path.lexists(path):
+        path = home / location
     try:
         real = path.resolve(strict=True)
         is_regular = stat.S_ISREG(real.stat().st_mode)

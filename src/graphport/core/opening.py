@@ -30,6 +30,18 @@ def regular(path: str | os.PathLike[str]) -> os.stat_result:
     return status
 
 
+def belonging(beside: Path, graph: Path) -> Path:
+    """Where a file of a model is that is to lie beside its graph.
+
+    Where the graph is a link to a file of the same name, and there is nothing beside the link, it lies beside what the
+    link leads to.
+    """
+    if not graph.is_symlink() or os.path.lexists(beside):
+        return beside
+    real = Path(os.path.realpath(graph))
+    return real.with_name(beside.name) if real.name == graph.name else beside
+
+
 def opened(path: str | os.PathLike[str], *, buffering: int = -1) -> BinaryIO:
     """A regular file, to be read.
 

@@ -16,11 +16,13 @@ import signal
 import stat
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from errno import EEXIST
+from errno import EEXIST, EXDEV
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from graphport.core.opening import belonging
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -40,13 +42,14 @@ _MOST_NAMED = 3
 class Replacing:
     """Files that become visible together when the block ends; made by `together`."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Path_ | None) -> None:
+        self._graph = None if graph is None else Path(graph)
         self.moves: list[tuple[Path, Path]] = []
         self._stack = ExitStack()
 
     def open(self, path: Path_) -> BinaryIO:
         """A file to write, which becomes `path`; the one opened last is the graph, that the others belong to."""
-        target = _target(path)
+        target = _target(path if self._graph is None else belonging(Path(path), self._graph))
         beside = beside_of(target)
         file = self._stack.enter_context(beside.open("w+b"))
         self.moves.append((beside, target))
@@ -67,13 +70,15 @@ class Replacing:
 
 
 @contextmanager
-def together() -> Generator[Replacing]:
+def together(graph: Path_ | None = None) -> Generator[Replacing]:
     """Files that are there together when the block ends; when it fails nothing has changed.
 
+    Where `graph`, the one that the others belong to, is a link, all are written where it leads to.
+
     Raises:
-        OSError: a folder is not there or cannot be written, or there is no room.
+        OSError: a folder is not there or cannot be written, or there is no room; links lead to different folders.
     """
-    files = Replacing()
+    files = Replacing(graph)
     try:
         yield files
         files.finish()
@@ -108,7 +113,7 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
 
     Raises:
         OSError: a move is not allowed; where it was the first, nothing has changed. Weights of a new graph would take
-            the place of a file that another graph of the same stem may own.
+            the place of a file that another graph of the same stem may own, or be in another folder.
     """
     if not moves:
         return
@@ -117,11 +122,11 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
             raise IsADirectoryError(21, "it is a folder", os.fspath(target))
         _flush(source)
     folder, note = moves[-1][1].parent, _note_of(moves[-1][1])
-    if any(target.parent != folder for _, target in moves):
-        # A link leads elsewhere: weights come first, and each file is whole.
-        for source, target in moves:
-            source.replace(target)
-        return
+    astray = next((target for _, target in moves if target.parent != folder), None)
+    if astray is not None:
+        graph = moves[-1][1]
+        text = f"by links it would be {graph}, and its weights {astray}: write it to one folder, or remove the links"
+        raise OSError(EXDEV, text, os.fspath(graph))
     with _locked(folder), _uninterrupted():
         left = _read_note(note)
         if left is not None:

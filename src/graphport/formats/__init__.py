@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import told
 from graphport.core.names import near
-from graphport.core.opening import regular
+from graphport.core.opening import belonging, regular
 from graphport.core.replacing import recover
 
 if TYPE_CHECKING:
@@ -207,6 +207,11 @@ FORMATS: dict[str, Format] = {
 }
 
 
+def graph_of(path: Path) -> Path:
+    """The file of a model whose move makes the others of the model seen."""
+    return path.with_suffix(_GRAPHS[path.suffix]) if path.suffix in _GRAPHS else path
+
+
 def recognize(path: str | Path) -> Format:
     """The format of an existing file or folder, by content first, then by name.
 
@@ -216,7 +221,7 @@ def recognize(path: str | Path) -> Format:
     place = Path(path)
     span = Span(Source(str(path)))
     try:
-        recover(place.with_suffix(_GRAPHS[place.suffix]) if place.suffix in _GRAPHS else place)
+        recover(belonging(graph_of(place), place))
         if not place.exists():
             raise DiagnosticError(Diagnostic("IO0001", f"there is no {path}", span, "check the path"))
         if not place.is_dir():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphport.core import budget
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
-from graphport.core.opening import contents, opened
+from graphport.core.opening import belonging, contents, opened
 from graphport.core.storage import MappedFile
 from graphport.formats.caffe.build import Building, weights_of
 from graphport.formats.caffe.findings import Findings
@@ -75,9 +75,9 @@ def _read(given: Path, name: str, findings: Findings) -> Graph:
 def _pair(given: Path, findings: Findings, name: str) -> tuple[Path | None, Path | None]:
     """The text and the weights, as far as they are there."""
     if _is_weights(given):
-        text = given.with_suffix(TEXT)
+        text = belonging(given.with_suffix(TEXT), given)
         return (text if text.is_file() else None), given
-    beside = given.with_suffix(WEIGHTS)
+    beside = belonging(given.with_suffix(WEIGHTS), given)
     if beside.is_file():
         return given, beside
     others = sorted(given.parent.glob(f"*{WEIGHTS}"))[:2]

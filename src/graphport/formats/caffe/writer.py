@@ -56,7 +56,7 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
         raise DiagnosticError(Diagnostic("CAFFE0405", message, graph.origin, "choose another format"))
     has_weights = any(isinstance(piece, Storage) for piece in pieces)
     try:
-        with together() as files:
+        with together(target) as files:
             if has_weights:
                 stored = files.open(weights)
                 for piece in pieces:

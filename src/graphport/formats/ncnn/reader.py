@@ -10,7 +10,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source
 from graphport.core.dims import Dim, Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.core.opening import contents
+from graphport.core.opening import belonging, contents
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import MappedFile
 from graphport.formats.ncnn import layers
@@ -54,7 +54,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
         findings.settle()
         base = place.name.removesuffix(BINARY if is_binary else TEXT)
         name = base.removesuffix(".ncnn") or "main"
-        graph = _Reader(name, findings, place.with_name(f"{base}.bin")).graph(found)
+        graph = _Reader(name, findings, belonging(place.with_name(f"{base}.bin"), place)).graph(found)
     return graph, findings.settle()
 
 

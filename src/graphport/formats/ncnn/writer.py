@@ -61,7 +61,7 @@ def write(graph: Graph, path: str | Path, *, weights: str | None = None) -> None
         raise DiagnosticError(*writer.findings)
     base = target.name.removesuffix(_TEXT)
     try:
-        with together() as files:
+        with together(target) as files:
             stored = files.open(target.with_name(f"{base}.bin"))
             for weight, storage in writer.weights:
                 write_weight(stored, weight, halved(weight, storage) if weights == "f16" else storage)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
-from graphport.core.opening import opened
+from graphport.core.opening import belonging, opened
 from graphport.core.replacing import beside_of, move, replacing, together
 from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
@@ -202,7 +202,7 @@ class Text(Container):
             return _whole(MappedFile(self.path), self.name)
         if self._folder is not None:
             return self._folder.find(name)
-        beside = self.path.with_suffix(QUANTIZATION_SUFFIX)
+        beside = belonging(self.path.with_suffix(QUANTIZATION_SUFFIX), self.path)
         if name != QUANTIZATION or beside == self.path or not beside.is_file():
             return None
         return _whole(MappedFile(beside), str(beside))
@@ -326,7 +326,7 @@ def _refuse_quantization(path: Path, *, is_written: bool) -> None:
 def _write_text(path: Path, files: Mapping[str, Payload]) -> None:
     beside = path.with_suffix(QUANTIZATION_SUFFIX)
     _refuse_quantization(path, is_written=QUANTIZATION in files)
-    with together() as opened_files:
+    with together(path) as opened_files:
         for place, name in ((beside, QUANTIZATION), (path, GRAPH)):
             if name in files:
                 _write_all(opened_files.open(place), files[name])

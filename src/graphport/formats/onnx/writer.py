@@ -72,7 +72,7 @@ def write(
             data = DataFile(name, with_attributes=with_attributes)
             encoded = encode(graph, data, opset, collected, None)
     _check_size(encoded, collected)
-    with _together(collected) as files:
+    with _together(collected, target) as files:
         if data is not None and data.placed:
             _write_data(data.placed, _opened(files, target.with_name(data.location), collected))
         file = _opened(files, target, collected)
@@ -273,10 +273,10 @@ def _write_data(placed: Iterable[tuple[int, Storage]], file: Sink) -> None:
 
 
 @contextmanager
-def _together(collected: Findings) -> Generator[Replacing]:
+def _together(collected: Findings, target: Path) -> Generator[Replacing]:
     """Files that are there together when the block ends; what is in their way is told."""
     try:
-        with together() as files:
+        with together(target) as files:
             yield files
     except OSError as error:
         message = f"{collected.source.name} cannot be written: {error.strerror or error}"

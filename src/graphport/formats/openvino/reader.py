@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span, raise_errors
-from graphport.core.opening import contents
+from graphport.core.opening import belonging, contents
 from graphport.core.storage import MappedFile
 from graphport.formats.openvino import preprocess
 from graphport.formats.openvino.build import Networks
@@ -60,7 +60,7 @@ def read(path: str | Path, *, limits: Limits = DEFAULT) -> tuple[Graph, list[Dia
 
 
 def _weights(path: Path) -> MappedFile | None:
-    beside = path.with_suffix(".bin")
+    beside = belonging(path.with_suffix(".bin"), path)
     return MappedFile(beside) if beside.is_file() else None
 
 

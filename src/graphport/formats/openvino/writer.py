@@ -66,7 +66,7 @@ def write(
     _check(graph, ir_opset)
     graph = _STORED[weights or "f32"](graph)
     try:
-        with together() as files, paused_collection():
+        with together(target) as files, paused_collection():
             _write(graph, files, target, None if ir_version is None else str(ir_version))
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphport.core.collection import paused_collection
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.core.opening import contents
+from graphport.core.opening import belonging, contents
 from graphport.core.storage import FileStorage, MappedFile
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
@@ -74,7 +74,7 @@ class _Weights:
     """The archive beside a text, opened when the first weight is asked for."""
 
     def __init__(self, place: Path, findings: Findings) -> None:
-        self._path = place.with_name(place.name.removesuffix(_ENDING) + ".bin")
+        self._path = belonging(place.with_name(place.name.removesuffix(_ENDING) + ".bin"), place)
         self._findings = findings
         self._file: MappedFile | None = None
         self._archive: Archive | None = None

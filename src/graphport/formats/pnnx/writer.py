@@ -61,7 +61,7 @@ def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
     base = target.name.removesuffix(_ENDING)
     python = _code(graph, writer, f"{base}.bin") if code else None
     try:
-        with together() as files:
+        with together(target) as files:
             weights = files.open(target.with_name(f"{base}.bin"))
             write_archive(weights, writer.weights, layout if isinstance(layout, Layout) else Layout.WIDE)
             if python is not None:
