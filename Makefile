@@ -14,7 +14,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # mkdocs-material announces its successor at every build otherwise; mkdocs.yml is written so that Zensical can take over.
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: dist demo test laws fuzz structures conformance check lint types storeys known-codes format bench bench-peers docs codes views emitted constraints clean
+.PHONY: dist demo test laws fuzz structures faults conformance check lint types storeys known-codes format bench bench-peers docs codes views emitted constraints clean
 
 demo: .venv/product  ## the tour: a shipped model checked, run, compared and converted
 	$(BIN)/graphport demo
@@ -33,6 +33,9 @@ fuzz: .venv/test  ## files of every format damaged at random; SECONDS=3600 does 
 
 structures: .venv/test  ## what is made to be hard to take, of every format
 	$(BIN)/python tools/fuzz.py --structures --seconds 36000
+
+faults: .venv/test  ## every system call of every writer fails, or ends it; needs Linux and a C compiler
+	$(BIN)/python tools/faults.py
 
 check: lint types storeys known-codes docs  ## all that is read and not run; `make -k check` goes on after a failure
 

@@ -113,6 +113,10 @@ def staged(target: str | Path, kind: Format) -> Generator[Place]:
         yield Place(goal, folder / goal.name, is_beside=True)
     except DiagnosticError as error:
         raise DiagnosticError(*(_moved(finding, str(folder), goal) for finding in error.diagnostics)) from error
+    except OSError as error:
+        if str(error.filename or "").startswith(str(folder)):
+            error.filename = os.fspath(goal)
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -17,6 +17,7 @@ import stat
 import threading
 from contextlib import ExitStack, contextmanager, suppress
 from errno import EEXIST, EXDEV
+from io import BufferedRandom, FileIO
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryFile
@@ -39,6 +40,36 @@ _MOST_NOTE = 1 << 16
 _MOST_NAMED = 3
 
 
+class _Named(FileIO):
+    """A file whose faults name the file that it is going to be."""
+
+    def __init__(self, path: Path, target: Path) -> None:
+        super().__init__(path, "w+b")
+        self._target = target
+
+    def write(self, data: Any, /) -> int | None:
+        with _naming(self._target):
+            return super().write(data)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        with _naming(self._target):
+            return super().truncate(size)
+
+    def close(self) -> None:
+        with _naming(self._target):
+            super().close()
+
+
+@contextmanager
+def _naming(path: Path) -> Generator[None]:
+    """Let a fault of the system inside name that file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
+
+
 class Replacing:
     """Files that become visible together when the block ends; made by `together`."""
 
@@ -51,7 +82,7 @@ class Replacing:
         """A file to write, which becomes `path`; the one opened last is the graph, that the others belong to."""
         target = _target(path if self._graph is None else belonging(Path(path), self._graph))
         beside = beside_of(target)
-        file = self._stack.enter_context(beside.open("w+b"))
+        file = self._stack.enter_context(BufferedRandom(_Named(beside, target)))
         self.moves.append((beside, target))
         return cast("BinaryIO", file)
 
@@ -120,7 +151,8 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
     for source, target in moves:
         if target.is_dir() and not source.is_dir():
             raise IsADirectoryError(21, "it is a folder", os.fspath(target))
-        _flush(source)
+        with _naming(target):
+            _flush(source)
     folder, note = moves[-1][1].parent, _note_of(moves[-1][1])
     astray = next((target for _, target in moves if target.parent != folder), None)
     if astray is not None:
@@ -135,10 +167,12 @@ def move(moves: Sequence[tuple[Path, Path]]) -> None:
         if len(moves) == 1 and not moves[0][1].is_dir():
             moves[0][0].replace(moves[0][1])
         else:
-            _write_note(note, moves)
-            _settle(note, moves)
+            with _naming(moves[-1][1]):
+                _write_note(note, moves)
+                _settle(note, moves)
         _sweep(folder, {target.name for _, target in moves})
-    _flush(folder)
+    with _naming(moves[-1][1]):
+        _flush(folder)
 
 
 def _keep_apart(targets: Sequence[Path]) -> None:

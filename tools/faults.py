@@ -1,0 +1,371 @@
+"""Fails every system call of every writer, one at a time, and ends writers before each: old or new, nothing else.
+
+python tools/faults.py                       all writers, all faults
+python tools/faults.py --fault kill eio      some faults
+python tools/faults.py --only xml --most 20  writers of that name, so many points of each
+
+Every command that writes replaces an old file by a new one, again and again; at its n-th call that changes the folder
+(open to write, write, truncate, flush, close, rename, mode, make and remove) it is refused (EIO, ENOSPC, EACCES), sent
+a signal (SIGTERM, SIGHUP, SIGINT) or killed. Then all files that are seen must be the old ones or the new ones; a
+refusal ends with exit code 1 and names a file; the next writer sweeps what is left. Needs Linux and a C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import errno
+import gc
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHIM = Path(__file__).parent / "fuzzing" / "system_calls.c"
+FAULTS = {
+    "kill": -signal.SIGKILL,
+    "SIGTERM": -signal.SIGTERM,
+    "SIGHUP": -signal.SIGHUP,
+    "SIGINT": -signal.SIGINT,
+    "ENOSPC": errno.ENOSPC,
+    "EIO": errno.EIO,
+    "EACCES": errno.EACCES,
+}
+OURS = 77
+"""Exit code of a child in which something was raised past the command line."""
+
+
+@dataclass
+class Writer:
+    """A command that writes: the name of its target, and its arguments for input `a` or `b` and a target."""
+
+    target: str
+    arguments: Callable[[str, str], list[str]]
+    is_begun_anew: bool = False
+    """Whether it refuses to replace what is of another input, so that there is nothing old."""
+
+
+@dataclass
+class Table:
+    """What came of the points of one writer and one fault."""
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    bad: list[str] = field(default_factory=list[str])
+
+
+def writers(given: Path) -> dict[str, Writer]:
+    """All of them; `given` has the inputs, see `_inputs`."""
+
+    def converted(target: str, *options: str) -> Writer:
+        return Writer(target, lambda k, path: ["convert", f"{given}/{k}.onnx", path, "--no-verify", *options])
+
+    def done(verb: str, target: str, *options: str) -> Writer:
+        return Writer(target, lambda k, path: [verb, f"{given}/{k}.onnx", path, "--no-verify", *options])
+
+    def quantized(target: str, *options: str) -> Writer:
+        def arguments(k: str, path: str) -> list[str]:
+            fixed = ["--calibration", f"{given}/{k}.npz", "--preset", "fast", "--no-verify"]
+            return ["quantize", f"{given}/{k}.onnx", path, *fixed, *options]
+
+        return Writer(target, arguments)
+
+    def shown(target: str) -> Writer:
+        return Writer(target, lambda k, path: ["report", f"{given}/{k}.onnx", "-o", path])
+
+    found = {
+        "convert .onnx": converted("m.onnx"),
+        "convert .onnx + .data": converted("m.onnx", "--external-data"),
+        "convert .xml": converted("m.xml"),
+        "convert .pnnx --code": converted("m.pnnx.param", "--code"),
+        "convert .ncnn": converted("m.ncnn.param"),
+        "convert .prototxt": converted("m.prototxt"),
+        "convert .caffemodel": converted("m.caffemodel"),
+        "convert .tflite": converted("m.tflite"),
+        "convert .graphport": converted("m.graphport"),
+        "convert .nnef.tgz": converted("m.nnef.tgz"),
+        "convert .nnef.tar": converted("m.nnef.tar"),
+        "convert NNEF folder": converted("folder"),
+        "convert tract .tgz": converted("t.nnef.tgz", "--flavour", "tract"),
+        "simplify .xml": done("simplify", "m.xml"),
+        "prepare": done("prepare", "m.onnx"),
+        "cut .xml": done("cut", "m.xml", "--to", "r"),
+        "cast .xml": done("cast", "m.xml", "--to", "float16"),
+        "edit": done("edit", "m.onnx", "--rename", "y=z"),
+        "merge": Writer(
+            "m.onnx", lambda k, path: ["merge", f"{given}/{k}.onnx", f"{given}/{k}2.onnx", path, "--no-verify"]
+        ),
+        "quantize .onnx": quantized("m.onnx"),
+        "quantize .ncnn + table": quantized("m.ncnn.param", "--target", "ncnn"),
+        "quantize .tflite": quantized("m.tflite", "--target", "tflite"),
+        "statistics": Writer(
+            "s.npz",
+            lambda k, path: [*quantized("").arguments(k, f"{given}/made.onnx"), "--resume", path],
+            is_begun_anew=True,
+        ),
+        "outputs of run": Writer("y.npz", lambda k, path: ["run", f"{given}/{k}.onnx", "--outputs", path]),
+        "outputs of expr": Writer(
+            "y.npz", lambda k, path: ["expr", "add(@0,1)", "--inputs", f"{given}/{k}.npz", "--outputs", path]
+        ),
+        "proof": Writer("p.json", lambda k, path: ["verify", f"{given}/{k}.onnx", f"{given}/{k}.xml", "--proof", path]),
+        "convert --report": Writer(
+            "r.html", lambda k, path: ["convert", f"{given}/{k}.onnx", f"{given}/made.xml", "--report", path]
+        ),
+        "fmt": Writer("m.nnef", lambda _, path: ["fmt", path]),
+    }
+    return found | {f"report {ending}": shown(f"r{ending}") for ending in (".html", ".svg", ".json", ".csv", ".md")}
+
+
+def _inputs(folder: Path) -> None:
+    """Two networks that differ in all weights, samples of them, what they are merged with, and what they became."""
+    import numpy as np
+
+    import graphport as gp
+    from tests.models import model, node, typed
+
+    for name, scale in (("a", 1.0), ("b", 2.0)):
+        weights = {"w": np.full((64, 3, 3, 3), scale, np.float32), "v": np.full((8, 64), scale, np.float32)}
+        nodes = [
+            node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+            node("Relu", ["c"], ["r"]),
+            node("GlobalAveragePool", ["r"], ["p"]),
+            node("Flatten", ["p"], ["f"]),
+            node("Gemm", ["f", "v"], ["y"], transB=1),
+        ]
+        first = model(nodes, [typed("x", [1, 3, 8, 8])], [typed("y", [1, 8])], weights)
+        second = model(
+            [node("Gemm", ["y", "u"], ["z"], transB=1)],
+            [typed("y", [1, 8])],
+            [typed("z", [1, 2])],
+            {"u": np.full((2, 8), scale, np.float32)},
+        )
+        (folder / f"{name}.onnx").write_bytes(first.SerializeToString())
+        (folder / f"{name}2.onnx").write_bytes(second.SerializeToString())
+        np.savez(folder / f"{name}.npz", x=np.linspace(-scale, scale, 2 * 192, dtype=np.float32).reshape(2, 3, 8, 8))
+        gp.convert(folder / f"{name}.onnx", folder / f"{name}.xml", verify=False)
+        text = f"version 1.0;\ngraph g(x)->(y){{x=external(shape=[1]);y={name}lu(x);}}\n".replace("alu", "relu")
+        (folder / f"{name}.nnef").write_text(text.replace("blu", "tanh"), encoding="utf-8")
+
+
+class Trial:
+    """Runs commands in forked children, whose calls below a folder the shim counts."""
+
+    def __init__(self, home: Path) -> None:
+        from graphport.cli.main import main
+
+        self.home = home
+        self.given = home / "given"
+        self.work = home / "work"
+        self.told = home / "told"
+        self.given.mkdir()
+        self.work.mkdir()
+        self.shim = ctypes.CDLL(None)
+        self.main = main
+        _inputs(self.given)
+
+    def fresh(self, keep: Path | None = None) -> None:
+        """Empty the folder that is written to, or bring back what was in it."""
+        shutil.rmtree(self.work)
+        if keep is None:
+            self.work.mkdir()
+        else:
+            shutil.copytree(keep, self.work)
+
+    def command(self, arguments: list[str], number: int = -1, action: int = 0) -> tuple[int, int]:
+        """Run a command that something befalls at call `number`; its exit code, and how many calls there were."""
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            code = OURS
+            try:
+                os.close(read)
+                for stream, path in ((1, os.devnull), (2, str(self.told))):
+                    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                    os.dup2(handle, stream)
+                sys.argv = ["graphport", *arguments]
+                self.shim.faults_set(number, action, os.fsencode(self.work))
+                try:
+                    self.main()
+                    code = 0
+                except SystemExit as end:
+                    code = end.code if isinstance(end.code, int) else int(end.code is not None)
+                calls = self.shim.faults_count()
+                self.shim.faults_set(-1, 0, b"")
+                os.write(write, str(calls).encode())
+            except BaseException as error:  # noqa: BLE001  it is what we look for
+                os.write(2, repr(error).encode())
+            finally:
+                os._exit(code)
+        os.close(write)
+        with os.fdopen(read) as counted:
+            calls = int(counted.read() or 0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), calls
+
+    def seen(self, *, is_all: bool = False) -> dict[str, bytes]:
+        """The files there are; those that begin with a dot only if all are asked for."""
+        found = {str(path.relative_to(self.work)): path for path in sorted(self.work.rglob("*"))}
+        return {
+            name: path.read_bytes() if path.is_file() else b""
+            for name, path in found.items()
+            if is_all or not name.startswith(".")
+        }
+
+    def warm(self, known: dict[str, Writer]) -> None:
+        """Run them here once, so that no child imports anew."""
+        arguments = sys.argv
+        for writer in known.values():
+            self.fresh()
+            self._place(writer, "a")
+            if writer.target.endswith((".npz", ".json")) or writer.arguments("a", "")[0] in ("quantize", "cast"):
+                continue  # they would start threads, which children do not have
+            sys.argv = ["graphport", *writer.arguments("a", str(self.work / writer.target))]
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+                contextlib.suppress(SystemExit),
+            ):
+                self.main()
+        sys.argv = arguments
+        gc.freeze()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+
+    def _place(self, writer: Writer, key: str) -> None:
+        """Put down what a command changes in its place."""
+        if writer.target.endswith(".nnef"):
+            shutil.copy(self.given / f"{key}.nnef", self.work / writer.target)
+
+    def run(self, writer: Writer, faults: list[str], most: int) -> dict[str, Table]:
+        """What came of every fault at every call of a writer.
+
+        Raises:
+            RuntimeError: it does not write at all.
+        """
+        path = str(self.work / writer.target)
+        keep = self.home / "keep"
+        shutil.rmtree(keep, ignore_errors=True)
+        is_in_place = writer.target.endswith(".nnef")
+        self.fresh()
+        self._place(writer, "b")
+        if not is_in_place:
+            code, _ = self.command(writer.arguments("a", path))
+            if code:
+                raise RuntimeError(self.told.read_text("utf-8", "replace"))
+            if writer.is_begun_anew:
+                self.fresh()
+        old = self.seen()
+        shutil.copytree(self.work, keep)
+        code, calls = self.command(writer.arguments("b", path))
+        new = self.seen()
+        if code or not calls or (old == new):
+            raise RuntimeError(f"{code}, {calls} calls, {self.told.read_text('utf-8', 'replace')}")
+        step = max(1, calls // most)
+        points = sorted({*range(1, calls + 1, step), *range(max(1, calls - most // 3), calls + 1)})
+        found = {fault: Table() for fault in faults}
+        for fault, table in found.items():
+            for number in points:
+                self.fresh(keep)
+                self._strike(writer, number, fault, (old, new), table)
+        return found
+
+    def _strike(
+        self, writer: Writer, number: int, fault: str, states: tuple[dict[str, bytes], dict[str, bytes]], table: Table
+    ) -> None:
+        from graphport.core.replacing import recover
+
+        path = self.work / writer.target
+        code, _ = self.command(writer.arguments("b", str(path)), number, FAULTS[fault])
+        text = self.told.read_text("utf-8", "replace")
+        # What reading does first; PNNX's files and ncnn's are two models.
+        for each in (path, path.with_suffix(".prototxt"), self.work / "m.ncnn.param"):
+            recover(each)
+        old, new = states
+        found = self.seen()
+        state = _state(found, old, new)
+        table.counts[state] += 1
+        is_refused = FAULTS[fault] > 0
+        reasons = {
+            state: state in ("MIXED", "LOST"),
+            "raised": fault != "kill" and (code == OURS or code < 0 or "Traceback" in text),
+            "silent": is_refused and code == 0 and state == "old",
+            f"exit code {code}": is_refused and code not in (0, 1),
+            "no file is named": is_refused and code == 1 and self.work.name not in text,
+        }
+        if any(name.startswith(".") for name in self.seen(is_all=True)):
+            table.counts["left over"] += 1
+            self.command(writer.arguments("b", str(path)))
+            reasons["UNSWEPT"] = any(name.startswith(".") for name in self.seen(is_all=True)) or self.seen() != new
+        for reason, holds in reasons.items():
+            if holds:
+                table.counts[reason] += reason not in ("MIXED", "LOST")
+                table.bad.append(f"{fault} at {number}: {reason} {sorted(found)} {text[-300:]}")
+
+
+def _state(found: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -> str:
+    """Whether the files are the old or the new ones, each of two models that one command writes by itself."""
+    states: set[str] = set()
+    is_two = any("ncnn" in name for name in new) and not all("ncnn" in name for name in new)
+    for group in (True, False) if is_two else (None,):
+        seen, before, after = (
+            {name: data for name, data in files.items() if group is None or ("ncnn" in name) == group}
+            for files in (found, old, new)
+        )
+        if seen in (before, after):
+            states.add("new" if seen == after else "old")
+        else:
+            states.add("MIXED" if set(before) <= set(seen) else "LOST")
+    if len(states) == 1:
+        return states.pop()
+    return "one of two" if states <= {"old", "new"} else "MIXED"
+
+
+def main() -> int:
+    """Try as the arguments say; 1 if anything was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fault", nargs="*", choices=list(FAULTS), default=list(FAULTS))
+    parser.add_argument("--only", default="", help="writers with that in their name")
+    parser.add_argument("--most", type=int, default=1 << 20, help="points of each writer")
+    chosen = parser.parse_args()
+    shim = os.environ.get("LD_PRELOAD", "")
+    if "faults" not in shim:
+        with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+            shim = f"{folder}/faults.so"
+            subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", shim, str(SHIM), "-ldl"], check=True)  # noqa: S603, S607
+            preloaded = {**os.environ, "LD_PRELOAD": shim}
+            return subprocess.run([sys.executable, *sys.argv], check=False, env=preloaded).returncode  # noqa: S603
+    os.environ["OMP_NUM_THREADS"] = "1"
+    warnings.simplefilter("ignore")
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sums: dict[str, Table] = {fault: Table() for fault in chosen.fault}
+    with tempfile.TemporaryDirectory(prefix="faulted-") as folder:
+        trial = Trial(Path(folder))
+        known = {name: each for name, each in writers(trial.given).items() if chosen.only in name}
+        trial.warm(known)
+        for name, writer in known.items():
+            for fault, table in trial.run(writer, chosen.fault, chosen.most).items():
+                sums[fault].counts += table.counts
+                sums[fault].bad += table.bad
+                print(f"{name:24} {fault:8} {_told(table)}", flush=True)
+    for fault, table in sums.items():
+        print(f"all {len(known):2} writers           {fault:8} {_told(table)}")
+    return int(any(table.bad for table in sums.values()))
+
+
+def _told(table: Table) -> str:
+    counts = ", ".join(f"{count} {what}" for what, count in sorted(table.counts.items()))
+    return "\n    ".join([counts, *table.bad[:3]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
