@@ -240,6 +240,8 @@ class Trial:
         gc.freeze()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
+        # Whoever runs in the background has it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _place(self, writer: Writer, key: str) -> None:
         """Put down what a command changes in its place."""
