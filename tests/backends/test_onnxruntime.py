@@ -250,3 +250,30 @@ def test_int8_with_a_scale_for_each_channel_or_block_runs_with_and_without_zero_
                 for name, array in expected.items():
                     np.testing.assert_allclose(found[name], array, rtol=1e-5, err_msg=name)
                 assert not any("zero" in value.name for value in graph.values())
+
+
+@pytest.mark.parametrize("shared", ["z", "w", "turned", "s"])
+def test_layers_of_int8_that_share_a_constant_are_loaded(shared: str):
+    draw = np.random.default_rng(4)
+    constants = {
+        "s": np.array(0.02, np.float32),
+        "z": np.array(0, np.int8),
+        **{name: draw.integers(-127, 128, (6, 6)).astype(np.int8) for name in ("v", "w")},
+    }
+    v, w = {"w": ("w", "w"), "turned": ("turned", "again")}.get(shared, ("w", "v"))
+    z = "z" if shared == "z" else "z2"
+    constants["z2"] = np.array(1, np.int8)
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        node("Transpose", ["w"], ["turned"], perm=[1, 0]),
+        node("Transpose", ["w"], ["again"], perm=[1, 0]),
+        node("DequantizeLinear", [v, "s", "z"], ["b"]),
+        node("MatMul", ["a", "b"], ["c"]),
+        node("DequantizeLinear", [w, "s", z], ["d"]),
+        node("MatMul", ["c", "d"], ["y"]),
+    ]
+    graph = graph_of(nodes, [("x", [3, 6])], [("y", [3, 6])], constants, opset=21)
+    x = {"x": draw.normal(size=(3, 6)).astype(np.float32)}
+    found, expected = (each.prepare(graph).run(x)["y"] for each in (onnxruntime, reference))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

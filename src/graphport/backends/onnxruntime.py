@@ -42,6 +42,7 @@ _NAMED = (
 )
 """Where it names the node that it complains of."""
 _TOO_NEW = re.compile(r"max supported IR version: (?P<format>\d+)|is till opset (?P<opset>\d+)")
+_TWICE = "Attempt to replace the existing tensor"
 _KERNEL = "_kernel_time"
 _BYTE = 8
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
@@ -173,19 +174,24 @@ def _session(
 
 
 def _with_zero_points(graph: Graph) -> Graph:
-    """`graph`, or a copy in which each tensor of int8 with several scales has the zero points that it leaves out.
+    """`graph`, or a copy in which each tensor of int8 with several scales has zero points, and all constants of its own.
 
     With `session.x64quantprecision` it makes uint8 of int8 weights, and gives those that have no zero point one of a
-    single entry, which its own kernels refuse beside scales of several.
+    single entry, which its own kernels refuse beside scales of several. Of a constant that two nodes make real it makes
+    two of one name, and does not load the model.
     """
-    if not any(_lacks_zero_points(node) for inner in walk(graph) for node in inner):
+    if not any(_lacks_zero_points(node) or _shared(node) for inner in walk(graph) for node in inner):
         return graph
     twin = rewrite.copy(graph)
     for inner in walk(twin):
-        for node in [node for node in inner if _lacks_zero_points(node)]:
-            scale = node.operands[1]
-            storage = ArrayStorage(np.zeros(_extents(scale), np.int8))
-            node.set_input(2, inner.add_constant(f"{scale.name}.zero", TensorFact.of(storage), storage))
+        for node in list(inner):
+            for index in _shared(node):
+                value = node.operands[index]
+                node.set_input(index, inner.add_constant(f"{value.name}.own", value.fact, value.storage))
+            if _lacks_zero_points(node):
+                scale = node.operands[1]
+                storage = ArrayStorage(np.zeros(_extents(scale), np.int8))
+                node.set_input(2, inner.add_constant(f"{scale.name}.zero", TensorFact.of(storage), storage))
     return twin
 
 
@@ -196,6 +202,21 @@ def _lacks_zero_points(node: Node) -> bool:
     return isinstance(x, TensorFact) and x.dtype == DType.INT8 and bool(_extents(node.operands[1]))
 
 
+def _shared(node: Node) -> list[int]:
+    """Which operands of a node that makes int8 real are constants that another node reads, too."""
+    if node.op != "DequantizeLinear":
+        return []
+    return [
+        index
+        for index in (0, 2)
+        if (value := node.operand(index)) is not None
+        and value.storage is not None
+        and len(value.uses) > 1
+        and isinstance(value.fact, TensorFact)
+        and value.fact.dtype == DType.INT8
+    ]
+
+
 def _extents(value: Value) -> list[int]:
     """The shape; none where it is not known as numbers."""
     fact = value.fact
@@ -204,12 +225,15 @@ def _extents(value: Value) -> list[int]:
     return [dim for dim in fact.dims if isinstance(dim, int)]
 
 
-def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None) -> Any:
-    """A session on `graph`; an older ONNX Runtime is given it in the opset that it knows."""
+def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None, *, merges: bool = True) -> Any:
+    """A session on `graph`; an older ONNX Runtime is given it in the opset that it knows.
+
+    Equal expressions become one if it `merges`, where that does not leave it two constants of one name.
+    """
     from graphport.formats.onnx import to_proto, write
 
     weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
-    left_out = {"disabled_optimizers": list(_QUADRATIC)} if _is_large(graph) else {}
+    left_out = {"disabled_optimizers": list(_QUADRATIC)} if not merges or _is_large(graph) else {}
     try:
         if weights <= IN_MEMORY:
             model = to_proto(graph, opset=opset).SerializeToString()
@@ -221,11 +245,13 @@ def _loaded(runtime: Any, graph: Graph, options: Any, opset: int | None = None) 
     except DiagnosticError:
         raise
     except Exception as error:
+        if merges and _TWICE in str(error):
+            return _loaded(runtime, graph, options, opset, merges=False)
         known = _newest_opset(str(error))
         if known is None or known == opset:
             raise _fault("RUN0003", "ONNX Runtime does not load the model", error, graph) from error
     try:
-        return _loaded(runtime, graph, options, known)
+        return _loaded(runtime, graph, options, known, merges=merges)
     except DiagnosticError as error:
         stated = error.diagnostics[0]
         message = f"ONNX Runtime {runtime.__version__} knows at most opset {known}, in which the model cannot be said: "

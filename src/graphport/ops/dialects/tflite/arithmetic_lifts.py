@@ -62,7 +62,6 @@ for _page, _word in (
 ):
     _plain(_page, _word, _REALS)
 for _page, _word in (
-    (arithmetic.Add, "ADD"),
     (arithmetic.Sub, "SUB"),
     (arithmetic.Mul, "MUL"),
     (arithmetic.Neg, "NEG"),
@@ -138,14 +137,21 @@ def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
     return (emit(b, "SELECT_V2", is_negative, b(arithmetic.Neg, rest), rest),)
 
 
+_DENSE = frozenset((DType.INT4, DType.INT2, DType.UINT4))
+"""What is cast from float32 and to it alone."""
+_CAST = _NUMBERS | _DENSE | {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.UINT32}
+_CAST |= {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
+
+
 @Cast.lift("tflite")
 def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
     del round_mode, saturate
-    taken = _NUMBERS | {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.FLOAT16, DType.FLOAT64}
-    taken |= {DType.UINT16, DType.UINT32}
-    if dtype_of(input) not in taken or to not in taken:
-        message = f"{dtype_of(input)} is not cast to {to}"
+    own = dtype_of(input)
+    if own not in _CAST or to not in _CAST:
+        message = f"{own} is not cast to {to}"
         raise UnsupportedError(message)
+    if own is not to and (own in _DENSE or to in _DENSE) and DType.FLOAT32 not in (own, to):
+        return (emit(b, "CAST", emit(b, "CAST", input, types=(DType.FLOAT32,)), types=(to,)),)
     if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and array_of(input) is not None:
         # Delegates take halves that are stored so.
         return b.word("DEQUANTIZE", input, facts=[TensorFact(to, b.dims(input))])
@@ -383,7 +389,7 @@ def _is_stored(value: Value) -> bool:
 @MatMul.lift("tflite")
 def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     b.looks_around = True
-    if dtype_of(a) in (DType.FLOAT16, DType.FLOAT64):
+    if is_other_real(a):
         return (cast_to(b, b(MatMul, *(cast_to(b, x, DType.FLOAT32) for x in (a, other))), dtype_of(a)),)
     if dtype_of(a) is not DType.FLOAT32:
         return None

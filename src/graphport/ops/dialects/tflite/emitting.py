@@ -181,4 +181,4 @@ def in_single(b: Builder, page: Page, *operands: Value, **attributes: Any) -> Va
 
 def is_other_real(value: Value) -> bool:
     """Whether it is of halves or float64, for which kernels are few."""
-    return dtype_of(value) in (DType.FLOAT16, DType.FLOAT64)
+    return dtype_of(value) in (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
