@@ -100,11 +100,18 @@ def _load(path: str) -> Callable[[list[Any]], Sequence[Any]]:
             for port, array in zip(model.get_input_details(), arrays, strict=True):
                 model.set_tensor(port["index"], array)
             model.invoke()
-            return [np.array(model.get_tensor(port["index"])) for port in model.get_output_details()]
+            return [_found(model, port) for port in model.get_output_details()]
         except Exception as error:
             raise RefusedError(_words(error)) from error
 
     return compute
+
+
+def _found(model: Any, port: Mapping[str, Any]) -> Any:
+    """A result; one without elements it does not give."""
+    if not all(port["shape"]):
+        return np.zeros(port["shape"], port["dtype"])
+    return np.array(model.get_tensor(port["index"]))
 
 
 def _words(error: Exception) -> str:

@@ -174,7 +174,7 @@ def _session(
 
 
 def _with_zero_points(graph: Graph) -> Graph:
-    """`graph`, or a copy in which each tensor of int8 with several scales has zero points, and all constants of its own.
+    """`graph`, or a copy in which each tensor of int8 with several scales has zero points, and its own constants.
 
     With `session.x64quantprecision` it makes uint8 of int8 weights, and gives those that have no zero point one of a
     single entry, which its own kernels refuse beside scales of several. Of a constant that two nodes make real it makes

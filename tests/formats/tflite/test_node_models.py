@@ -73,7 +73,12 @@ WRITTEN = (
     "gridsample_volumetric_bilinear_align_corners_1",
     *("rotary_embedding_3d_input", "rotary_embedding_interleaved", "rotary_embedding_with_rotary_dim"),
     *("tensorscatter_circular", "tensorscatter_3d", "attention_4d_diff_heads_mask4d_padded_kv", "celu_expanded"),
-    *("attention_4d_gqa_causal_nonpad_decode", "isinf_float16"),
+    *("attention_4d_gqa_causal_nonpad_decode", "isinf_float16", "attention_local_window_gqa_rank4_mask"),
+    "attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal",
+    "attention_causal_boolmask_nan_robustness",
+    "attention_causal_boolmask_nan_robustness_expanded",
+    "attention_4d_causal_nonpad_negative_offset_structural_empty_expanded",
+    *("slice_start_out_of_bounds", "split_zero_size_splits_opset18", "reduce_sum_empty_set_non_reduced_axis_zero"),
 )
 WITH_CONSTANTS = (
     *("col2im", "col2im_dilations", "col2im_pads", "col2im_strides", "col2im_5d", "cumprod_1d_reverse_exclusive"),

@@ -15,6 +15,7 @@ from graphport.api.rewrite import rewrite_file
 from graphport.core.diagnostics import DiagnosticError
 from graphport.passes.simplify import SIMPLIFY
 from tests.formats.tflite.test_cases import CASES, NAMES, assert_right, recorded
+from tests.models import model, node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,3 +152,13 @@ def test_constants_that_are_reshaped_do_not_hold_up_transposes(tmp_path: Path) -
     x = random.normal(size=(1, 3, 5, 6)).astype(np.float32)
     found = gp.run(gp.load(tmp_path / "m.tflite"), {"x": x}, backend="litert")["y"]
     np.testing.assert_allclose(found, gp.run(model, {"x": x})["y"], rtol=1e-5, atol=1e-5)
+
+
+def test_results_without_elements_are_given_by_litert_too(tmp_path: Path) -> None:
+    nodes = [node("Slice", ["x", "start", "end"], ["y"]), node("Neg", ["y"], ["z"])]
+    constants = {"start": np.array([5]), "end": np.array([9])}
+    found = gp.from_onnx(model(nodes, [("x", [4, 3])], [("z", [0, 3])], constants))
+    gp.save(found, tmp_path / "m.tflite")
+    x = np.ones((4, 3), np.float32)
+    (z,) = gp.run(gp.load(tmp_path / "m.tflite"), {"x": x}, backend="litert").values()
+    assert (z.shape, z.dtype) == ((0, 3), np.float32)

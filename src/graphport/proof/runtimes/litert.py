@@ -52,10 +52,17 @@ class _Interpreted:
             for port, value in zip(self._model.get_input_details(), inputs, strict=True):
                 self._model.set_tensor(port["index"], value)
             self._model.invoke()
-            found = [np.array(self._model.get_tensor(each["index"])) for each in self._model.get_output_details()]
+            found = [_found(self._model, each) for each in self._model.get_output_details()]
         except Exception as error:
             raise _refusal(error) from error
         return found, states
+
+
+def _found(model: Any, told: Any) -> Any:
+    """A result; one without elements it does not give."""
+    if not all(told["shape"]):
+        return np.zeros(told["shape"], told["dtype"])
+    return np.array(model.get_tensor(told["index"]))
 
 
 def _port(told: Any) -> Port:
