@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 _NUMBERS = frozenset((DType.FLOAT32, DType.INT32, DType.INT64))
 _KEEPS = frozenset(
-    "SELECT_V2 ADD CAST RESHAPE EXPAND_DIMS SQUEEZE TRANSPOSE BROADCAST_TO TILE SLICE STRIDED_SLICE CONCATENATION"
-    " GATHER PAD PADV2 MAXIMUM MINIMUM".split()
+    (
+        *("SELECT_V2", "ADD", "CAST", "RESHAPE", "EXPAND_DIMS", "SQUEEZE", "TRANSPOSE", "BROADCAST_TO", "TILE"),
+        *("SLICE", "STRIDED_SLICE", "CONCATENATION", "GATHER", "PAD", "PADV2", "MAXIMUM", "MINIMUM"),
+    )
 )
 """What gives numbers that it is given."""
 _SOFTMAX = ("Softmax", "SOFTMAX")
