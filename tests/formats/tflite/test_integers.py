@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphport as gp
+from tests.formats.tflite.test_cases import CASES as CASES_OF_FILES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,3 +173,40 @@ def test_what_has_no_integer_kernel_stays_real(name: str, tmp_path: Path) -> Non
     assert types(tmp_path / "m.tflite", name) == ["float32"]
     expected = gp.run(source, feeds, backend="reference")["out"]
     np.testing.assert_allclose(gp.run(gp.load(tmp_path / "m.tflite"), feeds)["out"], expected, atol=0.0801)
+
+
+def test_convolutions_of_int16_stay_so_through_onnx_with_their_bias_of_64_bits(tmp_path: Path) -> None:
+    for name in ("conv_2d_int16", "exact_convolution_int16", "exact_layer_int16"):
+        gp.save(gp.load(CASES_OF_FILES / f"{name}.tflite"), tmp_path / "there.onnx")
+        gp.save(gp.load(tmp_path / "there.onnx"), tmp_path / "back.tflite")
+        graphs = [
+            gp.load(path, raw=True).graph for path in (CASES_OF_FILES / f"{name}.tflite", tmp_path / "back.tflite")
+        ]
+        words = [[(node.word, node.operands[0].fact) for node in graph] for graph in graphs]
+        assert words[0] == words[1], name
+
+
+def test_squares_of_differences_and_reciprocal_roots_of_bytes_are_integer_operators(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node("DequantizeLinear", ["y", "s", "z"], ["b"]),
+        helper.make_node("Sub", ["a", "b"], ["d"]),
+        helper.make_node("Mul", ["d", "d"], ["dd"]),
+        helper.make_node("QuantizeLinear", ["dd", "t", "u"], ["e"]),
+        helper.make_node("DequantizeLinear", ["e", "t", "u"], ["f"]),
+        helper.make_node("Sqrt", ["f"], ["g"]),
+        helper.make_node("Reciprocal", ["g"], ["h"]),
+        helper.make_node("QuantizeLinear", ["h", "s", "z"], ["o"]),
+    ]
+    told = {"s": np.float32(0.02), "z": np.int8(3), "t": np.float32(0.05), "u": np.int8(-128)}
+    ports = [helper.make_tensor_value_info(name, TensorProto.INT8, [4, 50]) for name in ("x", "y", "o")]
+    constants = [numpy_helper.from_array(np.array(number), name) for name, number in told.items()]
+    graph = helper.make_graph(nodes, "g", ports[:2], ports[2:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    model = gp.load(tmp_path / "m.onnx")
+    gp.save(model, tmp_path / "m.tflite")
+    assert [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph] == ["SQUARED_DIFFERENCE", "RSQRT"]
+    r = np.random.default_rng(5)
+    x = {name: r.integers(-128, 128, (4, 50)).astype(np.int8) for name in ("x", "y")}
+    simulated, found = (gp.run(model, x, backend=each)["o"].astype(int) for each in ("reference", "litert"))
+    assert np.abs(simulated - found).max() <= 1

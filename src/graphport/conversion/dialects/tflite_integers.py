@@ -25,6 +25,7 @@ _CLAMPS = {"RELU": (1, 0.0, np.inf), "RELU6": (3, 0.0, 6.0)}
 """Operators that may be fused as activations: their number, and the bounds between which they leave numbers."""
 _FILLS, _CUTS = "PADV2", frozenset(("SLICE", "STRIDED_SLICE"))
 _BOUNDS = {"MAXIMUM": (0, -np.inf), "MINIMUM": (1, np.inf)}
+_MAKES_REAL = ("DEQUANTIZE", "CAST")
 _MOST_CLAMPS = 3
 _SHORT_SHIFT = 15
 """Bits by which kernels of int16 move operands up at most."""
@@ -47,7 +48,7 @@ def integers(graph: Graph) -> None:
     if not fused:
         return
     for node in reversed(list(graph)):
-        is_ours = node.dialect == _DIALECT and (node.word in KERNELS or node.word == "DEQUANTIZE")
+        is_ours = node.dialect == _DIALECT and (node.word in KERNELS or node.word in _MAKES_REAL)
         if is_ours and not any(value.uses or value.is_output for value in node.results):
             graph.remove(node)
 
@@ -413,10 +414,18 @@ def _reals(value: Value | None) -> np.ndarray[Any, Any] | None:
     node = value.producer
     if node is None or node.dialect != _DIALECT:
         return None
-    if node.word == "RESHAPE":
+    if node.word in ("RESHAPE", "CAST"):
         return _reals(node.inputs[0])
+    if node.word == "MUL":
+        # Of integers of 64 bits, which ONNX does not make real in one step.
+        factors = [_reals(each) for each in node.inputs]
+        return None if any(each is None for each in factors) else _product(cast("Any", factors))
     found = _filters(value)
     if found is None or found[0].ndim != 1:
         return None
     array, (_, _, scales, zeros) = found
     return (array.astype(np.float64) - np.array(zeros)) * np.array(scales)
+
+
+def _product(factors: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    return factors[0].astype(np.float64) * factors[1].astype(np.float64)

@@ -69,7 +69,7 @@ _ROWS: tuple[tuple[str, Kernel], ...] = (
     ("DEPTH_TO_SPACE SPACE_TO_DEPTH REVERSE_V2 MIRROR_PAD", _MOVE_BYTES),
     ("RESIZE_BILINEAR", _SAME),
     ("MEAN LEAKY_RELU RELU RELU6 ABS", _ANY),
-    ("HARD_SWISH ELU GELU RELU_N1_TO_1 EXP", _ANY_BYTES),
+    ("HARD_SWISH ELU GELU RELU_N1_TO_1 EXP RSQRT", _ANY_BYTES),
     ("PRELU SQUARED_DIFFERENCE", Kernel(_BYTES, numbers=())),
     ("L2_NORMALIZATION", Kernel(_BYTES, fixed=_at((1 / 128, 0), (0, 0)))),
     ("LOGISTIC SOFTMAX", Kernel(fixed=_POSITIVE)),

@@ -26,7 +26,6 @@ from graphport.ops.pages.activation import (
     Tanh,
 )
 from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.comparison import Less, Where
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.special import erf
 
@@ -80,18 +79,10 @@ _clamped("RELU_0_TO_1", 0, 1)
 
 @word("LEAKY_RELU", layout="any")
 def leaky_relu(op: Operator) -> Value:
-    """`alpha * x` below zero; kernels of int16 round both sides twice."""
-    alpha, b = float(op.option("alpha", 0.0)), op.b
-    told = op.quantization(0)
-    whole = tables.integers_of(op) if told is not None and told[0] is DType.INT16 else None
-    if whole is not None and alpha > 0:
-        real = tables.quotient_of(op)
-        factors = (real, real * float(np.float32(alpha)))
-        found = [tables.rounded_twice(op, whole, each, tables.halvings(each)) for each in factors]
-        if any(each is not None for each in found):
-            above, below = (b(LeakyRelu, op[0], alpha=alpha) if each is None else each for each in found)
-            return b(Where, b(Less, whole, b.like(whole, 0)), below, above)
-    return b(LeakyRelu, op[0], alpha=alpha)
+    """`alpha * x` below zero."""
+    alpha = float(op.option("alpha", 0.0))
+    found = tables.leaky(op, float(np.float32(alpha)))
+    return op.b(LeakyRelu, op[0], alpha=alpha) if found is None else found
 
 
 @word("PRELU", layout="any")

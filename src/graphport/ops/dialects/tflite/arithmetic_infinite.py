@@ -63,5 +63,5 @@ def _infinities(value: Value) -> list[float]:
             if array.dtype == np.float32 and array.size <= _MOST_ELEMENTS:
                 found |= {float(one) for one in (array.min(initial=0), array.max(initial=0)) if np.isinf(one)}
         elif each.producer is not None and each.producer.word in _KEEPS:
-            asked += [one for one in each.producer.operands if one is not None and one not in asked]
+            asked += [one for one in each.producer.operands if one not in asked]
     return sorted(found)

@@ -45,6 +45,7 @@ def _plain(page: Page, word: str, types: frozenset[DType] = _NUMBERS) -> None:
 
 
 _REALS = frozenset((DType.FLOAT32,))
+_TWICE = 2
 for _page, _word in (
     (arithmetic.Ceil, "CEIL"),
     (arithmetic.Cos, "COS"),
@@ -63,7 +64,6 @@ for _page, _word in (
     _plain(_page, _word, _REALS)
 for _page, _word in (
     (arithmetic.Sub, "SUB"),
-    (arithmetic.Mul, "MUL"),
     (arithmetic.Neg, "NEG"),
 ):
     _plain(_page, _word)
@@ -81,6 +81,15 @@ for _page, _word in (
     (comparison.GreaterOrEqual, "GREATER_EQUAL"),
 ):
     _plain(_page, _word)
+
+
+@arithmetic.Mul.lift("tflite")
+def lift_mul(b: Builder, x: Value, y: Value) -> Lifted:
+    b.looks_around = True
+    maker = x.producer if x is y else None
+    if maker is not None and maker.word == "SUB" and len(x.uses) == _TWICE and dtype_of(x) is DType.FLOAT32:
+        return (emit(b, "SQUARED_DIFFERENCE", *maker.operands),)
+    return (computed_in(b, _NUMBERS, "MUL", x, y),)
 
 
 _UNSIGNED = frozenset((DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DType.BOOL))
@@ -139,8 +148,8 @@ def lift_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
 
 _DENSE = frozenset((DType.INT4, DType.INT2, DType.UINT4))
 """What is cast from float32 and to it alone."""
-_CAST = _NUMBERS | _DENSE | {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.UINT32}
-_CAST |= {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
+_SHORT = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.UINT32))
+_CAST = _NUMBERS | _DENSE | _SHORT | {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
 
 
 @Cast.lift("tflite")

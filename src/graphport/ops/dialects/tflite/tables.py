@@ -175,6 +175,16 @@ def requantized(op: Operator) -> Value | None:
     return looked_up(op, exact.astype(wanted[0].numpy))
 
 
+def leaky(op: Operator, alpha: float) -> Value | None:
+    """A leaky rectifier of int16, both sides of which its kernel rounds twice; `None` of other types."""
+    scales = _short(op)
+    if scales is None:
+        return None
+    x, quotient = np.arange(-(1 << 15), 1 << 15, dtype=np.int64), quotient_of(op)
+    y = np.where(x >= 0, scaled(x, quotient), scaled(x, quotient * alpha))
+    return looked_up(op, np.clip(y, -(1 << 15), (1 << 15) - 1).astype(np.int16))
+
+
 def halvings(real: float, count: int = 1) -> int:
     """By how many bits kernels shift what they multiplied by `real` over `count` and rounded, to round it again."""
     exponent = math.frexp(real)[1]
