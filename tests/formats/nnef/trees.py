@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from graphport.formats.nnef.lexer import string_literal
@@ -65,6 +67,7 @@ def calls(items, edition):
     return st.builds(Call, st.sampled_from(["relu", "f"]), tuples_of(arguments), generics)
 
 
+@cache  # building a strategy takes longer than drawing from it
 def expressions(edition: Edition, leaf=leaves):
     def larger(items):
         loops = st.builds(Loop, names, items)
@@ -115,9 +118,12 @@ targets = st.recursive(
 )
 
 
-@st.composite
-def documents(draw, flat=False):
-    edition = draw(EDITIONS)
+def documents(flat=False):
+    return EDITIONS.flatmap(lambda edition: documents_of(edition, flat))
+
+
+@cache
+def documents_of(edition, flat):
     value = expressions(edition)
     if flat:
         number = numbers | st.builds(Unary, st.just("-"), numbers) if edition is Edition.FINAL else numbers
@@ -142,15 +148,13 @@ def documents(draw, flat=False):
         fragment_body,
     )
     graph = st.builds(Graph, names, tuples_of(names), tuples_of(names), body)
-    return draw(
-        st.builds(
-            Document,
-            st.just(edition),
-            st.just(Version("1.0")),
-            extensions,
-            st.just(()) if flat else tuples_of(fragments, 0, 2),
-            graph,
-        )
+    return st.builds(
+        Document,
+        st.just(edition),
+        st.just(Version("1.0")),
+        extensions,
+        st.just(()) if flat else tuples_of(fragments, 0, 2),
+        graph,
     )
 
 
