@@ -53,6 +53,11 @@ def test_a_view_takes_nothing_that_its_page_does_not_know():
         MaxPoolView(Value("x"))
 
 
+def test_what_is_stated_is_what_differs_from_the_defaults():
+    op = MaxPoolView(Value("x"), kernel_shape=(2,), ceil_mode=1, auto_pad="NOTSET")
+    assert op.stated() == {"kernel_shape": (2,), "ceil_mode": 1}
+
+
 def test_a_view_with_other_operands_is_another():
     x, w = Value("x"), Value("w")
     op = ConvView(x, w, group=3)

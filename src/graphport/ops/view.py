@@ -7,6 +7,7 @@ module a family, made from the pages by `tools/operator_views.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,6 +21,12 @@ class View:
     """Operands and attributes of a node, with the defaults of its operator's page."""
 
     operator: ClassVar[str]
+
+    def stated(self) -> dict[str, Any]:
+        """The attributes that differ from their defaults, by name."""
+        attributes = (field for field in fields(self) if field.kw_only)  # pyright: ignore[reportArgumentType]  a view is a dataclass
+        values = ((field, getattr(self, field.name)) for field in attributes)
+        return {field.name: value for field, value in values if value != field.default}
 
     @classmethod
     def lift(

@@ -17,6 +17,7 @@ from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.indexing.gathering import Compress, Gather
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.reshape import Reshape, Shape
+from graphport.ops.views.indexing import SliceView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -70,20 +71,18 @@ def filtered(at: Layer) -> tuple[Value, ...]:
     return tuple(at.b(Compress, x, chosen, axis=0) for x in data)
 
 
-@Slice.lift("caffe")
-def lift_slice(
-    b: Builder, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> tuple[Value, ...] | None:
+@SliceView.lift("caffe")
+def lift_slice(b: Builder, op: SliceView) -> tuple[Value, ...] | None:
     """A piece of each axis, every entry of it; the others are left over."""
-    dims = b.dims(x)
-    begins, stops = pattern.constant_numbers(starts), pattern.constant_numbers(ends)
+    dims = b.dims(op.data)
+    begins, stops = pattern.constant_numbers(op.starts), pattern.constant_numbers(op.ends)
     if begins is None or stops is None:
         return None
-    places = tuple(range(len(begins))) if axes is None else pattern.constant_numbers(axes)
-    gaps = (1,) * len(begins) if steps is None else pattern.constant_numbers(steps)
+    places = tuple(range(len(begins))) if op.axes is None else pattern.constant_numbers(op.axes)
+    gaps = (1,) * len(begins) if op.steps is None else pattern.constant_numbers(op.steps)
     if places is None or gaps is None or any(gap != 1 for gap in gaps):
         return None
-    y = (x,)
+    y = (op.data,)
     for place, begin, stop in zip(places, begins, stops, strict=True):
         axis = place % len(dims)
         extent = dims[axis]
@@ -97,4 +96,4 @@ def lift_slice(
             continue
         pieces = sliced(b, y[0], axis, tuple(n for n in lengths if n))
         y = (pieces[1 if first else 0],)
-    return y if y[0] is not x else in_caffe(b, "Split", [x.fact], x)
+    return y if y[0] is not op.data else in_caffe(b, "Split", [op.data.fact], op.data)

@@ -12,6 +12,7 @@ from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.reshape import Flatten, Reshape, Shape
 from graphport.ops.pages.reshape.pieces import Concat
+from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -45,34 +46,24 @@ def _multiplied(at: Layer, index: int, num_output: int, axis: int, bias_term: bo
     return at.b(Reshape, y, at.b(Concat, at.b(Shape, x, end=place), at.integers(num_output), axis=0))
 
 
-@Gemm.lift("caffe")
-def lift_gemm(
-    b: Builder,
-    x: Value,
-    w: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> tuple[Value, ...] | None:
+@GemmView.lift("caffe")
+def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     """Constant weights, and a bias of one number a column."""
-    maps = b.dims(w)[0 if transB else 1]
-    if alpha != 1 or (c is not None and beta != 1) or transA or not isinstance(maps, int):
+    maps = b.dims(op.b)[0 if op.transB else 1]
+    if op.alpha != 1 or (op.c is not None and op.beta != 1) or op.transA or not isinstance(maps, int):
         return None
     bias = None
-    if c is not None:
-        dims = b.dims(c)
+    if op.c is not None:
+        dims = b.dims(op.c)
         if product(dims) != maps or decide_equal(dims[-1] if dims else 1, maps) is not True:
             return None
-        bias = c if len(dims) == 1 else b.reshaped(c, [maps])
+        bias = op.c if len(dims) == 1 else b.reshaped(op.c, [maps])
         if bias is None:
             return None
-    fact = TensorFact(DType.FLOAT32, (b.dims(x)[0], maps))
-    blobs = [w] if bias is None else [w, bias]
-    stated = {"bias_term": None if bias else False, "transpose": None if transB else True}
-    return in_caffe(b, "InnerProduct", [fact], x, blobs=blobs, num_output=maps, **stated)
+    fact = TensorFact(DType.FLOAT32, (b.dims(op.a)[0], maps))
+    blobs = [op.b] if bias is None else [op.b, bias]
+    stated = {"bias_term": None if bias else False, "transpose": None if op.transB else True}
+    return in_caffe(b, "InnerProduct", [fact], op.a, blobs=blobs, num_output=maps, **stated)
 
 
 @MatMul.lift("caffe")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from graphport.ops.dialects.caffe.binding import Layer, in_caffe, layer, small_n
 from graphport.ops.dialects.caffe.pooling import unpooled
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.resize import Resize
+from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -93,44 +94,30 @@ def upsample(
     return unpooled(at, height, width)
 
 
-@Resize.lift("caffe")
-def lift_resize(
-    b: Builder,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-    **others: Any,
-) -> tuple[Value, ...] | None:
+@ResizeView.lift("caffe")
+def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     """Repeating entries by a transposed convolution; bilinear with corners on corners."""
-    del roi
-    dims = b.dims(x)
-    if len(dims) != 4 or any(others.get(name) for name in ("antialias", "exclude_outside")):
+    dims = b.dims(op.x)
+    if len(dims) != 4 or op.antialias or op.exclude_outside or op.keep_aspect_ratio_policy != "stretch":
         return None
-    if others.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return None
-    factors = _factors(dims, scales, sizes, axes)
+    factors = _factors(dims, op.scales, op.sizes, op.axes)
     if factors is None or factors[:2] != (1.0, 1.0):
         return None
-    if coordinate_transformation_mode == "align_corners" and mode == "linear":
-        return _interpolated(b, x, factors, sizes, axes)
+    way = op.coordinate_transformation_mode
+    if way == "align_corners" and op.mode == "linear":
+        return _interpolated(b, op.x, factors, op.sizes, op.axes)
     repeats = tuple(round(factor) for factor in factors[2:])
     exact = repeats == factors[2:] and min(repeats) > 0
-    floors = coordinate_transformation_mode == "asymmetric" and nearest_mode == "floor"
-    rounds = coordinate_transformation_mode == "half_pixel" and nearest_mode.startswith("round")
-    if mode != "nearest" or not exact or not (floors or rounds) or not isinstance(dims[1], int):
+    floors = way == "asymmetric" and op.nearest_mode == "floor"
+    rounds = way == "half_pixel" and op.nearest_mode.startswith("round")
+    if op.mode != "nearest" or not exact or not (floors or rounds) or not isinstance(dims[1], int):
         return None
     made_up(dims[1], *repeats)
     ones = b.constant(np.ones((dims[1], 1, *repeats), np.float32))
     shape = (dims[0], dims[1], dims[2] * repeats[0], dims[3] * repeats[1])
     stated = {"num_output": dims[1], "group": dims[1] if dims[1] != 1 else None, "bias_term": False}
     steps = {"kernel_h": repeats[0], "kernel_w": repeats[1], "stride_h": repeats[0], "stride_w": repeats[1]}
-    return in_caffe(b, "Deconvolution", [TensorFact(DType.FLOAT32, shape)], x, blobs=[ones], **stated, **steps)
+    return in_caffe(b, "Deconvolution", [TensorFact(DType.FLOAT32, shape)], op.x, blobs=[ones], **stated, **steps)
 
 
 def _factors(

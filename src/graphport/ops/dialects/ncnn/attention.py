@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,10 @@ from graphport.ops.dialects.pnnx.reshape_parts import repeat_interleave
 from graphport.ops.dialects.torch_functions import dtype_of, length, vector
 from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.attention import Attention, RotaryEmbedding
+from graphport.ops.pages.attention import RotaryEmbedding
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Reshape, Transpose, Unsqueeze
+from graphport.ops.views.attention import AttentionView
 
 
 @layer("MultiHeadAttention")
@@ -88,31 +88,23 @@ def _spread(at: Layer, x: Value, heads: int) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Attention.lift("ncnn")
-def lift_attention(
-    b: Builder,
-    q: Value,
-    k: Value,
-    v: Value,
-    attn_mask: Value | None = None,
-    *cache: Value | None,
-    is_causal: int = 0,
-    scale: float | None = None,
-    **attributes: Any,
-) -> Value | None:
+@AttentionView.lift("ncnn")
+def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     """Of heads that are an axis of their own, without what was seen before; the mask is added."""
-    if any(cache) or any(attributes.values()) or b.count > 1 or len(b.dims(q)) != 4:
+    q, k, v, mask = op.q, op.k, op.v, op.attn_mask
+    is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
+    if not is_plain or b.count > 1 or len(b.dims(q)) != 4:
         return None
     (heads, rows, _), (_, columns, _), (_, _, width) = (lengths_of(b, each) for each in (q, k, v))
     masks: list[Value] = []
-    if is_causal:
-        if attn_mask is not None or rows != columns or not isinstance(rows, int) or not isinstance(columns, int):
+    if op.is_causal:
+        if mask is not None or rows != columns or not isinstance(rows, int) or not isinstance(columns, int):
             return None
         made_up(rows, columns)
         masks = [blob(b, b.constant(np.triu(np.full((1, rows, columns), -np.inf), 1), DType.FLOAT32), 2)]
-    elif attn_mask is not None:
-        if dtype_of(attn_mask) is DType.BOOL:
+    elif mask is not None:
+        if dtype_of(mask) is DType.BOOL:
             return None
-        masks = [stretched(b, attn_mask, [1] * (4 - len(b.dims(attn_mask))) + list(b.dims(attn_mask)), 0)]
+        masks = [stretched(b, mask, [1] * (4 - len(b.dims(mask))) + list(b.dims(mask)), 0)]
     fact = TensorFact(DType.FLOAT32, (1, heads, rows, width))
-    return emitted(b, "SDPA", q, k, v, *masks, fact=fact, p5=int(bool(masks)) or None, p6=scale)
+    return emitted(b, "SDPA", q, k, v, *masks, fact=fact, p5=int(bool(masks)) or None, p6=op.scale)

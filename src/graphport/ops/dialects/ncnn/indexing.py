@@ -40,6 +40,7 @@ from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reshape import Flatten, Unsqueeze
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.indexing import SliceView
 
 _LAST = 2147483647
 
@@ -146,24 +147,22 @@ def diag(at: Layer) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Slice.lift("ncnn")
-def lift_slice(
-    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Value | None:
+@SliceView.lift("ncnn")
+def lift_slice(b: Builder, op: SliceView) -> Value | None:
     """Every entry from place to place, or one of several; backward of an axis that is turned before."""
-    lengths, dims, batch = laid(b, data), b.dims(data), batch_of(data)
-    found = [constant_numbers(each) for each in (starts, ends)]
-    by = None if steps is None else constant_numbers(steps)
-    if steps is not None and by is None:
+    lengths, dims, batch = laid(b, op.data), b.dims(op.data), batch_of(op.data)
+    found = [constant_numbers(each) for each in (op.starts, op.ends)]
+    by = None if op.steps is None else constant_numbers(op.steps)
+    if op.steps is not None and by is None:
         return None
     if None in found:
         is_plain = by is None or all(step == 1 for step in by)
-        return _computed(b, data, starts, ends, axes) if is_plain else None
+        return _computed(b, op.data, op.starts, op.ends, op.axes) if is_plain else None
     if by is not None and any(step != 1 for step in by):
         first, last = ([int(n) for n in each or ()] for each in found)
-        return _stepped(b, data, first, last, axes, [int(n) for n in by])
+        return _stepped(b, op.data, first, last, op.axes, [int(n) for n in by])
     first, last = ([int(n) for n in each or ()] for each in found)
-    places = list(range(len(first))) if axes is None else [int(n) for n in constant_numbers(axes) or ()]
+    places = list(range(len(first))) if op.axes is None else [int(n) for n in constant_numbers(op.axes) or ()]
     if len(places) != len(first):
         return None
     begin: list[int] = []
@@ -193,10 +192,10 @@ def lift_slice(
         where.append(blob_axis(axis, len(dims), batch))
     if 0 in shape or not lengths:
         return None
-    fact = TensorFact(dtype_of(data), tuple(shape))
+    fact = TensorFact(dtype_of(op.data), tuple(shape))
     if not where:
-        return emitted(b, "Noop", data)
-    return settled(b, emitted(b, "Crop", data, fact=fact, p9=tuple(begin), p10=tuple(stop), p11=tuple(where)), batch)
+        return emitted(b, "Noop", op.data)
+    return settled(b, emitted(b, "Crop", op.data, fact=fact, p9=tuple(begin), p10=tuple(stop), p11=tuple(where)), batch)
 
 
 def _computed(b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None) -> Value | None:

@@ -33,6 +33,7 @@ from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.reshape import Flatten, Squeeze, Transpose, Unsqueeze
 from graphport.ops.shapes import broadcast
+from graphport.ops.views.matmul import GemmView
 
 
 @layer("InnerProduct")
@@ -129,34 +130,24 @@ def _beside(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Gemm.lift("ncnn")
-def lift_gemm(
-    b: Builder,
-    a: Value,
-    b_: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value | None:
+@GemmView.lift("ncnn")
+def lift_gemm(b: Builder, op: GemmView) -> Value | None:
     """Vectors through a matrix; what is added is one number for each output, or another blob."""
-    if transA or len(b.dims(a)) != 2:
+    if op.transA or len(b.dims(op.a)) != 2:
         return None
-    laid(b, a)
-    weight = _matrix(b_, is_turned=bool(transB), factor=alpha)
+    laid(b, op.a)
+    weight = _matrix(op.b, is_turned=bool(op.transB), factor=op.alpha)
     bias = None
-    if c is not None and folded(c) is not None and numbers_of(c).count == weight[1] and len(b.dims(c)) < 3:
-        bias = rearranged(c, lambda array: array.reshape(-1) * beta, [weight[1]])
-        if list(numbers_of(c).shape) not in ([weight[1]], [1, weight[1]]):
+    if op.c is not None and folded(op.c) is not None and numbers_of(op.c).count == weight[1] and len(b.dims(op.c)) < 3:
+        bias = rearranged(op.c, lambda array: array.reshape(-1) * op.beta, [weight[1]])
+        if list(numbers_of(op.c).shape) not in ([weight[1]], [1, weight[1]]):
             return None
     b.looks_around = True
-    found = integers_of(a, b_, axis=0 if transB else 1) if alpha == 1 else None
-    y = _product(b, a, weight[0], weight[1], bias, found)
-    if c is None or bias is not None:
+    found = integers_of(op.a, op.b, axis=0 if op.transB else 1) if op.alpha == 1 else None
+    y = _product(b, op.a, weight[0], weight[1], bias, found)
+    if op.c is None or bias is not None:
         return y
-    return both(b, 0, y, c if beta == 1 else both(b, 2, c, b.like(c, beta)))
+    return both(b, 0, y, op.c if op.beta == 1 else both(b, 2, op.c, b.like(op.c, op.beta)))
 
 
 def _matrix(value: Value, *, is_turned: bool, factor: float = 1.0) -> tuple[Storage, int]:

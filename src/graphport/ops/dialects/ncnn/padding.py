@@ -9,8 +9,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of
 from graphport.ops.dialects.pnnx.padding import padded
-from graphport.ops.pages.padding import Pad
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.padding import PadView
 
 _MODES = ("constant", "replicate", "reflect")
 
@@ -34,22 +34,14 @@ def padding(at: Layer) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Pad.lift("ncnn")
-def lift_pad(
-    b: Builder,
-    data: Value,
-    pads: Value,
-    constant_value: Value | None = None,
-    axes: Value | None = None,
-    *,
-    mode: str = "constant",
-) -> Value | None:
+@PadView.lift("ncnn")
+def lift_pad(b: Builder, op: PadView) -> Value | None:
     kinds = {"constant": 0, "edge": 1, "reflect": 2}
-    rank = len(lengths_of(b, data)) + 1
-    numbers = constant_numbers(pads)
-    places = tuple(range(rank)) if axes is None else constant_numbers(axes)
-    filler = (0,) if constant_value is None else constant_numbers(constant_value)
-    if numbers is None or places is None or filler is None or mode not in kinds:
+    rank = len(lengths_of(b, op.data)) + 1
+    numbers = constant_numbers(op.pads)
+    places = tuple(range(rank)) if op.axes is None else constant_numbers(op.axes)
+    filler = (0,) if op.constant_value is None else constant_numbers(op.constant_value)
+    if numbers is None or places is None or filler is None or op.mode not in kinds:
         return None
     pairs = [(0, 0)] * rank
     for index, place in enumerate(places):
@@ -67,4 +59,4 @@ def lift_pad(
         "p7": front[0],
         "p8": front[1],
     }
-    return emitted(b, "Padding", data, **keyed, p4=kinds[mode], p5=float(filler[0]))
+    return emitted(b, "Padding", op.data, **keyed, p4=kinds[op.mode], p5=float(filler[0]))

@@ -18,6 +18,7 @@ from graphport.ops.dialects.torch_functions import dtype_of
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.arithmetic import Add, Max
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -305,8 +306,8 @@ def _reaches(node: Node, least: float) -> bool:
 _REASON = "only layers with weights compute on integers there, signed ones with a zero point of 0"
 
 
-@QuantizeLinear.lift("ncnn")
-def lift_quantize(b: Builder, x: Value, *others: Value | None, **attributes: Any) -> Value:
+@QuantizeLinearView.lift("ncnn")
+def lift_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     """Layers that round their input say it themselves; there is no word for it alone.
 
     Raises:
@@ -315,8 +316,8 @@ def lift_quantize(b: Builder, x: Value, *others: Value | None, **attributes: Any
     raise UnsupportedError(_REASON)
 
 
-@DequantizeLinear.lift("ncnn")
-def lift_dequantize(b: Builder, x: Value, *others: Value | None, **attributes: Any) -> Value:
+@DequantizeLinearView.lift("ncnn")
+def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Value:
     """See `lift_quantize`.
 
     Raises:

@@ -48,6 +48,7 @@ from graphport.ops.pages.reshape import (
 )
 from graphport.ops.pages.reshape import reshaped as target_of
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.reshape import Col2ImView
 
 _ORDERS = {2: ("wh", "hw"), 3: ("whc", "hwc", "wch", "cwh", "hcw", "chw")}
 """Axes of the result from the innermost out, by number."""
@@ -410,26 +411,21 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
     return emitted(b, "Reorg", input, fact=fact, p0=blocksize, p1=1)
 
 
-@Col2Im.lift("ncnn")
-def lift_col2im(
-    b: Builder,
-    input: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Value | None:
+@Col2ImView.lift("ncnn")
+def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Of a picture."""
-    sizes, kernel = constant_numbers(image_shape), constant_numbers(block_shape)
-    lengths = lengths_of(b, input)
+    sizes, kernel = constant_numbers(op.image_shape), constant_numbers(op.block_shape)
+    lengths = lengths_of(b, op.input)
     if sizes is None or kernel is None or len(sizes) != 2 or len(lengths) != 2:
         return None
     height, width = (int(n) for n in sizes)
     rows, columns = (int(n) for n in kernel)
-    (dy, dx), (sy, sx), (top, left, bottom, right) = dilations or (1, 1), strides or (1, 1), pads or (0, 0, 0, 0)
+    (dy, dx), (sy, sx), (top, left, bottom, right) = (
+        op.dilations or (1, 1),
+        op.strides or (1, 1),
+        op.pads or (0, 0, 0, 0),
+    )
     fact = TensorFact(DType.FLOAT32, (1, lengths[0] // (rows * columns), height, width))
     keyed = {"p1": columns, "p11": rows, "p2": dx, "p12": dy, "p3": sx, "p13": sy, "p4": left, "p14": top}
     keyed |= {"p15": right, "p16": bottom, "p20": width, "p21": height}
-    return emitted(b, "Fold", input, fact=fact, **keyed)
+    return emitted(b, "Fold", op.input, fact=fact, **keyed)

@@ -23,6 +23,7 @@ from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.reshape import Expand, Unsqueeze
 from graphport.ops.pages.resize import Resize
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.resize import ResizeView
 
 _MODES = {1: "nearest", 2: "linear", 3: "cubic"}
 _NEAREST, _PICTURE = 1, 3
@@ -128,36 +129,33 @@ def _resized(at: Layer, kind: int, target: list[int]) -> Value:
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Resize.lift("ncnn")
-def lift_resize(
-    b: Builder, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None, **how: Any
-) -> Value | None:
+@ResizeView.lift("ncnn")
+def lift_resize(b: Builder, op: ResizeView) -> Value | None:
     """A picture; the factors are those of the lengths."""
-    del roi
-    lengths = lengths_of(b, x)
+    lengths = lengths_of(b, op.x)
     if not all(isinstance(n, int) for n in lengths):
-        return _open(b, x, lengths, scales, sizes, how)
-    return _known(b, x, known(x, lengths), scales, sizes, how)
+        return _open(b, op, lengths)
+    return _known(b, op, known(op.x, lengths))
 
 
-def _open(
-    b: Builder, x: Value, lengths: Sequence[Dim], scales: Value | None, sizes: Value | None, how: dict[str, Any]
-) -> Value | None:
+_KINDS = {"coordinate_transformation_mode", "mode", "nearest_mode", "cubic_coeff_a"}
+"""What may be said of a resizing, of the attributes that say something."""
+
+
+def _open(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
     """Lengths that are open: multiplied by whole numbers, or computed of those of blobs."""
-    way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
-    rounding = how.pop("nearest_mode", "round_prefer_floor")
-    how.pop("cubic_coeff_a", None)
-    if len(lengths) != _PICTURE or any(how.values()) or mode == "cubic":
+    x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
+    if len(lengths) != _PICTURE or op.stated().keys() - _KINDS or mode == "cubic":
         return None
     kind: dict[str, Any] = {"p0": 1} if mode == "nearest" else {"p0": 2, "p6": int(way == "align_corners")}
-    storage = None if scales is None else folded(scales)
+    storage = None if op.scales is None else folded(op.scales)
     factors = [] if storage is None else [float(n) for n in storage.numpy().reshape(-1)]
     is_whole = len(factors) == len(lengths) + 1 and factors[:2] == [1, 1] and all(n == int(n) for n in factors)
     ways = ("half_pixel", "pytorch_half_pixel", "align_corners")
     is_fit = (way, rounding) == ("asymmetric", "floor") if mode == "nearest" else way in ways
     if is_whole and (is_fit or (mode == "nearest" and (way, rounding) in _BLOCKS)):
         return emitted(b, "Interp", x, p1=factors[2], p2=factors[3], **kind)
-    target = None if sizes is None or not isinstance(sizes.fact, TensorFact) else sizes.fact.elements
+    target = op.sizes.fact.elements if op.sizes and isinstance(op.sizes.fact, TensorFact) else None
     if not is_fit or target is None or target[: len(target) - 2] != b.dims(x)[:2]:
         return None
     text, blobs = computed(b, target[:1:-1], x)
@@ -165,15 +163,11 @@ def _open(
     return emitted(b, "Interp", *blobs, fact=fact, p9=text, **kind)
 
 
-def _known(
-    b: Builder, x: Value, lengths: list[int], scales: Value | None, sizes: Value | None, how: dict[str, Any]
-) -> Value | None:
-    way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
-    rounding, axes = how.pop("nearest_mode", "round_prefer_floor"), how.pop("axes", None)
-    how.pop("cubic_coeff_a", None)
-    if len(lengths) != 3 or any(how.values()):
+def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
+    x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
+    if len(lengths) != 3 or op.stated().keys() - _KINDS - {"axes"}:
         return None
-    target = _target(lengths, scales, sizes, axes)
+    target = _target(lengths, op.scales, op.sizes, op.axes)
     if target is None or target[0] != lengths[0]:
         return None
     height, width = target[1:]

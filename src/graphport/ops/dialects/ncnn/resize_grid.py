@@ -18,6 +18,7 @@ from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Abs, Add, Floor, Mul, Round, Sub
 from graphport.ops.pages.reshape import Transpose
 from graphport.ops.pages.resize import GridSample
+from graphport.ops.views.resize import GridSampleView
 
 _MODES = {1: "linear", 2: "nearest", 3: "cubic"}
 _BORDERS = {1: "zeros", 2: "border", 3: "reflection"}
@@ -79,20 +80,21 @@ def _middles(b: Builder, whole: Value, sizes: np.ndarray, *, aligns: bool) -> Va
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@GridSample.lift("ncnn")
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Value | None:
+@GridSampleView.lift("ncnn")
+def lift_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
     """Of a picture."""
+    grid = op.grid
     kinds, borders = ({name: number for number, name in each.items()} for each in (_MODES, _BORDERS))
-    lengths, places = lengths_of(b, x), lengths_of(b, grid)
-    if len(lengths) != 3 or len(places) != 3 or mode not in kinds or padding_mode not in borders:
+    lengths, places = lengths_of(b, op.x), lengths_of(b, grid)
+    if len(lengths) != 3 or len(places) != 3 or op.mode not in kinds or op.padding_mode not in borders:
         return None
-    sizes, aligns = _sizes(b, x), bool(align_corners)
-    if mode == "nearest" and sizes is not None and not _is_rounded(grid):
+    sizes, aligns = _sizes(b, op.x), bool(op.align_corners)
+    if op.mode == "nearest" and sizes is not None and not _is_rounded(grid):
         grid = _middles(b, b(Round, _placed(b, grid, sizes, aligns=aligns)), sizes, aligns=aligns)
     fact = TensorFact(DType.FLOAT32, (1, lengths[0], *places[:2]))
-    return emitted(b, "GridSample", x, grid, fact=fact, p0=kinds[mode], p1=borders[padding_mode], p2=int(aligns))
+    return emitted(
+        b, "GridSample", op.x, grid, fact=fact, p0=kinds[op.mode], p1=borders[op.padding_mode], p2=int(aligns)
+    )
 
 
 def _is_rounded(grid: Value) -> bool:

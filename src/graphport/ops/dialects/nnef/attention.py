@@ -14,11 +14,11 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import dtype_of, sizes, transposed, vector
 from graphport.ops.pages.activation import Softmax, Tanh
 from graphport.ops.pages.arithmetic import Add, Div, Mul
-from graphport.ops.pages.attention import Attention
 from graphport.ops.pages.comparison import Less, Where
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ReduceMin
 from graphport.ops.pages.reshape import Concat, Reshape, Tile
+from graphport.ops.views.attention import AttentionView
 
 if TYPE_CHECKING:
     from typing import Any
@@ -36,51 +36,33 @@ _LOWEST = float(np.finfo(np.float32).min)
 _LOWEST_HALF = float(np.finfo(np.float16).min)
 
 
-@Attention.lift("nnef")
-def lift_attention(
-    b: Builder,
-    q: Value,
-    k: Value,
-    v: Value,
-    attn_mask: Value | None = None,
-    past_key: Value | None = None,
-    past_value: Value | None = None,
-    nonpad_kv_seqlen: Value | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    left_window_size: int = -1,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    right_window_size: int = -1,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-) -> Lifted:
+@AttentionView.lift("nnef")
+def lift_attention(b: Builder, op: AttentionView) -> Lifted:
     """`softmax(scale * Q Kᵀ + bias) V`, with 0 for queries that see no key."""
-    if nonpad_kv_seqlen is not None or softmax_precision not in (None, _FLOAT32):
+    if op.nonpad_kv_seqlen is not None or op.softmax_precision not in (None, _FLOAT32):
         message = "lengths of sequences and precisions of its softmax have no words there"
         raise UnsupportedError(message)
     heads, keys, values = (
-        _with_heads(b, operand, count) for operand, count in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
+        _with_heads(b, operand, count)
+        for operand, count in ((op.q, op.q_num_heads), (op.k, op.kv_num_heads), (op.v, op.kv_num_heads))
     )
-    keys = keys if past_key is None else b(Concat, past_key, keys, axis=2)
-    values = values if past_value is None else b(Concat, past_value, values, axis=2)
+    keys = keys if op.past_key is None else b(Concat, op.past_key, keys, axis=2)
+    values = values if op.past_value is None else b(Concat, op.past_value, values, axis=2)
     count, queries, size = sizes(b.dims(heads)[1:], "the heads")
-    factor = 1 / sqrt(size) if scale is None else scale
+    factor = 1 / sqrt(size) if op.scale is None else op.scale
     turned = transposed(b, _repeated(b, keys, count), (0, 1, 3, 2))
-    raw = b(MatMul, b(Mul, heads, b.like(q, factor)), turned)
-    capped = b(Mul, b(Tanh, b(Div, raw, b.like(raw, softcap))), b.like(raw, softcap)) if softcap else raw
+    raw = b(MatMul, b(Mul, heads, b.like(op.q, factor)), turned)
+    capped = b(Mul, b(Tanh, b(Div, raw, b.like(raw, op.softcap))), b.like(raw, op.softcap)) if op.softcap else raw
     (length,) = sizes(b.dims(raw)[3:], "the keys")
-    past = 0 if past_key is None else sizes(b.dims(past_key)[2:3], "the keys of the cache")[0]
-    seen = _seen(queries, length, past, (left_window_size, 0 if is_causal else right_window_size))
-    bias = _bias(b, raw, attn_mask, seen)
+    past = 0 if op.past_key is None else sizes(b.dims(op.past_key)[2:3], "the keys of the cache")[0]
+    seen = _seen(queries, length, past, (op.left_window_size, 0 if op.is_causal else op.right_window_size))
+    bias = _bias(b, raw, op.attn_mask, seen)
     biased, shares = _shares(b, capped, bias)
     y = b(MatMul, shares, _repeated(b, values, count))
-    if len(b.dims(q)) == 3:
-        batch, rows = sizes(b.dims(q)[:2], "the queries")
+    if len(b.dims(op.q)) == 3:
+        batch, rows = sizes(b.dims(op.q)[:2], "the queries")
         y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), vector(b, (batch, rows, -1)))
-    return (y, keys, values, (raw, capped, biased, shares)[qk_matmul_output_mode])[: b.count]
+    return (y, keys, values, (raw, capped, biased, shares)[op.qk_matmul_output_mode])[: b.count]
 
 
 def _with_heads(b: Builder, x: Value, count: int | None) -> Value:

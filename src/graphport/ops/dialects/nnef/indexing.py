@@ -12,6 +12,7 @@ from graphport.ops.dialects.nnef import indexing_lifts as indexing_lifts  # noqa
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.indexing.slicing import FAR
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.indexing import SliceView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -97,18 +98,18 @@ def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
         raise ShapeError(message, "an end lies behind its begin, with a negative stride before it")
 
 
-@Slice.lift("nnef")
-def lift_slice(
-    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Lifted:
-    dims = b.dims(data)
-    given = [None if operand is None else constant_numbers(operand) for operand in (starts, ends, axes, steps)]
+@SliceView.lift("nnef")
+def lift_slice(b: Builder, op: SliceView) -> Lifted:
+    dims = b.dims(op.data)
+    given = [
+        None if operand is None else constant_numbers(operand) for operand in (op.starts, op.ends, op.axes, op.steps)
+    ]
     first, last, places, strides = given
     if (
         first is None
         or last is None
-        or (axes is not None and places is None)
-        or (steps is not None and strides is None)
+        or (op.axes is not None and places is None)
+        or (op.steps is not None and strides is None)
     ):
         return None
     chosen = tuple(range(len(first))) if places is None else tuple(axis % len(dims) for axis in places)
@@ -122,7 +123,7 @@ def lift_slice(
     if len(known) < len(ranges):
         return None
     begin, end = (tuple(found[side] for found in known) for side in (0, 1))
-    return b.word("slice", data, axes=chosen, begin=begin, end=end, stride=() if is_plain else by)
+    return b.word("slice", op.data, axes=chosen, begin=begin, end=end, stride=() if is_plain else by)
 
 
 def _emitted_range(n: Dim, start: int, end: int, step: int, *, is_plain: bool) -> tuple[int, int] | None:

@@ -11,6 +11,8 @@ from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.operands import dtype_of, integers, sizes
 from graphport.ops.pattern import constant_numbers
+from graphport.ops.views.indexing import ScatterElementsView
+from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -88,25 +90,23 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
     return (_total(b, emit("Where", chosen, entries, b.like(data, 0.0)), -1),)
 
 
-@lift("nnef", "ScatterElements")
-def lift_scatter_elements(
-    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = _NONE
-) -> Any:
+@ScatterElementsView.lift("nnef")
+def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Any:
     """For each place the sum of what is sent there, and whether there is any."""
-    extents, sent = sizes(b.dims(data)), sizes(b.dims(indices))
-    place, emit = axis % len(extents), OpBuilder(b)
+    extents, sent = sizes(b.dims(op.data)), sizes(b.dims(op.indices))
+    place, emit = op.axis % len(extents), OpBuilder(b)
     n = extents[place]
     is_small = 0 < int(np.prod(sent)) * n <= _MOST_COMPARED
-    if not dtype_of(data).is_floating or reduction not in (_NONE, "add") or not is_small:
+    if not dtype_of(op.data).is_floating or op.reduction not in (_NONE, "add") or not is_small:
         return None
-    chosen = _chosen(b, indices, n)
-    wide = emit("Unsqueeze", updates, b.constant(np.array([-1], np.int64)))
-    zero, one = b.like(data, 0.0), b.like(data, 1.0)
+    chosen = _chosen(b, op.indices, n)
+    wide = emit("Unsqueeze", op.updates, b.constant(np.array([-1], np.int64)))
+    zero, one = b.like(op.data, 0.0), b.like(op.data, 1.0)
     arrived = _in_place(b, _total(b, emit("Where", chosen, wide, zero), place), place, extents)
-    if reduction == "add":
-        return (emit("Add", data, arrived),)
+    if op.reduction == "add":
+        return (emit("Add", op.data, arrived),)
     counts = _in_place(b, _total(b, emit("Where", chosen, one, zero), place), place, extents)
-    return (emit("Where", emit("Greater", counts, zero), arrived, data),)
+    return (emit("Where", emit("Greater", counts, zero), arrived, op.data),)
 
 
 def _in_place(b: Builder, x: Value, place: int, extents: tuple[int, ...]) -> Value:
@@ -120,29 +120,28 @@ def _in_place(b: Builder, x: Value, place: int, extents: tuple[int, ...]) -> Val
     return emit("Pad", x, b.constant(np.array([0] * rank + missing, np.int64)))
 
 
-@lift("nnef", "TopK")
-def lift_top_k(b: Builder, X: Value, K: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+@TopKView.lift("nnef")
+def lift_top_k(b: Builder, op: TopKView) -> Any:
     """Each entry's rank is how many others come before it; the entry of each rank is chosen."""
-    del sorted
-    extents, known = sizes(b.dims(X)), constant_numbers(K)
-    place, emit = axis % len(extents), OpBuilder(b)
+    extents, known = sizes(b.dims(op.x)), constant_numbers(op.k)
+    place, emit = op.axis % len(extents), OpBuilder(b)
     n = extents[place]
     is_small = 0 < n <= _MOST_SORTED and int(np.prod(extents)) * n <= _MOST_COMPARED
-    if known is None or not 0 < known[0] <= n or not dtype_of(X).is_floating or not is_small:
+    if known is None or not 0 < known[0] <= n or not dtype_of(op.x).is_floating or not is_small:
         return None
     order = (*(at for at in range(len(extents)) if at != place), place)
-    x = emit("Transpose", X, perm=order)
+    x = emit("Transpose", op.x, perm=order)
     one, other = (emit("Unsqueeze", x, b.constant(np.array([at], np.int64))) for at in (-1, -2))
-    zero = b.like(X, 0.0)
+    zero = b.like(op.x, 0.0)
     # Of equal entries the first comes first.
     earlier = np.tril(np.ones((n, n), np.bool_), -1).reshape([1] * (len(extents) - 1) + [n, n])
     is_same = emit("And", emit("Equal", other, one), b.constant(earlier))
-    is_before = emit("Or", emit("Greater" if largest else "Less", other, one), is_same)
-    ranks = _total(b, emit("Where", is_before, b.like(X, 1.0), zero), -1)
+    is_before = emit("Or", emit("Greater" if op.largest else "Less", other, one), is_same)
+    ranks = _total(b, emit("Where", is_before, b.like(op.x, 1.0), zero), -1)
     every = np.arange(known[0]).reshape([1] * (len(extents) - 1) + [known[0], 1])
-    chosen = emit("Equal", emit("Unsqueeze", ranks, b.constant(np.array([-2], np.int64))), b.like(X, every))
+    chosen = emit("Equal", emit("Unsqueeze", ranks, b.constant(np.array([-2], np.int64))), b.like(op.x, every))
     values = _total(b, emit("Where", chosen, other, zero), -1)
-    places = emit("ArgMax", emit("Where", chosen, b.like(X, 1.0), zero), axis=-1, keepdims=0)
+    places = emit("ArgMax", emit("Where", chosen, b.like(op.x, 1.0), zero), axis=-1, keepdims=0)
     back = tuple(int(at) for at in np.argsort(order))
     return emit("Transpose", values, perm=back), emit("Transpose", places, perm=back)
 

@@ -14,6 +14,7 @@ from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.matmul.shapes import multiplied
 from graphport.ops.pages.reshape import Transpose
+from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -73,31 +74,21 @@ def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
     return flat or b.word("unsqueeze", value, facts=[TensorFact(fact_of(value).dtype, shape)], axes=(axis,))[0]
 
 
-@Gemm.lift("nnef")
-def lift_gemm(
-    b: Builder,
-    left: Value,
-    right: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> tuple[Value, ...] | None:
+@GemmView.lift("nnef")
+def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     """`linear` where it says just that, else `matmul` with what is multiplied and added written out."""
-    shape = (b.dims(left)[1 if transA else 0], b.dims(right)[0 if transB else 1])
-    product = TensorFact(fact_of(left).dtype, shape)
-    summand = None if c is None else led(b, right, c)[1]
-    if transB and not transA and alpha == beta == 1:
+    shape = (b.dims(op.a)[1 if op.transA else 0], b.dims(op.b)[0 if op.transB else 1])
+    product = TensorFact(fact_of(op.a).dtype, shape)
+    summand = None if op.c is None else led(b, op.b, op.c)[1]
+    if op.transB and not op.transA and op.alpha == op.beta == 1:
         is_row = summand is None or decide_equal((b.dims(summand) or (1,))[0], 1) is True
         if is_row:
-            return b.word("linear", left, right, literal(b, 0.0) if summand is None else summand)
-    y = b.word("matmul", left, right, facts=[product], transposeA=bool(transA), transposeB=bool(transB))
-    if alpha != 1:
-        y = b.word("mul", *y, literal(b, alpha), facts=[product])
+            return b.word("linear", op.a, op.b, literal(b, 0.0) if summand is None else summand)
+    y = b.word("matmul", op.a, op.b, facts=[product], transposeA=bool(op.transA), transposeB=bool(op.transB))
+    if op.alpha != 1:
+        y = b.word("mul", *y, literal(b, op.alpha), facts=[product])
     if summand is None:
         return y
-    if beta != 1:
-        summand = b.word("mul", summand, literal(b, beta), facts=[fact_of(summand)])[0]
+    if op.beta != 1:
+        summand = b.word("mul", summand, literal(b, op.beta), facts=[fact_of(summand)])[0]
     return b.word("add", *y, summand)

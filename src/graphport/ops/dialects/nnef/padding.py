@@ -12,10 +12,10 @@ from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.nnef.padding_borders import padded
 from graphport.ops.dialects.operands import vector
 from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import pairs
+from graphport.ops.views.padding import PadView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -38,31 +38,24 @@ def pad(
     return padded(b, input, padding, border, value)
 
 
-@Pad.lift("nnef")
-def lift_pad(
-    b: Builder,
-    data: Value,
-    pads: Value,
-    constant_value: Value | None = None,
-    axes: Value | None = None,
-    *,
-    mode: str = "constant",
-) -> tuple[Value, ...] | None:
+@PadView.lift("nnef")
+def lift_pad(b: Builder, op: PadView) -> tuple[Value, ...] | None:
     """Amounts that are constants; what goes round is put together of parts."""
+    data = op.data
     rank = len(b.dims(data))
-    amounts = constant_numbers(pads)
-    chosen = tuple(range(rank)) if axes is None else constant_numbers(axes)
-    value = _number(constant_value)
-    if amounts is None or chosen is None or value is None or mode not in (*_BORDERS, "wrap"):
+    amounts = constant_numbers(op.pads)
+    chosen = tuple(range(rank)) if op.axes is None else constant_numbers(op.axes)
+    value = _number(op.constant_value)
+    if amounts is None or chosen is None or value is None or op.mode not in (*_BORDERS, "wrap"):
         return None
     padding = [(0, 0)] * rank
     for axis, pair in zip(chosen, pairs(amounts), strict=True):
         padding[axis % rank] = pair
-    if mode == "wrap":
+    if op.mode == "wrap":
         for axis, pair in enumerate(padding):
             data = _wrapped(b, data, axis, pair)
         return (b(Identity, data),)
-    return b.word("pad", data, padding=tuple(padding), border=_BORDERS[mode], value=value)
+    return b.word("pad", data, padding=tuple(padding), border=_BORDERS[op.mode], value=value)
 
 
 def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:

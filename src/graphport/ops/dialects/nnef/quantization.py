@@ -13,10 +13,9 @@ from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
 from graphport.ops.pages.arithmetic.cast import CastLike
 from graphport.ops.pages.comparison import Less
-from graphport.ops.pages.quantization import DequantizeLinear
+from graphport.ops.views.quantization import DequantizeLinearView
 
 if TYPE_CHECKING:
-    from graphport.core.dtypes import DType
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
@@ -104,18 +103,8 @@ def _next_exponent(b: Builder, x: Value) -> Value:
     return b(Add, nearest, b(CastLike, b(Less, _power_of_2(b, nearest), x), x))
 
 
-@DequantizeLinear.lift("nnef")
-def lift_dequantize(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-) -> tuple[Value, ...] | None:
+@DequantizeLinearView.lift("nnef")
+def lift_dequantize(b: Builder, op: DequantizeLinearView) -> tuple[Value, ...] | None:
     """Weights that no note of their quantization stands for, as in blocks, are the real numbers that they stand for."""
-    del x, x_scale, x_zero_point, axis, block_size, output_dtype  # they are found in the node
     numbers = None if b.before is None else folded(b.before.output)
     return None if numbers is None else (b.constant(numbers, name=b.stem),)

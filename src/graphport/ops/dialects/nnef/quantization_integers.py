@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from graphport.ops.dialects.operands import dtype_of, sizes, vector
 from graphport.ops.pages.activation import Clip
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Round, Sub
 from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.convolution import Conv, ConvInteger, QLinearConv
-from graphport.ops.pages.matmul import MatMul, MatMulInteger, QLinearMatMul
+from graphport.ops.pages.convolution import Conv
+from graphport.ops.pages.matmul import MatMul, MatMulInteger
 from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
+from graphport.ops.views.matmul import QLinearMatMulView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -64,56 +66,28 @@ def lift_matmul_integer(
     return (b(Cast, b(MatMul, left, _centred(b, other, b_zero_point)), to=DType.INT32),)
 
 
-@QLinearMatMul.lift("nnef")
-def lift_qlinear_matmul(
-    b: Builder,
-    a: Value,
-    a_scale: Value,
-    a_zero_point: Value,
-    other: Value,
-    b_scale: Value,
-    b_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-) -> tuple[Value, ...] | None:
-    rows = min(len(b.dims(a)) - 1, 1)
-    left = _centred(b, a, _led(b, a_zero_point, rows))
-    total = b(MatMul, left, _centred(b, other, b_zero_point))
-    factor = b(Mul, _led(b, a_scale, rows) or a_scale, b_scale)
-    scaled = b(Mul, total, b(Div, factor, _led(b, y_scale, rows) or y_scale))
-    return _codes(b, scaled, _led(b, y_zero_point, rows) or y_zero_point)
+@QLinearMatMulView.lift("nnef")
+def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> tuple[Value, ...] | None:
+    rows = min(len(b.dims(op.a)) - 1, 1)
+    left = _centred(b, op.a, _led(b, op.a_zero_point, rows))
+    total = b(MatMul, left, _centred(b, op.b, op.b_zero_point))
+    factor = b(Mul, _led(b, op.a_scale, rows) or op.a_scale, op.b_scale)
+    scaled = b(Mul, total, b(Div, factor, _led(b, op.y_scale, rows) or op.y_scale))
+    return _codes(b, scaled, _led(b, op.y_zero_point, rows) or op.y_zero_point)
 
 
-@ConvInteger.lift("nnef")
-def lift_conv_integer(
-    b: Builder,
-    x: Value,
-    w: Value,
-    x_zero_point: Value | None = None,
-    w_zero_point: Value | None = None,
-    **window: Any,
-) -> tuple[Value, ...] | None:
-    _check_exact(int(np.prod(sizes(b.dims(w)[1:], "the filters"))))
-    rows = _led(b, w_zero_point, len(b.dims(w)) - 1)
-    return (b(Cast, b(Conv, _centred(b, x, x_zero_point), _centred(b, w, rows), **window), to=DType.INT32),)
+@ConvIntegerView.lift("nnef")
+def lift_conv_integer(b: Builder, op: ConvIntegerView) -> tuple[Value, ...] | None:
+    _check_exact(int(np.prod(sizes(b.dims(op.w)[1:], "the filters"))))
+    left, right = _centred(b, op.x, op.x_zero_point), _centred(b, op.w, _led(b, op.w_zero_point, len(b.dims(op.w)) - 1))
+    return (b(Cast, b(Conv, left, right, **op.stated()), to=DType.INT32),)
 
 
-@QLinearConv.lift("nnef")
-def lift_qlinear_conv(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-    bias: Value | None = None,
-    **window: Any,
-) -> tuple[Value, ...] | None:
-    space = len(b.dims(w)) - 2
-    filters = _centred(b, w, _led(b, w_zero_point, space + 1))
-    total = b(Conv, _centred(b, x, x_zero_point), filters, None if bias is None else _real(b, bias), **window)
-    factor = b(Div, b(Mul, x_scale, _led(b, w_scale, space) or w_scale), y_scale)
-    return _codes(b, b(Mul, total, factor), y_zero_point)
+@QLinearConvView.lift("nnef")
+def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> tuple[Value, ...] | None:
+    space = len(b.dims(op.w)) - 2
+    filters = _centred(b, op.w, _led(b, op.w_zero_point, space + 1))
+    bias = None if op.b is None else _real(b, op.b)
+    total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, bias, **op.stated())
+    factor = b(Div, b(Mul, op.x_scale, _led(b, op.w_scale, space) or op.w_scale), op.y_scale)
+    return _codes(b, b(Mul, total, factor), op.y_zero_point)

@@ -8,32 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.budget import made_up
-from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.operands import needed, sizes
+from graphport.ops.views.reshape import Col2ImView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 
-@lift("nnef", "Col2Im")
-def lift_col2im(
-    b: Builder,
-    input: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> tuple[Value, ...] | None:
+@Col2ImView.lift("nnef")
+def lift_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
     """Each row of a block has a filter that puts it in its place; channels are groups."""
-    image, block = needed(image_shape, "the image"), needed(block_shape, "the block")
+    image, block = needed(op.image_shape, "the image"), needed(op.block_shape, "the block")
     axes = len(image)
-    rows, steps = math.prod(block), strides or (1,) * axes
-    gaps, edges = dilations or (1,) * axes, pads or (0,) * (2 * axes)
-    batch, columns = sizes(b.dims(input)[:2])
+    rows, steps = math.prod(block), op.strides or (1,) * axes
+    gaps, edges = op.dilations or (1,) * axes, op.pads or (0,) * (2 * axes)
+    batch, columns = sizes(b.dims(op.input)[:2])
     channels = columns // rows
     reach = [(k - 1) * gap + 1 for k, gap in zip(block, gaps, strict=True)]
     room = [n + edges[at] + edges[at + axes] - reach[at] for at, n in enumerate(image)]
@@ -42,11 +33,11 @@ def lift_col2im(
     made_up(columns, rows, what="filters of columns")
     filters = np.tile(np.eye(rows).reshape(rows, 1, *block), (channels, *[1] * (axes + 1)))
     emit = OpBuilder(b)
-    apart = emit("Reshape", input, b.constant(np.array([batch, columns, *counts], np.int64)))
+    apart = emit("Reshape", op.input, b.constant(np.array([batch, columns, *counts], np.int64)))
     y = emit(
         "ConvTranspose",
         apart,
-        b.like(input, filters),
+        b.like(op.input, filters),
         group=channels,
         strides=tuple(steps),
         dilations=tuple(gaps),

@@ -22,6 +22,7 @@ from graphport.ops.pages.pooling import AveragePool
 from graphport.ops.pages.reshape import Identity
 from graphport.ops.pages.resize import Resize, target
 from graphport.ops.pages.resize.sampling import Axis, resampled
+from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,32 +107,15 @@ def multilinear_upsample(
     return b(Pad, y, b.constant([0, 0, *(-f for f in factor)] * 2)) if bordered else y
 
 
-@Resize.lift("nnef")
-def lift_resize(
-    b: Builder,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> tuple[Value, ...] | None:
+@ResizeView.lift("nnef")
+def lift_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     """By the words for whole factors where they say it, else an axis at a time."""
-    del roi
-    coordinates = coordinate_transformation_mode
+    coordinates = op.coordinate_transformation_mode
     if coordinates == "tf_crop_and_resize":
         message = "crops have no words there"
         raise UnsupportedError(message)
-    if not (antialias or exclude_outside or keep_aspect_ratio_policy != "stretch" or mode == "cubic"):
-        stated = _by_factors(b, x, scales, sizes, axes, mode, coordinates, nearest_mode)
+    if not (op.antialias or op.exclude_outside or op.keep_aspect_ratio_policy != "stretch" or op.mode == "cubic"):
+        stated = _by_factors(b, op.x, op.scales, op.sizes, op.axes, op.mode, coordinates, op.nearest_mode)
         if stated is not None:
             return stated
 
@@ -139,16 +123,18 @@ def lift_resize(
         return resampled(
             entries,
             [axis],
-            mode=mode,
+            mode=op.mode,
             coordinates=coordinates,
-            nearest=nearest_mode,
-            a=cubic_coeff_a,
-            excludes_outside=bool(exclude_outside),
-            antialiases=bool(antialias),
-            extrapolation=extrapolation_value,
+            nearest=op.nearest_mode,
+            a=op.cubic_coeff_a,
+            excludes_outside=bool(op.exclude_outside),
+            antialiases=bool(op.antialias),
+            extrapolation=op.extrapolation_value,
         )
 
-    return _by_axes(b, x, scales, sizes, axes, keep_aspect_ratio_policy, sampled, picks=mode == "nearest")
+    return _by_axes(
+        b, op.x, op.scales, op.sizes, op.axes, op.keep_aspect_ratio_policy, sampled, picks=op.mode == "nearest"
+    )
 
 
 def _by_factors(

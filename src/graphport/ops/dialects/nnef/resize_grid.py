@@ -10,6 +10,7 @@ from graphport.core.budget import made_up
 from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.operands import needed, sizes
+from graphport.ops.views.resize import GridSampleView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -19,26 +20,25 @@ _PLANE = 2
 _LINEAR, _NEAREST = frozenset(("linear", "bilinear")), frozenset(("nearest",))
 
 
-@lift("nnef", "GridSample")
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Any:
+@GridSampleView.lift("nnef")
+def lift_grid_sample(b: Builder, op: GridSampleView) -> Any:
     """y[c, p] = sum over h of v[h, p] * (sum over w of x[c, h, w] * u[w, p]), where u and v are 0 but next to p."""
-    if mode not in (*_LINEAR, *_NEAREST) or padding_mode not in ("zeros", "border"):
-        message = f"mode {mode} with {padding_mode} around"
+    if op.mode not in (*_LINEAR, *_NEAREST) or op.padding_mode not in ("zeros", "border"):
+        message = f"mode {op.mode} with {op.padding_mode} around"
         raise UnsupportedError(message)
-    batch, channels, *plane = sizes(b.dims(x))
-    points = sizes(b.dims(grid))[1:-1]
+    batch, channels, *plane = sizes(b.dims(op.x))
+    points = sizes(b.dims(op.grid))[1:-1]
     if len(plane) != _PLANE or 0 in (*plane, *points):
         return None
     count = points[0] * points[1]
     made_up(batch, channels, plane[0], count, what="weighted entries")
-    emit, is_near = OpBuilder(b), mode in _NEAREST
-    flat = emit("Reshape", grid, _vector(b, batch, count, _PLANE))
+    emit, is_near = OpBuilder(b), op.mode in _NEAREST
+    flat = emit("Reshape", op.grid, _vector(b, batch, count, _PLANE))
     columns, rows = (
-        _weights(b, flat, at, plane[1 - at], bool(align_corners), is_near, padding_mode == "border") for at in (0, 1)
+        _weights(b, flat, at, plane[1 - at], bool(op.align_corners), is_near, op.padding_mode == "border")
+        for at in (0, 1)
     )
-    over = emit("MatMul", emit("Reshape", x, _vector(b, batch, channels * plane[0], plane[1])), columns)
+    over = emit("MatMul", emit("Reshape", op.x, _vector(b, batch, channels * plane[0], plane[1])), columns)
     over = emit("Reshape", over, _vector(b, batch, channels, plane[0], count))
     weighted = emit("Mul", over, emit("Unsqueeze", rows, _vector(b, 1)))
     y = emit("ReduceSum", weighted, _vector(b, 2), keepdims=0)

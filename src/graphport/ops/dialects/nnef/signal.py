@@ -11,6 +11,7 @@ from graphport.ops.dialects.operands import integers, sizes, transposed, vector
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pages.signal import DFT
+from graphport.ops.views.signal import DFTView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -20,20 +21,12 @@ MOST_ENTRIES = 1 << 22
 """Of the matrix, which is the square of the length."""
 
 
-@DFT.lift("nnef")
-def lift_dft(
-    b: Builder,
-    input: Value,
-    dft_length: Value | None = None,
-    axis: Value | None = None,
-    *,
-    inverse: int = 0,
-    onesided: int = 0,
-) -> tuple[Value, ...]:
+@DFTView.lift("nnef")
+def lift_dft(b: Builder, op: DFTView) -> tuple[Value, ...]:
     """The axis and the parts of its numbers side by side, times what the transform makes of each unit vector."""
-    dims = sizes(b.dims(input), "the shape of the signal")
-    place = (-2,) if axis is None else integers(axis)
-    length = () if dft_length is None else integers(dft_length)
+    dims = sizes(b.dims(op.input), "the shape of the signal")
+    place = (-2,) if op.axis is None else integers(op.axis)
+    length = () if op.dft_length is None else integers(op.dft_length)
     if place is None or length is None:
         message = "the axis and the length must be constant"
         raise UnsupportedError(message)
@@ -44,11 +37,11 @@ def lift_dft(
         message = f"a matrix for {n} entries would be too large"
         raise UnsupportedError(message)
     units = np.eye(n * parts).reshape(n * parts, n, parts)
-    spectra = DFT.function(units, wanted, np.array(1), inverse=inverse, onesided=onesided)
+    spectra = DFT.function(units, wanted, np.array(1), inverse=op.inverse, onesided=op.onesided)
     order = [each for each in range(rank - 1) if each != at] + [at, rank - 1]
-    moved = transposed(b, input, order)
+    moved = transposed(b, op.input, order)
     outer = [dims[each] for each in order[:-2]]
     flat = b(Reshape, moved, vector(b, [*outer, n * parts]))
-    mixed = b(MatMul, flat, b.like(input, spectra.reshape(n * parts, -1)))
+    mixed = b(MatMul, flat, b.like(op.input, spectra.reshape(n * parts, -1)))
     apart = b(Reshape, mixed, vector(b, [*outer, *spectra.shape[1:]]))
     return (transposed(b, apart, [order.index(each) for each in range(rank)]),)

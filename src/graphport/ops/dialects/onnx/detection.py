@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import UNKNOWN
 from graphport.ops.dialects.onnx.older import unsupported
 from graphport.ops.pages.detection.roi_align import RoiAlign
+from graphport.ops.views.detection import RoiAlignView
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Value
+    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 
@@ -41,16 +42,10 @@ def roi_align_10(
     )
 
 
-@RoiAlign.lift("onnx", until=15)
-def roi_align_without_half_pixels(
-    b: Builder,
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    **attributes: Attribute,
-) -> Value:
+@RoiAlignView.lift("onnx", until=15)
+def roi_align_without_half_pixels(b: Builder, op: RoiAlignView) -> Value:
     """Places were not shifted by half a pixel."""
-    unsupported((coordinate_transformation_mode != "output_half_pixel", "places were not shifted by half a pixel"))
-    return b.word("RoiAlign", x, rois, batch_indices, facts=[UNKNOWN], **attributes)[0]
+    unsupported((op.coordinate_transformation_mode != "output_half_pixel", "places were not shifted by half a pixel"))
+    stated = op.stated()
+    del stated["coordinate_transformation_mode"]
+    return b.word("RoiAlign", op.x, op.rois, op.batch_indices, facts=[UNKNOWN], **stated)[0]

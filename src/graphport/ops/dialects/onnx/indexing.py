@@ -10,6 +10,7 @@ from graphport.core.facts import UNKNOWN
 from graphport.ops.declare import lower
 from graphport.ops.dialects.onnx.older import from_front, integers, unsupported
 from graphport.ops.pages.indexing import ScatterElements, Slice
+from graphport.ops.views.indexing import ScatterElementsView, SliceView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -31,22 +32,18 @@ def scatter(b: Builder, data: Value, indices: Value, updates: Value, *, axis: in
     return b(ScatterElements, data, indices, updates, axis=axis)
 
 
-@Slice.lift("onnx", until=9)
-def slice_with_attributes(
-    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Value:
+@SliceView.lift("onnx", until=9)
+def slice_with_attributes(b: Builder, op: SliceView) -> Value:
     """All operands but the first were attributes, and each step was 1."""
-    unsupported((steps is not None and any(n != 1 for n in integers(steps, "steps")), "each step was 1"))
-    given = {"starts": integers(starts, "starts"), "ends": integers(ends, "ends")}
-    if axes is not None:
-        given["axes"] = from_front(b, integers(axes, "axes"), data)
-    return b.word("Slice", data, facts=[UNKNOWN], **given)[0]
+    unsupported((op.steps is not None and any(n != 1 for n in integers(op.steps, "steps")), "each step was 1"))
+    given = {"starts": integers(op.starts, "starts"), "ends": integers(op.ends, "ends")}
+    if op.axes is not None:
+        given["axes"] = from_front(b, integers(op.axes, "axes"), op.data)
+    return b.word("Slice", op.data, facts=[UNKNOWN], **given)[0]
 
 
-@ScatterElements.lift("onnx", until=10)
-def scatter_elements_as_scatter(
-    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
-) -> Value:
+@ScatterElementsView.lift("onnx", until=10)
+def scatter_elements_as_scatter(b: Builder, op: ScatterElementsView) -> Value:
     """Its first name."""
-    unsupported((reduction != "none", "nothing was combined"))
-    return b.word("Scatter", data, indices, updates, facts=[data.fact], axis=axis)[0]
+    unsupported((op.reduction != "none", "nothing was combined"))
+    return b.word("Scatter", op.data, op.indices, op.updates, facts=[op.data.fact], axis=op.axis)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.pages.matmul import Gemm
+from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -29,23 +30,15 @@ def gemm_6(
     return b(Gemm, a, factor, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
 
 
-@Gemm.lift("onnx", until=10)
-def gemm_with_summand(
-    b: Builder,
-    a: Value,
-    factor: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value | None:
+@GemmView.lift("onnx", until=10)
+def gemm_with_summand(b: Builder, op: GemmView) -> Value | None:
     """There was always a summand; up to opset 6 it had to be told to broadcast."""
     is_new = (b.version or 0) >= 7
-    if c is not None and is_new:
+    if op.c is not None and is_new:
         return None
     stated = {} if is_new else {"broadcast": 1}
-    summand = b.like(a, [0]) if c is None else c
-    operands, facts = (a, factor, summand), [a.fact]
-    return b.word("Gemm", *operands, facts=facts, alpha=alpha, beta=beta, transA=transA, transB=transB, **stated)[0]
+    summand = b.like(op.a, [0]) if op.c is None else op.c
+    operands, facts = (op.a, op.b, summand), [op.a.fact]
+    return b.word(
+        "Gemm", *operands, facts=facts, alpha=op.alpha, beta=op.beta, transA=op.transA, transB=op.transB, **stated
+    )[0]

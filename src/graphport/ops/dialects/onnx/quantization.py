@@ -9,57 +9,40 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.dialects.onnx.older import unsupported
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 
-@QuantizeLinear.lift("onnx", until=22)
-def quantize_to_zero_point(
-    b: Builder,
-    x: Value,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-    precision: DType | None = None,
-    saturate: int = 1,
-) -> Value | None:
+@QuantizeLinearView.lift("onnx", until=22)
+def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
     """The zero point said the type."""
+    y_zero_point = op.y_zero_point
     version = b.version or 0
-    unsupported((precision is not None, "the quotient had the type of the scale"))
+    unsupported((op.precision is not None, "the quotient had the type of the scale"))
     if version >= 21:
         return None
-    if y_zero_point is None and output_dtype not in (None, DType.UINT8):
-        y_zero_point = b.constant(np.zeros(_shape(y_scale), np.int8), None) if output_dtype is DType.INT8 else None
-        unsupported((y_zero_point is None, f"there was no {output_dtype}"))
-    stated = _granularity(b, x, y_scale, axis, block_size)
+    if y_zero_point is None and op.output_dtype not in (None, DType.UINT8):
+        y_zero_point = (
+            b.constant(np.zeros(_shape(op.y_scale), np.int8), None) if op.output_dtype is DType.INT8 else None
+        )
+        unsupported((y_zero_point is None, f"there was no {op.output_dtype}"))
+    stated = _granularity(b, op.x, op.y_scale, op.axis, op.block_size)
     if version >= 19:
-        stated["saturate"] = saturate
-    return b.word("QuantizeLinear", x, y_scale, y_zero_point, facts=[UNKNOWN], **stated)[0]
+        stated["saturate"] = op.saturate
+    return b.word("QuantizeLinear", op.x, op.y_scale, y_zero_point, facts=[UNKNOWN], **stated)[0]
 
 
-@DequantizeLinear.lift("onnx", until=22)
-def dequantize_to_scale(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-) -> Value | None:
+@DequantizeLinearView.lift("onnx", until=22)
+def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
     """The scale said the type."""
-    unsupported((output_dtype is not None, "the result had the type of the scale"))
+    unsupported((op.output_dtype is not None, "the result had the type of the scale"))
     if (b.version or 0) >= 21:
         return None
-    stated = _granularity(b, x, x_scale, axis, block_size)
-    return b.word("DequantizeLinear", x, x_scale, x_zero_point, facts=[UNKNOWN], **stated)[0]
+    stated = _granularity(b, op.x, op.x_scale, op.axis, op.block_size)
+    return b.word("DequantizeLinear", op.x, op.x_scale, op.x_zero_point, facts=[UNKNOWN], **stated)[0]
 
 
 def _granularity(b: Builder, x: Value, scale: Value, axis: int, block_size: int) -> dict[str, int]:

@@ -22,6 +22,7 @@ from graphport.ops.pages.reduction import (
     ReduceSumSquare,
     TopK,
 )
+from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -90,14 +91,11 @@ for _page in (
     _emitted_with_attribute(_page, 17)
 
 
-@TopK.lift("onnx", until=10)
-def topk_of_the_largest(
-    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
-) -> tuple[Value, ...]:
+@TopKView.lift("onnx", until=10)
+def topk_of_the_largest(b: Builder, op: TopKView) -> tuple[Value, ...]:
     """Always the largest, in order; up to opset 9 their count was an attribute."""
-    del sorted  # in order is one of the orders of any
-    unsupported((not largest, "it was of the largest"))
-    place, facts = from_front(b, (axis,), x)[0], [UNKNOWN] * b.count
+    unsupported((not op.largest, "it was of the largest"))
+    place, facts = from_front(b, (op.axis,), op.x)[0], [UNKNOWN] * b.count
     if b.version is not None and b.version >= 10:
-        return b.word("TopK", x, k, facts=facts, axis=place)
-    return b.word("TopK", x, facts=facts, axis=place, k=integers(k, "k")[0])
+        return b.word("TopK", op.x, op.k, facts=facts, axis=place)
+    return b.word("TopK", op.x, facts=facts, axis=place, k=integers(op.k, "k")[0])

@@ -10,9 +10,10 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.onnx.older import integers, unsupported
 from graphport.ops.pages.resize import GridSample, Resize
+from graphport.ops.views.resize import GridSampleView, ResizeView
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Value
+    from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 _SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
@@ -128,42 +129,26 @@ def grid_sample_19(
     return b(GridSample, x, grid, align_corners=align_corners, mode=_SAMPLE_MODES[mode], padding_mode=padding_mode)
 
 
-@Resize.lift("onnx", until=18)
-def resize_of_all_axes(
-    b: Builder,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-    **attributes: Attribute,
-) -> Value | None:
+@ResizeView.lift("onnx", until=18)
+def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
     """All axes were resized; up to opset 12 with operands that could not be left out, up to 10 in one way."""
-    version = b.version or 0
-    is_plain = not antialias and axes is None and keep_aspect_ratio_policy == "stretch"
+    x, version = op.x, b.version or 0
+    is_plain = not op.antialias and op.axes is None and op.keep_aspect_ratio_policy == "stretch"
     unsupported(
-        (coordinate_transformation_mode == "half_pixel_symmetric", "there were no symmetric half pixels"),
+        (op.coordinate_transformation_mode == "half_pixel_symmetric", "there were no symmetric half pixels"),
         (version < 18 and not is_plain, "all axes were resized, without smoothing"),
     )
     if version >= 13:
         return None
-    stated = {"coordinate_transformation_mode": coordinate_transformation_mode, "nearest_mode": nearest_mode}
+    mode = op.mode
     if version >= 11:
         empty = b.constant(np.zeros(0, np.float32))
-        return b.word(
-            "Resize", x, roi or empty, scales or empty, sizes, facts=[UNKNOWN], mode=mode, **stated, **attributes
-        )[0]
+        return b.word("Resize", x, op.roi or empty, op.scales or empty, op.sizes, facts=[UNKNOWN], **op.stated())[0]
     unsupported(
-        (mode == "cubic" or coordinate_transformation_mode != "asymmetric", "places were plain quotients"),
-        (mode == "nearest" and nearest_mode != "floor", "the nearest entry was the one before"),
+        (mode == "cubic" or op.coordinate_transformation_mode != "asymmetric", "places were plain quotients"),
+        (mode == "nearest" and op.nearest_mode != "floor", "the nearest entry was the one before"),
     )
-    factors = _factors(b, x, scales, sizes)
+    factors = _factors(b, x, op.scales, op.sizes)
     unsupported((any(factor < 1 for factor in factors), "no axis got shorter"))
     if version == 10:
         return b.word("Resize", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
@@ -185,18 +170,10 @@ def _factors(b: Builder, x: Value, scales: Value | None, sizes: Value | None) ->
     return tuple(float(np.float32(m / n)) for n, m in zip(lengths, wanted, strict=True))
 
 
-@GridSample.lift("onnx", until=19)
-def grid_sample_of_images(
-    b: Builder,
-    x: Value,
-    grid: Value,
-    *,
-    align_corners: int = 0,
-    mode: str = "linear",
-    padding_mode: str = "zeros",
-) -> Value:
+@GridSampleView.lift("onnx", until=19)
+def grid_sample_of_images(b: Builder, op: GridSampleView) -> Value:
     """Modes were called after images, and images were all there was."""
-    unsupported((len(b.dims(x)) != 4, "images were sampled"))
-    called = {new: old for old, new in _SAMPLE_MODES.items()}[mode]
-    stated = {"align_corners": align_corners, "mode": called, "padding_mode": padding_mode}
-    return b.word("GridSample", x, grid, facts=[UNKNOWN], **stated)[0]
+    unsupported((len(b.dims(op.x)) != 4, "images were sampled"))
+    called = {new: old for old, new in _SAMPLE_MODES.items()}[op.mode]
+    stated = {"align_corners": op.align_corners, "mode": called, "padding_mode": op.padding_mode}
+    return b.word("GridSample", op.x, op.grid, facts=[UNKNOWN], **stated)[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphport.ops.dialects.onnx.older import integers
 from graphport.ops.pages.signal import DFT
+from graphport.ops.views.signal import DFTView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -22,17 +23,9 @@ def dft_17(
     return b(DFT, x, dft_length, b.constant(np.array(axis, np.int64)), inverse=inverse, onesided=onesided)
 
 
-@DFT.lift("onnx", until=19)
-def dft_with_attribute(
-    b: Builder,
-    input: Value,
-    dft_length: Value | None = None,
-    axis: Value | None = None,
-    *,
-    inverse: int = 0,
-    onesided: int = 0,
-) -> Value:
+@DFTView.lift("onnx", until=19)
+def dft_with_attribute(b: Builder, op: DFTView) -> Value:
     """The axis was an attribute, counted from the front."""
-    place = -2 if axis is None else integers(axis, "axis")[0]
-    place = place if place >= 0 else place + len(b.dims(input))
-    return b.word("DFT", input, dft_length, axis=place, inverse=inverse, onesided=onesided)[0]
+    place = -2 if op.axis is None else integers(op.axis, "axis")[0]
+    place = place if place >= 0 else place + len(b.dims(op.input))
+    return b.word("DFT", op.input, op.dft_length, axis=place, inverse=op.inverse, onesided=op.onesided)[0]

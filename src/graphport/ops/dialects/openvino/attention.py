@@ -18,12 +18,13 @@ from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.operands import cast, dtype_of, real, scalar, sizes, transposed, vector
 from graphport.ops.pages.activation import Softmax
 from graphport.ops.pages.arithmetic import Add, Mul, Reciprocal, Sqrt
-from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
+from graphport.ops.pages.attention import Attention
 from graphport.ops.pages.comparison import LessOrEqual, Where
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Unsqueeze
+from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, TensorScatterView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,53 +135,34 @@ class _Heads:
     side_by_side: bool
 
 
-@Attention.lift("openvino")
-def lift_attention(
-    b: Builder,
-    q: Value,
-    k: Value,
-    v: Value,
-    attn_mask: Value | None = None,
-    past_key: Value | None = None,
-    past_value: Value | None = None,
-    nonpad_kv_seqlen: Value | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    left_window_size: int = -1,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    right_window_size: int = -1,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-) -> Lifted:
-    heads = _parted(b, q, k, v, q_num_heads, kv_num_heads)
-    key = heads.k if past_key is None else emit(b, "opset1.Concat", past_key, heads.k, axis=2)
-    value = heads.v if past_value is None else emit(b, "opset1.Concat", past_value, heads.v, axis=2)
+@AttentionView.lift("openvino")
+def lift_attention(b: Builder, op: AttentionView) -> Lifted:
+    heads = _parted(b, op.q, op.k, op.v, op.q_num_heads, op.kv_num_heads)
+    key = heads.k if op.past_key is None else emit(b, "opset1.Concat", op.past_key, heads.k, axis=2)
+    value = heads.v if op.past_value is None else emit(b, "opset1.Concat", op.past_value, heads.v, axis=2)
     (size,) = sizes(b.dims(heads.q)[3:], "the size of a head")
-    factor = 1 / sqrt(size) if scale is None else scale
+    factor = 1 / sqrt(size) if op.scale is None else op.scale
     keys, values = (_repeated(b, each, b.dims(heads.q)[1]) for each in (key, value))
-    window = (left_window_size, 0 if is_causal else right_window_size)
-    is_plain = not softcap and softmax_precision is None and nonpad_kv_seqlen is None and past_key is None
-    if is_plain and b.count == 1 and left_window_size < 0 and right_window_size < 0 and attn_mask is None:
+    window = (op.left_window_size, 0 if op.is_causal else op.right_window_size)
+    is_plain = not op.softcap and op.softmax_precision is None and op.nonpad_kv_seqlen is None and op.past_key is None
+    if is_plain and b.count == 1 and op.left_window_size < 0 and op.right_window_size < 0 and op.attn_mask is None:
         operands = [b.like(heads.q, 0), b.like(heads.q, factor)]
-        y = emit(b, _SDPA, heads.q, keys, values, *operands, causal=bool(is_causal))
+        y = emit(b, _SDPA, heads.q, keys, values, *operands, causal=bool(op.is_causal))
         return (_joined(b, heads, y),)
     raw = emit(b, "opset1.MatMul", emit(b, "opset1.Multiply", heads.q, factor), keys, transpose_b=True)
     capped = raw
-    if softcap:
-        shares = emit(b, "opset1.Tanh", emit(b, "opset1.Divide", raw, softcap))
-        capped = emit(b, "opset1.Multiply", shares, softcap)
-    offset = _offset(b, heads.q, past_key, nonpad_kv_seqlen)
-    seen = _seen(b, raw, offset, nonpad_kv_seqlen, window)
-    biased, hides = _biased(b, capped, attn_mask, seen)
-    shares = _shares(b, biased, _PRECISIONS.get(softmax_precision or 0), hides=hides)
+    if op.softcap:
+        shares = emit(b, "opset1.Tanh", emit(b, "opset1.Divide", raw, op.softcap))
+        capped = emit(b, "opset1.Multiply", shares, op.softcap)
+    offset = _offset(b, heads.q, op.past_key, op.nonpad_kv_seqlen)
+    seen = _seen(b, raw, offset, op.nonpad_kv_seqlen, window)
+    biased, hides = _biased(b, capped, op.attn_mask, seen)
+    shares = _shares(b, biased, _PRECISIONS.get(op.softmax_precision or 0), hides=hides)
     y = _joined(b, heads, emit(b, "opset1.MatMul", shares, values))
-    if b.count == 4 and qk_matmul_output_mode == 2 and hides:
+    if b.count == 4 and op.qk_matmul_output_mode == 2 and hides:
         hidden = scalar(b, -np.inf, dtype_of(biased))
         biased = emit(b, "opset1.Select", _hidden(b, biased), hidden, biased)
-    fourth = (raw, capped, biased, shares)[qk_matmul_output_mode]
+    fourth = (raw, capped, biased, shares)[op.qk_matmul_output_mode]
     return (y, key, value, fourth)[: b.count]
 
 
@@ -344,26 +326,16 @@ def _shares(b: Builder, biased: Value, precision: DType | None, *, hides: bool) 
     return emit(b, "opset1.Select", is_blind, zero, shares)
 
 
-@RotaryEmbedding.lift("openvino")
-def lift_rotary_embedding(
-    b: Builder,
-    x: Value,
-    cos_cache: Value,
-    sin_cache: Value,
-    position_ids: Value | None = None,
-    *,
-    interleaved: int = 0,
-    num_heads: int | None = None,
-    rotary_embedding_dim: int = 0,
-) -> Lifted:
+@RotaryEmbeddingView.lift("openvino")
+def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     """Pairs of columns turned by the angles of their positions."""
-    rank = len(b.dims(x))
-    heads = _with_heads(b, x, num_heads or 1) if rank == 3 else x
+    rank = len(b.dims(op.x))
+    heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
     (size,) = sizes(b.dims(heads)[3:], "the size of a head")
-    turned = rotary_embedding_dim or size
-    caches = [_angles(b, cache, position_ids) for cache in (cos_cache, sin_cache)]
+    turned = op.rotary_embedding_dim or size
+    caches = [_angles(b, cache, op.position_ids) for cache in (op.cos_cache, op.sin_cache)]
     inner, rest = (_columns(b, heads, start, stop) for start, stop in ((0, turned), (turned, size)))
-    y = _turned(b, inner, caches[0], caches[1], turned, interleaved=bool(interleaved))
+    y = _turned(b, inner, caches[0], caches[1], turned, interleaved=bool(op.interleaved))
     if turned < size:
         y = emit(b, "opset1.Concat", y, rest, axis=3)
     if rank == 4:
@@ -401,31 +373,23 @@ def _turned(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interlea
     return _copied(b, pairs, b.dims(x))
 
 
-@TensorScatter.lift("openvino")
-def lift_tensor_scatter(
-    b: Builder,
-    past_cache: Value,
-    update: Value,
-    write_indices: Value | None = None,
-    *,
-    axis: int = -2,
-    mode: str = "linear",
-) -> Lifted:
+@TensorScatterView.lift("openvino")
+def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     """Rows of a cache replaced from a position on, which each sample has its own of."""
-    dims = b.dims(past_cache)
+    dims = b.dims(op.past_cache)
     rank = len(dims)
-    at = axis % rank
+    at = op.axis % rank
     if at == 0:
         message = "a cache along the batch"
         raise UnsupportedError(message)
-    steps = _range(b, update, at)
+    steps = _range(b, op.update, at)
     behind = [1] * (rank - at - 1)
     places = emitted_reshape(b, steps, (-1, *behind))
-    if write_indices is not None:
-        start = emitted_reshape(b, emitted_cast(b, write_indices, DType.INT64), (-1, *[1] * (rank - 1)))
+    if op.write_indices is not None:
+        start = emitted_reshape(b, emitted_cast(b, op.write_indices, DType.INT64), (-1, *[1] * (rank - 1)))
         places = emit(b, "opset1.Add", places, start)
-    if mode == "circular":
-        places = emit(b, "opset1.FloorMod", places, _length(b, past_cache, at))
-    every = emit(b, "opset3.Broadcast", places, emit(b, "opset3.ShapeOf", update), mode="bidirectional")
+    if op.mode == "circular":
+        places = emit(b, "opset1.FloorMod", places, _length(b, op.past_cache, at))
+    every = emit(b, "opset3.Broadcast", places, emit(b, "opset3.ShapeOf", op.update), mode="bidirectional")
     place = b.constant(np.array(at, np.int64))
-    return b.word("opset3.ScatterElementsUpdate", past_cache, every, update, place)
+    return b.word("opset3.ScatterElementsUpdate", op.past_cache, every, op.update, place)

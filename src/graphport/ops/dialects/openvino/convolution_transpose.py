@@ -15,6 +15,7 @@ from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 from graphport.ops.pages.reshape.columns import Col2Im
 from graphport.ops.views.convolution import ConvTransposeView
+from graphport.ops.views.reshape import Col2ImView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,21 +222,12 @@ def col2im(
     return b(Squeeze, image, vector(b, [0])) if is_single else image
 
 
-@Col2Im.lift("openvino")
-def lift_col2im(
-    b: Builder,
-    input: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
+@Col2ImView.lift("openvino")
+def lift_col2im(b: Builder, op: Col2ImView) -> Lifted:
     """OpenVINO has images of two axes; its plugin computes them in float32 alone."""
-    if b.dims(image_shape) != (2,):
+    if b.dims(op.image_shape) != (2,):
         return None
-    edges = pads or (0, 0, 0, 0)
-    words: dict[str, Any] = {"strides": strides or (1, 1), "dilations": dilations or (1, 1)}
+    edges = op.pads or (0, 0, 0, 0)
+    words: dict[str, Any] = {"strides": op.strides or (1, 1), "dilations": op.dilations or (1, 1)}
     words |= {"pads_begin": tuple(edges[:2]), "pads_end": tuple(edges[2:])}
-    return b.word("opset15.Col2Im", input, image_shape, block_shape, **words)
+    return b.word("opset15.Col2Im", op.input, op.image_shape, op.block_shape, **words)

@@ -27,6 +27,7 @@ from graphport.ops.pages.indexing import Gather, GatherND, Slice
 from graphport.ops.pages.pooling import MaxPool
 from graphport.ops.pages.reduction import TopK
 from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
+from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -125,34 +126,25 @@ def suppression_9(
     return tuple(results)
 
 
-@NonMaxSuppression.lift("openvino")
-def lift_suppression(
-    b: Builder,
-    boxes: Value,
-    scores: Value,
-    max_output_boxes_per_class: Value | None = None,
-    iou_threshold: Value | None = None,
-    score_threshold: Value | None = None,
-    *,
-    center_point_box: int = 0,
-) -> Lifted:
-    if max_output_boxes_per_class is None:
+@NonMaxSuppressionView.lift("openvino")
+def lift_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
+    if op.max_output_boxes_per_class is None:
         message = "no box is kept"
         raise UnsupportedError(message)
     lowest = float(np.finfo(np.float32).min)
     limits = [
-        _more(b, iou_threshold),
-        b.constant(np.array(lowest, np.float32)) if score_threshold is None else score_threshold,
+        _more(b, op.iou_threshold),
+        b.constant(np.array(lowest, np.float32)) if op.score_threshold is None else op.score_threshold,
     ]
     return emits(
         b,
         "opset9.NonMaxSuppression",
         3,
-        boxes,
-        scores,
-        max_output_boxes_per_class,
+        op.boxes,
+        op.scores,
+        op.max_output_boxes_per_class,
         *limits,
-        box_encoding="center" if center_point_box else "corner",
+        box_encoding="center" if op.center_point_box else "corner",
         sort_result_descending=False,
         output_type=DType.INT64,
     )[:1]
@@ -208,33 +200,21 @@ def roi_align(
     return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), b.like(found, 0))
 
 
-@RoiAlign.lift("openvino")
-def lift_roi_align(
-    b: Builder,
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> Lifted:
-    if mode != "avg":
+@RoiAlignView.lift("openvino")
+def lift_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
+    if op.mode != "avg":
         message = "the largest of what is sampled, which OpenVINO does not take as ONNX does"
         raise UnsupportedError(message)
-    stated = "half_pixel_for_nn" if coordinate_transformation_mode == "half_pixel" else "asymmetric"
+    stated = "half_pixel_for_nn" if op.coordinate_transformation_mode == "half_pixel" else "asymmetric"
     return b.word(
         "opset9.ROIAlign",
-        x,
-        rois,
-        batch_indices,
-        pooled_h=output_height,
-        pooled_w=output_width,
-        sampling_ratio=sampling_ratio,
-        spatial_scale=spatial_scale,
-        mode=mode,
+        op.x,
+        op.rois,
+        op.batch_indices,
+        pooled_h=op.output_height,
+        pooled_w=op.output_width,
+        sampling_ratio=op.sampling_ratio,
+        spatial_scale=op.spatial_scale,
+        mode=op.mode,
         aligned_mode=stated,
     )

@@ -49,6 +49,7 @@ from graphport.ops.pages.indexing import (
 from graphport.ops.pages.reduction import ReduceSum
 from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Size, Squeeze, Unsqueeze
 from graphport.ops.shapes import axis_index
+from graphport.ops.views.indexing import ScatterElementsView, SliceView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -214,13 +215,11 @@ def _scattered_mean(b: Builder, data: Value, places: Value, updates: Value, axis
     return b(Div, b(Sub, total, b(Mod, total, count)), count)
 
 
-@ScatterElements.lift("openvino")
-def lift_scatter_elements(
-    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
-) -> Lifted:
-    stated = {ours: theirs for theirs, ours in _REDUCTIONS.items()}[reduction]
-    at = b.constant(np.array(axis, np.int64))
-    return b.word("opset12.ScatterElementsUpdate", data, indices, updates, at, reduction=stated)
+@ScatterElementsView.lift("openvino")
+def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Lifted:
+    stated = {ours: theirs for theirs, ours in _REDUCTIONS.items()}[op.reduction]
+    at = b.constant(np.array(op.axis, np.int64))
+    return b.word("opset12.ScatterElementsUpdate", op.data, op.indices, op.updates, at, reduction=stated)
 
 
 @lower("openvino", "opset4.ScatterNDUpdate")
@@ -248,14 +247,13 @@ def slice_8(b: Builder, data: Value, start: Value, stop: Value, step: Value, axe
     return b(Slice, data, *ends)
 
 
-@Slice.lift("openvino")
-def lift_slice(
-    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Lifted:
+@SliceView.lift("openvino")
+def lift_slice(b: Builder, op: SliceView) -> Lifted:
+    steps = op.steps
     if steps is None:
-        (count,) = sizes(b.dims(as_vector(b, starts)), "how many axes are sliced")
-        steps = b.constant(np.ones(count, dtype_of(starts).numpy))
-    return b.word("opset8.Slice", data, starts, ends, steps, *([] if axes is None else [axes]))
+        (count,) = sizes(b.dims(as_vector(b, op.starts)), "how many axes are sliced")
+        steps = b.constant(np.ones(count, dtype_of(op.starts).numpy))
+    return b.word("opset8.Slice", op.data, op.starts, op.ends, steps, *([] if op.axes is None else [op.axes]))
 
 
 @lower("openvino", "opset15.SliceScatter")

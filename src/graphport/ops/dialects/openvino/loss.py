@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.log_likelihood import negative_log_likelihood
 from graphport.ops.dialects.openvino import loss_sequences as loss_sequences  # noqa: PLC0414  registers its rules
-from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -16,29 +16,13 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@NegativeLogLikelihoodLoss.lift("openvino")
-def lift_negative_log_likelihood(
-    b: Builder,
-    input: Value,
-    target: Value,
-    weight: Value | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Lifted:
-    return (negative_log_likelihood(b, input, target, weight, ignore_index, reduction),)
+@NegativeLogLikelihoodLossView.lift("openvino")
+def lift_negative_log_likelihood(b: Builder, op: NegativeLogLikelihoodLossView) -> Lifted:
+    return (negative_log_likelihood(b, op.input, op.target, op.weight, op.ignore_index, op.reduction),)
 
 
-@SoftmaxCrossEntropyLoss.lift("openvino")
-def lift_softmax_cross_entropy(
-    b: Builder,
-    scores: Value,
-    labels: Value,
-    weights: Value | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Lifted:
-    logarithms = emit(b, "opset5.LogSoftmax", scores, axis=1)
-    loss = negative_log_likelihood(b, logarithms, labels, weights, ignore_index, reduction)
+@SoftmaxCrossEntropyLossView.lift("openvino")
+def lift_softmax_cross_entropy(b: Builder, op: SoftmaxCrossEntropyLossView) -> Lifted:
+    logarithms = emit(b, "opset5.LogSoftmax", op.scores, axis=1)
+    loss = negative_log_likelihood(b, logarithms, op.labels, op.weights, op.ignore_index, op.reduction)
     return (loss, logarithms)[: b.count]

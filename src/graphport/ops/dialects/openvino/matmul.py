@@ -15,8 +15,9 @@ from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
+from graphport.ops.pages.matmul import Det, MatMul, MatMulInteger
 from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose
+from graphport.ops.views.matmul import GemmView, QLinearMatMulView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -50,24 +51,14 @@ def lift_matmul(b: Builder, x: Value, y: Value) -> Lifted:
     return b.word("opset1.MatMul", x, y)
 
 
-@Gemm.lift("openvino")
-def lift_gemm(
-    b: Builder,
-    x: Value,
-    y: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Lifted:
-    product = emit(b, "opset1.MatMul", x, y, transpose_a=bool(transA), transpose_b=bool(transB))
-    if alpha != 1:
-        product = emit(b, "opset1.Multiply", product, alpha)
-    if c is None or beta == 0:
+@GemmView.lift("openvino")
+def lift_gemm(b: Builder, op: GemmView) -> Lifted:
+    product = emit(b, "opset1.MatMul", op.a, op.b, transpose_a=bool(op.transA), transpose_b=bool(op.transB))
+    if op.alpha != 1:
+        product = emit(b, "opset1.Multiply", product, op.alpha)
+    if op.c is None or op.beta == 0:
         return (product,)
-    summand = c if beta == 1 else emit(b, "opset1.Multiply", c, beta)
+    summand = op.c if op.beta == 1 else emit(b, "opset1.Multiply", op.c, op.beta)
     return b.word("opset1.Add", product, summand)
 
 
@@ -103,28 +94,24 @@ def shifted(b: Builder, x: Value, zero_point: Value | None) -> Value:
     return wide if zero_point is None else emit(b, "opset1.Subtract", wide, emitted_cast(b, zero_point, DType.FLOAT32))
 
 
-@QLinearMatMul.lift("openvino")
-def lift_qlinear_matmul(
-    b: Builder,
-    x: Value,
-    a_scale: Value,
-    a_zero_point: Value,
-    y: Value,
-    b_scale: Value,
-    b_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-) -> Lifted:
-    if not dtype_of(y_zero_point).is_integer:
+@QLinearMatMulView.lift("openvino")
+def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
+    if not dtype_of(op.y_zero_point).is_integer:
         return None
-    _check_exact(b, x)
-    product = emit(b, "opset1.MatMul", shifted(b, x, per_row(b, a_zero_point, x)), shifted(b, y, b_zero_point))
-    scales = [emitted_cast(b, scale, DType.FLOAT32) for scale in (a_scale, b_scale, y_scale)]
-    rows, columns, results = per_row(b, scales[0], x), scales[1], per_row(b, scales[2], x)
+    _check_exact(b, op.a)
+    product = emit(
+        b, "opset1.MatMul", shifted(b, op.a, per_row(b, op.a_zero_point, op.a)), shifted(b, op.b, op.b_zero_point)
+    )
+    scales = [emitted_cast(b, scale, DType.FLOAT32) for scale in (op.a_scale, op.b_scale, op.y_scale)]
+    rows, columns, results = per_row(b, scales[0], op.a), scales[1], per_row(b, scales[2], op.a)
     if rows is None or results is None:
         return None
     factor = emit(b, "opset1.Divide", emit(b, "opset1.Multiply", rows, columns), results)
-    return (requantized(b, emit(b, "opset1.Multiply", product, factor), per_row(b, y_zero_point, x) or y_zero_point),)
+    return (
+        requantized(
+            b, emit(b, "opset1.Multiply", product, factor), per_row(b, op.y_zero_point, op.a) or op.y_zero_point
+        ),
+    )
 
 
 def requantized(b: Builder, scaled: Value, zero_point: Value) -> Value:

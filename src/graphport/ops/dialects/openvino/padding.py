@@ -13,6 +13,7 @@ from graphport.ops.dialects.operands import as_scalar, as_vector, integers, need
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.padding import CenterCropPad, Pad
 from graphport.ops.pages.reshape import Concat, Identity
+from graphport.ops.views.padding import PadView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,44 +60,38 @@ def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int])
     return x if any((*begins, *ends)) else b(Identity, x)
 
 
-@Pad.lift("openvino")
-def lift_pad(
-    b: Builder,
-    data: Value,
-    pads: Value,
-    constant_value: Value | None = None,
-    axes: Value | None = None,
-    *,
-    mode: str = "constant",
-) -> Lifted:
-    rank = len(b.dims(data))
-    known = integers(pads)
+@PadView.lift("openvino")
+def lift_pad(b: Builder, op: PadView) -> Lifted:
+    rank = len(b.dims(op.data))
+    known = integers(op.pads)
     if known is None:
-        if mode == "wrap":
+        if op.mode == "wrap":
             return None
-        begins, ends = _computed(b, pads, axes, rank)
+        begins, ends = _computed(b, op.pads, op.axes, rank)
     else:
-        chosen = range(rank) if axes is None else [axis % rank for axis in needed(axes, "the axes that are padded")]
+        chosen = (
+            range(rank) if op.axes is None else [axis % rank for axis in needed(op.axes, "the axes that are padded")]
+        )
         half = len(known) // 2
         amounts = [[0] * rank, [0] * rank]
         for number, axis in enumerate(chosen):
             amounts[0][axis], amounts[1][axis] = known[number], known[half + number]
-        if mode == "wrap":
-            return (_wrapped(b, data, *amounts),)
+        if op.mode == "wrap":
+            return (_wrapped(b, op.data, *amounts),)
         begins, ends = (vector(b, side) for side in amounts)
-    if mode != "constant":
-        return b.word("opset12.Pad", data, begins, ends, pad_mode=mode)
-    fill = b.like(data, 0) if constant_value is None else constant_value
+    if op.mode != "constant":
+        return b.word("opset12.Pad", op.data, begins, ends, pad_mode=op.mode)
+    fill = b.like(op.data, 0) if op.constant_value is None else op.constant_value
     if b.dims(fill):
         fill = emitted_reshape(b, fill, ())
     if real(fill) is not None:
-        return b.word("opset12.Pad", data, begins, ends, fill, pad_mode=mode)
+        return b.word("opset12.Pad", op.data, begins, ends, fill, pad_mode=op.mode)
     # OpenVINO's plugin for processors takes a number that is computed for 0: the padded places are chosen instead.
-    shape = emit(b, "opset3.ShapeOf", data)
+    shape = emit(b, "opset3.ShapeOf", op.data)
     inner = emit(b, "opset3.Broadcast", b.constant(np.array(1, np.int32)), shape, mode="numpy")
     zero = b.constant(np.array(0, np.int32))
-    marks = emit(b, "opset12.Pad", inner, begins, ends, zero, pad_mode=mode)
-    padded = emit(b, "opset12.Pad", data, begins, ends, b.like(data, 0), pad_mode=mode)
+    marks = emit(b, "opset12.Pad", inner, begins, ends, zero, pad_mode=op.mode)
+    padded = emit(b, "opset12.Pad", op.data, begins, ends, b.like(op.data, 0), pad_mode=op.mode)
     return b.word("opset1.Select", emit(b, "opset1.Equal", marks, 1), padded, fill)
 
 

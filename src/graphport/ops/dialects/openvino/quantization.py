@@ -16,6 +16,7 @@ from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.operands import dtype_of
 from graphport.ops.folded import Computed, folded
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range
+from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 Lifted = tuple[Value, ...] | None
 
@@ -105,35 +106,26 @@ def _by_integers(b: Builder, x: Value, scale: np.ndarray, zero: np.ndarray, axis
 # Liftings
 
 
-@DequantizeLinear.lift("openvino")
-def lift_dequantize(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-) -> Lifted:
+@DequantizeLinearView.lift("openvino")
+def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Lifted:
     """Compressed weights are written so; a Convert of them stays where it is until the model runs."""
-    dtype = dtype_of(x_scale)
-    form = _Form(b, x, axis, block_size)
+    dtype = dtype_of(op.x_scale)
+    form = _Form(b, op.x, op.axis, op.block_size)
     if form.is_ragged:
-        return (_reals(b, x, x_scale, x_zero_point, axis=axis, block_size=block_size),)
+        return (_reals(b, op.x, op.x_scale, op.x_zero_point, axis=op.axis, block_size=op.block_size),)
     # The runtime keeps weights compressed where nothing stands between a constant and its Convert.
-    is_stored = x.storage is not None and x.is_constant
-    codes = form.cut(x) if is_stored else x
+    is_stored = op.x.storage is not None and op.x.is_constant
+    codes = form.cut(op.x) if is_stored else op.x
     steps = emit(b, "opset1.Convert", codes, destination_type=dtype)
     steps = steps if is_stored else form.cut(steps)
-    if x_zero_point is not None:
-        is_stored = x_zero_point.storage is not None and x_zero_point.is_constant
-        point = form.parameter(x_zero_point, x_zero_point) if is_stored else x_zero_point
+    if op.x_zero_point is not None:
+        is_stored = op.x_zero_point.storage is not None and op.x_zero_point.is_constant
+        point = form.parameter(op.x_zero_point, op.x_zero_point) if is_stored else op.x_zero_point
         zero = emit(b, "opset1.Convert", point, destination_type=dtype)
-        steps = emit(b, "opset1.Subtract", steps, zero if is_stored else form.parameter(zero, x_zero_point))
-    real = form.joined(emit(b, "opset1.Multiply", steps, form.scale(x_scale)))
-    if output_dtype not in (None, dtype):
-        real = emit(b, "opset1.Convert", real, destination_type=output_dtype)
+        steps = emit(b, "opset1.Subtract", steps, zero if is_stored else form.parameter(zero, op.x_zero_point))
+    real = form.joined(emit(b, "opset1.Multiply", steps, form.scale(op.x_scale)))
+    if op.output_dtype not in (None, dtype):
+        real = emit(b, "opset1.Convert", real, destination_type=op.output_dtype)
     return (real,)
 
 
@@ -151,34 +143,23 @@ def _reals(b: Builder, *operands: Value | None, axis: int, block_size: int) -> V
     return b.constant(Computed(reals, tuple(known), known[1].dtype, known[0].shape))
 
 
-@QuantizeLinear.lift("openvino")
-def lift_quantize(
-    b: Builder,
-    x: Value,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-    precision: DType | None = None,
-    saturate: int = 1,
-) -> Lifted:
-    dtype = output_dtype or DType.UINT8 if y_zero_point is None else dtype_of(y_zero_point)
-    kept = dtype_of(y_scale)
-    if not dtype.is_integer or precision not in (None, kept):
+@QuantizeLinearView.lift("openvino")
+def lift_quantize(b: Builder, op: QuantizeLinearView) -> Lifted:
+    dtype = op.output_dtype or DType.UINT8 if op.y_zero_point is None else dtype_of(op.y_zero_point)
+    kept = dtype_of(op.y_scale)
+    if not dtype.is_integer or op.precision not in (None, kept):
         message = f"OpenVINO quantizes to integers in the precision of the scale, not to {dtype}"
         raise UnsupportedError(message)
-    form = _Form(b, x, axis, block_size)
+    form = _Form(b, op.x, op.axis, op.block_size)
     if form.is_ragged:
-        message = f"blocks of {block_size} do not tile the axis"
+        message = f"blocks of {op.block_size} do not tile the axis"
         raise UnsupportedError(message)
-    given = x if dtype_of(x) is kept else emit(b, "opset1.Convert", x, destination_type=kept)
-    quotient = emit(b, "opset1.Divide", form.cut(given), form.parameter(y_scale, y_scale))
+    given = op.x if dtype_of(op.x) is kept else emit(b, "opset1.Convert", op.x, destination_type=kept)
+    quotient = emit(b, "opset1.Divide", form.cut(given), form.parameter(op.y_scale, op.y_scale))
     steps = emit(b, "opset5.Round", quotient, mode="half_to_even")
-    if y_zero_point is not None:
-        zero = emit(b, "opset1.Convert", y_zero_point, destination_type=kept)
-        steps = emit(b, "opset1.Add", steps, form.parameter(zero, y_zero_point))
+    if op.y_zero_point is not None:
+        zero = emit(b, "opset1.Convert", op.y_zero_point, destination_type=kept)
+        steps = emit(b, "opset1.Add", steps, form.parameter(zero, op.y_zero_point))
     low, high = integer_range(dtype)
     clamped = emit(b, "opset1.Clamp", steps, min=float(low), max=float(high))
     return (form.joined(emit(b, "opset1.Convert", clamped, destination_type=dtype)),)

@@ -33,6 +33,7 @@ from graphport.ops.pages.reduction import (
     TopK,
 )
 from graphport.ops.pages.reshape import Identity
+from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -212,19 +213,18 @@ def top_k(
     return values, cast(b, places, index_element_type)
 
 
-@TopK.lift("openvino")
-def lift_top_k(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Lifted:
-    del sorted
-    count = emitted_reshape(b, k, ()) if b.dims(k) else k
-    rank = len(b.dims(x))
+@TopKView.lift("openvino")
+def lift_top_k(b: Builder, op: TopKView) -> Lifted:
+    count = emitted_reshape(b, op.k, ()) if b.dims(op.k) else op.k
+    rank = len(b.dims(op.x))
     return emits(
         b,
         "opset11.TopK",
         2,
-        x,
+        op.x,
         count,
-        axis=axis % rank,
-        mode="max" if largest else "min",
+        axis=op.axis % rank,
+        mode="max" if op.largest else "min",
         sort="value",
         index_element_type=DType.INT64,
         stable=True,

@@ -21,6 +21,7 @@ from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.resize import Resize
 from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, places, resampled, taps
 from graphport.ops.shapes import axis_indices
+from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -291,59 +292,52 @@ def _clipped_shares(plan: Axis, at: np.ndarray[Any, Any], a: float) -> np.ndarra
 _COORDINATES = frozenset({"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"})
 
 
-@Resize.lift("openvino")
-def lift_resize(
-    b: Builder,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    wanted: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Lifted:
+@ResizeView.lift("openvino")
+def lift_resize(b: Builder, op: ResizeView) -> Lifted:
+    scales, wanted = op.scales, op.sizes
     scales = None if scales is None or b.dims(scales) == (0,) else scales
-    chosen = tuple(range(len(b.dims(x)))) if axes is None else axis_indices(axes, len(b.dims(x)))
-    is_plain = not antialias and not exclude_outside and keep_aspect_ratio_policy == "stretch"
-    fact = b.inference.page(Resize, [x.fact, None, scales and scales.fact, wanted and wanted.fact], {"axes": axes}, 1)[
-        0
-    ]
+    chosen = tuple(range(len(b.dims(op.x)))) if op.axes is None else axis_indices(op.axes, len(b.dims(op.x)))
+    is_plain = not op.antialias and not op.exclude_outside and op.keep_aspect_ratio_policy == "stretch"
+    fact = b.inference.page(
+        Resize, [op.x.fact, None, scales and scales.fact, wanted and wanted.fact], {"axes": op.axes}, 1
+    )[0]
     shape = fact.shape if isinstance(fact, TensorFact) else None
-    if shape is not None and keep_aspect_ratio_policy == "stretch" and coordinate_transformation_mode not in _CROPPING:
-        chosen, scales, wanted = _changing(b, x, chosen, scales, wanted, shape)
-    lengths = shape if coordinate_transformation_mode == "align_corners" else None
-    if is_plain and coordinate_transformation_mode in _COORDINATES and _is_told(b, x, chosen, scales, lengths, mode):
+    if (
+        shape is not None
+        and op.keep_aspect_ratio_policy == "stretch"
+        and op.coordinate_transformation_mode not in _CROPPING
+    ):
+        chosen, scales, wanted = _changing(b, op.x, chosen, scales, wanted, shape)
+    lengths = shape if op.coordinate_transformation_mode == "align_corners" else None
+    if (
+        is_plain
+        and op.coordinate_transformation_mode in _COORDINATES
+        and _is_told(b, op.x, chosen, scales, lengths, op.mode)
+    ):
         return _interpolated(
             b,
-            x,
+            op.x,
             wanted if scales is None else scales,
             chosen,
             by_scales=scales is not None,
-            mode="linear_onnx" if mode == "linear" else mode,
-            coordinate_transformation_mode=coordinate_transformation_mode,
-            nearest_mode=nearest_mode,
-            cube_coeff=cubic_coeff_a,
+            mode="linear_onnx" if op.mode == "linear" else op.mode,
+            coordinate_transformation_mode=op.coordinate_transformation_mode,
+            nearest_mode=op.nearest_mode,
+            cube_coeff=op.cubic_coeff_a,
         )
-    if mode != "nearest" and not dtype_of(x).is_floating:
+    if op.mode != "nearest" and not dtype_of(op.x).is_floating:
         return None
-    corners = reals(roi) if coordinate_transformation_mode == "tf_crop_and_resize" else None
-    plans = _planned(b, x, chosen, scales, wanted, corners, keep_aspect_ratio_policy)
+    corners = reals(op.roi) if op.coordinate_transformation_mode == "tf_crop_and_resize" else None
+    plans = _planned(b, op.x, chosen, scales, wanted, corners, op.keep_aspect_ratio_policy)
     how: dict[str, Any] = {
-        "mode": mode,
-        "coordinates": coordinate_transformation_mode,
-        "nearest": nearest_mode,
-        "a": cubic_coeff_a,
-        "excludes_outside": bool(exclude_outside),
-        "antialiases": bool(antialias),
+        "mode": op.mode,
+        "coordinates": op.coordinate_transformation_mode,
+        "nearest": op.nearest_mode,
+        "a": op.cubic_coeff_a,
+        "excludes_outside": bool(op.exclude_outside),
+        "antialiases": bool(op.antialias),
     }
-    return (_axis_by_axis(b, x, plans, how, extrapolation_value),)
+    return (_axis_by_axis(b, op.x, plans, how, op.extrapolation_value),)
 
 
 _CROPPING = ("tf_crop_and_resize",)

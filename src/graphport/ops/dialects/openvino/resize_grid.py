@@ -13,6 +13,7 @@ from graphport.ops.declare import lower
 from graphport.ops.dialects.emitting import emitted_reshape
 from graphport.ops.dialects.operands import cast, dtype_of, needed, sizes
 from graphport.ops.pages.resize import AffineGrid, GridSample
+from graphport.ops.views.resize import GridSampleView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,15 +42,18 @@ def grid_sample(
     return b(GridSample, x, places_of, align_corners=int(align_corners), mode=_SAMPLED[mode], padding_mode=padding_mode)
 
 
-@GridSample.lift("openvino")
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Lifted:
-    if len(b.dims(x)) != 4:
+@GridSampleView.lift("openvino")
+def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
+    if len(b.dims(op.x)) != 4:
         return None
-    stated = {ours: theirs for theirs, ours in _SAMPLED.items()}[mode]
+    stated = {ours: theirs for theirs, ours in _SAMPLED.items()}[op.mode]
     return b.word(
-        "opset9.GridSample", x, grid, align_corners=bool(align_corners), mode=stated, padding_mode=padding_mode
+        "opset9.GridSample",
+        op.x,
+        op.grid,
+        align_corners=bool(op.align_corners),
+        mode=stated,
+        padding_mode=op.padding_mode,
     )
 
 

@@ -19,6 +19,7 @@ from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Shape, Squeeze, Unsqueeze
 from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
+from graphport.ops.views.signal import DFTView, STFTView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -143,31 +144,24 @@ def stft(
 # The way to OpenVINO
 
 
-@DFT.lift("openvino")
-def lift_dft(
-    b: Builder,
-    input: Value,
-    dft_length: Value | None = None,
-    axis: Value | None = None,
-    *,
-    inverse: int = 0,
-    onesided: int = 0,
-) -> Lifted:
+@DFTView.lift("openvino")
+def lift_dft(b: Builder, op: DFTView) -> Lifted:
+    input = op.input
     rank = len(b.dims(input))
-    place = (-2,) if axis is None else integers(axis)
+    place = (-2,) if op.axis is None else integers(op.axis)
     parts = b.dims(input)[-1]
-    if place is None or (onesided and not isinstance(parts, int)):
+    if place is None or (op.onesided and not isinstance(parts, int)):
         return None
     at = place[0] % rank
     more: list[Value] = []
-    if dft_length is not None:
-        length = integers(dft_length)
-        more = [emitted_reshape(b, dft_length, (1,)) if length is None else vector(b, length)]
+    if op.dft_length is not None:
+        length = integers(op.dft_length)
+        more = [emitted_reshape(b, op.dft_length, (1,)) if length is None else vector(b, length)]
     axes = vector(b, [at])
-    if onesided and not inverse:
+    if op.onesided and not op.inverse:
         x = emit(b, "opset1.Squeeze", input, vector(b, [-1])) if parts == 1 else None
         return None if x is None else b.word("opset9.RDFT", _long_enough(b, x, at, more), axes, *more)
-    if onesided:
+    if op.onesided:
         if parts != 2:
             return None
         found = emit(b, "opset9.IRDFT", input, axes, *more)
@@ -179,7 +173,7 @@ def lift_dft(
     if not isinstance(parts, int):
         ends = (vector(b, [n]) for n in (0, 2, 1, rank - 1))
         input = emit(b, "opset8.Slice", input, *ends)
-    return b.word("opset7.IDFT" if inverse else "opset7.DFT", input, axes, *more)
+    return b.word("opset7.IDFT" if op.inverse else "opset7.DFT", input, axes, *more)
 
 
 def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value:
@@ -199,38 +193,30 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
     return emit(b, "opset1.Pad", x, vector(b, [0] * rank), behind, b.like(x, 0), pad_mode="constant")
 
 
-@STFT.lift("openvino")
-def lift_stft(
-    b: Builder,
-    signal: Value,
-    frame_step: Value,
-    window: Value | None = None,
-    frame_length: Value | None = None,
-    *,
-    onesided: int = 1,
-) -> Lifted:
+@STFTView.lift("openvino")
+def lift_stft(b: Builder, op: STFTView) -> Lifted:
     """Frames gathered, weighted and transformed: OpenVINO's own word takes windows of one size and real signals."""
-    step = needed(frame_step, "the step between frames")[0]
-    dims = b.dims(signal)
-    if onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
-        return _by_own_word(b, signal, step, window, frame_length)
-    _, whole, parts = sizes(b.dims(signal), "the shape of a signal")
-    length = _frame(b, whole, window, frame_length)
-    dtype = dtype_of(signal)
+    step = needed(op.frame_step, "the step between frames")[0]
+    dims = b.dims(op.signal)
+    if op.onesided and dims[-1] == 1 and any(isinstance(dim, Symbolic) for dim in dims):
+        return _by_own_word(b, op.signal, step, op.window, op.frame_length)
+    _, whole, parts = sizes(b.dims(op.signal), "the shape of a signal")
+    length = _frame(b, whole, op.window, op.frame_length)
+    dtype = dtype_of(op.signal)
     count = (whole - length) // step + 1
     made_up(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = emit(b, "opset8.Gather", signal, b.constant(places), b.constant(np.array(1, np.int64)))
-    if window is not None:
-        weights = emit(b, "opset1.Unsqueeze", emitted_cast(b, window, dtype), vector(b, [1]))
+    frames = emit(b, "opset8.Gather", op.signal, b.constant(places), b.constant(np.array(1, np.int64)))
+    if op.window is not None:
+        weights = emit(b, "opset1.Unsqueeze", emitted_cast(b, op.window, dtype), vector(b, [1]))
         frames = emit(b, "opset1.Multiply", frames, weights)
     axes = vector(b, [2])
-    if parts == 1 and onesided:
+    if parts == 1 and op.onesided:
         return b.word("opset9.RDFT", emit(b, "opset1.Squeeze", frames, vector(b, [3])), axes)
     if parts == 1:
         frames = emit(b, "opset1.Concat", frames, emit(b, "opset1.Multiply", frames, 0.0), axis=3)
     spectrum = emit(b, "opset7.DFT", frames, axes)
-    if not onesided:
+    if not op.onesided:
         return (spectrum,)
     ends = (vector(b, [n]) for n in (0, length // 2 + 1, 1, 2))
     return b.word("opset8.Slice", spectrum, *ends)

@@ -29,13 +29,13 @@ from graphport.ops.dialects.torch_functions import (
 )
 from graphport.ops.pages.activation import Gelu, Relu, Softmax
 from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.attention import Attention
 from graphport.ops.pages.comparison import Equal, LessOrEqual, Not, Where
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.normalization import LayerNormalization
 from graphport.ops.pages.reduction import ReduceMax, ReduceMean
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.views.attention import AttentionView
 
 Answer = Value | tuple[Value, ...]
 
@@ -319,23 +319,15 @@ def transformer_encoder_layer(
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Attention.lift(DIALECT)
-def lift_attention(
-    b: Builder,
-    q: Value,
-    k: Value,
-    v: Value,
-    attn_mask: Value | None = None,
-    *cache: Value | None,
-    is_causal: int = 0,
-    scale: float | None = None,
-    **attributes: Any,
-) -> Value | None:
+@AttentionView.lift(DIALECT)
+def lift_attention(b: Builder, op: AttentionView) -> Value | None:
     """Of heads that are an axis of their own, without what was seen before."""
-    if any(cache) or any(attributes.values()) or b.count > 1 or len(b.dims(q)) != 4 or (is_causal and attn_mask):
+    q, k, v = op.q, op.k, op.v
+    is_plain = op.past_key is None and op.nonpad_kv_seqlen is None and op.stated().keys() <= {"is_causal", "scale"}
+    if not is_plain or b.count > 1 or len(b.dims(q)) != 4 or (op.is_causal and op.attn_mask):
         return None
     heads, groups = b.dims(q)[1], b.dims(k)[1]
-    if is_causal and b.dims(q)[2] != b.dims(k)[2]:
+    if op.is_causal and b.dims(q)[2] != b.dims(k)[2]:
         return None
     fact = TensorFact(dtype_of(q), (*b.dims(q)[:3], b.dims(v)[3]))
     return called(
@@ -345,9 +337,9 @@ def lift_attention(
         query=q,
         key=k,
         value=v,
-        attn_mask=attn_mask,
+        attn_mask=op.attn_mask,
         dropout_p=0.0,
-        is_causal=bool(is_causal),
-        scale=scale,
+        is_causal=bool(op.is_causal),
+        scale=op.scale,
         enable_gqa=None if heads == groups else True,
     )

@@ -19,31 +19,34 @@ from graphport.ops.dialects.pnnx import indexing_slices as indexing_slices  # no
 from graphport.ops.dialects.pnnx.computed_lengths import computed_number, elements_of
 from graphport.ops.dialects.pnnx.indexing_slices import END
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static
-from graphport.ops.pages.indexing import Gather, GatherElements, Slice
+from graphport.ops.pages.indexing import Gather, GatherElements
+from graphport.ops.views.indexing import SliceView
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Slice.lift(DIALECT)
-def lift_slice(
-    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Value | None:
+@SliceView.lift(DIALECT)
+def lift_slice(b: Builder, op: SliceView) -> Value | None:
     """One axis after another; PyTorch's steps go forward, so an axis that is gone through backward is turned before."""
-    first, last, by = static(starts), static(ends), static(steps)
-    places = static(axes)
-    if (steps is not None and by is None) or (axes is not None and places is None):
+    first, last, by = static(op.starts), static(op.ends), static(op.steps)
+    places = static(op.axes)
+    if (op.steps is not None and by is None) or (op.axes is not None and places is None):
         return None
     if first is None or last is None:
-        return _computed(b, data, starts, ends, places, by)
+        return _computed(b, op.data, op.starts, op.ends, places, by)
     places = tuple(range(len(first))) if places is None else places
     by = (1,) * len(first) if by is None else by
-    dims = b.dims(data)
+    dims = b.dims(op.data)
     turned = {axis: length(dims, axis) for axis, step in zip(places, by, strict=True) if step < 0}
-    y = called(b, "torch.flip", TensorFact(dtype_of(data), dims), input=data, dims=tuple(turned)) if turned else data
+    y = (
+        called(b, "torch.flip", TensorFact(dtype_of(op.data), dims), input=op.data, dims=tuple(turned))
+        if turned
+        else op.data
+    )
     for axis, start, end, step in zip(places, first, last, by, strict=True):
         p, q = (start, end) if step > 0 else (_turned(place, turned[axis]) for place in (start, end))
         q = min(q, END) if q >= 0 else q
-        fact = TensorFact(dtype_of(data), None)
+        fact = TensorFact(dtype_of(op.data), None)
         y = called(b, "Tensor.slice", fact, input=y, dim=axis, start=p, end=q, step=abs(step))
     return y
 

@@ -14,8 +14,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.dialects.pnnx.arithmetic_lifts import expressed
 from graphport.ops.dialects.torch_functions import DIALECT, KEYS, called, dtype_of, seen, weight_of
-from graphport.ops.pages.indexing import Compress, GatherND, NonZero, OneHot, ScatterElements, ScatterND, Trilu, Unique
+from graphport.ops.pages.indexing import Compress, GatherND, NonZero, OneHot, ScatterND, Trilu, Unique
 from graphport.ops.shapes import broadcast
+from graphport.ops.views.indexing import ScatterElementsView
 
 
 @Trilu.lift(DIALECT)
@@ -68,24 +69,22 @@ def _counted(b: Builder, index: Value, extent: object) -> Value | None:
     return expressed(b, f"remainder(@0,{extent})", x) if extent else x
 
 
-@ScatterElements.lift(DIALECT)
-def lift_scatter_elements(
-    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
-) -> Value | None:
-    index = _counted(b, indices, b.dims(data)[axis])
+@ScatterElementsView.lift(DIALECT)
+def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Value | None:
+    index = _counted(b, op.indices, b.dims(op.data)[op.axis])
     if index is None:
         return None
-    if reduction == "none":
-        return called(b, "torch.scatter", input=data, index=index, src=updates, dim=axis)
+    if op.reduction == "none":
+        return called(b, "torch.scatter", input=op.data, index=index, src=op.updates, dim=op.axis)
     ways = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
     return called(
         b,
         "torch.scatter_reduce",
-        input=data,
+        input=op.data,
         index=index,
-        src=updates,
-        dim=axis,
-        reduce=ways[reduction],
+        src=op.updates,
+        dim=op.axis,
+        reduce=ways[op.reduction],
         include_self=True,
     )
 

@@ -17,9 +17,10 @@ from graphport.ops.pages.activation import LogSoftmax, Softplus
 from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Pow, Sqrt, Sub
 from graphport.ops.pages.comparison import Equal, Less, Not, Where
 from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from graphport.ops.pages.loss import NegativeLogLikelihoodLoss
 from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
@@ -277,43 +278,34 @@ _NEVER = -100
 """The class that PyTorch ignores where no other one is named; no class is it."""
 
 
-@NegativeLogLikelihoodLoss.lift(DIALECT)
-def lift_nll_loss(
-    b: Builder,
-    input: Value,
-    target: Value,
-    weight: Value | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Value:
+@NegativeLogLikelihoodLossView.lift(DIALECT)
+def lift_nll_loss(b: Builder, op: NegativeLogLikelihoodLossView) -> Value:
     """Answers are of 64 bits there."""
-    dims = b.dims(input)
-    shape = (dims[0], *dims[2:]) if reduction == "none" else ()
-    wide = target if dtype_of(target) is DType.INT64 else b(Cast, target, to=DType.INT64)
+    dims = b.dims(op.input)
+    shape = (dims[0], *dims[2:]) if op.reduction == "none" else ()
+    wide = op.target if dtype_of(op.target) is DType.INT64 else b(Cast, op.target, to=DType.INT64)
     return called(
         b,
         "F.nll_loss",
-        TensorFact(dtype_of(input), shape),
-        input=input,
+        TensorFact(dtype_of(op.input), shape),
+        input=op.input,
         target=wide,
-        weight=weight,
-        ignore_index=_NEVER if ignore_index is None else ignore_index,
-        reduction=reduction,
+        weight=op.weight,
+        ignore_index=_NEVER if op.ignore_index is None else op.ignore_index,
+        reduction=op.reduction,
     )
 
 
-@SoftmaxCrossEntropyLoss.lift(DIALECT)
-def lift_softmax_cross_entropy_loss(
-    b: Builder,
-    scores: Value,
-    labels: Value,
-    weights: Value | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> tuple[Value, ...]:
+@SoftmaxCrossEntropyLossView.lift(DIALECT)
+def lift_softmax_cross_entropy_loss(b: Builder, op: SoftmaxCrossEntropyLossView) -> tuple[Value, ...]:
     """Of logarithms of probabilities, which are a result of their own."""
-    logarithms = b(LogSoftmax, scores, axis=1)
-    loss = b(NegativeLogLikelihoodLoss, logarithms, labels, weights, ignore_index=ignore_index, reduction=reduction)
+    logarithms = b(LogSoftmax, op.scores, axis=1)
+    loss = b(
+        NegativeLogLikelihoodLoss,
+        logarithms,
+        op.labels,
+        op.weights,
+        ignore_index=op.ignore_index,
+        reduction=op.reduction,
+    )
     return loss, logarithms

@@ -26,6 +26,7 @@ from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import Det, Gemm, MatMul
 from graphport.ops.pages.reduction import Einsum, ReduceSum
 from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.views.matmul import GemmView
 
 _MOST_FACTORS = 64
 
@@ -175,33 +176,25 @@ def lift_matmul(b: Builder, x: Value, y: Value) -> Value:
     return called(b, "torch.matmul", TensorFact(dtype_of(x), None), input=x, other=y)
 
 
-@Gemm.lift(DIALECT)
-def lift_gemm(
-    b: Builder,
-    x: Value,
-    w: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
+@GemmView.lift(DIALECT)
+def lift_gemm(b: Builder, op: GemmView) -> Value:
     """A module where the weight is a matrix of numbers, else the sum with a product."""
-    weight, bias = weight_of(w), weight_of(c)
-    rows = b.dims(x)[1 if transA else 0]
-    outputs = length(b.dims(w), 0 if transB else 1)
-    fact = TensorFact(dtype_of(x), (rows, outputs))
-    is_vector = c is None or (bias is not None and bias.shape == (outputs,))
-    if weight is not None and is_vector and transB and not transA and alpha == beta == 1:
+    weight, bias = weight_of(op.b), weight_of(op.c)
+    rows = b.dims(op.a)[1 if op.transA else 0]
+    outputs = length(b.dims(op.b), 0 if op.transB else 1)
+    fact = TensorFact(dtype_of(op.a), (rows, outputs))
+    is_vector = op.c is None or (bias is not None and bias.shape == (outputs,))
+    if weight is not None and is_vector and op.transB and not op.transA and op.alpha == op.beta == 1:
         weights: dict[str, Any] = {"@weight": weight} | ({} if bias is None else {"@bias": bias})
         sizes = {"in_features": weight.shape[1], "out_features": outputs}
-        return called(b, "nn.Linear", fact, input=x, bias=c is not None, **sizes, **weights)
-    left, right = (_turned(b, each) if is_turned else each for each, is_turned in ((x, transA), (w, transB)))
-    if c is None:
+        return called(b, "nn.Linear", fact, input=op.a, bias=op.c is not None, **sizes, **weights)
+    left, right = (
+        _turned(b, each) if is_turned else each for each, is_turned in ((op.a, op.transA), (op.b, op.transB))
+    )
+    if op.c is None:
         y = called(b, "torch.mm", fact, input=left, mat2=right)
-        return y if alpha == 1 else b.word("Expression", y, facts=[fact], expr=f"mul(@0,{alpha!r})")[0]
-    return called(b, "torch.addmm", fact, input=c, mat1=left, mat2=right, alpha=alpha, beta=beta)
+        return y if op.alpha == 1 else b.word("Expression", y, facts=[fact], expr=f"mul(@0,{op.alpha!r})")[0]
+    return called(b, "torch.addmm", fact, input=op.c, mat1=left, mat2=right, alpha=op.alpha, beta=op.beta)
 
 
 def _turned(b: Builder, x: Value) -> Value:

@@ -27,6 +27,7 @@ from graphport.ops.dialects.torch_functions import (
 )
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
+from graphport.ops.views.padding import PadView
 
 _MODES = MappingProxyType(
     {"constant": "constant", "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -111,31 +112,25 @@ _register_modules()
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Pad.lift(DIALECT)
-def lift_pad(
-    b: Builder,
-    data: Value,
-    pads: Value,
-    constant_value: Value | None = None,
-    axes: Value | None = None,
-    *,
-    mode: str = "constant",
-) -> Value | None:
-    rank = len(b.dims(data))
-    numbers, places = elements_of(pads), static(axes) if axes is not None else tuple(range(rank))
-    stated = next((name for name, own in _MODES.items() if own == mode and name != "zeros"), None)
+@PadView.lift(DIALECT)
+def lift_pad(b: Builder, op: PadView) -> Value | None:
+    rank = len(b.dims(op.data))
+    numbers, places = elements_of(op.pads), static(op.axes) if op.axes is not None else tuple(range(rank))
+    stated = next((name for name, own in _MODES.items() if own == op.mode and name != "zeros"), None)
     if numbers is None or places is None or stated is None:
         return None
     pairs: list[tuple[Dim, Dim]] = [(0, 0)] * rank
     for index, place in enumerate(places):
         pairs[place % rank] = (numbers[index], numbers[index + len(places)])
-    while len(pairs) > 1 and pairs[0] == (0, 0) and (mode == "constant" or len(pairs) > rank - 2):
+    while len(pairs) > 1 and pairs[0] == (0, 0) and (op.mode == "constant" or len(pairs) > rank - 2):
         pairs.pop(0)
-    if mode != "constant" and not 1 <= len(pairs) <= max(rank - 2, 1):
+    if op.mode != "constant" and not 1 <= len(pairs) <= max(rank - 2, 1):
         return None
-    flat = computed_list(b, [n for pair in reversed(pairs) for n in pair], data)
+    flat = computed_list(b, [n for pair in reversed(pairs) for n in pair], op.data)
     if flat is None:
         return None
-    value = 0.0 if constant_value is None else number(constant_value)
-    fact = TensorFact(dtype_of(data), None)
-    return called(b, "F.pad", fact, input=data, pad=flat, mode=stated, value_=value if mode == "constant" else None)
+    value = 0.0 if op.constant_value is None else number(op.constant_value)
+    fact = TensorFact(dtype_of(op.data), None)
+    return called(
+        b, "F.pad", fact, input=op.data, pad=flat, mode=stated, value_=value if op.mode == "constant" else None
+    )

@@ -48,6 +48,7 @@ from graphport.ops.pages.reduction import (
     TopK,
 )
 from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze
+from graphport.ops.views.reduction import TopKView
 
 Answer = Value | tuple[Value, ...]
 
@@ -352,13 +353,11 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     return called(b, "torch.cumsum", input=x, dim=place[0])
 
 
-@TopK.lift(DIALECT)
-def lift_topk(
-    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
-) -> tuple[Value, ...] | None:
-    count = static(k)
+@TopKView.lift(DIALECT)
+def lift_topk(b: Builder, op: TopKView) -> tuple[Value, ...] | None:
+    count = static(op.k)
     if count is None:
         return None
-    facts = [TensorFact(dtype_of(x), None), TensorFact(DType.INT64, None)]
-    options: dict[str, Any] = {"k": count[0], "dim": axis, "largest": bool(largest), "sorted": bool(sorted)}
-    return b.word("torch.topk", x, facts=facts, **options)
+    facts = [TensorFact(dtype_of(op.x), None), TensorFact(DType.INT64, None)]
+    options: dict[str, Any] = {"k": count[0], "dim": op.axis, "largest": bool(op.largest), "sorted": bool(op.sorted)}
+    return b.word("torch.topk", op.x, facts=facts, **options)

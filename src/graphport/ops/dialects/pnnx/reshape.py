@@ -19,7 +19,6 @@ from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements
 from graphport.ops.dialects.pnnx.reshape_parts import pieces
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static, vector
 from graphport.ops.pages.reshape import (
-    Col2Im,
     Concat,
     DepthToSpace,
     Expand,
@@ -36,6 +35,7 @@ from graphport.ops.pages.reshape import (
 )
 from graphport.ops.pages.reshape import reshaped as target_of
 from graphport.ops.shapes import broadcast
+from graphport.ops.views.reshape import Col2ImView
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,33 +201,25 @@ def lift_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = Non
     return b.word("Expression", data, facts=[fact], expr=f"[{entries}]")[0]
 
 
-@Col2Im.lift(DIALECT)
-def lift_col2im(
-    b: Builder,
-    input: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Value | None:
+@Col2ImView.lift(DIALECT)
+def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Over two axes, with as much padding in front as behind."""
-    size, kernel = static(image_shape), static(block_shape)
+    pads = op.pads
+    size, kernel = static(op.image_shape), static(op.block_shape)
     if size is None or kernel is None or len(size) != 2:
         return None
     pads = tuple(pads or (0,) * 4)
-    batch, rows, _ = b.dims(input)
+    batch, rows, _ = b.dims(op.input)
     if pads[:2] != pads[2:] or not isinstance(rows, int):
         return None
     return called(
         b,
         "F.fold",
-        TensorFact(dtype_of(input), (batch, rows // prod(kernel), *size)),
-        input=input,
+        TensorFact(dtype_of(op.input), (batch, rows // prod(kernel), *size)),
+        input=op.input,
         output_size=size,
         kernel_size=kernel,
-        dilation=tuple(dilations or (1, 1)),
+        dilation=tuple(op.dilations or (1, 1)),
         padding=pads[:2],
-        stride=tuple(strides or (1, 1)),
+        stride=tuple(op.strides or (1, 1)),
     )

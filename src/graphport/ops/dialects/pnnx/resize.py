@@ -31,6 +31,7 @@ from graphport.ops.dialects.torch_functions import (
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
+from graphport.ops.views.resize import GridSampleView, ResizeView
 
 _LINEAR = ("linear", "bilinear", "trilinear")
 _MODES = ("nearest", "nearest-exact", "bicubic", *_LINEAR)
@@ -190,22 +191,20 @@ def affine_grid(b: Builder, theta: Value, size: Any, align_corners: Any = False)
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Resize.lift(DIALECT)
-def lift_resize(
-    b: Builder, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None, **how: Any
-) -> Value | None:
+_REFUSED = {"axes", "extrapolation_value", "keep_aspect_ratio_policy"}
+
+
+@ResizeView.lift(DIALECT)
+def lift_resize(b: Builder, op: ResizeView) -> Value | None:
     """To lengths, or by factors of them that are not whole."""
-    del roi
+    x, sizes, mode, way, antialias = op.x, op.sizes, op.mode, op.coordinate_transformation_mode, op.antialias
     dims = b.dims(x)
     count = len(dims) - 2
-    way, mode = how.pop("coordinate_transformation_mode", "half_pixel"), how.pop("mode", "nearest")
-    rounding, coefficient = how.pop("nearest_mode", "round_prefer_floor"), how.pop("cubic_coeff_a", _SHARP)
-    antialias, outside = how.pop("antialias", 0), how.pop("exclude_outside", 0)
-    if not 1 <= count <= 3 or any(how.values()) or antialias != outside:
+    if not 1 <= count <= 3 or op.stated().keys() & _REFUSED or antialias != op.exclude_outside:
         return None
-    if mode == "cubic" and coefficient != (_SMOOTH if antialias else _SHARP):
+    if mode == "cubic" and op.cubic_coeff_a != (_SMOOTH if antialias else _SHARP):
         return None
-    name = _op_name(mode, way, rounding, count)
+    name = _op_name(mode, way, op.nearest_mode, count)
     if name is None:
         return None
     corners = None if mode == "nearest" else way == "align_corners"
@@ -217,15 +216,13 @@ def lift_resize(
     if sizes is not None:
         found = _target(b, x, sizes)
         return None if found is None else called(b, "F.interpolate", fact, input=x, size=found, **more)
-    factors = None if scales is None else weight_of(scales)
+    factors = None if op.scales is None else weight_of(op.scales)
     if factors is None or factors.count != count + 2:
         return None
     numbers = [float(factor) for factor in factors.numpy().tolist()]
-    return (
-        called(b, "F.interpolate", fact, input=x, scale_factor=tuple(numbers[2:]), **more)
-        if numbers[:2] == [1, 1]
-        else None
-    )
+    if numbers[:2] != [1, 1]:
+        return None
+    return called(b, "F.interpolate", fact, input=x, scale_factor=tuple(numbers[2:]), **more)
 
 
 def _target(b: Builder, x: Value, sizes: Value) -> Any:
@@ -248,15 +245,20 @@ def _op_name(mode: str, way: str, rounding: str, count: int) -> str | None:
     return _LINEAR[count - 1] if mode == "linear" else "bicubic" if count == 2 else None
 
 
-@GridSample.lift(DIALECT)
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Value:
+@GridSampleView.lift(DIALECT)
+def lift_grid_sample(b: Builder, op: GridSampleView) -> Value:
     names = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
-    fact = TensorFact(dtype_of(x), None)
-    corners = bool(align_corners)
+    fact = TensorFact(dtype_of(op.x), None)
+    corners = bool(op.align_corners)
     return called(
-        b, "F.grid_sample", fact, input=x, grid=grid, mode=names[mode], padding_mode=padding_mode, align_corners=corners
+        b,
+        "F.grid_sample",
+        fact,
+        input=op.x,
+        grid=op.grid,
+        mode=names[op.mode],
+        padding_mode=op.padding_mode,
+        align_corners=corners,
     )
 
 

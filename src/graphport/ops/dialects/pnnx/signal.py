@@ -39,6 +39,7 @@ from graphport.ops.pages.arithmetic import Div, Mul
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pages.signal import DFT, STFT
+from graphport.ops.views.signal import DFTView, STFTView
 
 # ── Fourier transforms ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -327,74 +328,58 @@ def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@DFT.lift(DIALECT)
-def lift_dft(
-    b: Builder,
-    input: Value,
-    dft_length: Value | None = None,
-    axis: Value | None = None,
-    *,
-    inverse: int = 0,
-    onesided: int = 0,
-) -> Value | None:
+@DFTView.lift(DIALECT)
+def lift_dft(b: Builder, op: DFTView) -> Value | None:
     """Between words that make a last axis of two a complex tensor and back."""
-    dims = b.dims(input)
-    place = -2 if axis is None else next(iter(static(axis) or ()), None)
-    count = None if dft_length is None else next(iter(static(dft_length) or ()), 0)
-    if place is None or count == 0 or dtype_of(input) is not DType.FLOAT32 or (inverse and onesided):
+    dims = b.dims(op.input)
+    place = -2 if op.axis is None else next(iter(static(op.axis) or ()), None)
+    count = None if op.dft_length is None else next(iter(static(op.dft_length) or ()), 0)
+    if place is None or count == 0 or dtype_of(op.input) is not DType.FLOAT32 or (op.inverse and op.onesided):
         return None
     rank = len(dims) - 1
     dim = place % (rank + 1)
     whole = TensorFact(DType.COMPLEX64, dims[:-1])
-    if dims[-1] == 2 and not onesided:
-        x = called(b, "torch.view_as_complex", whole, input=input)
-        word = "torch.fft.ifft" if inverse else "torch.fft.fft"
-    elif dims[-1] == 1 and not inverse:
-        x = called(b, "torch.squeeze", TensorFact(DType.FLOAT32, dims[:-1]), input=input, dim=rank)
-        word = "torch.fft.rfft" if onesided else "torch.fft.fft"
+    if dims[-1] == 2 and not op.onesided:
+        x = called(b, "torch.view_as_complex", whole, input=op.input)
+        word = "torch.fft.ifft" if op.inverse else "torch.fft.fft"
+    elif dims[-1] == 1 and not op.inverse:
+        x = called(b, "torch.squeeze", TensorFact(DType.FLOAT32, dims[:-1]), input=op.input, dim=rank)
+        word = "torch.fft.rfft" if op.onesided else "torch.fft.fft"
     else:
         return None
     extent = count if count is not None else dims[dim]
     if not isinstance(extent, int):
         return None
-    made = extent // 2 + 1 if onesided else extent
+    made = extent // 2 + 1 if op.onesided else extent
     fact = TensorFact(DType.COMPLEX64, (*dims[:dim], made, *dims[dim + 1 : -1]))
     y = called(b, word, fact, input=x, n_=count, dim=dim, norm_=None)
     return called(b, "torch.view_as_real", TensorFact(DType.FLOAT32, (*fact.dims, 2)), input=y)
 
 
-@STFT.lift(DIALECT)
-def lift_stft(
-    b: Builder,
-    signal: Value,
-    frame_step: Value,
-    window: Value | None = None,
-    frame_length: Value | None = None,
-    *,
-    onesided: int = 1,
-) -> Value | None:
+@STFTView.lift(DIALECT)
+def lift_stft(b: Builder, op: STFTView) -> Value | None:
     """Of real signals; places come before frames there."""
-    dims = b.dims(signal)
-    step = next(iter(static(frame_step) or ()), None)
-    width = None if window is None else b.dims(window)[0]
-    size = width if frame_length is None else next(iter(static(frame_length) or ()), None)
+    dims = b.dims(op.signal)
+    step = next(iter(static(op.frame_step) or ()), None)
+    width = None if op.window is None else b.dims(op.window)[0]
+    size = width if op.frame_length is None else next(iter(static(op.frame_length) or ()), None)
     if len(dims) != 3 or dims[2] != 1 or not isinstance(size, int) or step is None or width not in (None, size):
         return None
-    own = dtype_of(signal)
-    x = called(b, "torch.squeeze", TensorFact(own, dims[:2]), input=signal, dim=2)
-    made = size // 2 + 1 if onesided else size
+    own = dtype_of(op.signal)
+    x = called(b, "torch.squeeze", TensorFact(own, dims[:2]), input=op.signal, dim=2)
+    made = size // 2 + 1 if op.onesided else size
     frames = (dims[1] - size) // step + 1
     y = called(
         b,
         "torch.stft",
         TensorFact(own, (dims[0], made, frames, 2)),
         input=x,
-        window=window,
+        window=op.window,
         center=False,
         hop_length=step,
         n_fft=size,
         normalized=False,
-        onesided=bool(onesided),
+        onesided=bool(op.onesided),
         return_complex=False,
         win_length=size,
     )

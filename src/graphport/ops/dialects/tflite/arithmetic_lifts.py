@@ -21,7 +21,8 @@ from graphport.ops.dialects.tflite.emitting import (
 )
 from graphport.ops.pages import activation, arithmetic, comparison
 from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -417,27 +418,18 @@ def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     return (shaped(b, y, dims),)
 
 
-@Gemm.lift("tflite")
-def lift_gemm(
-    b: Builder,
-    a: Value,
-    other: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Lifted:
+@GemmView.lift("tflite")
+def lift_gemm(b: Builder, op: GemmView) -> Lifted:
+    a = op.a
     if dtype_of(a) is not DType.FLOAT32:
         return None
-    a = turned(b, a, (1, 0)) if transA else a
-    w = other if transB else turned(b, other, (1, 0))
-    bias = c if c is not None and alpha == beta == 1 and b.dims(c) == b.dims(w)[:1] else None
+    a = turned(b, a, (1, 0)) if op.transA else a
+    w = op.b if op.transB else turned(b, op.b, (1, 0))
+    bias = op.c if op.c is not None and op.alpha == op.beta == 1 and b.dims(op.c) == b.dims(w)[:1] else None
     (maps,) = [n for n in b.dims(w)[:1] if isinstance(n, int)] or [0]
     told = bias if bias is not None else zeros(b, maps)
     y = emit(b, "FULLY_CONNECTED", a, w, told)
-    y = y if alpha == 1 else emit(b, "MUL", y, alpha)
-    if c is None or bias is not None:
+    y = y if op.alpha == 1 else emit(b, "MUL", y, op.alpha)
+    if op.c is None or bias is not None:
         return (y,)
-    return (emit(b, "ADD", y, c if beta == 1 else emit(b, "MUL", c, beta)),)
+    return (emit(b, "ADD", y, op.c if op.beta == 1 else emit(b, "MUL", op.c, op.beta)),)

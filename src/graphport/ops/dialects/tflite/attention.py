@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -12,10 +13,10 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.nnef.attention import lift_attention as formula
 from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Mod, Mul, Sub
-from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
 from graphport.ops.pages.comparison import And, LessOrEqual, Where
 from graphport.ops.pages.indexing import Gather, ScatterElements, Slice
 from graphport.ops.pages.reshape import Concat, Expand, Unsqueeze
+from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, TensorScatterView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,28 +30,16 @@ _WIDE = (1, 11)
 _HEADS = 4
 
 
-@Attention.lift("tflite")
-def lift_attention(
-    b: Builder,
-    q: Value,
-    k: Value,
-    v: Value,
-    attn_mask: Value | None = None,
-    past_key: Value | None = None,
-    past_value: Value | None = None,
-    nonpad_kv_seqlen: Value | None = None,
-    *,
-    softmax_precision: int | None = None,
-    **stated: Any,
-) -> Lifted:
+@AttentionView.lift("tflite")
+def lift_attention(b: Builder, op: AttentionView) -> Lifted:
     """As NNEF's; how many keys are no padding becomes a mask."""
-    if softmax_precision in _WIDE:
-        softmax_precision = None
-    if nonpad_kv_seqlen is not None:
-        left, right = (stated.pop(f"{side}_window_size", -1) for side in ("left", "right"))
-        window = left, 0 if stated.pop("is_causal", 0) else right
-        attn_mask = _masked(b, (q, k), attn_mask, nonpad_kv_seqlen, window)
-    return formula(b, q, k, v, attn_mask, past_key, past_value, None, softmax_precision=softmax_precision, **stated)
+    if op.softmax_precision in _WIDE:
+        op = replace(op, softmax_precision=None)
+    if op.nonpad_kv_seqlen is not None:
+        window = op.left_window_size, 0 if op.is_causal else op.right_window_size
+        mask = _masked(b, (op.q, op.k), op.attn_mask, op.nonpad_kv_seqlen, window)
+        op = replace(op, attn_mask=mask, nonpad_kv_seqlen=None, is_causal=0, left_window_size=-1, right_window_size=-1)
+    return formula(b, op)
 
 
 def _masked(
@@ -82,34 +71,24 @@ def _masked(
     return b(Where, seen, numbers, hidden)
 
 
-@RotaryEmbedding.lift("tflite")
-def lift_rotary_embedding(
-    b: Builder,
-    x: Value,
-    cos_cache: Value,
-    sin_cache: Value,
-    position_ids: Value | None = None,
-    *,
-    interleaved: int = 0,
-    num_heads: int | None = None,
-    rotary_embedding_dim: int = 0,
-) -> Lifted:
+@RotaryEmbeddingView.lift("tflite")
+def lift_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     """Pairs of columns turned by the angles of their positions."""
-    dims = sizes(b.dims(x), "what is turned")
+    dims = sizes(b.dims(op.x), "what is turned")
     if len(dims) == _HEADS:
-        heads = x
+        heads = op.x
     else:
         batch, length, width = dims
-        count = num_heads or 1
-        heads = transposed(b, reshaped(b, x, (batch, length, count, width // count)), (0, 2, 1, 3))
+        count = op.num_heads or 1
+        heads = transposed(b, reshaped(b, op.x, (batch, length, count, width // count)), (0, 2, 1, 3))
     (size,) = sizes(b.dims(heads)[3:], "the size of a head")
-    turned = rotary_embedding_dim or size
+    turned = op.rotary_embedding_dim or size
     # [batch, 1, length, pairs]
     caches = [
-        b(Unsqueeze, cache if position_ids is None else b(Gather, cache, position_ids, axis=0), vector(b, [1]))
-        for cache in (cos_cache, sin_cache)
+        b(Unsqueeze, cache if op.position_ids is None else b(Gather, cache, op.position_ids, axis=0), vector(b, [1]))
+        for cache in (op.cos_cache, op.sin_cache)
     ]
-    y = _turned(b, _columns(b, heads, 0, turned), caches, turned, interleaved=bool(interleaved))
+    y = _turned(b, _columns(b, heads, 0, turned), caches, turned, interleaved=bool(op.interleaved))
     if turned < size:
         y = b(Concat, y, _columns(b, heads, turned, size), axis=3)
     return (y if len(dims) == _HEADS else reshaped(b, transposed(b, y, (0, 2, 1, 3)), dims),)
@@ -132,28 +111,20 @@ def _turned(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interle
     return reshaped(b, pairs, sizes(b.dims(x), "what is turned"))
 
 
-@TensorScatter.lift("tflite")
-def lift_tensor_scatter(
-    b: Builder,
-    past_cache: Value,
-    update: Value,
-    write_indices: Value | None = None,
-    *,
-    axis: int = -2,
-    mode: str = "linear",
-) -> Lifted:
+@TensorScatterView.lift("tflite")
+def lift_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     """Rows of a cache replaced from a position on, which each sample has its own of."""
-    dims, given = sizes(b.dims(past_cache), "the cache"), sizes(b.dims(update), "what is written")
-    at = axis % len(dims)
+    dims, given = sizes(b.dims(op.past_cache), "the cache"), sizes(b.dims(op.update), "what is written")
+    at = op.axis % len(dims)
     if at == 0:
         message = "a cache along the batch"
         raise UnsupportedError(message)
     made_up(*given)
     behind = [1] * (len(dims) - at - 1)
     places = b.constant(np.arange(given[at], dtype=np.int64).reshape(-1, *behind))
-    if write_indices is not None:
-        start = reshaped(b, cast(b, write_indices, DType.INT64), (-1, *[1] * (len(dims) - 1)))
+    if op.write_indices is not None:
+        start = reshaped(b, cast(b, op.write_indices, DType.INT64), (-1, *[1] * (len(dims) - 1)))
         places = b(Add, places, start)
-    if mode == "circular":
+    if op.mode == "circular":
         places = b(Mod, places, b.constant(np.asarray(dims[at], np.int64)))
-    return (b(ScatterElements, past_cache, b(Expand, places, vector(b, given)), update, axis=at),)
+    return (b(ScatterElements, op.past_cache, b(Expand, places, vector(b, given)), op.update, axis=at),)

@@ -15,10 +15,10 @@ from graphport.ops.dialects.windows import transposed_window_of, window_options
 from graphport.ops.pages.convolution import ConvTranspose
 from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.normalization.norms import LRN
 from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.pages.reshape.pieces import Concat
 from graphport.ops.views.convolution import ConvTransposeView, ConvView
+from graphport.ops.views.normalization import LRNView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -235,11 +235,9 @@ def lift_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
     return (first(b, emit(b, "SPACE_TO_DEPTH", last(b, input), block_size=blocksize)),)
 
 
-@LRN.lift("tflite")
-def lift_lrn(
-    b: Builder, x: Value, *, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, size: int
-) -> Lifted:
-    if size % 2 == 0 or len(b.dims(x)) != _IMAGE:
+@LRNView.lift("tflite")
+def lift_lrn(b: Builder, op: LRNView) -> Lifted:
+    if op.size % 2 == 0 or len(b.dims(op.x)) != _IMAGE:
         return None
-    stated = {"radius": size // 2, "alpha": alpha / size, "beta": beta, "bias": bias}
-    return (first(b, emit(b, "LOCAL_RESPONSE_NORMALIZATION", last(b, x), **stated)),)
+    stated = {"radius": op.size // 2, "alpha": op.alpha / op.size, "beta": op.beta, "bias": op.bias}
+    return (first(b, emit(b, "LOCAL_RESPONSE_NORMALIZATION", last(b, op.x), **stated)),)

@@ -11,7 +11,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit, emits
 from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.tflite.emitting import cast_to, ints, shaped
-from graphport.ops.pages.detection.suppression import NonMaxSuppression
+from graphport.ops.views.detection import NonMaxSuppressionView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -21,33 +21,24 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 _MOST_CLASSES = 256
 
 
-@NonMaxSuppression.lift("tflite")
-def lift_non_max_suppression(
-    b: Builder,
-    boxes: Value,
-    scores: Value,
-    max_output_boxes_per_class: Value | None = None,
-    iou_threshold: Value | None = None,
-    score_threshold: Value | None = None,
-    *,
-    center_point_box: int = 0,
-) -> Lifted:
-    images, kinds, count = sizes(b.dims(scores), "images, classes and boxes")
-    if max_output_boxes_per_class is None or not images * kinds or images * kinds > _MOST_CLASSES:
+@NonMaxSuppressionView.lift("tflite")
+def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
+    images, kinds, count = sizes(b.dims(op.scores), "images, classes and boxes")
+    if op.max_output_boxes_per_class is None or not images * kinds or images * kinds > _MOST_CLASSES:
         message = f"{images * kinds} classes, or no number of boxes"
         raise UnsupportedError(message)
-    told = emit(b, "MINIMUM", max_output_boxes_per_class, b.like(max_output_boxes_per_class, count))
+    told = emit(b, "MINIMUM", op.max_output_boxes_per_class, b.like(op.max_output_boxes_per_class, count))
     most = cast_to(b, shaped(b, told, ()), DType.INT32)
-    share = b.constant(np.float32(0)) if iou_threshold is None else shaped(b, iou_threshold, ())
+    share = b.constant(np.float32(0)) if op.iou_threshold is None else shaped(b, op.iou_threshold, ())
     # What overlaps just so much is suppressed there, and kept in ONNX: the next number above.
     overlap = emit(b, "MAXIMUM", emit(b, "MUL", share, 1 + 2.0**-23), float(np.finfo(np.float32).tiny))
     lowest = b.constant(np.finfo(np.float32).min)
-    least = lowest if score_threshold is None else shaped(b, score_threshold, ())
-    corners = _corners(b, boxes) if center_point_box else boxes
+    least = lowest if op.score_threshold is None else shaped(b, op.score_threshold, ())
+    corners = _corners(b, op.boxes) if op.center_point_box else op.boxes
     rows: list[Value] = []
     for image in range(images):
         own = emit(b, "GATHER", corners, ints(b, image), axis=0)
-        scored = emit(b, "GATHER", scores, ints(b, image), axis=0)
+        scored = emit(b, "GATHER", op.scores, ints(b, image), axis=0)
         for kind in range(kinds):
             given = own, emit(b, "GATHER", scored, ints(b, kind), axis=0), most, overlap, least
             chosen, number = emits(b, "NON_MAX_SUPPRESSION_V4", 2, *given, types=(DType.INT32, DType.INT32))

@@ -24,6 +24,8 @@ from graphport.ops.dialects.tflite.emitting import (
 )
 from graphport.ops.pages.indexing import gathering, indices, regions, scattering
 from graphport.ops.pages.reduction import indices as found_places
+from graphport.ops.views.indexing import ScatterElementsView
+from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,17 +192,15 @@ def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, 
     return (_one_by_one(b, data, at, shaped(b, updates, (count, *lengths[depth:])), reduction),)
 
 
-@scattering.ScatterElements.lift("tflite")
-def lift_scatter_elements(
-    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
-) -> Lifted:
-    if (wide := _wide(data)) is not None:
+@ScatterElementsView.lift("tflite")
+def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Lifted:
+    if (wide := _wide(op.data)) is not None:
         page = scattering.ScatterElements
-        return _scattered_as(b, wide, page, data, indices, updates, axis=axis, reduction=reduction)
-    rank = len(b.dims(data))
-    count = int(np.prod(sizes(b.dims(indices), "the indices"), dtype=np.int64))
-    at = shaped(b, _whole(b, data, indices, axis % rank), (count, rank))
-    return (_one_by_one(b, data, at, shaped(b, updates, (count,)), reduction),)
+        return _scattered_as(b, wide, page, op.data, op.indices, op.updates, axis=op.axis, reduction=op.reduction)
+    rank = len(b.dims(op.data))
+    count = int(np.prod(sizes(b.dims(op.indices), "the indices"), dtype=np.int64))
+    at = shaped(b, _whole(b, op.data, op.indices, op.axis % rank), (count, rank))
+    return (_one_by_one(b, op.data, at, shaped(b, op.updates, (count,)), op.reduction),)
 
 
 @indices.OneHot.lift("tflite")
@@ -277,20 +277,23 @@ _best(found_places.ArgMax, "ARG_MAX")
 _best(found_places.ArgMin, "ARG_MIN")
 
 
-@found_places.TopK.lift("tflite")
-def lift_top_k(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Lifted:
-    del sorted
-    rank = len(b.dims(x))
-    wide = x if dtype_of(x) in _NUMBERS else cast_to(b, x, DType.INT32 if dtype_of(x) in _SMALL else DType.FLOAT32)
-    order = [*(each for each in range(rank) if each != axis % rank), axis % rank]
+@TopKView.lift("tflite")
+def lift_top_k(b: Builder, op: TopKView) -> Lifted:
+    rank = len(b.dims(op.x))
+    wide = (
+        op.x
+        if dtype_of(op.x) in _NUMBERS
+        else cast_to(b, op.x, DType.INT32 if dtype_of(op.x) in _SMALL else DType.FLOAT32)
+    )
+    order = [*(each for each in range(rank) if each != op.axis % rank), op.axis % rank]
     back = [order.index(each) for each in range(rank)]
-    told = integers(k)
-    count = ints(b, told[0]) if told else in_int32(b, shaped(b, k, ()))
+    told = integers(op.k)
+    count = ints(b, told[0]) if told else in_int32(b, shaped(b, op.k, ()))
     given = turned(b, wide, order)
-    given = given if largest else emit(b, "NEG", given)
+    given = given if op.largest else emit(b, "NEG", given)
     values, numbers = emits(b, "TOPK_V2", 2, given, count, types=(dtype_of(wide), DType.INT32))
-    values = turned(b, values if largest else emit(b, "NEG", values), back)
-    return cast_to(b, values, dtype_of(x)), cast_to(b, turned(b, numbers, back), DType.INT64)
+    values = turned(b, values if op.largest else emit(b, "NEG", values), back)
+    return cast_to(b, values, dtype_of(op.x)), cast_to(b, turned(b, numbers, back), DType.INT64)
 
 
 _SMALL = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.ops.dialects.log_likelihood import negative_log_likelihood
 from graphport.ops.pages.activation import LogSoftmax
-from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -15,28 +15,14 @@ if TYPE_CHECKING:
 Lifted: TypeAlias = "tuple[Value, ...] | None"
 
 
-@NegativeLogLikelihoodLoss.lift("tflite")
-def lift_negative_log_likelihood(
-    b: Builder,
-    input: Value,
-    target: Value,
-    weight: Value | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Lifted:
-    return (negative_log_likelihood(b, input, target, weight, ignore_index, reduction),)
+@NegativeLogLikelihoodLossView.lift("tflite")
+def lift_negative_log_likelihood(b: Builder, op: NegativeLogLikelihoodLossView) -> Lifted:
+    return (negative_log_likelihood(b, op.input, op.target, op.weight, op.ignore_index, op.reduction),)
 
 
-@SoftmaxCrossEntropyLoss.lift("tflite")
-def lift_softmax_cross_entropy(
-    b: Builder,
-    scores: Value,
-    labels: Value,
-    weights: Value | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Lifted:
-    logarithms = b(LogSoftmax, scores, axis=1)
-    return (negative_log_likelihood(b, logarithms, labels, weights, ignore_index, reduction), logarithms)[: b.count]
+@SoftmaxCrossEntropyLossView.lift("tflite")
+def lift_softmax_cross_entropy(b: Builder, op: SoftmaxCrossEntropyLossView) -> Lifted:
+    logarithms = b(LogSoftmax, op.scores, axis=1)
+    return (negative_log_likelihood(b, logarithms, op.labels, op.weights, op.ignore_index, op.reduction), logarithms)[
+        : b.count
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,13 +15,15 @@ from graphport.ops.dialects.tflite.emitting import array_of, cast_to, ints, need
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.convolution.quantized import ConvInteger, QLinearConv
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.matmul.quantized import MatMulInteger, QLinearMatMul
+from graphport.ops.pages.matmul.quantized import MatMulInteger
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
 from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMin
 from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
+from graphport.ops.views.matmul import QLinearMatMulView
+from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -92,60 +94,41 @@ def _quantized_later(
     return cast_to(b, cast_to(b, kept, DType.INT32), dtype)
 
 
-@QuantizeLinear.lift("tflite")
-def lift_quantize_linear(
-    b: Builder,
-    x: Value,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: DType | None = None,
-    **_: object,
-) -> Lifted:
-    dtype = dtype_of(y_zero_point) if y_zero_point is not None else output_dtype or DType.UINT8
-    if _is_later(y_scale, y_zero_point) or block_size or dtype is DType.UINT16:
-        return (_quantized_later(b, x, y_scale, y_zero_point, axis, block_size, dtype),)
-    told = _told(y_scale, y_zero_point, dtype, axis, len(b.dims(x)))
-    if dtype is DType.INT32 or dtype_of(x) is not DType.FLOAT32:
+@QuantizeLinearView.lift("tflite")
+def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
+    dtype = dtype_of(op.y_zero_point) if op.y_zero_point is not None else op.output_dtype or DType.UINT8
+    if _is_later(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16:
+        return (_quantized_later(b, op.x, op.y_scale, op.y_zero_point, op.axis, op.block_size, dtype),)
+    told = _told(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
+    if dtype is DType.INT32 or dtype_of(op.x) is not DType.FLOAT32:
         return None
-    return b.word("QUANTIZE", x, facts=[TensorFact(dtype, b.dims(x))], quantized_results=(told,))  # type: ignore[arg-type]
+    return b.word("QUANTIZE", op.x, facts=[TensorFact(dtype, b.dims(op.x))], quantized_results=(told,))  # type: ignore[arg-type]
 
 
-@DequantizeLinear.lift("tflite")
-def lift_dequantize_linear(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    **_: object,
-) -> Lifted:
-    dtype = dtype_of(x)
+@DequantizeLinearView.lift("tflite")
+def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
+    dtype = dtype_of(op.x)
     if (
-        (_is_later(x_scale, x_zero_point) or block_size or dtype is DType.UINT16)
+        (_is_later(op.x_scale, op.x_zero_point) or op.block_size or dtype is DType.UINT16)
         and dtype.is_integer
         and dtype.bits >= _BYTE
     ):
-        wide = cast_to(b, x, DType.FLOAT32)
-        if x_zero_point is not None:
-            zero = cast_to(b, x_zero_point, DType.FLOAT32)
-            wide = emit(b, "SUB", wide, _fitted(b, zero, x, axis, block_size))
-        y = emit(b, "MUL", wide, _fitted(b, cast_to(b, x_scale, DType.FLOAT32), x, axis, block_size))
-        return (cast_to(b, y, dtype_of(x_scale)),)
-    told = _told(x_scale, x_zero_point, dtype, axis, max(len(b.dims(x)), 1))
-    if dtype_of(x_scale) is not DType.FLOAT32:
+        wide = cast_to(b, op.x, DType.FLOAT32)
+        if op.x_zero_point is not None:
+            zero = cast_to(b, op.x_zero_point, DType.FLOAT32)
+            wide = emit(b, "SUB", wide, _fitted(b, zero, op.x, op.axis, op.block_size))
+        y = emit(b, "MUL", wide, _fitted(b, cast_to(b, op.x_scale, DType.FLOAT32), op.x, op.axis, op.block_size))
+        return (cast_to(b, y, dtype_of(op.x_scale)),)
+    told = _told(op.x_scale, op.x_zero_point, dtype, op.axis, max(len(b.dims(op.x)), 1))
+    if dtype_of(op.x_scale) is not DType.FLOAT32:
         return None
     if dtype is DType.INT32:
         scales, zeros = told[2], told[3]  # type: ignore[index]
-        numbers = needed_array(x, "integers of 32 bits").astype(np.float64)
-        shape = (-1, *[1] * (numbers.ndim - 1 - axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
+        numbers = needed_array(op.x, "integers of 32 bits").astype(np.float64)
+        shape = (-1, *[1] * (numbers.ndim - 1 - op.axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
         reals = (numbers - np.reshape(zeros, shape)) * np.reshape(scales, shape)
-        return (emit(b, "RESHAPE", b.constant(reals.astype(np.float32)), ints(b, list(sizes(b.dims(x))))),)
-    return b.word("DEQUANTIZE", x, facts=[TensorFact(DType.FLOAT32, b.dims(x))], quantized=(told,))  # type: ignore[arg-type]
+        return (emit(b, "RESHAPE", b.constant(reals.astype(np.float32)), ints(b, list(sizes(b.dims(op.x))))),)
+    return b.word("DEQUANTIZE", op.x, facts=[TensorFact(DType.FLOAT32, b.dims(op.x))], quantized=(told,))  # type: ignore[arg-type]
 
 
 @DynamicQuantizeLinear.lift("tflite")
@@ -202,43 +185,27 @@ def lift_matmul_integer(
     return (_product(b, left, _centred(b, other, b_zero_point)),)
 
 
-@QLinearMatMul.lift("tflite")
-def lift_qlinear_matmul(
-    b: Builder,
-    a: Value,
-    a_scale: Value,
-    a_zero_point: Value,
-    other: Value,
-    b_scale: Value,
-    b_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-) -> Lifted:
-    if not _is_later(a_scale, a_zero_point, b_scale, b_zero_point, y_scale, y_zero_point):
-        left = b(DequantizeLinear, a, a_scale, a_zero_point, axis=-2)
-        right = b(DequantizeLinear, other, b_scale, b_zero_point, axis=-1)
-        return (b(QuantizeLinear, b(MatMul, left, right), y_scale, y_zero_point, axis=-2),)
-    left = _centred(b, a, _by_row(b, a_zero_point, a))
-    total = cast(b, _product(b, left, _centred(b, other, b_zero_point)), DType.FLOAT32)
-    scales = [cast(b, each, DType.FLOAT32) for each in (a_scale, b_scale, y_scale)]
-    up = b(arithmetic.Mul, _by_row(b, scales[0], a) or scales[0], scales[1])
-    scaled = b(arithmetic.Mul, total, b(arithmetic.Div, up, _by_row(b, scales[2], a) or scales[2]))
+@QLinearMatMulView.lift("tflite")
+def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
+    if not _is_later(op.a_scale, op.a_zero_point, op.b_scale, op.b_zero_point, op.y_scale, op.y_zero_point):
+        left = b(DequantizeLinear, op.a, op.a_scale, op.a_zero_point, axis=-2)
+        right = b(DequantizeLinear, op.b, op.b_scale, op.b_zero_point, axis=-1)
+        return (b(QuantizeLinear, b(MatMul, left, right), op.y_scale, op.y_zero_point, axis=-2),)
+    left = _centred(b, op.a, _by_row(b, op.a_zero_point, op.a))
+    total = cast(b, _product(b, left, _centred(b, op.b, op.b_zero_point)), DType.FLOAT32)
+    scales = [cast(b, each, DType.FLOAT32) for each in (op.a_scale, op.b_scale, op.y_scale)]
+    up = b(arithmetic.Mul, _by_row(b, scales[0], op.a) or scales[0], scales[1])
+    scaled = b(arithmetic.Mul, total, b(arithmetic.Div, up, _by_row(b, scales[2], op.a) or scales[2]))
     one = b.constant(np.float32(1))
-    return (_quantized_later(b, scaled, one, _by_row(b, y_zero_point, a), -2, 0),)
+    return (_quantized_later(b, scaled, one, _by_row(b, op.y_zero_point, op.a), -2, 0),)
 
 
-@ConvInteger.lift("tflite")
-def lift_conv_integer(
-    b: Builder,
-    x: Value,
-    w: Value,
-    x_zero_point: Value | None = None,
-    w_zero_point: Value | None = None,
-    **stated: Any,
-) -> Lifted:
-    _check_exact(b, w)
-    rows = None if w_zero_point is None else _fitted(b, w_zero_point, w, 0, 0)
-    return (b(Cast, b(Conv, _centred(b, x, x_zero_point), _centred(b, w, rows), **stated), to=DType.INT32),)
+@ConvIntegerView.lift("tflite")
+def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
+    _check_exact(b, op.w)
+    rows = None if op.w_zero_point is None else _fitted(b, op.w_zero_point, op.w, 0, 0)
+    total = b(Conv, _centred(b, op.x, op.x_zero_point), _centred(b, op.w, rows), **op.stated())
+    return (b(Cast, total, to=DType.INT32),)
 
 
 def _check_exact(b: Builder, w: Value) -> None:
@@ -248,30 +215,20 @@ def _check_exact(b: Builder, w: Value) -> None:
         raise UnsupportedError(message)
 
 
-@QLinearConv.lift("tflite")
-def lift_qlinear_conv(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-    bias: Value | None = None,
-    **stated: Any,
-) -> Lifted:
-    if not _is_later(x_scale, x_zero_point, w_scale, w_zero_point, y_scale, y_zero_point, bias):
-        scales = needed_array(x_scale, "its scale") * needed_array(w_scale, "its scale")
-        reals = None if bias is None else b.constant((needed_array(bias, "its bias") * scales).astype(np.float32))
-        given = b(DequantizeLinear, x, x_scale, x_zero_point)
-        y = b(Conv, given, b(DequantizeLinear, w, w_scale, w_zero_point, axis=0), reals, **stated)
-        return (b(QuantizeLinear, y, y_scale, y_zero_point),)
+@QLinearConvView.lift("tflite")
+def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
+    w = op.w
+    if not _is_later(op.x_scale, op.x_zero_point, op.w_scale, op.w_zero_point, op.y_scale, op.y_zero_point, op.b):
+        scales = needed_array(op.x_scale, "its scale") * needed_array(op.w_scale, "its scale")
+        reals = None if op.b is None else b.constant((needed_array(op.b, "its bias") * scales).astype(np.float32))
+        given = b(DequantizeLinear, op.x, op.x_scale, op.x_zero_point)
+        y = b(Conv, given, b(DequantizeLinear, w, op.w_scale, op.w_zero_point, axis=0), reals, **op.stated())
+        return (b(QuantizeLinear, y, op.y_scale, op.y_zero_point),)
     _check_exact(b, w)
-    total = b(Conv, _centred(b, x, x_zero_point), _centred(b, w, _fitted(b, w_zero_point, w, 0, 0)), **stated)
-    if bias is not None:
-        total = b(arithmetic.Add, total, _fitted(b, cast(b, bias, DType.FLOAT32), total, 1, 0))
-    factor = b(arithmetic.Mul, x_scale, _fitted(b, w_scale, total, 1, 0))
-    scaled = b(arithmetic.Mul, total, b(arithmetic.Div, factor, y_scale))
-    return (_quantized_later(b, scaled, b.constant(np.float32(1)), y_zero_point, 1, 0),)
+    filters = _centred(b, w, _fitted(b, op.w_zero_point, w, 0, 0))
+    total = b(Conv, _centred(b, op.x, op.x_zero_point), filters, **op.stated())
+    if op.b is not None:
+        total = b(arithmetic.Add, total, _fitted(b, cast(b, op.b, DType.FLOAT32), total, 1, 0))
+    factor = b(arithmetic.Mul, op.x_scale, _fitted(b, op.w_scale, total, 1, 0))
+    scaled = b(arithmetic.Mul, total, b(arithmetic.Div, factor, op.y_scale))
+    return (_quantized_later(b, scaled, b.constant(np.float32(1)), op.y_zero_point, 1, 0),)

@@ -25,11 +25,12 @@ from graphport.ops.dialects.tflite.emitting import (
 )
 from graphport.ops.pages import reshape
 from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.indexing import slicing
-from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import running
-from graphport.ops.pages.reshape import Col2Im, pieces
+from graphport.ops.pages.reshape import pieces
 from graphport.ops.shapes import broadcast
+from graphport.ops.views.indexing import SliceView
+from graphport.ops.views.padding import PadView
+from graphport.ops.views.reshape import Col2ImView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,20 +195,18 @@ def lift_split(
     return emits(b, "SPLIT_V", count, input, ints(b, lengths), ints(b, axis), num_splits=count)
 
 
-@slicing.Slice.lift("tflite")
-def lift_slice(
-    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Lifted:
-    rank = len(b.dims(data))
-    if any(each is not None and integers(each) is None for each in (starts, ends, axes, steps)):
-        return (_sliced(b, data, (starts, ends, steps), axes),)
-    begin, end = list(needed(starts, "where it begins")), list(needed(ends, "where it ends"))
-    along = list(range(len(begin))) if axes is None else [a % rank for a in needed(axes, "its axes")]
-    by = [1] * len(begin) if steps is None else list(needed(steps, "its steps"))
+@SliceView.lift("tflite")
+def lift_slice(b: Builder, op: SliceView) -> Lifted:
+    rank = len(b.dims(op.data))
+    if any(each is not None and integers(each) is None for each in (op.starts, op.ends, op.axes, op.steps)):
+        return (_sliced(b, op.data, (op.starts, op.ends, op.steps), op.axes),)
+    begin, end = list(needed(op.starts, "where it begins")), list(needed(op.ends, "where it ends"))
+    along = list(range(len(begin))) if op.axes is None else [a % rank for a in needed(op.axes, "its axes")]
+    by = [1] * len(begin) if op.steps is None else list(needed(op.steps, "its steps"))
     rows: list[list[int]] = [[0] * rank, [0] * rank, [1] * rank]
     masks = [(1 << rank) - 1, (1 << rank) - 1]
     for axis, first, last, step in zip(along, begin, end, by, strict=True):
-        n = b.dims(data)[axis]
+        n = b.dims(op.data)[axis]
         if not isinstance(n, int):
             first, last = _bounds(first, last)  # noqa: PLW2901  what is beyond every extent
         else:
@@ -217,7 +216,7 @@ def lift_slice(
         if last == -1 and step < 0:
             continue
         masks[1] &= ~(1 << axis)
-    y = emit(b, "STRIDED_SLICE", data, *[ints(b, row) for row in rows], begin_mask=masks[0], end_mask=masks[1])
+    y = emit(b, "STRIDED_SLICE", op.data, *[ints(b, row) for row in rows], begin_mask=masks[0], end_mask=masks[1])
     return (y,)
 
 
@@ -283,33 +282,26 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Lifted:
     return (emit(b, "BROADCAST_TO", input, ints(b, list(dims))),)
 
 
-@Pad.lift("tflite")
-def lift_pad(
-    b: Builder,
-    data: Value,
-    pads: Value,
-    constant_value: Value | None = None,
-    axes: Value | None = None,
-    *,
-    mode: str = "constant",
-) -> Lifted:
+@PadView.lift("tflite")
+def lift_pad(b: Builder, op: PadView) -> Lifted:
+    data = op.data
     rank = len(b.dims(data))
-    known = integers(pads)
-    if known is None and axes is None:
-        table = emit(b, "TRANSPOSE", shaped(b, _within_int32(b, pads), (2, rank)), ints(b, [1, 0]))
-        if mode == "reflect":
+    known = integers(op.pads)
+    if known is None and op.axes is None:
+        table = emit(b, "TRANSPOSE", shaped(b, _within_int32(b, op.pads), (2, rank)), ints(b, [1, 0]))
+        if op.mode == "reflect":
             return (emit(b, "MIRROR_PAD", data, table, mode=0),)
-        if mode != "constant":
-            return (_repeated_later(b, data, in_int32(b, pads), mode),)
-        filler = shaped(b, b.like(data, np.zeros(1)) if constant_value is None else constant_value, ())
+        if op.mode != "constant":
+            return (_repeated_later(b, data, in_int32(b, op.pads), op.mode),)
+        filler = shaped(b, b.like(data, np.zeros(1)) if op.constant_value is None else op.constant_value, ())
         return (emit(b, "PADV2", data, table, filler),)
-    told = list(needed(pads, "its padding"))
-    along = list(range(rank)) if axes is None else [a % rank for a in needed(axes, "its axes")]
+    told = list(needed(op.pads, "its padding"))
+    along = list(range(rank)) if op.axes is None else [a % rank for a in needed(op.axes, "its axes")]
     pairs = [(0, 0) for _ in range(rank)]
     for place, axis in enumerate(along):
         pairs[axis] = told[place], told[place + len(along)]
-    if mode in ("edge", "wrap"):
-        return (_repeated(b, data, pairs, mode),)
+    if op.mode in ("edge", "wrap"):
+        return (_repeated(b, data, pairs, op.mode),)
     if any(n < 0 for pair in pairs for n in pair):
         lengths = sizes(b.dims(data), "what padding takes away from")
         begins = [max(0, -first) for first, _ in pairs]
@@ -317,11 +309,11 @@ def lift_pad(
         data = emit(b, "SLICE", data, ints(b, begins), ints(b, left))
         pairs = [(max(0, first), max(0, last)) for first, last in pairs]
     table = ints(b, [list(pair) for pair in pairs])
-    if mode == "reflect":
+    if op.mode == "reflect":
         return (emit(b, "MIRROR_PAD", data, table, mode=0),)
-    if constant_value is None or real(constant_value) == 0:
+    if op.constant_value is None or real(op.constant_value) == 0:
         return (emit(b, "PAD", data, table),)
-    return (emit(b, "PADV2", data, table, shaped(b, constant_value, ())),)
+    return (emit(b, "PADV2", data, table, shaped(b, op.constant_value, ())),)
 
 
 def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) -> Value:
@@ -362,26 +354,23 @@ def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, revers
     return (computed_in(b, _COUNTED, "CUMSUM", x, beside=(along,), **options),)
 
 
-@Col2Im.lift("tflite")
-def lift_col2im(
-    b: Builder,
-    input: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Lifted:
+@Col2ImView.lift("tflite")
+def lift_col2im(b: Builder, op: Col2ImView) -> Lifted:
     """A transposed convolution whose filters put each row of a block in its place."""
-    image, block = ([int(n) for n in needed(x, "the shapes of image and block")] for x in (image_shape, block_shape))
-    batch, rows, _ = sizes(b.dims(input), "the columns")
-    steps, gaps, edges = strides or (1,) * len(image), dilations or (1,) * len(image), pads or (0,) * 2 * len(image)
+    image, block = (
+        [int(n) for n in needed(x, "the shapes of image and block")] for x in (op.image_shape, op.block_shape)
+    )
+    batch, rows, _ = sizes(b.dims(op.input), "the columns")
+    steps, gaps, edges = (
+        op.strides or (1,) * len(image),
+        op.dilations or (1,) * len(image),
+        op.pads or (0,) * 2 * len(image),
+    )
     cells = prod(block)
     made_up(cells, cells)
     whole = [n + edges[i] + edges[i + len(image)] for i, n in enumerate(image)]
     counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(whole, block, steps, gaps, strict=True)]
-    apart = reshaped(b, input, (batch * (rows // cells), cells, *counts))
+    apart = reshaped(b, op.input, (batch * (rows // cells), cells, *counts))
     filters = b.constant(np.eye(cells, dtype=np.float32).reshape(cells, 1, *block))
     full = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(counts, block, steps, gaps, strict=True)]
     more = tuple(n - f for n, f in zip(whole, full, strict=True))

@@ -17,7 +17,8 @@ from graphport.ops.pages.comparison import And, Less, LessOrEqual, Where
 from graphport.ops.pages.indexing import GatherND, Slice
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Unsqueeze
-from graphport.ops.pages.resize import AffineGrid, GridSample
+from graphport.ops.pages.resize import AffineGrid
+from graphport.ops.views.resize import GridSampleView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,26 +30,24 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 _CUBIC = -0.75
 
 
-@GridSample.lift("tflite")
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Lifted:
+@GridSampleView.lift("tflite")
+def lift_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
     """The sum over the corners around each place, each times its share."""
-    if dtype_of(x) is not DType.FLOAT32 or dtype_of(grid) is not DType.FLOAT32:
+    if dtype_of(op.x) is not DType.FLOAT32 or dtype_of(op.grid) is not DType.FLOAT32:
         return None
-    batch, channels, *space = sizes(b.dims(x), "the image")
-    _, *places, count = sizes(b.dims(grid), "the grid")
-    rows = reshaped(b, transposed(b, x, (0, *range(2, len(space) + 2), 1)), (batch, prod(space), channels))
+    batch, channels, *space = sizes(b.dims(op.x), "the image")
+    _, *places, count = sizes(b.dims(op.grid), "the grid")
+    rows = reshaped(b, transposed(b, op.x, (0, *range(2, len(space) + 2), 1)), (batch, prod(space), channels))
     # The last axis of the image comes first in the grid.
-    columns = [_column(b, grid, (batch, prod(places)), count - 1 - axis) for axis in range(count)]
+    columns = [_column(b, op.grid, (batch, prod(places)), count - 1 - axis) for axis in range(count)]
     spots = [
-        _pixels(b, column, n, padding_mode, aligned=bool(align_corners))
+        _pixels(b, column, n, op.padding_mode, aligned=bool(op.align_corners))
         for column, n in zip(columns, space, strict=True)
     ]
-    reads = [_shares(b, spot, mode) for spot in spots]
+    reads = [_shares(b, spot, op.mode) for spot in spots]
     total: Value | None = None
     for corner in product(*reads):
-        picked = _read(b, rows, [place for place, _ in corner], space, padding_mode, aligned=bool(align_corners))
+        picked = _read(b, rows, [place for place, _ in corner], space, op.padding_mode, aligned=bool(op.align_corners))
         share: Value | None = None
         for _, part in corner:
             share = part if share is None or part is None else b(Mul, share, part)

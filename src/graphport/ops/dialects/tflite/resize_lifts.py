@@ -16,8 +16,9 @@ from graphport.ops.dialects.operands import cast, dtype_of, integers, reals, siz
 from graphport.ops.dialects.tflite.convolution_lifts import first, last
 from graphport.ops.dialects.tflite.emitting import cast_to, ints, shaped
 from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.resize import Resize, target
+from graphport.ops.pages.resize import target
 from graphport.ops.pages.resize.sampling import Axis, resampled
+from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,46 +33,36 @@ _COORDINATES = {"align_corners": (True, False), "half_pixel": (False, True), "as
 _NEAREST = {"asymmetric": "floor", "half_pixel": "round_prefer_ceil", "align_corners": "round_prefer_ceil"}
 
 
-@Resize.lift("tflite")
-def lift_resize(
-    b: Builder,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    wanted: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Lifted:
+@ResizeView.lift("tflite")
+def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     """Along the two axes of an image, where the places are those that LiteRT computes; else by a matrix an axis."""
+    wanted, axes = op.sizes, op.axes
     stated = _Stated(
-        coordinate_transformation_mode, mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
+        op.coordinate_transformation_mode,
+        op.mode,
+        op.nearest_mode,
+        op.cubic_coeff_a,
+        bool(op.exclude_outside),
+        bool(op.antialias),
     )
-    if not _is_there(scales) and wanted is not None:
-        axes, wanted = _changed(b, x, axes, wanted)
-    given = scales if _is_there(scales) else wanted
+    if not _is_there(op.scales) and wanted is not None:
+        axes, wanted = _changed(b, op.x, axes, wanted)
+    given = op.scales if _is_there(op.scales) else wanted
     if given is not None and reals(given) is None:
-        if keep_aspect_ratio_policy != "stretch" or antialias:
+        if op.keep_aspect_ratio_policy != "stretch" or op.antialias:
             message = "how lengths go together must be known"
             raise UnsupportedError(message)
-        return (_resized_later(b, x, given, axes, stated, is_scale=given is scales),)
-    plain = _by_word(b, x, (scales, wanted), stated, axes, keep_aspect_ratio_policy)
+        return (_resized_later(b, op.x, given, axes, stated, is_scale=given is op.scales),)
+    plain = _by_word(b, op.x, (op.scales, wanted), stated, axes, op.keep_aspect_ratio_policy)
     if plain is not None:
         return plain
-    if roi is not None and _is_there(roi) and coordinate_transformation_mode == "tf_crop_and_resize":
-        if extrapolation_value or reals(roi) is None:
+    if op.roi is not None and _is_there(op.roi) and op.coordinate_transformation_mode == "tf_crop_and_resize":
+        if op.extrapolation_value or reals(op.roi) is None:
             message = "what stands beyond the ends"
             raise UnsupportedError(message)
-    elif coordinate_transformation_mode == "tf_crop_and_resize":
+    elif op.coordinate_transformation_mode == "tf_crop_and_resize":
         return None
-    return (_by_matrices(b, x, (roi, scales, wanted), stated, axes, keep_aspect_ratio_policy),)
+    return (_by_matrices(b, op.x, (op.roi, op.scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:

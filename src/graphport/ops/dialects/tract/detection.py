@@ -8,9 +8,9 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, word
+from graphport.ops.views.detection import NonMaxSuppressionView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -36,25 +36,16 @@ def non_max_suppression(
     )
 
 
-@lift(DIALECT, "NonMaxSuppression")
-def lift_non_max_suppression(
-    b: Builder,
-    boxes: Value,
-    scores: Value,
-    max_output_boxes_per_class: Value | None = None,
-    iou_threshold: Value | None = None,
-    score_threshold: Value | None = None,
-    *,
-    center_point_box: int = 0,
-) -> Any:
+@NonMaxSuppressionView.lift(DIALECT)
+def lift_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Any:
     """With numbers of rank 0 for its limits."""
-    most = _number(b, max_output_boxes_per_class, np.int64(0))
-    limits = [most, _number(b, iou_threshold, np.float32(0))]
-    if score_threshold is not None:
-        limits.append(_number(b, score_threshold, np.float32(0)))
+    most = _number(b, op.max_output_boxes_per_class, np.int64(0))
+    limits = [most, _number(b, op.iou_threshold, np.float32(0))]
+    if op.score_threshold is not None:
+        limits.append(_number(b, op.score_threshold, np.float32(0)))
     found = TensorFact(DType.INT64, None)
     word_ = "tract_onnx_non_max_suppression"
-    return b.word(word_, boxes, scores, *limits, facts=[found], center_point_box=center_point_box)
+    return b.word(word_, op.boxes, op.scores, *limits, facts=[found], center_point_box=op.center_point_box)
 
 
 def _number(b: Builder, value: Value | None, default: Any) -> Value:

@@ -16,6 +16,8 @@ from graphport.ops.dialects.tract.rows import dims_of, fact_like, numbers_of
 from graphport.ops.dialects.tract.types import datum, datum_name
 from graphport.ops.folded import folded
 from graphport.ops.pages.indexing.slicing import FAR
+from graphport.ops.views.indexing import ScatterElementsView, SliceView
+from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:
     from graphport.ops.builder import Builder
@@ -199,12 +201,10 @@ def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Val
     return emit("Where", emit("Less", indices, b.like(indices, 0)), moved, indices)
 
 
-@lift(DIALECT, "ScatterElements")
-def lift_scatter_elements(
-    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
-) -> Any:
-    place = axis % len(b.dims(data))
-    return b.word("tract_core_scatter_elements", data, indices, updates, axis=place, reduction=reduction)
+@ScatterElementsView.lift(DIALECT)
+def lift_scatter_elements(b: Builder, op: ScatterElementsView) -> Any:
+    place = op.axis % len(b.dims(op.data))
+    return b.word("tract_core_scatter_elements", op.data, op.indices, op.updates, axis=place, reduction=op.reduction)
 
 
 @lift(DIALECT, "ScatterND")
@@ -231,14 +231,14 @@ def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axi
     return b.word("tract_core_cast", hot[0], facts=[TensorFact(dtype, fact.shape)], to=datum_name(dtype) or "f32")
 
 
-@lift(DIALECT, "TopK")
-def lift_topk(b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    count = numbers_of(k)
+@TopKView.lift(DIALECT)
+def lift_topk(b: Builder, op: TopKView) -> Any:
+    count = numbers_of(op.k)
     if not count:
         return None
-    given = {"k": count[0], "axis": axis % len(b.dims(x)), "largest": bool(largest)}
+    given = {"k": count[0], "axis": op.axis % len(b.dims(op.x)), "largest": bool(op.largest)}
     free = TensorFact(None, None)
-    return b.word("tract_core_topk", x, facts=[free, free], **given)
+    return b.word("tract_core_topk", op.x, facts=[free, free], **given)
 
 
 @lift(DIALECT, "Trilu")
@@ -252,20 +252,18 @@ def lift_non_zero(b: Builder, x: Value) -> Any:
     return b.word("tract_onnx_non_zero", x)
 
 
-@lift(DIALECT, "Slice")
-def lift_slice(
-    b: Builder, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Any:
+@SliceView.lift(DIALECT)
+def lift_slice(b: Builder, op: SliceView) -> Any:
     """Ranges within extents that may be symbols; backwards by what takes every so many entries."""
-    dims = b.dims(data)
-    first, last = dims_of(starts), dims_of(ends)
+    dims = b.dims(op.data)
+    first, last = dims_of(op.starts), dims_of(op.ends)
     if first is None or last is None:
         return None
-    places = tuple(range(len(first))) if axes is None else numbers_of(axes)
-    by = (1,) * len(first) if steps is None else numbers_of(steps)
+    places = tuple(range(len(first))) if op.axes is None else numbers_of(op.axes)
+    by = (1,) * len(first) if op.steps is None else numbers_of(op.steps)
     if places is None or by is None:
         return None
-    x = data
+    x = op.data
     chosen: list[tuple[int, Any, Any, int]] = []
     for axis, start, stop, step in zip(places, first, last, by, strict=True):
         place = axis % len(dims)
@@ -281,7 +279,7 @@ def lift_slice(
         else:
             chosen.append((place, begin, end, step))
     if not chosen:
-        return x if x is not data else None
+        return x if x is not op.data else None
     at, begins, ends_, strides = (tuple(part) for part in zip(*chosen, strict=True))
     if any(begin == end for begin, end in zip(begins, ends_, strict=True)):
         return None

@@ -8,13 +8,14 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract import quantization_integers as quantization_integers  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
 from graphport.ops.dialects.tract.blocks import in_blocks
 from graphport.ops.dialects.tract.rows import fact_like
 from graphport.ops.dialects.tract.types import datum_name
+from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -33,26 +34,23 @@ def _spread(b: Builder, value: Value, rank: int, axis: int) -> Value | None:
     return b.constant(numbers.reshape(*[1] * place, -1, *[1] * (rank - place - 1)))
 
 
-@lift(DIALECT, "QuantizeLinear")
-def lift_quantize(
-    b: Builder,
-    x: Value,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    **rest: Any,
-) -> Any:
-    rank = len(b.dims(x))
-    target = DType.UINT8 if y_zero_point is None else dtype_of(y_zero_point)
-    scale = _spread(b, y_scale, rank, axis)
-    zero = None if y_zero_point is None else _spread(b, y_zero_point, rank, axis)
+@QuantizeLinearView.lift(DIALECT)
+def lift_quantize(b: Builder, op: QuantizeLinearView) -> Any:
+    rank = len(b.dims(op.x))
+    target = DType.UINT8 if op.y_zero_point is None else dtype_of(op.y_zero_point)
+    scale = _spread(b, op.y_scale, rank, op.axis)
+    zero = None if op.y_zero_point is None else _spread(b, op.y_zero_point, rank, op.axis)
     name = None if target is None else datum_name(target)
-    if block_size or scale is None or target is None or name is None or (zero is None and y_zero_point is not None):
+    if (
+        op.block_size
+        or scale is None
+        or target is None
+        or name is None
+        or (zero is None and op.y_zero_point is not None)
+    ):
         return None
-    fact = fact_like(x)
-    (y,) = b.word("tract_core_round_even", *b.word("div", x, scale, facts=[fact]), facts=[fact])
+    fact = fact_like(op.x)
+    (y,) = b.word("tract_core_round_even", *b.word("div", op.x, scale, facts=[fact]), facts=[fact])
     if zero is not None:
         (y,) = b.word("add", y, zero, facts=[fact])
     limits = np.iinfo(target.numpy)
@@ -69,33 +67,24 @@ def _blocks(x: Value, scale: Value, zero: Value | None, axis: int, size: int) ->
     return in_blocks(codes, scales, zeros, axis, size)
 
 
-@lift(DIALECT, "DequantizeLinear")
-def lift_dequantize(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    **rest: Any,
-) -> Any:
-    rank = len(b.dims(x))
-    scale = _spread(b, x_scale, rank, axis)
-    zero = None if x_zero_point is None else _spread(b, x_zero_point, rank, axis)
-    own = dtype_of(x)
-    if block_size and (found := _blocks(x, x_scale, x_zero_point, axis, block_size)) is not None:
-        return b.constant(found, name=x.name)
+@DequantizeLinearView.lift(DIALECT)
+def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
+    rank = len(b.dims(op.x))
+    scale = _spread(b, op.x_scale, rank, op.axis)
+    zero = None if op.x_zero_point is None else _spread(b, op.x_zero_point, rank, op.axis)
+    own = dtype_of(op.x)
+    if op.block_size and (found := _blocks(op.x, op.x_scale, op.x_zero_point, op.axis, op.block_size)) is not None:
+        return b.constant(found, name=op.x.name)
     if (
-        block_size
+        op.block_size
         or scale is None
         or own is None
         or datum_name(own) is None
-        or (zero is None and x_zero_point is not None)
+        or (zero is None and op.x_zero_point is not None)
     ):
         return None
-    fact = fact_like(x, DType.FLOAT32)
-    (y,) = b.word("tract_core_cast", x, facts=[fact], to="f32")
+    fact = fact_like(op.x, DType.FLOAT32)
+    (y,) = b.word("tract_core_cast", op.x, facts=[fact], to="f32")
     if zero is not None:
         (y,) = b.word("sub", y, zero, facts=[fact])
     return b.word("mul", y, scale, facts=[fact])

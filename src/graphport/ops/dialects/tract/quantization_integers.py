@@ -14,7 +14,10 @@ from graphport.ops.dialects.nnef.convolution_borders import emitted_padding
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
 from graphport.ops.dialects.tract.types import datum, datum_name
+from graphport.ops.dialects.windows import window_options
 from graphport.ops.folded import folded
+from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
+from graphport.ops.views.matmul import QLinearMatMulView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,30 +213,21 @@ def _scale(b: Builder, value: Value) -> Value:
 
 def _convolved(
     b: Builder,
-    x: Value,
-    w: Value,
+    op: ConvIntegerView | QLinearConvView,
     bias: Value | None,
     zeros: tuple[Value | None, Value | None, Value | None],
     scales: tuple[Value, Value, Value],
     dtype: DType,
-    window: dict[str, Any],
 ) -> Any:
     name = datum_name(dtype)
-    stated = emitted_padding(
-        b.dims(x)[2:],
-        b.dims(w)[2:],
-        auto_pad=window.get("auto_pad", "NOTSET"),
-        dilations=window.get("dilations"),
-        pads=window.get("pads"),
-        strides=window.get("strides"),
-    )
-    if stated is None or name is None:
+    padded = emitted_padding(b.dims(op.x)[2:], b.dims(op.w)[2:], **window_options(op))
+    if padded is None or name is None:
         return None
-    count = len(b.dims(x)) - 2
+    padding, slid = padded
     return b.word(
         "tract_core_qconv",
-        x,
-        w,
+        op.x,
+        op.w,
         b.constant(np.int32(0)) if bias is None else bias,
         _zero(b, zeros[1]),
         _scale(b, scales[1]),
@@ -242,38 +236,24 @@ def _convolved(
         _zero(b, zeros[2]),
         _scale(b, scales[2]),
         border="constant",
-        padding=stated[0],
-        stride=tuple(window.get("strides") or (1,) * count),
-        dilation=tuple(window.get("dilations") or (1,) * count),
-        groups=window.get("group", 1),
+        padding=padding,
+        stride=slid.strides,
+        dilation=slid.dilations,
+        groups=op.group,
         output_dt=name,
     )
 
 
-@lift(DIALECT, "QLinearConv")
-def lift_qlinear_conv(
-    b: Builder,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-    bias: Value | None = None,
-    **window: Any,
-) -> Any:
-    zeros, scales = (x_zero_point, w_zero_point, y_zero_point), (x_scale, w_scale, y_scale)
-    return _convolved(b, x, w, bias, zeros, scales, _type(y_zero_point), window)
+@QLinearConvView.lift(DIALECT)
+def lift_qlinear_conv(b: Builder, op: QLinearConvView) -> Any:
+    zeros, scales = (op.x_zero_point, op.w_zero_point, op.y_zero_point), (op.x_scale, op.w_scale, op.y_scale)
+    return _convolved(b, op, op.b, zeros, scales, _type(op.y_zero_point))
 
 
-@lift(DIALECT, "ConvInteger")
-def lift_conv_integer(
-    b: Builder, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None, **window: Any
-) -> Any:
+@ConvIntegerView.lift(DIALECT)
+def lift_conv_integer(b: Builder, op: ConvIntegerView) -> Any:
     one = b.constant(np.float32(1))
-    return _convolved(b, x, w, None, (x_zero_point, w_zero_point, None), (one, one, one), DType.INT32, window)
+    return _convolved(b, op, None, (op.x_zero_point, op.w_zero_point, None), (one, one, one), DType.INT32)
 
 
 def _type(value: Value) -> DType:
@@ -313,20 +293,10 @@ def _multiplied(
     return b.word("tract_core_einsum_q", *operands, expr=f"{','.join(texts)}->{result}", acc="i32", output=name)
 
 
-@lift(DIALECT, "QLinearMatMul")
-def lift_qlinear_matmul(
-    b: Builder,
-    a: Value,
-    a_scale: Value,
-    a_zero_point: Value,
-    other: Value,
-    b_scale: Value,
-    b_zero_point: Value,
-    y_scale: Value,
-    y_zero_point: Value,
-) -> Any:
-    zeros, scales = (a_zero_point, b_zero_point, y_zero_point), (a_scale, b_scale, y_scale)
-    return _multiplied(b, a, other, zeros, scales, _type(y_zero_point))
+@QLinearMatMulView.lift(DIALECT)
+def lift_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Any:
+    zeros, scales = (op.a_zero_point, op.b_zero_point, op.y_zero_point), (op.a_scale, op.b_scale, op.y_scale)
+    return _multiplied(b, op.a, op.b, zeros, scales, _type(op.y_zero_point))
 
 
 @lift(DIALECT, "MatMulInteger")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, elements, word
 from graphport.ops.folded import folded
+from graphport.ops.views.resize import GridSampleView, ResizeView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -80,49 +81,37 @@ _NEAREST = ("floor", "round_prefer_ceil")
 _COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric")
 
 
-@lift(DIALECT, "Resize")
-def lift_resize(
-    b: Builder,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Any:
+@ResizeView.lift(DIALECT)
+def lift_resize(b: Builder, op: ResizeView) -> Any:
     """By scales or sizes of all axes, in the ways that tract knows; what else there is goes by the standard's words."""
-    is_plain = not antialias and axes is None and not exclude_outside and keep_aspect_ratio_policy == "stretch"
-    if not is_plain or coordinate_transformation_mode not in _COORDINATES:
+    is_plain = (
+        not op.antialias and op.axes is None and not op.exclude_outside and op.keep_aspect_ratio_policy == "stretch"
+    )
+    if not is_plain or op.coordinate_transformation_mode not in _COORDINATES:
         return None
-    if mode == "nearest" and nearest_mode not in _NEAREST:
+    if op.mode == "nearest" and op.nearest_mode not in _NEAREST:
         return None
-    if mode == "cubic" and abs(cubic_coeff_a + 0.75) > 1e-9:
+    if op.mode == "cubic" and abs(op.cubic_coeff_a + 0.75) > 1e-9:
         return None
-    if any(each is not None and folded(each) is None and elements(each) is None for each in (scales, sizes)):
+    if any(each is not None and folded(each) is None and elements(each) is None for each in (op.scales, op.sizes)):
         return None  # what only a run knows
-    by = scales if scales is not None and b.dims(scales) != (0,) else None
+    by = op.scales if op.scales is not None and b.dims(op.scales) != (0,) else None
     given: dict[str, Any] = {
-        "coord_transformer": coordinate_transformation_mode,
-        "interpolator": mode,
-        "nearest_mode": nearest_mode if mode == "nearest" else "floor",
+        "coord_transformer": op.coordinate_transformation_mode,
+        "interpolator": op.mode,
+        "nearest_mode": op.nearest_mode if op.mode == "nearest" else "floor",
     }
-    return b.word("tract_core_resize", x, by, None if by is not None else sizes, **given)
+    return b.word("tract_core_resize", op.x, by, None if by is not None else op.sizes, **given)
 
 
-@lift(DIALECT, "GridSample")
-def lift_grid_sample(
-    b: Builder, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Any:
+@GridSampleView.lift(DIALECT)
+def lift_grid_sample(b: Builder, op: GridSampleView) -> Any:
     names = {"linear": "bilinear", "nearest": "nearest"}
-    if mode not in names:
+    if op.mode not in names:
         return None
-    given: dict[str, Any] = {"mode": names[mode], "padding_mode": padding_mode, "align_corners": bool(align_corners)}
-    return b.word("tract_core_grid_sample", x, grid, **given)
+    given: dict[str, Any] = {
+        "mode": names[op.mode],
+        "padding_mode": op.padding_mode,
+        "align_corners": bool(op.align_corners),
+    }
+    return b.word("tract_core_grid_sample", op.x, op.grid, **given)
