@@ -293,6 +293,11 @@ def test_a_result_stays_of_its_type_even_where_its_call_is_wrong():
         pytest.param(final("y = add(x = x, y = x);"), "NNEF0345", id="tensors by name"),
         pytest.param(final(Y, before="extension tract_registry tract_core;\n"), "NNEF0338", id="vendors' extensions"),
         pytest.param(
+            final(Y, before="extension KHR_enable_fragment_definitions KHR_enable_operator_expressions;\n"),
+            "NNEF0339",
+            id="extensions without a comma",
+        ),
+        pytest.param(
             provisional(
                 "y = g(x)",
                 before="fragment f( n: extent ) -> ( m: extent ) { m = n }\nfragment g( x: tensor ) -> ( y: tensor ) { y = reshape(x, shape = [f(2)]) }\n",

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 FRAGMENTS = "KHR_enable_fragment_definitions"
 OPERATORS = "KHR_enable_operator_expressions"
 _KNOWN = (FRAGMENTS, OPERATORS)
-_SYMBOLS = "tract_symbol"
+_TRACT = "tract_"
+_SYMBOLS = f"{_TRACT}symbol"
 _TOLERATED = frozenset({"NNEF0301", "NNEF0334", "NNEF0335"})
 
 
@@ -136,6 +137,9 @@ class _Checker:
             if words[0] == _SYMBOLS:
                 symbols += words[1:]
                 words = words[:1]
+            elif extension.is_spaced and not words[0].startswith(_TRACT):
+                message = "names of extensions stand side by side: Khronos' parser stops at the second"
+                self._findings.warn("NNEF0339", message, extension.words[1], "put a comma between them")
             for word, node in zip(words, extension.words, strict=False):
                 self._extension(word, node)
         self._symbols = tuple(symbols)

@@ -224,10 +224,12 @@ class _Parser:
             self._error("NNEF0212", message, words.here(), "move it up, below the version")
         words.advance()
         named = [words.name("an extension's name")]
-        while words.take(",") or words.is_identifier(words.word):
+        is_spaced = False
+        while (comma := words.take(",")) or words.is_identifier(words.word):
+            is_spaced |= not comma
             named.append(words.name("an extension's name"))
         self._end_statement("an extension directive")
-        self._extensions.append(Extension(tuple(named), start, words.last))
+        self._extensions.append(Extension(tuple(named), start, words.last, is_spaced))
 
     def _fragment(self) -> None:
         words = self._words

@@ -434,11 +434,12 @@ class Version(Node):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Extension(Node):
-    """One extension directive: its words."""
+    """One extension directive: its words. `is_spaced` says that two of them have no comma between them."""
 
     words: tuple[Name, ...]
     start: int = 0
     stop: int = 0
+    is_spaced: bool = False
 
 
 @dataclass(eq=False, repr=False)

@@ -248,9 +248,9 @@ def _float(text: str) -> float:
         message = f"{text[:60]!r} is no number"
         raise UnreadableError(message, None if leading is None else float(leading[0])) from error
     if math.isnan(number):
-        # OpenVINO takes it, and computes what it can.
+        # OpenVINO takes it, and every result is NaN.
         message = f"{text[:60]!r} is not a number, and what is computed with it is none"
-        raise UnreadableError(message, number)
+        raise UnreadableError(message)
     if math.isinf(number) and "inf" not in stripped:
         message = f"{text[:60]!r} is more than 64 bits hold"
         raise UnreadableError(message)
