@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
-from graphport.api.save import fitted, lifted_for, resolved
+from graphport.api.save import computed, fitted, lifted_for, resolved
 from graphport.api.staging import staged
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
@@ -116,6 +116,9 @@ def convert(  # noqa: PLR0913  keywords, each documented
         missing = missing_operators(graph, kind, dialect=dialect) if is_whole else {}
         if missing:
             known = resolved(graph)
+            missing = missing_operators(known, kind, dialect=dialect)
+        if missing:
+            known = computed(graph)
             missing = missing_operators(known, kind, dialect=dialect)
             if missing:
                 _, findings = lift(known, dialect)

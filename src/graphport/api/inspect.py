@@ -25,8 +25,8 @@ def inspect(model: Model) -> Inspection:
     found = replace(found, kernels=model.kernels)
     if not any(found.unsupported.values()):
         return found
-    from graphport.api.save import resolved
+    from graphport.api.save import computed
 
-    # As `convert` does it: shape arithmetic whose results are known needs no words.
+    # As `convert` does it: what is computed from what is known needs no words.
     tried, stands_for = typical(graph)
-    return replace(found, unsupported=coverage(resolved(tried), stands_for))
+    return replace(found, unsupported=coverage(computed(tried), stands_for))

@@ -104,6 +104,8 @@ def lifted_for(
         stated, findings = lift(graph, target, newest=newest)
         if findings:
             stated, findings = lift(resolved(graph), target, newest=newest)
+        if findings:
+            stated, findings = lift(computed(graph), target, newest=newest)
         if is_whole:
             raise_errors(findings)
         graph = stated
@@ -127,6 +129,15 @@ def resolved(graph: Graph) -> Graph:
 
     twin = rewrite.copy(graph)
     driver.run(twin, RESOLVE)
+    return twin
+
+
+def computed(graph: Graph) -> Graph:
+    """A copy without that arithmetic, and without what is computed from constants alone."""
+    from graphport.passes.simplify import COMPUTE
+
+    twin = rewrite.copy(graph)
+    driver.run(twin, COMPUTE)
     return twin
 
 

@@ -82,3 +82,9 @@ RESOLVE = select(
     SIMPLIFY, only=("lift-constants", "resolve-casts", "resolve-sequences", "resolve-shapes", "remove-dead")
 )
 """What leaves no arithmetic on shapes where the facts know its results."""
+
+COMPUTE = select(
+    SIMPLIFY,
+    only=("lift-constants", "resolve-casts", "resolve-sequences", "fold-constants", "resolve-shapes", "remove-dead"),
+)
+"""The same, and what is computed from constants alone, which is a constant."""
