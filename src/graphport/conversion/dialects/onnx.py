@@ -1,15 +1,51 @@
-"""ONNX models define functions, and call them like operators."""
+"""ONNX models define functions, and call them like operators; what no kernel takes is said otherwise."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from graphport.core.facts import TensorFact
 from graphport.formats.onnx import inline_functions
+from graphport.ir.graph import walk
+from graphport.ops.pages.convolution.window import window
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Graph, Node
 
 
 def before(graph: Graph) -> None:
     """Put the content of each function in the place of its calls."""
     inline_functions(graph)
+
+
+def after(graph: Graph) -> None:
+    """State the padding of convolutions with dilation that leave it to `auto_pad`.
+
+    Before  Conv(x, w[…, 3, 3], auto_pad="SAME_UPPER", dilations=[2, 2])
+    After   Conv(x, w, pads=[2, 2, 2, 2], dilations=[2, 2])
+
+    PyTorch's exporter writes them for `padding="same"`, and ONNX Runtime has no kernel that takes both. Leaves alone:
+    padding that depends on an extent that is open.
+    """
+    for inner in walk(graph):
+        for node in inner:
+            if pads := _stated_pads(node):
+                node.set_attribute("pads", pads)
+                node.remove_attribute("auto_pad")
+
+
+def _stated_pads(node: Node) -> tuple[int, ...]:
+    """What `auto_pad` comes to beside dilation; nothing where it says nothing, or is not known."""
+    dilations = node.attributes.get("dilations")
+    if node.op != "Conv" or not isinstance(dilations, tuple) or set(dilations) <= {1}:
+        return ()
+    stated = {name: node.attributes[name] for name in ("auto_pad", "strides") if name in node.attributes}
+    if not str(stated.get("auto_pad", "")).startswith("SAME"):
+        return ()
+    x, w = node.operands[0].fact, node.operands[1].fact
+    if not (isinstance(x, TensorFact) and isinstance(w, TensorFact)) or x.shape is None or w.shape is None:
+        return ()
+    slid = window(x.shape[2:], w.shape[2:], dilations=cast("tuple[int, ...]", dilations), **cast("Any", stated))
+    pads = [pair[end] for end in (0, 1) for pair in slid.pads]
+    known = tuple(pad for pad in pads if isinstance(pad, int))
+    return known if len(known) == len(pads) else ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
 from graphport.ops.dialects.operands import as_scalar, as_vector, integers, needed, real, sizes, vector
@@ -120,13 +121,29 @@ def _wrapped(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if not begin and not end:
             continue
-        (length,) = sizes(b.dims(x)[axis : axis + 1], "an extent that is wrapped")
+        length = b.dims(x)[axis]
+        if not isinstance(length, int):
+            x = _wrapped_open(b, x, axis, begin, end)
+            continue
         # What is cut off comes first: the rest goes around.
         made_up(length + max(begin, 0) + max(end, 0), what="places that are padded")
         every = np.arange(length)[max(-begin, 0) : length - max(-end, 0)]
         places = np.pad(every, (max(begin, 0), max(end, 0)), "wrap")
         x = emit(b, "opset8.Gather", x, vector(b, [int(n) for n in places]), b.constant(np.array(axis, np.int64)))
     return x
+
+
+def _wrapped_open(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
+    """The same over an extent that is not known: its places are counted when it is."""
+    along, zero = b.constant(np.array(axis, np.int64)), b.constant(np.array(0, np.int64))
+    length = emit(b, "opset8.Gather", emit(b, "opset3.ShapeOf", x), along, zero)
+    cut = max(-begin, 0)
+    rest = emit(b, "opset1.Add", length, b.constant(np.array(-cut - max(-end, 0), np.int64)))
+    stop = emit(b, "opset1.Add", rest, b.constant(np.array(max(end, 0), np.int64)))
+    first, step = b.constant(np.array(-max(begin, 0), np.int64)), b.constant(np.array(1, np.int64))
+    counted = emit(b, "opset4.Range", first, stop, step, output_type=DType.INT64)
+    places = emit(b, "opset1.Add", emit(b, "opset1.FloorMod", counted, rest), b.constant(np.array(cut, np.int64)))
+    return emit(b, "opset8.Gather", x, places, along)
 
 
 @CenterCropPad.lift("openvino")
