@@ -36,7 +36,7 @@ def sources(tmp_path_factory) -> dict[str, Path]:
     weights = {"w": some(6, 3, 3, 3), "b": some(6), "v": some(4, 6, 1, 1)}
     proto = model(nodes, [info("x", [1, 3, 8, 8])], [info("y", [1, 4, 8, 8])], weights)
     found = {"onnx": write_onnx(folder / "net.onnx", proto)}
-    for kind, name in (("openvino", "net.xml"), ("ncnn", "net.ncnn.param"), ("nnef", "net")):
+    for kind, name in (("openvino", "net.xml"), ("ncnn", "net.ncnn.param"), ("nnef", "net"), ("tflite", "net.tflite")):
         report = gp.convert(found["onnx"], folder / name, verify=True, format=kind)
         assert report.passed
         assert report.proof.is_independent
@@ -55,6 +55,8 @@ PAIRS = [
     ("nnef", "copy.xml"),
     ("ncnn", "copy.onnx"),
     ("ncnn", "copy.xml"),
+    ("onnx", "copy.tflite"),
+    ("tflite", "copy.onnx"),
 ]
 
 

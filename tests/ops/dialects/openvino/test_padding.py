@@ -1,10 +1,13 @@
 """Padding in OpenVINO."""
 
 import numpy as np
+import openvino as ov
 import pytest
 
+import graphport as gp
 from graphport.ops.pages.padding import CenterCropPad, Pad
 from tests.ops.openvino_oracle import check_page, check_word
+from tests.passes.cases import info, model, node
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -51,6 +54,19 @@ STATED = [
 @pytest.mark.parametrize(("inputs", "constants", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_padding(inputs, constants, attributes):
     assert check_page(Pad, inputs, constants=constants, **attributes) is not None
+
+
+@pytest.mark.parametrize("pads", [(0, 1, 2, 0, 3, 1), (0, 5, 0, 0, 7, 9), (0, -1, 3, 0, 4, -2)])
+def test_an_open_extent_is_wrapped_as_it_turns_out(pads, tmp_path):
+    proto = model(
+        [node("Pad", "x p", "y", mode="wrap")], [info("x", [2, "H", "W"])], [info("y", None)], {"p": ints(*pads)}
+    )
+    gp.save(gp.from_onnx(proto), tmp_path / "net.xml")
+    compiled = ov.compile_model(tmp_path / "net.xml", "CPU")
+    for height, width in ((3, 4), (5, 3)):
+        x = np.arange(2 * height * width, dtype=np.float32).reshape(2, height, width)
+        expected = Pad.function(x, ints(*pads), mode="wrap")
+        np.testing.assert_array_equal(compiled(x)[0], expected)
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 7), (1, 4, 3), (2, 3, 4)])
