@@ -41,6 +41,11 @@ SNIPPETS: dict[str, Snippet] = {
         MAPS,
     ),
     "resolve-casts": ([node("CastLike", "k x", "h"), node("Mul", "x h", "y")], {"k": np.array([2])}, ROWS),
+    "resolve-sequences": (
+        [node("SplitToSequence", "x three", "s", axis=1), node("SequenceAt", "s one", "y")],
+        {"three": np.array(3), "one": np.array(1)},
+        ROWS,
+    ),
     "inline-branches": ([node("If", "c", "y", then_branch=ALWAYS, else_branch=ALWAYS)], {"c": np.array(True)}, MAPS),
     "fold-constants": ([node("Neg", "k", "h"), node("Mul", "x h", "y")], {"k": some(6)}, ROWS),
     "resolve-shapes": (

@@ -65,6 +65,23 @@ def test_conservative_stops_at_what_the_target_does_not_quantize():
     assert quantized("aggressive", operators=operators) == ["first", "between", "second", "sum", "reshape"]
 
 
+def test_what_reads_the_parts_of_a_sequence_is_reached_too():
+    nodes = [
+        node("MatMul", "x w", "h"),
+        node("SplitToSequence", "h three", "s", axis=-1),
+        node("SequenceAt", "s zero", "q"),
+        node("SequenceAt", "s one", "k"),
+        node("Transpose", "k", "t", perm=[0, 2, 1]),
+        node("MatMul", "q t", "y"),
+    ]
+    constants = {"w": some(4, 6), "three": np.array(3), "zero": np.array(0), "one": np.array(1)}
+    proto = model(nodes, [info("x", ["N", 5, 4])], [info("y", ["N", 5, 5])], constants)
+    prepared, _ = gp.prepare(gp.from_onnx(proto))
+    decisions = dispatch(prepared.graph)
+    assert [each.op for each in decisions] == ["MatMul", "Split", "Transpose", "MatMul"]
+    assert {decision.place for decision in decisions.values()} == {Place.QUANTIZED}
+
+
 def test_shapes_and_indices_are_never_touched():
     for method in Method:
         found = places(method)

@@ -20,6 +20,7 @@ from graphport.passes.remove_dead import remove_dead
 from graphport.passes.remove_noops import remove_noops
 from graphport.passes.replace_batchnorm import batchnorm_to_conv, batchnorm_to_scale
 from graphport.passes.resolve_casts import resolve_casts
+from graphport.passes.resolve_sequences import resolve_sequences
 from graphport.passes.resolve_shapes import resolve_shapes
 from graphport.passes.split_parameters import keep_shared_parameters, split_every_parameter, split_parameters
 
@@ -27,6 +28,7 @@ PREPARE = PassList(
     (
         Pass("lift-constants", lift_constants, "exact"),
         Pass("resolve-casts", resolve_casts, "exact"),
+        Pass("resolve-sequences", resolve_sequences, "exact"),
         Pass("inline-branches", inline_branches, "exact"),
         Pass("fold-constants", fold_constants, "rounding"),
         Pass("resolve-shapes", resolve_shapes, "exact"),
