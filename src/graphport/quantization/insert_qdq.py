@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
+from graphport.ops.dialects.tflite.binding import in_fifteen_bits
 from graphport.passes.substitution import add_constant
 from graphport.quantization.parameters import Grid, between, limits
 from graphport.quantization.placement import data_operands, moves
@@ -42,7 +43,8 @@ class Quantization:
     `is_narrow` tells that the runtime does not use the least code of signed activations, `guarded` names operators that
     it takes for integer ones although they are not said to be. The grids of `fixed` are not to be chosen anew. `alone`
     are layers that have codes for a weight and multiply real numbers with it, `halves` nodes whose constant is stored
-    in halves, `tables` those that pick rows out of a constant, with its codes.
+    in halves, `tables` those that pick rows out of a constant, with its codes. For activations of `short_factors`
+    kernels of convolutions multiply by 15 bits of the quotient of all scales.
     """
 
     placement: Placement
@@ -55,6 +57,7 @@ class Quantization:
     alone: dict[Node, Layer] = field(default_factory=dict["Node", "Layer"])
     halves: dict[Node, DType] = field(default_factory=dict["Node", DType])
     tables: dict[Node, Weight] = field(default_factory=dict["Node", Weight])
+    short_factors: frozenset[DType] = frozenset()
 
     def grid_of(self, value: Value) -> Grid | None:
         """The grid that `value` is rounded to."""
@@ -196,6 +199,8 @@ def _emit_layer(
     weight, node = quantization.weights.get(layer.node), nodes[layer.node]
     if weight is None:
         return
+    if layer.kind != "product" and layer.node not in quantization.alone:
+        weight = _as_multiplied(layer, weight, quantization)
     name = values[layer.weight].name
     node.set_input(1, constant(graph, node, weight.codes, weight.grid, name))
     if weight.bias is None:
@@ -215,6 +220,22 @@ def _emit_layer(
     else:
         value = constant(graph, node, grid.codes(bias.reshape(-1)), grid, bias_name)
     adder.set_input(place, value)
+
+
+def _as_multiplied(layer: Layer, weight: Weight, quantization: Quantization) -> Weight:
+    """A weight with the scales that kernels multiply by, which know 15 bits of their quotient with the others."""
+    source, value = quantization.grid_of(layer.input), layer.node.output
+    while (result := quantization.grid_of(value)) is None and len(value.uses) == 1:
+        (reader,) = value.users
+        if len(reader.outputs) != 1:
+            break
+        value = reader.output
+    if source is None or result is None or {source.dtype, result.dtype} - quantization.short_factors:
+        return weight
+    ratio = float(source.scale) / float(result.scale)
+    scales = np.array([in_fifteen_bits(float(each) * ratio) / ratio for each in weight.grid.scale.reshape(-1)])
+    grid = replace(weight.grid, scale=scales.reshape(weight.grid.scale.shape).astype(np.float32))
+    return Weight(grid, weight.codes, weight.bias)
 
 
 def least_scales(layer: Layer, source: Grid | None) -> Array | None:

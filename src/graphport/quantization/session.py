@@ -100,7 +100,11 @@ class Work:
         by_value = {value: states[value.name] for value in placement.roots if value.name in states}
         target = self.choices.target
         quantization = Quantization(
-            placement, bias_bits=target.bias_bits, is_narrow=target.is_narrow, guarded=target.guarded
+            placement,
+            bias_bits=target.bias_bits,
+            is_narrow=target.is_narrow,
+            guarded=target.guarded,
+            short_factors=target.short_factors,
         )
         for value, state in by_value.items():
             fixed = self.fixed(value)

@@ -67,6 +67,8 @@ class Target:
         fixed: operators whose results have one grid alone: for each element type its scale and zero point.
         bytes_only: operators that have kernels for activations of eight bits and for no wider ones.
         halves: weights may be stored in half precision, and are taken back before they are used.
+        short_factors: element types of activations in which kernels of convolutions multiply sums by 15 bits of the
+            quotient of all scales.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Target:
     fixed: tuple[tuple[str, DType, float, int], ...] = ()
     bytes_only: frozenset[str] = frozenset()
     halves: bool = False
+    short_factors: frozenset[DType] = frozenset()
 
     def fixed_grid(self, op: str, dtype: DType) -> tuple[float, int] | None:
         """Scale and zero point that results of `op` have in `dtype`, where its kernels know no others."""

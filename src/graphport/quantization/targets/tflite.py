@@ -35,4 +35,5 @@ TFLITE = Target(
     ),
     bytes_only=frozenset({"HardSwish"}),
     halves=True,
+    short_factors=frozenset({DType.INT16}),
 )
