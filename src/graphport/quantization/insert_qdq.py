@@ -199,7 +199,7 @@ def _emit_layer(
     weight, node = quantization.weights.get(layer.node), nodes[layer.node]
     if weight is None:
         return
-    if layer.kind != "product" and layer.node not in quantization.alone:
+    if quantization.short_factors and layer.kind != "product" and layer.node not in quantization.alone:
         weight = _as_multiplied(layer, weight, quantization)
     name = values[layer.weight].name
     node.set_input(1, constant(graph, node, weight.codes, weight.grid, name))
@@ -225,11 +225,10 @@ def _emit_layer(
 def _as_multiplied(layer: Layer, weight: Weight, quantization: Quantization) -> Weight:
     """A weight with the scales that kernels multiply by, which know 15 bits of their quotient with the others."""
     source, value = quantization.grid_of(layer.input), layer.node.output
-    while (result := quantization.grid_of(value)) is None and len(value.uses) == 1:
-        (reader,) = value.users
-        if len(reader.outputs) != 1:
-            break
-        value = reader.output
+    while (
+        (result := quantization.grid_of(value)) is None and len(value.users) == 1 and len(value.users[0].outputs) == 1
+    ):
+        value = value.users[0].output
     if source is None or result is None or {source.dtype, result.dtype} - quantization.short_factors:
         return weight
     ratio = float(source.scale) / float(result.scale)

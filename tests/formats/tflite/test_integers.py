@@ -210,3 +210,27 @@ def test_squares_of_differences_and_reciprocal_roots_of_bytes_are_integer_operat
     x = {name: r.integers(-128, 128, (4, 50)).astype(np.int8) for name in ("x", "y")}
     simulated, found = (gp.run(model, x, backend=each)["o"].astype(int) for each in ("reference", "litert"))
     assert np.abs(simulated - found).max() <= 1
+
+
+def test_zero_points_that_are_cast_are_as_good_as_stored_ones(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        helper.make_node("Cast", ["long"], ["short"], to=TensorProto.INT8),
+        helper.make_node("DequantizeLinear", ["w", "scales", "short"], ["b"], axis=0),
+        helper.make_node("Gemm", ["a", "b"], ["c"], transB=1),
+        helper.make_node("QuantizeLinear", ["c", "t", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["d", "t", "z"], ["y"]),
+    ]
+    r = np.random.default_rng(6)
+    told = {"s": np.float32(0.02), "z": np.int8(3), "t": np.float32(0.05), "long": np.zeros(5, np.int64)}
+    told |= {"w": r.integers(-127, 128, (5, 8)).astype(np.int8), "scales": r.uniform(0.01, 0.02, 5).astype(np.float32)}
+    constants = [numpy_helper.from_array(np.array(number), name) for name, number in told.items()]
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", [3, 8]), ("y", [3, 5]))
+    ]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert words == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]

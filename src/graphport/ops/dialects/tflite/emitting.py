@@ -102,10 +102,17 @@ def computed_in(
 
 
 def array_of(value: Value | None) -> np.ndarray[Any, Any] | None:
-    """The numbers of a constant; `None` of anything else."""
-    if value is None or not value.is_constant or value.storage is None:
+    """The numbers of a constant, which may be one in another element type; `None` of anything else."""
+    if value is None:
         return None
-    return value.storage.numpy()
+    if value.is_constant and value.storage is not None:
+        return value.storage.numpy()
+    maker = value.producer
+    if maker is None or maker.word not in ("CAST", "Cast") or not maker.operands[0].is_constant:
+        return None
+    array = array_of(maker.operands[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return None if array is None else array.astype(dtype_of(value).numpy)
 
 
 def needed_array(value: Value | None, what: str) -> np.ndarray[Any, Any]:
