@@ -56,6 +56,22 @@ def exact_resize_bilinear_int16(m):
 
 
 @case
+def exact_reduce_prod_int8(m):
+    x = m.input("i1", (3, 4, 5), scale=0.02, zero=4)
+    axes = m.tensor("axes", "i4", data=[1])
+    m.graph.outputs = [m.tensor("y", "i1", (3, 5), scale=0.05, zero=-4)]
+    m.op("REDUCE_PROD", [x, axes], m.graph.outputs, "ReducerOptions", version=2, keepDims=False)
+
+
+@case
+def exact_reduce_prod_int16(m):
+    x = m.input("i2", (2, 3, 4), scale=0.00005)
+    axes = m.tensor("axes", "i4", data=[0, 2])
+    m.graph.outputs = [m.tensor("y", "i2", (1, 3, 1), scale=1 / 32768)]
+    m.op("REDUCE_PROD", [x, axes], m.graph.outputs, "ReducerOptions", version=2, keepDims=True)
+
+
+@case
 def exact_layer_int16(m):
     x = m.input("i2", (3, 40), scale=0.0004)
     w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (6, 40)), scale=0.0137)

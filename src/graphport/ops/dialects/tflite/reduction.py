@@ -10,6 +10,7 @@ from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
 from graphport.ops.dialects.tflite import reduction_lifts as reduction_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.dialects.tflite.reduction_product import product
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, rounded_twice
 from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
 from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
@@ -55,11 +56,16 @@ def _reduction(name: str, page: Page, *, moves: bool = False) -> None:
 
 
 _reduction("SUM", ReduceSum)
-_reduction("REDUCE_PROD", ReduceProd)
 _reduction("REDUCE_MAX", ReduceMax, moves=True)
 _reduction("REDUCE_MIN", ReduceMin, moves=True)
 _reduction("REDUCE_ANY", ReduceMax)
 _reduction("REDUCE_ALL", ReduceMin)
+
+
+@word("REDUCE_PROD", layout="axes")
+def reduce_prod(op: Operator) -> Value:
+    """The product over axes; of integers as kernels round it, after each factor."""
+    return product(op) or _reduced(op, ReduceProd, op[0])
 
 
 @word("MEAN", layout="axes")

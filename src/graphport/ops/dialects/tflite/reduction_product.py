@@ -1,0 +1,65 @@
+"""Products of integers along axes as LiteRT's kernels compute them: every partial product is rounded."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.operands import cast, integers, reshaped, transposed, vector
+from graphport.ops.dialects.tflite.binding import in_fifteen_bits
+from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Sub
+from graphport.ops.pages.indexing import Slice
+
+if TYPE_CHECKING:
+    from graphport.ir.graph import Value
+    from graphport.ops.dialects.tflite.binding import Operator
+
+_SIGNED = frozenset((DType.INT8, DType.INT16))
+_MOST_FACTORS = 64
+"""Factors that are multiplied one after another; products of more are rounded once."""
+
+
+def product(op: Operator) -> Value | None:
+    """The product along axes in steps of the result; `None` of what has no scales, or of too many factors.
+
+    After each of n factors, kernels multiply by 15 bits of the n-th root of what all scales come to, and round.
+    """
+    told, wanted, axes, dims = (
+        op.quantization(0),
+        op.results[0] if op.results else None,
+        integers(op.raw(1)),
+        op.dims(0),
+    )
+    if told is None or wanted is None or told[0] not in _SIGNED or wanted[0] is not told[0] or not axes or told[1] >= 0:
+        return None
+    extents = [n for n in dims if isinstance(n, int)]
+    reduced = sorted({axis % len(dims) for axis in axes})
+    count = prod(extents[axis] for axis in reduced) if len(extents) == len(dims) else 0
+    if not 1 <= count <= _MOST_FACTORS:
+        return None
+    b, kept = op.b, [axis for axis in range(len(dims)) if axis not in reduced]
+    result = [extents[axis] for axis in kept]
+    # In float64, which holds such products.
+    x = b(Sub, cast(b, op.raw(0), DType.FLOAT64), b.constant(np.float64(told[3][0])))
+    rows = reshaped(b, transposed(b, x, (*kept, *reduced)), (*result, count))
+    step = float(np.float32(told[2][0])) ** count / float(np.float32(wanted[2][0]))
+    factor = b.constant(np.float64(in_fifteen_bits(step ** (1 / count))))
+    half, last = b.constant(np.float64(0.5)), vector(b, [len(result)])
+    total: Value | None = None
+    for place in range(count):
+        each = b(Slice, rows, vector(b, [place]), vector(b, [place + 1]), last)
+        if total is not None:
+            each = b(Floor, b(Add, b(Mul, b(Mul, total, each), factor), half))
+        total = each
+    if total is None:
+        return None
+    steps = b(Add, b(Floor, b(Add, b(Mul, total, factor), half)), b.constant(np.float64(wanted[3][0])))
+    limits = np.iinfo(wanted[0].numpy)
+    inside = b(Min, b(Max, steps, b.constant(np.float64(limits.min))), b.constant(np.float64(limits.max)))
+    op.is_raw = True
+    if op.option("keep_dims", default=False):
+        result = [1 if axis in reduced else n for axis, n in enumerate(extents)]
+    return cast(b, reshaped(b, inside, result), wanted[0])
