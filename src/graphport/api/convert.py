@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.documents import origin
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphport.api.model import Model, Shapes
+    from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
@@ -71,7 +72,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
     effort: str = "default",
     program: str | None = None,
     states: bool = False,
-    **options: Any,
+    **options: Unpack[FileOptions],
 ) -> ConversionReport:
     """Read `source`, write `target`, and prove that both files compute the same: each in its own runtime.
 

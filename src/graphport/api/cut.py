@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.load import load
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from graphport.api.model import Shapes
     from graphport.core.facts import Fact
+    from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph, Node, Value
     from graphport.proof.document import Proof
 
@@ -87,7 +88,7 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
     edition: str | None = None,
     program: str | None = None,
     checking: Checking | None = None,
-    **options: Any,
+    **options: Unpack[FileOptions],
 ) -> CutReport:
     """Read `source`, write the part of it between some values to `target`, and prove that the file computes the part.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphport.core.dims import Dim
+    from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph, Node, Value
     from graphport.proof.document import Proof
 
@@ -117,7 +118,7 @@ def edit_file(
     program: str | None = None,
     states: bool = False,
     checking: Checking | None = None,
-    **options: Any,
+    **options: Unpack[FileOptions],
 ) -> EditReport:
     """Read `source`, change it, write `target`, and prove what can be proven.
 

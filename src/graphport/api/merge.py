@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from graphport import formats
 from graphport.api.load import load
@@ -26,6 +26,7 @@ from graphport.ops.infer import Inference
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph, Value
     from graphport.proof.document import Proof
 
@@ -74,7 +75,7 @@ def merge_files(
     program: str | None = None,
     states: bool = False,
     checking: Checking | None = None,
-    **options: Any,
+    **options: Unpack[WriteOptions],
 ) -> MergeReport:
     """Read two files, join them, write `target`, and prove that it computes the one behind the other.
 

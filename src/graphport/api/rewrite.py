@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.documents import origin
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from graphport.api.model import Shapes
     from graphport.conversion.inspection import Inspection
     from graphport.core.dims import Dim
+    from graphport.formats.options import FileOptions
     from graphport.ir.graph import Graph, Node
     from graphport.passes.driver import Outcome, PassList
     from graphport.proof.document import Proof
@@ -163,7 +164,7 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
     effort: str = "default",
     program: str | None = None,
     states: bool = False,
-    **options: Any,
+    **options: Unpack[FileOptions],
 ) -> RewriteReport:
     """Read `source`, run `passes` over it, write `target`, and prove that both files compute the same.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.foreign import foreign
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphport.core.diagnostics import Diagnostic
+    from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
 
 
-def save(model: Model, path: str | Path, *, format: str | None = None, **options: Any) -> list[Diagnostic]:
+def save(
+    model: Model, path: str | Path, *, format: str | None = None, **options: Unpack[WriteOptions]
+) -> list[Diagnostic]:
     """Write a model; the format is `format`, else what the name says. A raw model is written in its own format.
 
     Returns:

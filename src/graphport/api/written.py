@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.documents import write_checks
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from graphport.api.model import CastModel, Model, QuantizedModel
     from graphport.formats import Format
+    from graphport.formats.options import WriteOptions
     from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
@@ -127,7 +128,7 @@ def save_proven(
     format: str | None = None,
     checking: Checking,
     calibration: object = None,
-    **options: Any,
+    **options: Unpack[WriteOptions],
 ) -> Written:
     """Write a rounded model, and prove that the file computes, in its own runtime, what was measured.
 
