@@ -190,6 +190,8 @@ class Dialect:
     """Whether its own runtime ignores the element types that a file declares."""
     has_complex: bool = False
     """Whether it computes with complex numbers in words that ONNX has none for."""
+    is_domain: bool = False
+    """Whether ONNX files have its operators as they are, in the domain of its name."""
     records_facts: bool = False
     """Whether its files record what every value is: where inference says otherwise, it is inference that is wrong."""
 

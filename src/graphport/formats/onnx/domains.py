@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.ops import registry
+
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
@@ -17,8 +19,7 @@ FUTURE = "onnx.future"
 CANONICAL = ""
 
 _ALIASES = ("", "ai.onnx")
-_FORMATS = ("nnef", "tract", "openvino", "pnnx", "pytorch", "ncnn", "caffe", "graphport", "expression")
-"""Dialects that are no domains: those of other formats but TFLite, whose custom operators go along, and our own."""
+_OURS = "graphport"
 _PREFIX = "onnx:"
 
 
@@ -31,7 +32,7 @@ def dialect_of(domain: str) -> str:
     """The dialect of a domain of an ONNX file."""
     if domain in _ALIASES:
         return DEFAULT
-    if domain in (DEFAULT, FUTURE) or domain.startswith(_PREFIX) or domain.partition(".")[0] in _FORMATS:
+    if domain in (DEFAULT, FUTURE) or domain.startswith(_PREFIX) or _is_of_a_format(domain):
         return _PREFIX + domain
     return domain
 
@@ -48,7 +49,13 @@ def domain_of(dialect: str) -> str | None:
         return ""
     if dialect.startswith(_PREFIX):
         return dialect.removeprefix(_PREFIX)
-    return None if dialect.partition(".")[0] in _FORMATS else dialect
+    return None if _is_of_a_format(dialect) else dialect
+
+
+def _is_of_a_format(dialect: str) -> bool:
+    """Whether a dialect, or a part of one, has words of another format, or of our own."""
+    name = dialect.partition(".")[0]
+    return name == _OURS or (name in registry.dialects() and not registry.record(name).is_domain)
 
 
 def keeps(dialect: str) -> bool:
