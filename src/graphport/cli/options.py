@@ -24,10 +24,28 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
 OUR_FAULT = 3
 """Exit code where graphport itself is at fault."""
 
 __all__ = ["FILE", "MODEL", "Verb", "from_option", "grouped"]
+
+
+class LateChoice(click.Choice[str]):
+    """A choice among names that are looked up when they are asked for, so that other verbs start without them."""
+
+    def __init__(self, find: Callable[[], Iterable[str]]) -> None:
+        self._find = find
+        super().__init__(())
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(self._find())
+
+    @choices.setter
+    def choices(self, given: tuple[str, ...]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]  an attribute
+        del given
+
 
 json_option = click.option("--json", "as_json_", is_flag=True, help="Print one JSON document and nothing else.")
 color_option = click.option(

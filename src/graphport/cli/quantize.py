@@ -12,6 +12,7 @@ import click
 from graphport.cli.options import (
     FILE,
     MODEL,
+    LateChoice,
     Verb,
     bound,
     color_option,
@@ -33,18 +34,15 @@ from graphport.core.opening import contents
 from graphport.core.progress import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
     from pathlib import Path
 
     from graphport.api.model import Model, QuantizedModel
     from graphport.core.diagnostics import Diagnostic
+    from graphport.formats.options import WriteOptions
     from graphport.quantization.report import LayerReport, QuantizationReport
     from graphport.quantization.samples import Progress
 
-_TARGETS = (
-    *("onnxruntime", "openvino", "tensorrt", "ncnn", "nnef", "tflite"),
-    *("tensorrt-cache", "qnn", "rknn", "mnn"),
-)
 _PRESETS = ("fast", "balanced", "best")
 _METHODS = ("auto", "min-max", "moving-average", "percentile", "entropy", "mse")
 _PROCESSORS = ("any", "dot-products", "this")
@@ -55,11 +53,17 @@ _EITHER = ("real_results", "cheap_layers", "tables")
 _WITHIN_SPREAD = 0.03  # of two medians on a machine that does other things, too
 
 
+def _targets() -> Iterable[str]:
+    from graphport.quantization.targets import TARGETS
+
+    return TARGETS
+
+
 @click.command(cls=Verb, name="quantize")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
 @samples_options("Samples: a .npz, a .npy, a folder of .npy or of pictures; not needed for weights only.")
-@click.option("--target", type=click.Choice(_TARGETS), help="What is to run the result (default: onnxruntime).")
+@click.option("--target", type=LateChoice(_targets), help="What is to run the result (default: onnxruntime).")
 @click.option("--preset", type=click.Choice(_PRESETS), help="How much work is put in (default: balanced).")
 @click.option("--method", type=click.Choice(_METHODS), help="How ranges of activations are chosen.")
 @click.option("--bits", type=click.Choice(["8", "16"]), help="Bits of activations.")
@@ -153,6 +157,7 @@ def verb(
     from graphport.api.written import Checking, save_proven
     from graphport.cli.destination import refuse_destination
     from graphport.quantization.samples import first_run
+    from graphport.quantization.settings import Settings
     from graphport.quantization.statistics_file import refuse_place
 
     samples = samples_of(calibration, options)
@@ -161,7 +166,7 @@ def verb(
     if resume is not None:
         refuse_place(resume)
     model = graphport.load(src, shapes=bound(shapes), edition=edition, **asked)
-    refuse_destination(model.graph, dst, format, options["target"] or settings.get("target", _TARGETS[0]))
+    refuse_destination(model.graph, dst, format, options["target"] or settings.get("target", Settings().target))
     if explain is not None:
         _refuse_layer(model, explain)
     source_bytes = _size(src)
@@ -185,7 +190,7 @@ def verb(
     if report is None:
         message = "a quantized model came without its report"
         raise RuntimeError(message)
-    writer = {} if opset is None else {"opset": opset}
+    writer: WriteOptions = {} if opset is None else {"opset": opset}
     became = save_proven(result, dst, format=format, checking=checking, calibration=samples, **writer)
     layer = None if explain is None else report.explain(explain)
     unknown = [] if explain is None or layer is not None else [_no_layer(report, explain)]
