@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+from pkgutil import walk_packages
+
+import pytest
+
+from graphport.ops import registry
 
 HOMES = """
 import sys
@@ -51,3 +57,17 @@ for (kind, dialect, word), modules in homes.items():
 def test_rules_are_where_a_family_is_enough_to_find_all_of_them():
     done = subprocess.run([sys.executable, "-c", HOMES], capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("package", registry.dialects())
+def test_every_module_of_a_dialect_is_of_a_family_or_used_by_one(package):
+    """A module that no family's name begins is imported by others, or nothing of it is ever registered."""
+    registry.load(package)
+    folder = import_module(f"graphport.ops.dialects.{package}")
+    names = [found.name for found in walk_packages(folder.__path__, f"{folder.__name__}.")]
+    assert [name for name in names if name not in sys.modules] == []
+
+
+def test_no_family_is_called_as_another_one_goes_on():
+    families = registry.families()
+    assert not [(a, b) for a in families for b in families if b.startswith(f"{a}_")]

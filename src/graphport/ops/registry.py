@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -106,10 +105,17 @@ def load(dialect: str) -> None:
 
 @cache
 def _load_family(family: str, dialect: str) -> None:
+    """Import the module of a family in a dialect's folder, and those whose names go on after it: `pooling_roi`."""
     package = dialect.replace(".", "_")
-    module = f"graphport.ops.dialects.{package}.{family}"
-    if package in dialects() and find_spec(module) is not None:
-        import_module(module)
+    for name in _modules(package) if package in dialects() else ():
+        if name == family or name.startswith(f"{family}_"):
+            import_module(f"graphport.ops.dialects.{package}.{name}")
+
+
+@cache
+def _modules(package: str) -> tuple[str, ...]:
+    """Names of the modules in a dialect's folder."""
+    return tuple(found.name for found in iter_modules(import_module(f"graphport.ops.dialects.{package}").__path__))
 
 
 def _load_own(page: Page, dialect: str) -> None:

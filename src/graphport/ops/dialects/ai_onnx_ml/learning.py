@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.ops.declare import meaning
-from graphport.ops.dialects.ai_onnx_ml import trees as trees  # noqa: PLC0414  registers its words
 from graphport.ops.dialects.ai_onnx_ml.scores import labelled, transformed
 
 if TYPE_CHECKING:

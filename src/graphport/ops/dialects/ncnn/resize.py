@@ -15,7 +15,6 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.ncnn import resize_grid as resize_grid  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.ncnn.binding import Layer, computed, emitted, folded, known, layer, lengths_of
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.ops.dialects.torch_functions import length, vector

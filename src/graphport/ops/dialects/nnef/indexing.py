@@ -8,7 +8,6 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.nnef import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.indexing.slicing import FAR
 from graphport.ops.pattern import constant_numbers

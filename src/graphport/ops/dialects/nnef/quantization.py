@@ -8,7 +8,6 @@ import numpy as np
 
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.leading_broadcast import trailed
-from graphport.ops.dialects.nnef import quantization_integers as quantization_integers  # noqa: PLC0414  registers its rules
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
 from graphport.ops.pages.arithmetic.cast import CastLike

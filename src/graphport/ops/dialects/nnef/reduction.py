@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift, lower
-from graphport.ops.dialects.nnef import reduction_einsum as reduction_einsum  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.dialects.operands import dtype_of, integers, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Mul, Sub

@@ -10,7 +10,6 @@ from graphport.core.dims import Symbolic, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.nnef import reshape_columns as reshape_columns  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.nnef.formula import term
 from graphport.ops.pages.reshape import (
     Concat,

@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.dims import decide_equal
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.dialects.nnef import resize_grid as resize_grid  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.nnef.convolution_borders import fact_of
 from graphport.ops.dialects.nnef.padding_borders import padded
 from graphport.ops.dialects.operands import dtype_of, transposed, vector

@@ -8,8 +8,6 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.dialects.emitting import emit, itself
-from graphport.ops.dialects.openvino import arithmetic_rare as arithmetic_rare  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import arithmetic_reals as arithmetic_reals  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.operands import cast, dtype_of
 from graphport.ops.folded import Widened
 from graphport.ops.pages.arithmetic import (

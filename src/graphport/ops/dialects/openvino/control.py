@@ -15,7 +15,6 @@ from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.openvino import control_lifts as control_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.openvino.control_bodies import Edges, Map, copied
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop

@@ -9,15 +9,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emits
-from graphport.ops.dialects.openvino import detection_anchors as detection_anchors  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_classes as detection_classes  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_priors as detection_priors  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_proposals as detection_proposals  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_pyramid as detection_pyramid  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_rotated as detection_rotated  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_rotated_nms as detection_rotated_nms  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_ssd as detection_ssd  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import detection_yolo as detection_yolo  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.openvino.detection_boxes import told
 from graphport.ops.dialects.openvino.detection_matrix_nms import softly
 from graphport.ops.dialects.operands import as_int64, as_vector, cast, dtype_of, real, scalar, vector

@@ -11,11 +11,6 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
-from graphport.ops.dialects.openvino import indexing_decoders as indexing_decoders  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import indexing_embedding_bag as indexing_embedding_bag  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import indexing_found as indexing_found  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import indexing_sparse as indexing_sparse  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import indexing_strided_slice as indexing_strided_slice  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.operands import (
     as_index,

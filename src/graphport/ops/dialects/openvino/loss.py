@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.log_likelihood import negative_log_likelihood
-from graphport.ops.dialects.openvino import loss_sequences as loss_sequences  # noqa: PLC0414  registers its rules
 from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
 
 if TYPE_CHECKING:

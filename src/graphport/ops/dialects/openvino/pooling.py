@@ -14,9 +14,6 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.adaptive_pooling import largest, pooled
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape
-from graphport.ops.dialects.openvino import pooling_deformable as pooling_deformable  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import pooling_pools as pooling_pools  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.openvino import pooling_regions as pooling_regions  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.openvino.pooling_roi import pooled_between
 from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
 from graphport.ops.dialects.windows import window_of

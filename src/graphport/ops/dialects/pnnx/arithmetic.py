@@ -19,9 +19,6 @@ from graphport.ir.graph import Value
 from graphport.ops import expressions
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError, lower
-from graphport.ops.dialects.pnnx import arithmetic_lifts as arithmetic_lifts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import arithmetic_logic as arithmetic_logic  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import arithmetic_types as arithmetic_types  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.torch_functions import DIALECT, Scalar, Tensor, dtype_of, emits, number, vector
 from graphport.ops.dialects.torch_promotion import DEFAULT, cast, common, computed, floating, kernel, promoted
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Reciprocal, Sign, Sin, Sub

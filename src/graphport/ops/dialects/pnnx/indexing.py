@@ -11,11 +11,6 @@ from graphport.core.dims import Dim
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx import indexing_bags as indexing_bags  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import indexing_indices as indexing_indices  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import indexing_masks as indexing_masks  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import indexing_slices as indexing_slices  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx.computed_lengths import computed_number, elements_of
 from graphport.ops.dialects.pnnx.indexing_slices import END
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static

@@ -11,7 +11,6 @@ from typing import Any
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError
-from graphport.ops.dialects.pnnx import recurrent_lifts as recurrent_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.projected_lstm import projected_lstm, with_direction
 from graphport.ops.dialects.torch_functions import emits, length, number, vector
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN

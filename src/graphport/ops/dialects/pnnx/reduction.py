@@ -11,9 +11,6 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, lift
-from graphport.ops.dialects.pnnx import reduction_lifts as reduction_lifts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import reduction_norms as reduction_norms  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import reduction_statistics as reduction_statistics  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx.reduction_reduced import reduced
 from graphport.ops.dialects.torch_functions import (
     DIALECT,

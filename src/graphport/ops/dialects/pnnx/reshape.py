@@ -12,9 +12,6 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pnnx import reshape_channels as reshape_channels  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import reshape_parts as reshape_parts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pnnx import reshape_shapes as reshape_shapes  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pnnx.computed_lengths import computed_list, elements_of
 from graphport.ops.dialects.pnnx.reshape_parts import pieces
 from graphport.ops.dialects.torch_functions import DIALECT, called, dtype_of, length, static, vector

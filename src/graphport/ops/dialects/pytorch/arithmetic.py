@@ -6,10 +6,6 @@ from typing import Any
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.dialects.pytorch import arithmetic_gamma as arithmetic_gamma  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pytorch import arithmetic_normal as arithmetic_normal  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pytorch import arithmetic_sizes as arithmetic_sizes  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.pytorch import arithmetic_special as arithmetic_special  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pytorch.overloads import aten, renamed
 from graphport.ops.dialects.torch_functions import dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import promoted

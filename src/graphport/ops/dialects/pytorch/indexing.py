@@ -14,7 +14,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.indexing_indices import scatter, scatter_reduce, slice_scatter
 from graphport.ops.dialects.pnnx.indexing_slices import END, sliced
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.pytorch import indexing_indices as indexing_indices  # noqa: PLC0414  registers its rules
+from graphport.ops.dialects.pytorch.indexing_indices import strided_places
 from graphport.ops.dialects.pytorch.overloads import aten, view
 from graphport.ops.dialects.torch_functions import axis_of, dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast
@@ -140,7 +140,7 @@ def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1:
 
 @aten("aten.as_strided_scatter")
 def as_strided_scatter(b: Builder, self: Value, src: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
-    places = indexing_indices.strided_places(size, stride, storage_offset)
+    places = strided_places(size, stride, storage_offset)
     flat = b(Reshape, self, vector(b, [-1]))
     y = b(ScatterND, flat, b.constant(places[..., None]), src)
     return b(Reshape, y, b(Shape, self))

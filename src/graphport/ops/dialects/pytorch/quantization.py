@@ -10,7 +10,6 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.pytorch import quantization_blocks as quantization_blocks  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import axis_of, dtype_of, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast

@@ -11,7 +11,6 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.pytorch import reshape_parts as reshape_parts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pytorch.overloads import FUNCTIONAL, aten, renamed, view
 from graphport.ops.dialects.torch_functions import axes_of, axis_of, dtype_of, length, named_dtype, number, vector
 from graphport.ops.dialects.torch_promotion import cast, promoted

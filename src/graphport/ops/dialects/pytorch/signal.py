@@ -16,7 +16,6 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pnnx.generate import filled
 from graphport.ops.dialects.pnnx.signal import fft, ifft, irfft, rfft
 from graphport.ops.dialects.pnnx.signal_pairs import Pair, Part, both, parts, same, stacked
-from graphport.ops.dialects.pytorch import signal_complex as signal_complex  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.pytorch.overloads import DIALECT, aten, plain
 from graphport.ops.dialects.pytorch.signal_pairs import pairs
 from graphport.ops.dialects.torch_functions import COMPLEX, axes_of, bounded, named_dtype, number

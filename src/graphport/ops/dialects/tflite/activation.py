@@ -9,7 +9,6 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of
-from graphport.ops.dialects.tflite import activation_lifts as activation_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite import activation_softmax, tables
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.activation import (

@@ -9,9 +9,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import cast, dtype_of, scalar, vector
-from graphport.ops.dialects.tflite import arithmetic_bits as arithmetic_bits  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tflite import arithmetic_infinite as arithmetic_infinite  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tflite import arithmetic_lifts as arithmetic_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite import tables
 from graphport.ops.dialects.tflite.binding import Operator, in_type, word
 from graphport.ops.pages.arithmetic import (

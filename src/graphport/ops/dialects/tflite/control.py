@@ -13,7 +13,6 @@ from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tflite import control_lifts as control_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop

@@ -8,8 +8,6 @@ import numpy as np
 
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.operands import reshaped, vector
-from graphport.ops.dialects.tflite import convolution_lifts as convolution_lifts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tflite import convolution_mediapipe as convolution_mediapipe  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, pads_of, window, word
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.convolution import Conv, ConvTranspose

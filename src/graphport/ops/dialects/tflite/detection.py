@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.operands import as_int64, as_scalar, as_vector, cast, real, reshaped, vector
-from graphport.ops.dialects.tflite import detection_lifts as detection_lifts  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tflite import detection_postprocess as detection_postprocess  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.detection.suppression import NonMaxSuppression

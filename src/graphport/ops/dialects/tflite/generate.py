@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.dialects.operands import as_scalar, as_vector
-from graphport.ops.dialects.tflite import generate_lifts as generate_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.pages.generate import Range
 from graphport.ops.pages.reshape import Shape

@@ -21,7 +21,6 @@ from graphport.ops.dialects.operands import (
     transposed,
     vector,
 )
-from graphport.ops.dialects.tflite import indexing_lifts as indexing_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, dequantized, known_dims, word
 from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
 from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.dialects.operands import vector
-from graphport.ops.dialects.tflite import normalization_lifts as normalization_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, first, last, word
 from graphport.ops.pages.arithmetic import Div, Max
 from graphport.ops.pages.normalization.norms import LRN

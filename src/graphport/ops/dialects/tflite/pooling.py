@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.dialects.tflite import pooling_lifts as pooling_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, first, last, pads_of, window, word
 from graphport.ops.pages.arithmetic import Mul, Sqrt
 from graphport.ops.pages.pooling import AveragePool, MaxPool

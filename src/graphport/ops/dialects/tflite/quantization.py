@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast
-from graphport.ops.dialects.tflite import quantization_lifts as quantization_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, requantized, rounded_twice
 from graphport.ops.pages.reshape import Identity

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError
 from graphport.ops.dialects.operands import as_index, as_scalar, as_vector, cast, dtype_of, integers, needed, vector
-from graphport.ops.dialects.tflite import reduction_lifts as reduction_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, word
 from graphport.ops.dialects.tflite.reduction_product import product
 from graphport.ops.dialects.tflite.tables import halvings, integers_of, quotient_of, rounded_twice

@@ -20,7 +20,6 @@ from graphport.ops.dialects.operands import (
     transposed,
     vector,
 )
-from graphport.ops.dialects.tflite import reshape_lifts as reshape_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, word
 from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.comparison import Equal, Less, Where

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.ops.dialects.operands import as_int64, integers, vector
-from graphport.ops.dialects.tflite import resize_grid as resize_grid  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tflite import resize_lifts as resize_lifts  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tflite.binding import Operator, first, last, word
 from graphport.ops.dialects.tflite.resize_short import short_bilinear
 from graphport.ops.pages.reshape import Concat, Shape

@@ -8,8 +8,6 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract import attention_quantized as attention_quantized  # noqa: PLC0414  registers its rules
-from graphport.ops.dialects.tract import attention_recurrent as attention_recurrent  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tract.attention_products import sdpa
 from graphport.ops.dialects.tract.binding import axis_of, dtype_of, word
 

@@ -10,7 +10,6 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract import quantization_integers as quantization_integers  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
 from graphport.ops.dialects.tract.blocks import in_blocks
 from graphport.ops.dialects.tract.rows import fact_like

@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
-from graphport.ops.dialects.tract import signal_pulse as signal_pulse  # noqa: PLC0414  registers its rules
 from graphport.ops.dialects.tract.binding import axis_of, word
 
 if TYPE_CHECKING:
