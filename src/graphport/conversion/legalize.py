@@ -38,8 +38,9 @@ def legalize(
 ) -> tuple[Graph, list[Diagnostic]]:
     """`graph` with every node that has a canonical form in it, facts set, and what was found on the way.
 
-    Every value of the dialect keeps its name, element type, rank and layout. A node without canonical form stays as it
-    is; the finding (a warning) says why. A graph that is canonical already is returned itself; else a copy.
+    Every value of the dialect keeps its name, element type, rank and layout; where channels are last, Transposes
+    that meet take values with them. A node without canonical form stays as it is; the finding (a warning) says why. A
+    graph that is canonical already is returned itself; else a copy.
 
     Args:
         graph: in any dialect; not changed unless `in_place`.

@@ -101,7 +101,7 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
         if value is not None and not value.is_constant
     }
     order = orders.pop() if len(orders) == 1 else None
-    if order is None or len(node.results) > 1 or _rank(node.output) != len(order):
+    if order is None or any(_rank(value) != len(order) for value in node.results):
         return None
     for value in operands:
         rank = None if value is None else _rank(value)
@@ -119,9 +119,8 @@ def _rank(value: Value) -> int | None:
 
 def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Language) -> bool:
     inverse = [int(axis) for axis in np.argsort(order)]
-    old = node.output
-    fact = old.fact
-    if not isinstance(fact, TensorFact) or fact.shape is None:
+    facts = [value.fact for value in node.results]
+    if not facts or not all(isinstance(fact, TensorFact) and fact.shape is not None for fact in facts):
         return False
     for place in language.carried(node):
         value = node.inputs[place]
@@ -130,7 +129,16 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
         elif value is not None and value.producer is not None:
             node.set_input(place, value.producer.inputs[0])
     language.reorder(graph, node, order)
-    # What it holds is in another order from now on; what it held comes out of a Transpose behind it.
+    for old in node.results:
+        _turn_back(graph, old, order, language)
+    return True
+
+
+def _turn_back(graph: Graph, old: Value, order: tuple[int, ...], language: Language) -> None:
+    """What a value holds is in another order from now on; what it held comes out of a Transpose behind its node."""
+    node, fact = old.producer, old.fact
+    if node is None or not isinstance(fact, TensorFact):
+        return
     result = Value(graph.fresh(f"{old.name}_first"), fact)
     behind = language.transpose(graph, result, node)
     graph.insert_after(node, behind)
@@ -140,8 +148,7 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
         name = old.name
         graph.rename(old, graph.fresh(f"{name}_last"))
         graph.rename(result, name)
-    old.fact = fact.with_shape([fact.shape[axis] for axis in inverse])
-    return True
+    old.fact = fact.with_shape([fact.dims[int(axis)] for axis in np.argsort(order)])
 
 
 def _turned(graph: Graph, value: Value, perm: list[int]) -> Value:

@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops import registry
 from graphport.ops.layout import settle
+from graphport.ops.layout_of_pages import Pages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from graphport.ops.declare import Page
 
 _LEAST_IMAGE = 4
 """Axes of an image: batch, channels, height and width."""
@@ -56,7 +52,7 @@ def layout(graph: Graph, orders: Mapping[str, Sequence[int]]) -> list[str]:
         if (order := _order_of(value, orders)) is not None and not value.is_input:
             _let_out(graph, index, value, order)
             changed.append(graph.outputs[index].name)
-    settle(graph, _Pages())
+    settle(graph, Pages())
     return changed
 
 
@@ -92,95 +88,3 @@ def _let_out(graph: Graph, index: int, value: Value, order: tuple[int, ...]) -> 
     result = Value(name, _permuted(value, order))
     graph.append(Node("Transpose", [value], [result], {"perm": order}, origin=value.origin))
     graph.set_output(index, result)
-
-
-class _Pages:
-    """What the pages of canonical operators say of axes."""
-
-    def order(self, node: Node) -> tuple[int, ...] | None:
-        if node.op != "Transpose":
-            return None
-        perm, fact = node.attributes.get("perm"), node.output.fact
-        if isinstance(perm, tuple):
-            return tuple(axis for axis in perm if isinstance(axis, int))
-        rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else None
-        return None if rank is None else tuple(reversed(range(rank)))
-
-    def transpose(self, graph: Graph, result: Value, like: Node) -> Node:
-        del graph
-        return Node("Transpose", [], [result], origin=like.unasked_origin)
-
-    def set_operands(self, graph: Graph, node: Node, source: Value, order: Sequence[int]) -> None:
-        del graph
-        node.inputs = [source]
-        node.set_attribute("perm", tuple(order))
-
-    def carried(self, node: Node) -> Sequence[int]:
-        page = None if node.dialect else registry.pages().get(node.word)
-        if page is None or page.is_random or node.attributes.get("block_size"):
-            return ()
-        if not page.turns:
-            keywords = page.signature.keywords.keys()
-            is_plain = page.role == "pointwise" and page.exactness != "accumulation"
-            return range(len(node.inputs)) if is_plain and not {"axis", "axes", "size"} & keywords else ()
-        if page.turns == "axis":
-            return range(len(node.inputs)) if page.signature.variadic is not None else (0,)
-        if page.turns == "reduced" and not node.attributes.get("keepdims", 1):
-            return ()
-        axes = _axes(node, page)
-        is_known = axes is None or (axes.is_constant and axes.storage is not None)
-        return (0,) if is_known else ()
-
-    def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
-        page = registry.pages()[node.word]
-        if page.turns == "axis":
-            axis = node.attributes.get("axis", page.signature.keywords["axis"].default)
-            if isinstance(axis, int):
-                node.set_attribute("axis", order[axis])
-        elif page.turns:
-            _reorder_axes(graph, node, page, order)
-
-
-def _place(page: Page) -> int | None:
-    """Which operand lists axes; `None` where an attribute does."""
-    names = [operand.name for operand in page.signature.operands]
-    return names.index("axes") if "axes" in names else None
-
-
-def _axes(node: Node, page: Page) -> Value | None:
-    place = _place(page)
-    return None if place is None or place >= len(node.inputs) else node.inputs[place]
-
-
-def _count(node: Node, rank: int) -> int:
-    """Of how many axes a node tells in order."""
-    rows = node.inputs[1] if len(node.inputs) > 1 else None
-    shape = rows.fact.shape if rows is not None and isinstance(rows.fact, TensorFact) else None
-    length = shape[0] if shape else rank
-    return min(length, rank) if isinstance(length, int) and length else rank
-
-
-def _reorder_axes(graph: Graph, node: Node, page: Page, order: Sequence[int]) -> None:
-    given, place = _axes(node, page), _place(page)
-    told: list[int] | None = None
-    attribute = node.attributes.get("axes")
-    if given is not None and given.storage is not None:
-        told = [int(axis) for axis in given.storage.numpy().reshape(-1)]
-    elif place is None and isinstance(attribute, tuple):
-        told = [axis for axis in attribute if isinstance(axis, int)]
-    if not told:
-        if page.turns == "reduced":
-            return
-        # What is said of all axes, or of the first, in their order is said of them by name from now on.
-        told = list(range(_count(node, len(order))))
-    new = [order[axis] for axis in told]
-    if place is None:
-        node.set_attribute("axes", tuple(new))
-        return
-    beside = node.inputs[1] if len(node.inputs) > 1 else None
-    dtype = beside.fact.dtype if beside is not None and isinstance(beside.fact, TensorFact) else None
-    kind = DType.INT32 if dtype is DType.INT32 else DType.INT64
-    storage = storage_of(np.array(new, kind.numpy), kind)
-    value = graph.add_constant("axes", TensorFact.of(storage), storage)
-    node.inputs = [*node.inputs, *[None] * (place - len(node.inputs) + 1)]
-    node.set_input(place, value)

@@ -14,6 +14,8 @@ from graphport.conversion.dialects.tflite_weights import clamp_results, shape_co
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
+from graphport.ops.layout import settle
+from graphport.ops.layout_of_pages import Pages
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -58,6 +60,12 @@ def before(graph: Graph) -> None:
         if node.word == _HANDLE:
             graph.remove(node)
     _return(graph, inputs, held)
+
+
+def after(graph: Graph) -> None:
+    """Let the Transposes around windows and images meet and cancel: what is between has its channels first, too."""
+    for inner in walk(graph):
+        settle(inner, Pages())
 
 
 def before_lifting(graph: Graph) -> None:

@@ -103,6 +103,7 @@ def _equal(dim: Dim, count: int | None) -> list[Dim]:
 
 
 @op(
+    turns="axis",
     shape=_split_shape,
     since=18,
     outputs=("*outputs",),
