@@ -144,6 +144,8 @@ class Page:
     macs: MacRule | None = None
     is_random: bool = False
     turns: Turns = ""
+    homogeneous: bool = False
+    bias: str = ""
     spellings: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @cached_property
@@ -155,6 +157,11 @@ class Page:
     def manual(self) -> str:
         """The docstring."""
         return inspect.getdoc(self.function) or ""
+
+    @property
+    def quantizes(self) -> bool:
+        """Whether integers stand for real numbers in what it takes or gives: they have a zero point."""
+        return any("zero_point" in name for name in (*(each.name for each in self.signature.operands), *self.outputs))
 
     @property
     def is_variadic_output(self) -> bool:
@@ -235,6 +242,8 @@ def op(
     macs: MacRule | None = None,
     is_random: bool = False,
     turns: Turns = "",
+    homogeneous: bool = False,
+    bias: str = "",
     **spellings: str | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Page]:
     """Declare the page of an operator; the function below is its meaning.
@@ -254,6 +263,8 @@ def op(
         holds: for operands of integers that are places or lengths, which integers these can be.
         macs: how many multiply-accumulates it takes, where that is what it takes time for.
         turns: how else than by their order it tells axes of its first operands apart.
+        homogeneous: a positive factor of a channel of its first operand is one of that channel of its result.
+        bias: the operand with a number for each channel that is added to what it computes.
         is_random: two nodes, or two runs, that say the same need not agree: nothing is folded or merged.
         **spellings: call patterns by dialect.
     """
@@ -276,6 +287,8 @@ def op(
             macs=macs,
             is_random=is_random,
             turns=turns,
+            homogeneous=homogeneous,
+            bias=bias,
             spellings={
                 dialect: (stated,) if isinstance(stated, str) else stated for dialect, stated in spellings.items()
             },

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
-from graphport.passes.absorption import absorb_after, add_to_gemm
+from graphport.ops import registry
+from graphport.passes.absorption import absorb_after, add_to_gemm, is_absorbing
 from graphport.passes.affine import of_arithmetic
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.shared_weights import absorb
@@ -14,8 +15,6 @@ from graphport.passes.substitution import is_real_constant, reals, sole_reader, 
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
-
-_BIASED = frozenset(("Conv", "ConvTranspose", "Gemm", "BatchNormalization"))
 
 
 def fuse_bias(graph: Graph, journal: Journal) -> None:
@@ -33,7 +32,7 @@ def fuse_bias(graph: Graph, journal: Journal) -> None:
 
 
 def _fuse(node: Node, journal: Journal) -> str | None:
-    found = next((v for v in node.operands if v.producer is not None and v.producer.op in _BIASED), None)
+    found = next((v for v in node.operands if v.producer is not None and _has_bias(v.producer)), None)
     if found is None or found.producer is None or len(node.operands) != 2:
         return None
     weighted = found.producer
@@ -52,6 +51,10 @@ def _fuse(node: Node, journal: Journal) -> str | None:
     take_over(old, found)
     rewrite.erase(node)
     return f"became the bias of {weighted.op} {weighted.name}".rstrip()
+
+
+def _has_bias(node: Node) -> bool:
+    return is_absorbing(node) and bool(registry.pages()[node.op].bias)
 
 
 def _into_gemm(gemm: Node, product: Value, constant: Value | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.ir import rewrite
 from graphport.ir.graph import Node
-from graphport.passes.absorption import absorb_after
+from graphport.passes.absorption import absorb_after, is_absorbing
 from graphport.passes.affine import Affine, of_arithmetic
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.shared_weights import absorb
@@ -16,8 +16,6 @@ from graphport.passes.substitution import is_real_constant, sole_reader, take_ov
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
-
-_SCALED = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"))
 
 
 def fuse_scale(graph: Graph, journal: Journal) -> None:
@@ -38,7 +36,7 @@ def fuse_scale(graph: Graph, journal: Journal) -> None:
 def _fuse(node: Node, journal: Journal) -> str | None:
     if node.op == "Neg":
         return _negate(node, journal)
-    found = next((v for v in node.operands if v.producer is not None and v.producer.op in _SCALED), None)
+    found = next((v for v in node.operands if v.producer is not None and is_absorbing(v.producer)), None)
     if found is None or found.producer is None or len(node.operands) != 2:
         return None
     other = node.operand(1) if node.operand(0) is found else node.operand(0)
@@ -52,7 +50,7 @@ def _fuse(node: Node, journal: Journal) -> str | None:
 
 def _negate(node: Node, journal: Journal) -> str | None:
     value = node.operand(0)
-    if value is None or value.producer is None or value.producer.op not in _SCALED:
+    if value is None or value.producer is None or not is_absorbing(value.producer):
         return None
     if sole_reader(value) is not node:
         raise Left(f"{value.name} is read elsewhere, too")

@@ -15,6 +15,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
+from graphport.ops import registry
 from graphport.passes.substitution import add_constant
 from graphport.quantization.layer import Layer, layer_of
 
@@ -26,20 +27,6 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_HOMOGENEOUS = frozenset(
-    {
-        "Relu",
-        "LeakyRelu",
-        "PRelu",
-        "MaxPool",
-        "AveragePool",
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "Identity",
-        "Dropout",
-    }
-)
-"""Operators that give `f(x / s) = f(x) / s` for positive `s`, channel by channel; see also `_commutes`."""
 _MOST = 2.0**12
 """Largest ratio of two scales of a region: float32 has digits for that."""
 
@@ -133,7 +120,7 @@ def _commutes(region: Region, node: Node) -> list[Value] | None:
         return None
     first, *others = node.operands
     match node.word:
-        case word if word in _HOMOGENEOUS:
+        case word if registry.pages()[word].homogeneous:
             return None if any(not _per_channel(x, region) for x in others) else [first, node.output]
         case "Clip":
             return [first, node.output] if _bounded(region, node) else None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
+from graphport.ops import registry
 from graphport.quantization import processor
 from graphport.quantization.analyse import layer_reports
 from graphport.quantization.candidate import Candidate
@@ -56,17 +57,6 @@ _LENGTHS = (1, 128)
 """Entries of runs that weights of few bits are timed with where no samples are given."""
 _NAMED = 3
 """Layers that a finding names."""
-_QUANTIZED = frozenset(
-    {
-        "QuantizeLinear",
-        "DequantizeLinear",
-        "DynamicQuantizeLinear",
-        "QLinearConv",
-        "QLinearMatMul",
-        "ConvInteger",
-        "MatMulInteger",
-    }
-)
 
 
 def quantize(
@@ -281,7 +271,8 @@ def _followed(choices: Choices, count: int, each: int) -> int:
 
 
 def _refuse_quantized(graph: Graph) -> None:
-    found = [node for node in graph if node.word in _QUANTIZED]
+    pages = registry.pages()
+    found = [node for node in graph if not node.dialect and pages[node.word].quantizes]
     if found:
         message = (
             f"the model is quantized already: it has {len(found)} nodes such as {found[0].op} {found[0].output.name}"

@@ -26,6 +26,7 @@ Sloped = Annotated[Tensor, Types("T", FLOATS | {DType.INT32, DType.INT64, DType.
 
 
 @op(
+    homogeneous=True,
     shape=elementwise("x"),
     since=6,
     nnef="relu(x)",
@@ -122,6 +123,7 @@ def Hardmax(input: T, *, axis: int = -1) -> T:
 
 
 @op(
+    homogeneous=True,
     shape=elementwise("x"),
     since=6,
     nnef="leaky_relu(x, alpha=alpha)",
@@ -138,7 +140,7 @@ def _prelu_shape(x: TensorFact, slope: TensorFact) -> TensorFact:
     return x.with_shape(x.dims)
 
 
-@op(shape=_prelu_shape, since=9, role="pointwise", exactness="rounding")
+@op(homogeneous=True, shape=_prelu_shape, since=9, role="pointwise", exactness="rounding")
 def PRelu(x: Sloped, slope: Sloped) -> Sloped:
     """`x` where not negative, `slope * x` elsewhere.  Shapes: x [*s], slope broadcasts to it from the last dim → [*s].
 

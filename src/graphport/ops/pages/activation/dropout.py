@@ -34,6 +34,7 @@ def _dropout_shape(
 
 
 @op(
+    homogeneous=True,
     shape=_dropout_shape,
     since=12,
     outputs=("output", "mask"),

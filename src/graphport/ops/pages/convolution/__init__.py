@@ -45,7 +45,15 @@ def _conv_shape(
     return x.with_shape([batch, maps, *slid.lengths])
 
 
-@op(shape=_conv_shape, since=1, outputs=("y",), exactness="accumulation", role="weighted", macs=correlation_macs)
+@op(
+    bias="b",
+    shape=_conv_shape,
+    since=1,
+    outputs=("y",),
+    exactness="accumulation",
+    role="weighted",
+    macs=correlation_macs,
+)
 def Conv(
     x: T,
     w: T,
@@ -120,6 +128,7 @@ def _conv_transpose_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands
 
 
 @op(
+    bias="b",
     shape=_conv_transpose_shape,
     since=1,
     outputs=("y",),

@@ -78,7 +78,7 @@ def _gemm_macs(y: TensorFact, a: TensorFact, *_operands: object, transA: int = 0
     return product([*y.dims, a.dims[0 if transA else 1]])
 
 
-@op(shape=_gemm_shape, since=7, exactness="accumulation", role="weighted", macs=_gemm_macs)
+@op(bias="c", shape=_gemm_shape, since=7, exactness="accumulation", role="weighted", macs=_gemm_macs)
 def Gemm(
     a: T, b: T, c: T | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
 ) -> T:

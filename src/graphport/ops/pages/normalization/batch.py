@@ -54,6 +54,7 @@ def check_vectors(channels: Dim | None, **vectors: TensorFact) -> Dim | None:
 
 
 @op(
+    bias="b",
     shape=_batch_shape,
     since=14,
     outputs=("y", "running_mean", "running_var"),

@@ -64,6 +64,7 @@ def _max_pool_shape(
 
 
 @op(
+    homogeneous=True,
     shape=_max_pool_shape,
     since=1,
     outputs=("y", "indices"),
@@ -152,7 +153,7 @@ def _average_pool_shape(
     )
 
 
-@op(shape=_average_pool_shape, since=1, exactness="accumulation", role="pointwise")
+@op(homogeneous=True, shape=_average_pool_shape, since=1, exactness="accumulation", role="pointwise")
 def AveragePool(
     x: T,
     *,
@@ -282,13 +283,13 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 
 
-@op(shape=_global_shape, since=1, exactness="accumulation", role="pointwise")
+@op(homogeneous=True, shape=_global_shape, since=1, exactness="accumulation", role="pointwise")
 def GlobalAveragePool(x: T) -> T:
     """The mean of each feature map.  Shapes: x [N, C, *d] → [N, C, *1].  Source: ONNX GlobalAveragePool-22."""
     return np.mean(x, axis=_spatial(x), keepdims=True, dtype=np.result_type(x.dtype, np.float32)).astype(x.dtype)
 
 
-@op(shape=_global_shape, since=1, moves_data=True, exactness="exact", role="passive")
+@op(homogeneous=True, shape=_global_shape, since=1, moves_data=True, exactness="exact", role="passive")
 def GlobalMaxPool(x: T) -> T:
     """The largest entry of each feature map.  Shapes: x [N, C, *d] → [N, C, *1].  Source: ONNX GlobalMaxPool-22."""
     return np.max(x, axis=_spatial(x), keepdims=True)

@@ -34,6 +34,7 @@ def _itself(input: Fact) -> Fact:
 
 
 @op(
+    homogeneous=True,
     shape=_itself,
     since=1,
     outputs=("output",),
