@@ -7,6 +7,7 @@ from graphport.core.diagnostics import Source
 from graphport.formats.nnef.flat import FlatStatements
 from graphport.formats.nnef.parser import parse
 from graphport.formats.nnef.printer import to_text
+from graphport.formats.nnef.syntax import Call
 from tests.formats.nnef.documents import final, provisional, tree
 from tests.formats.nnef.trees import documents
 
@@ -19,7 +20,8 @@ def places(document):
         if isinstance(node, tuple):
             waiting += node
         elif hasattr(node, "start"):
-            found.append((type(node).__name__, node.start, node.stop))
+            kind = "Call" if isinstance(node, Call) else type(node).__name__
+            found.append((kind, node.start, node.stop))
             waiting += [getattr(node, name) for name in type(node).__match_args__ if name != "source"]
     return found
 

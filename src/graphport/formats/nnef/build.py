@@ -14,13 +14,16 @@ from graphport.formats.nnef.editions import final_words
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.types import ArrayOf, TensorOf, is_generic
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.nodes import PlainAttributes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphport.core.diagnostics import Span
     from graphport.core.dims import Dim
     from graphport.core.facts import Fact
     from graphport.formats.nnef.declare import Declaration
-    from graphport.formats.nnef.operation import Operand, Operation, Origin
+    from graphport.formats.nnef.operation import Operand, Operation, Origin, Pattern
     from graphport.ir.graph import Attribute
 
 DIALECT = "nnef"
@@ -61,6 +64,7 @@ class Builder:
         self._values: dict[Tensor, Value] = {}
         self._literals: dict[tuple[DType, str], Value] = {}
         self._plain: dict[Declaration, bool] = {}
+        self._quick: dict[Pattern, bool] = {}
 
     def define(self, tensor: Tensor, value: Value) -> None:
         """`value` is what `tensor` stands for from now on."""
@@ -72,6 +76,8 @@ class Builder:
 
     def add(self, operation: Operation) -> Node:
         """The node of one operation, behind the last."""
+        if operation.pattern is not None and self._is_quick(operation, operation.pattern):
+            return self._again(operation, operation.pattern)
         operands = [self.value(tensor) for tensor in operation.inputs()]
         span = place(operation.origin)
         results: list[Value] = []
@@ -88,6 +94,28 @@ class Builder:
         node = Node(word, operands, results, attributes, dialect=DIALECT, origin=span)
         self._annotate(node, operation)
         return self.graph.append(node)
+
+    def _is_quick(self, operation: Operation, pattern: Pattern) -> bool:
+        """Whether nodes of `pattern` have no notes, and operands one by one."""
+        known = self._quick.get(pattern)
+        if known is None:
+            declaration = pattern.declaration
+            is_noted = operation.generic is not None and _needs_generic(declaration)
+            are_single = all(isinstance(operand, Tensor) for operand in operation.operands.values())
+            known = are_single and not is_noted and not declaration.is_provisional and self._is_plain(declaration)
+            self._quick[pattern] = known
+        return known
+
+    def _again(self, operation: Operation, pattern: Pattern) -> Node:
+        values, span = self._values, operation.origin.span
+        operands = [
+            values[tensor] if tensor.literal is None else self._literal(tensor, tensor.literal)
+            for tensor in cast("Iterable[Tensor]", operation.operands.values())
+        ]
+        tensor = cast("Tensor", operation.results[0])
+        value = values[tensor] = Value(tensor.name, _claim(operation, tensor), origin=span)
+        attributes = PlainAttributes(cast("dict[str, Attribute]", pattern.attributes))
+        return self.graph.append(Node(pattern.name, operands, (value,), attributes, dialect=DIALECT, origin=span))
 
     def _annotate(self, node: Node, operation: Operation) -> None:
         declaration = operation.declaration

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphport.formats.nnef.bind import Binder, called_name, suggestion
+from graphport.formats.nnef.forms import FlatCall
 from graphport.formats.nnef.syntax import (
     Builtin,
     Call,
@@ -66,12 +67,27 @@ class Calls:
         self._deprecated = deprecated
         self._binder = Binder(edition, findings)
         self._accepted: dict[tuple[object, ...], Type] = {}
+        self._of_forms: dict[tuple[object, ...], Type] = {}
+
+    def known(self, node: FlatCall, scope: Scope) -> Type | None:
+        """The type of a call of which one in its form, of tensors of such types, has been accepted."""
+        types = scope.types
+        return self._of_forms.get((node.form, *[types.get(name) for name in node.tensors]))
 
     def called(self, node: Call, types: Sequence[Type], scope: Scope) -> Type:
         """The type of a call whose arguments have `types`."""
         if node.name in _SOURCES:
             self._check_source(node, scope)
-        key = (node.name, node.generic, tuple([each.name for each in node.arguments]), *types)
+        found = self._called(node, types, scope)
+        if isinstance(node, FlatCall) and node.name not in _SOURCES and self._key(node, types) in self._accepted:
+            self._of_forms[(node.form, *types[: node.form.count])] = found
+        return found
+
+    def _key(self, node: Call, types: Sequence[Type]) -> tuple[object, ...]:
+        return (node.name, node.generic, tuple([each.name for each in node.arguments]), *types)
+
+    def _called(self, node: Call, types: Sequence[Type], scope: Scope) -> Type:
+        key = self._key(node, types)
         accepted = self._accepted.get(key)
         if accepted is not None:
             return accepted

@@ -9,6 +9,7 @@ from graphport.core.dims import Dim, Symbol, Symbolic, symbols
 from graphport.core.names import unique
 from graphport.formats.nnef.frame import Abandoned, Frame, Reporter, open_dims
 from graphport.formats.nnef.operation import Attribute, Operand, Operation, Tensor, tensors
+from graphport.formats.nnef.repeated import Patterns
 from graphport.formats.nnef.syntax import Array, Call, Edition, Expression, Name, Tuple
 from graphport.formats.nnef.types import GENERIC, SCALAR, ArrayOf, Primitive, TensorOf, TupleOf, Type, casts
 from graphport.formats.nnef.validity.table import faults
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.budget import Budget
     from graphport.formats.nnef.declare import Declaration
     from graphport.formats.nnef.evaluate import Value
+    from graphport.formats.nnef.forms import FlatCall
     from graphport.formats.nnef.syntax import Node
 
 Infer: TypeAlias = "Callable[[Operation], Sequence[TensorFact | None]]"
@@ -68,6 +70,7 @@ class Emitter:
         self._propagated = 0
         self._failed: set[int] = set()
         self._right: dict[Hashable, list[TensorFact | None]] = {}
+        self.patterns = Patterns()
 
     # ── operations ──
 
@@ -105,6 +108,20 @@ class Emitter:
         if operation.name == "external" and isinstance(target, Name):
             self._bind_shape(operation, target.text, node, frame)
         return self._add(operation, node, frame, target)
+
+    def again(self, call: FlatCall, name: str, frame: Frame) -> Tensor | None:
+        """The tensor `name` of one more operation in a form that is known; `None` if it is not."""
+        found = None if self._reporter.has_open_extents else self.patterns.of(call, frame.values)
+        if found is None:
+            return None
+        self._budget.operation(call, frame)
+        pattern, given = found
+        operation = pattern.operation(given, self._reporter.origin(call, frame), call)
+        tensor = Tensor(pattern.data, name, None, None, operation, len(self.made))
+        operation.results = (tensor,)
+        self.made.append(tensor)
+        self.operations.append(operation)
+        return tensor
 
     def vendor(self, call: Call, values: Sequence[Value], frame: Frame, target: Expression | None) -> Value:
         """Make an operation of which nothing is declared; its results are those that `target` names."""
@@ -337,6 +354,10 @@ _DECLARED = frozenset(("external", "variable", "constant"))
 
 def _form(operation: Operation) -> Hashable:
     """What the rules of an operation and its results' shapes depend on: equal for operations that are alike."""
+    if operation.pattern is not None:
+        given_by = operation.operands
+        given = [cast("Tensor", given_by[name]) for name in operation.pattern.leading]
+        return (operation.pattern, *[tensor.fact for tensor in given])
     operands = tuple(
         [
             (operand.fact, operand.literal, operand.data)
@@ -346,7 +367,11 @@ def _form(operation: Operation) -> Hashable:
         ]
     )
     counts = tuple([1 if isinstance(result, Tensor) else len(result) for result in operation.results])
-    return operation.name, operation.generic, operands, tuple(operation.attributes.values()), counts
+    attributes = operation.attributes
+    if operation.name == "variable":
+        # Which file it is of says nothing of its shape.
+        return operation.name, operation.generic, attributes.get("shape"), operation.declaration
+    return operation.name, operation.generic, operands, tuple(attributes.values()), counts
 
 
 def _set_facts(operation: Operation, facts: Sequence[TensorFact | None]) -> None:

@@ -18,7 +18,8 @@ from graphport.formats.nnef.deduce import deduced, fitted
 from graphport.formats.nnef.emit import Emitter, as_type, literal
 from graphport.formats.nnef.evaluate import EvaluationFault, OpenExtent
 from graphport.formats.nnef.findings import Findings
-from graphport.formats.nnef.frame import Abandoned, Exhausted, Frame, Reporter
+from graphport.formats.nnef.forms import FlatCall
+from graphport.formats.nnef.frame import FAULTY, Abandoned, Exhausted, Frame, Reporter, abandon
 from graphport.formats.nnef.limits import DEFAULT
 from graphport.formats.nnef.operation import Tensor
 from graphport.formats.nnef.operators import COPIES, OPERATIONS, PREFIXES
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.syntax import Assignment, Graph, Node
 
 T = TypeVar("T")
-_FAULTY = object()
-"""The value of a name whose statement has been abandoned."""
 _SLOW = object()
 """What stands for the value of an expression that takes steps."""
 _LONGEST_PATH = 40
@@ -143,7 +142,12 @@ class _Expander:
 
     def _statement(self, statement: Assignment) -> None:
         """Evaluate one statement of the graph and name its tensors."""
-        target, frame = statement.target, self._top
+        target, frame, node = statement.target, self._top, statement.value
+        if isinstance(node, FlatCall) and isinstance(target, Name):
+            tensor = self._emitter.again(node, target.text, frame)
+            if tensor is not None:
+                self._emitter.fixed[target.text] = frame.values[target.text] = tensor
+                return
         frame.path = target.text[:_LONGEST_PATH] if isinstance(target, Name) else ""
         made = len(self._emitter.made)
         try:
@@ -156,7 +160,7 @@ class _Expander:
             for name, part in self._unpacked(target, value, frame):
                 self._fix(name, part, made, frame)
         except Abandoned:
-            _abandon(target, frame)
+            abandon(target, frame)
 
     def _flat_call(self, node: Expression, target: Expression) -> Value:
         """The value of a flat statement that calls no fragment; nearly all of a large model are such."""
@@ -168,7 +172,10 @@ class _Expander:
             if value is _SLOW:
                 return _SLOW
             values.append(value)
-        return self._made(node, self._operations.find(node.name), values, self._top, target)
+        made = self._made(node, self._operations.find(node.name), values, self._top, target)
+        if isinstance(node, FlatCall) and self._is_final and not self._has_misfits:
+            self._emitter.patterns.learn(node, self._emitter.operations[-1])
+        return made
 
     def _fix(self, name: Name, value: Value, made: int, frame: Frame) -> None:
         """Let `value` be the tensor `name` of the graph: one that has a name already, or none, is copied."""
@@ -205,8 +212,8 @@ class _Expander:
         """The value of a flat expression; `_SLOW` where it takes steps."""
         match node:
             case Name():
-                value = frame.values.get(node.text, _FAULTY)
-                if value is _FAULTY:
+                value = frame.values.get(node.text, FAULTY)
+                if value is FAULTY:
                     raise Abandoned
                 return value
             case Number() | String() | Logical():
@@ -485,14 +492,3 @@ class _Expander:
                 inner.values[name.text] = final
         found = [inner.values[name] for name in results]
         return found[0] if len(found) == 1 else tuple(found)
-
-
-def _abandon(target: Expression, frame: Frame) -> None:
-    """Let every use of the names of `target` be passed over: why they have no value has been said."""
-    waiting = [target]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Name):
-            frame.values[node.text] = _FAULTY
-        elif isinstance(node, Array | Tuple):
-            waiting += node.items

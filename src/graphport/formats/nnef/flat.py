@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphport.formats.nnef.expressions import PRIMITIVES, Expressions
 from graphport.formats.nnef.findings import Findings
+from graphport.formats.nnef.forms import FlatCall, Form
 from graphport.formats.nnef.lexer import COMMENT, IDENTIFIER, SPACE
 from graphport.formats.nnef.syntax import (
     Argument,
@@ -24,6 +25,7 @@ from graphport.formats.nnef.syntax import (
     String,
     Tuple,
     Unary,
+    is_literal,
 )
 from graphport.formats.nnef.words import Fault, Words
 
@@ -48,8 +50,17 @@ _END = re.compile(rf"{_S}(;)")
 _END_OR_NEXT = re.compile(
     rf"{_S}(;)|{SKIP.pattern}(?=\}}|(?!(?:if|in|else|for)\b)[A-Za-z_]|\[{_S}{_LIST}{_S}\]{_S}=(?!=))"
 )
+_WORD = r"[A-Za-z_][A-Za-z0-9_]*+"
+_NAMED = rf"{_WORD}(?!{_S}=)"
+_CALL = re.compile(
+    rf"({_WORD}){_S}={_S}({_WORD}){_S}(?:<({_WORD})>{_S})?\({_S}({_NAMED}(?:{_S},{_S}{_NAMED})*+){_S}"
+    rf"([,)][^;#'\"]*+(?:(?:'[^'\n]*+'|\"[^\"\n]*+\")[^;#'\"]*+)*+);"
+)
+"""A name, an operation, names of tensors, and what is behind these, as far as the semicolon."""
+_NEW = Form("", None, 0)
 _LETTER = re.compile(r"[A-Za-z_]")
 
+_MOST_FORMS = 4096
 _LONGEST = 200
 """Characters of an array that is read here; longer ones are rare, and never repeated."""
 
@@ -64,6 +75,7 @@ class FlatStatements:
         self._generics = PRIMITIVES[words.edition] if words.is_final else frozenset[str]()
         self._end = _END if words.is_final else _END_OR_NEXT
         self._templates: dict[str, tuple[Expression, ...] | None] = {}
+        self._forms: dict[tuple[str, str | None, int, str], Form | None] = {}
 
     def read(self, offset: int, body: list[Assignment]) -> int:
         """Append the flat statements at `offset` to `body`; return where the first other thing begins."""
@@ -77,7 +89,55 @@ class FlatStatements:
             body.append(statement)
             offset = statement.stop
 
+    def _formed(self, start: int) -> Assignment | None:
+        """A statement that calls an operation in a form, read once for all that have it."""
+        match = _CALL.match(self._text, start)
+        if match is None:
+            return None
+        target, operation, generic, named, behind = match.groups()
+        tensors = named.split(",") if "," in named else [named]
+        key = operation, generic, len(tensors), behind
+        form = self._forms.get(key, _NEW)
+        if form is _NEW:
+            form = self._form(match, len(tensors))
+            if len(self._forms) < _MOST_FORMS:
+                self._forms[key] = form
+        if form is None:
+            return None
+        if len(tensors) > 1:
+            tensors = [each.strip() for each in tensors]
+        if not self._keywords.isdisjoint(tensors) or target in self._keywords:
+            return None
+        call = FlatCall(
+            form, tensors, self._again, match.start(4), match.start(2), match.start(5) + len(behind.rstrip())
+        )
+        return Assignment(Name(target, start, start + len(target)), call, start, match.end(), is_flat=True)
+
+    def _form(self, match: re.Match[str], count: int) -> Form | None:
+        """The form of a statement of which no other has been seen; `None` where it names more behind its tensors."""
+        operation, generic = match[2], match[3]
+        if operation in self._keywords or (generic and generic not in self._generics) or not self._words.is_final:
+            return None
+        arguments: list[Argument] = []
+        stop = self._arguments(match.start(4), arguments)
+        if not stop or stop != match.start(5) + len(match[5].rstrip()) or len(arguments) < count:
+            return None
+        behind = [argument.value for argument in arguments[count:]]
+        is_known = all(
+            is_literal(each.items) if isinstance(each, Array) else not isinstance(each, Name) for each in behind
+        )
+        is_plain = all(each.name is None and isinstance(each.value, Name) for each in arguments[:count])
+        return Form(operation, generic, count) if is_known and is_plain else None
+
+    def _again(self, offset: int) -> tuple[Argument, ...]:
+        arguments: list[Argument] = []
+        self._arguments(offset, arguments)
+        return tuple(arguments)
+
     def _statement(self, start: int) -> Assignment | None:
+        formed = self._formed(start)
+        if formed is not None:
+            return formed
         head = _HEAD.match(self._text, start)
         if head is None:
             return None

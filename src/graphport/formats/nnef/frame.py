@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, Severity, Span
 from graphport.core.dims import Symbolic, symbols
 from graphport.formats.nnef.operation import Origin
+from graphport.formats.nnef.syntax import Array, Name, Tuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.formats.nnef.evaluate import Value
     from graphport.formats.nnef.findings import Findings
-    from graphport.formats.nnef.syntax import Node
+    from graphport.formats.nnef.syntax import Expression, Node
 
+FAULTY = object()
+"""The value of a name whose statement has been abandoned."""
 _LONGEST_PATH = 48
 _LONGEST_ROOT = 32
 
@@ -122,3 +125,14 @@ def open_dims(values: Mapping[str, object]) -> list[Symbolic]:
         elif isinstance(value, tuple):
             waiting += value
     return found
+
+
+def abandon(target: Expression, frame: Frame) -> None:
+    """Let every use of the names of `target` be passed over: why they have no value has been said."""
+    waiting = [target]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Name):
+            frame.values[node.text] = FAULTY
+        elif isinstance(node, Array | Tuple):
+            waiting += node.items

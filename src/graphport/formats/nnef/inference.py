@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from graphport.formats.nnef.bind import called_name, suggestion
 from graphport.formats.nnef.calls import NO_INPUT, Calls, Deprecated
 from graphport.formats.nnef.fitting import Fitting
+from graphport.formats.nnef.forms import FlatCall
 from graphport.formats.nnef.operators import COPIES, OPERATIONS, PREFIXES
 from graphport.formats.nnef.syntax import (
     Array,
@@ -93,6 +94,9 @@ class Inference:
     def type_of(self, node: Expression, scope: Scope) -> Type:
         """The type of `node`, which may be a call with several results."""
         if isinstance(node, Call):
+            known = self._calls.known(node, scope) if isinstance(node, FlatCall) else None
+            if known is not None:
+                return known
             types = [self._operand_type(argument.value, scope) for argument in node.arguments]
             return self._calls.called(node, types, scope)
         return self._operand_type(node, scope, is_operand=False)

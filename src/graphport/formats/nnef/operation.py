@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.facts import TensorFact
     from graphport.formats.nnef.declare import Declaration
+    from graphport.formats.nnef.forms import FlatCall
     from graphport.formats.nnef.syntax import Argument, Call
 
 Attribute: TypeAlias = "Dim | float | bool | str | tuple[Attribute, ...]"
@@ -108,6 +109,8 @@ class Operation:
     origin: Origin
     declaration: Declaration | None
     call: Call | None = None
+    pattern: Pattern | None = None
+    """What it shares with others, if it was made by it."""
 
     def __repr__(self) -> str:
         return f"Operation({self.name}, {self.operands}, {self.attributes}, {self.results})"
@@ -140,6 +143,30 @@ class Operation:
         """Its results one by one."""
         for result in self.results:
             yield from tensors(result)
+
+
+class Pattern:
+    """What operations of one form, of tensors of such data-types, share."""
+
+    __slots__ = ("attributes", "data", "declaration", "generic", "leading", "name", "rest")
+
+    def __init__(self, declaration: Declaration, operation: Operation, count: int, data: str) -> None:
+        self.declaration = declaration
+        self.name = operation.name
+        self.generic = operation.generic
+        self.data = data
+        self.leading = [formal.name for formal in declaration.formals[:count]]
+        self.rest: dict[str, Operand] = {
+            name: operand for name, operand in operation.operands.items() if name not in self.leading
+        }
+        self.attributes: dict[str, Attribute] = operation.attributes
+
+    def operation(self, given: list[Tensor], origin: Origin, call: FlatCall) -> Operation:
+        """One operation more."""
+        operands: dict[str, Operand] = dict(zip(self.leading, given, strict=True))
+        if self.rest:
+            operands.update(self.rest)
+        return Operation(self.name, self.generic, operands, self.attributes, (), origin, self.declaration, call, self)
 
 
 def tensors(operand: Operand) -> Iterator[Tensor]:

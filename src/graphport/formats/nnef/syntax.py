@@ -57,7 +57,7 @@ def _same(left: Node, right: Node) -> bool:
     waiting: list[tuple[object, object]] = [(left, right)]
     while waiting:
         a, b = waiting.pop()
-        if type(a) is not type(b):
+        if type(a) is not type(b) and not (isinstance(a, Call) and isinstance(b, Call)):
             return False
         if isinstance(a, Node) and isinstance(b, Node):
             waiting += [(x, y) for (_, x), (_, y) in zip(_contents(a), _contents(b), strict=True)]

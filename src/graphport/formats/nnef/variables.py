@@ -39,30 +39,37 @@ class Variables:
             inputs = ", ".join(self._reporter.described(dim)) or "the document"
             message = f"the shape of variable '{label}' depends on '{dim}', which {inputs} leaves open"
             self._reporter.error("NNEF0513", message, node, frame, self._reporter.binding(dim))
-        place = operation.given("label") or node
         if not isinstance(label, str) or not label:
-            self._reporter.error("NNEF0340", "the label is empty", place, frame, "name the variable's tensor file")
+            self._reporter.error(
+                "NNEF0340",
+                "the label is empty",
+                operation.given("label") or node,
+                frame,
+                "name the variable's tensor file",
+            )
             return
         if self._is_final and not _LABEL.fullmatch(label):
             found = _OUTSIDE.search(label)
             shown = "" if found is None else found[0]
             message = f"the label '{label[:60]}' contains {shown!r}"
             remedy = "labels are made of letters, digits and _ . - / \\"
-            self._reporter.error("NNEF0341", message, place, frame, remedy)
-        self._shared(operation, label, place, frame)
+            self._reporter.error("NNEF0341", message, operation.given("label") or node, frame, remedy)
+        self._shared(operation, label, node, frame)
 
-    def _shared(self, operation: Operation, label: str, place: Node, frame: Frame) -> None:
+    def _shared(self, operation: Operation, label: str, node: Node, frame: Frame) -> None:
         first = self._labels.setdefault(label, operation)
         if first is not operation:
             kinds = [(each.attributes["shape"], each.generic) for each in (first, operation)]
             if kinds[0] != kinds[1]:
                 message = f"variables of the label '{label}' differ in shape or type"
                 remedy = f"the first is in line {first.origin.span.line}; who shares a label shares the tensor"
-                self._reporter.error("NNEF0343", message, place, frame, remedy)
+                self._reporter.error("NNEF0343", message, operation.given("label") or node, frame, remedy)
         spelling = self._spellings.setdefault(label.lower(), label)
         if self._is_final and spelling != label:
             message = f"the labels '{label}' and '{spelling}' differ in case only"
-            self._reporter.warn("NNEF0342", message, place, frame, "not every file system tells them apart")
+            self._reporter.warn(
+                "NNEF0342", message, operation.given("label") or node, frame, "not every file system tells them apart"
+            )
 
     def _update(self, operation: Operation, node: Node, frame: Frame) -> None:
         target = operation.operands["variable"]
