@@ -7,9 +7,15 @@ import sys
 
 import numpy as np
 import onnx
+import pytest
+import tract
 from onnx import helper, numpy_helper
 
 import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Value
 from tests.every import every
 from tests.formats.nnef.tract.test_writing import computed
 
@@ -184,3 +190,49 @@ def test_the_operators_are_onnx_own(tmp_path):
             gp.load(tmp_path / "back.onnx"), {next(iter(model.inputs)): x}, backend="onnxruntime"
         ).values()
         np.testing.assert_array_equal(found, right(model, x))
+
+
+COMPRESSED = {
+    "rows": ("int8", (), {"axis": 0}, (6,)),
+    "rows, signed four bits": ("int4", (), {"axis": 0}, (6,)),
+    "blocks": ("int8", (), {"axis": 1, "block_size": 4}, (6, 2)),
+    "blocks of four bits": ("int4", (), {"axis": 1, "block_size": 4}, (6, 2)),
+    "blocks of four bits around a point": ("uint4", (6, 2), {"axis": 1, "block_size": 4}, (6, 2)),
+    "blocks of rows": ("uint8", (3, 8), {"axis": 0, "block_size": 2}, (3, 8)),
+    "two bits": ("int2", (), {"axis": 1, "block_size": 2}, (6, 4)),
+}
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+@pytest.mark.parametrize("case", COMPRESSED)
+def test_compressed_weights_are_codes_for_tract(tmp_path, case, is_computed):
+    kind, zero, attributes, scales = COMPRESSED[case]
+    dtype, rng = DType[kind.upper()], np.random.default_rng(5)
+    low, high = (0, 2**dtype.bits) if dtype.kind == "u" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1))
+    graph = Graph("compressed")
+    x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 8)))
+
+    def constant(name: str, array, element: DType) -> Value:
+        storage = storage_of(array, element)
+        return graph.add_constant(name, TensorFact.of(storage), storage)
+
+    codes = constant("w", rng.integers(low, high, (6, 8)).astype(dtype.numpy), dtype)
+    numbers = (rng.random(scales) + 0.1).astype(np.float16 if is_computed else np.float32)
+    scale = constant("s", numbers, DType.FLOAT16 if is_computed else DType.FLOAT32)
+    if is_computed:
+        scale = graph.append(Node("Cast", [scale], [Value("t")], {"to": DType.FLOAT32})).output
+    point = [constant("z", rng.integers(low, high, zero).astype(dtype.numpy), dtype)] if zero else []
+    weights = graph.append(Node("DequantizeLinear", [codes, scale, *point], [Value("r")], attributes)).output
+    turned = graph.append(Node("Transpose", [weights], [Value("u")], {"perm": (1, 0)})).output
+    graph.append(Node("MatMul", [x, turned], [Value("y")]))
+    graph.set_outputs([next(value for value in graph.values() if value.name == "y")])
+    model = gp.Model(graph)
+    given = rng.normal(size=(2, 8)).astype(np.float32)
+    expected = gp.run(model, {"x": given}, backend="reference")["y"]
+    gp.save(model, tmp_path / "t", format="nnef", flavour="tract")
+    found = tract.nnef().load(str(tmp_path / "t")).into_runnable().run([given])[0].to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    # A byte for each code, behind the header.
+    assert 128 + 48 in {file.stat().st_size for file in (tmp_path / "t").glob("*.dat")}
+    again = gp.run(gp.load(tmp_path / "t"), {"x": given}, backend="reference")["y"]
+    np.testing.assert_allclose(again, expected, rtol=1e-5, atol=1e-5)

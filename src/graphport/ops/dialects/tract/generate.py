@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import lift
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tract.binding import DIALECT, unified, word
 from graphport.ops.dialects.tract.rows import dims_of
@@ -27,29 +27,6 @@ def range_(b: Builder, start: Value, end: Value, step: Value) -> Value:
 
 def _scalar(b: Builder, value: Value) -> Value:
     return OpBuilder(b)("Squeeze", value) if b.dims(value) else value
-
-
-@word("tract_onnx_random")
-def random(
-    b: Builder, *, datum_type: str, shape: tuple[int, ...], dist: str, parameters: tuple[float, ...], seed: float = 0.0
-) -> Value:
-    """Numbers at random."""
-    del datum_type, seed
-    if dist == "uniform":
-        low, high = parameters
-        return OpBuilder(b)("RandomUniform", shape=shape, low=low, high=high)
-    if dist == "normal":
-        mean, scale = parameters
-        return OpBuilder(b)("RandomNormal", shape=shape, mean=mean, scale=scale)
-    message = f"the distribution {dist}"
-    raise UnsupportedError(message)
-
-
-@word("tract_onnx_multinomial")
-def multinomial(b: Builder, input: Value, *, dtype: int = 6, sample_size: int = 1, seed: float = 0.0) -> Value:
-    """Places drawn at random."""
-    del dtype, seed
-    return OpBuilder(b)("Multinomial", input, sample_size=sample_size)
 
 
 @lift(DIALECT, "Range")

@@ -14,6 +14,7 @@ from graphport.ops.dialects.tract.binding import DIALECT, dtype_of, word
 from graphport.ops.dialects.tract.blocks import in_blocks
 from graphport.ops.dialects.tract.rows import fact_like
 from graphport.ops.dialects.tract.types import datum_name
+from graphport.ops.folded import Computed, folded
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 def _spread(b: Builder, value: Value, rank: int, axis: int) -> Value | None:
     """A constant of one number, or one for each entry of an axis, as real numbers of a rank; `None` of any other."""
-    if value.storage is None or not value.is_constant or len(value.storage.shape) > 1:
+    storage = folded(value)
+    if storage is None or len(storage.shape) > 1:
         return None
-    numbers = value.storage.numpy().astype(np.float32)
+    numbers = storage.numpy().astype(np.float32)
     if numbers.size == 1:
         return b.constant(numbers.reshape(()))
     place = axis % rank
@@ -66,6 +68,48 @@ def _blocks(x: Value, scale: Value, zero: Value | None, axis: int, size: int) ->
     return in_blocks(codes, scales, zeros, axis, size)
 
 
+_HALF_BYTES = frozenset((DType.INT4, DType.UINT4, DType.INT2, DType.UINT2))
+
+
+def _bytes(b: Builder, x: Value) -> Value | None:
+    """Constant codes of few bits, each in a byte: tract has no smaller integers."""
+    storage = x.storage if x.is_constant else None
+    if storage is None:
+        return None
+    return b.constant(Computed(_widened, (storage,), DType.INT8, storage.shape), name=x.name)
+
+
+def _widened(codes: Any) -> Any:
+    return codes.astype(np.int8)
+
+
+def _of_blocks(b: Builder, op: DequantizeLinearView, x: Value) -> Any:
+    """Codes of which each block of an axis has a scale: the blocks are an axis of their own meanwhile."""
+    shape, axis = b.dims(op.x), op.axis % len(b.dims(op.x))
+    extents = [extent for extent in shape if isinstance(extent, int)]
+    scales = folded(op.x_scale)
+    zeros = None if op.x_zero_point is None else folded(op.x_zero_point)
+    size = op.block_size
+    if len(extents) < len(shape) or scales is None or (zeros is None and op.x_zero_point is not None):
+        return None
+    if extents[axis] % size or scales.shape[axis] * size != extents[axis]:
+        return None
+    apart = (*extents[:axis], extents[axis] // size, size, *extents[axis + 1 :])
+    fact = TensorFact(DType.FLOAT32, apart)
+    (y,) = b.word("tract_core_cast", x, facts=[fact_like(op.x, DType.FLOAT32)], to="f32")
+    (y,) = b.word("reshape", y, facts=[fact], shape=apart, axis_start=0, axis_count=-1)
+    if zeros is not None:
+        (y,) = b.word("sub", y, b.constant(_of_block(zeros, axis)), facts=[fact])
+    (y,) = b.word("mul", y, b.constant(_of_block(scales, axis)), facts=[fact])
+    whole = fact_like(op.x, DType.FLOAT32)
+    return b.word("reshape", y, facts=[whole], shape=tuple(extents), axis_start=0, axis_count=-1)
+
+
+def _of_block(storage: Storage, axis: int) -> Any:
+    """A number for each block, next to the axis of those that it is of."""
+    return np.expand_dims(storage.numpy().astype(np.float32), axis + 1)
+
+
 @DequantizeLinearView.lift(DIALECT)
 def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
@@ -74,16 +118,19 @@ def lift_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     own = dtype_of(op.x)
     if op.block_size and (found := _blocks(op.x, op.x_scale, op.x_zero_point, op.axis, op.block_size)) is not None:
         return b.constant(found, name=op.x.name)
+    x = op.x if own is None or own not in _HALF_BYTES else _bytes(b, op.x)
+    if op.block_size and x is not None:
+        return _of_blocks(b, op, x)
     if (
-        op.block_size
+        x is None
         or scale is None
         or own is None
-        or datum_name(own) is None
+        or datum_name(own if x is op.x else DType.INT8) is None
         or (zero is None and op.x_zero_point is not None)
     ):
         return None
     fact = fact_like(op.x, DType.FLOAT32)
-    (y,) = b.word("tract_core_cast", op.x, facts=[fact], to="f32")
+    (y,) = b.word("tract_core_cast", x, facts=[fact], to="f32")
     if zero is not None:
         (y,) = b.word("sub", y, zero, facts=[fact])
     return b.word("mul", y, scale, facts=[fact])
