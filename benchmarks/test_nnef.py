@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from benchmarks.files import TINY_NNEF, nnef_text
 
+import graphport as gp
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Source
 from graphport.core.storage import storage_of
@@ -86,6 +87,19 @@ def test_shapes(benchmark, figure, nnef, tmp_path):
     assert shapes == {name: tensor.shape for name, tensor in other.tensors.items() if name in shapes}
     told(figure, benchmark, "shapes of 50,000 operations", ours, theirs, "at most 3", 6)
     benchmark.pedantic(lambda: Inference().graph(graph), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("count", "rounds", "goal", "most"),
+    [pytest.param(MANY, 3, "at most 1", 4, id="many"), pytest.param(FEW, 21, "at most 1.5", 6, id="few")],
+)
+def test_reading_with_shapes(benchmark, figure, nnef, tmp_path, count, rounds, goal, most):
+    text, path = nnef_text(count), tmp_path / "model.nnef"
+    path.write_text(text)
+    ours, theirs = least(lambda: gp.load(path), lambda: nnef.infer_shapes(nnef.parse_string(text)), rounds)
+    assert gp.load(path).graph.outputs[0].fact.shape is not None
+    told(figure, benchmark, f"read {count:,} operations with shapes", ours, theirs, goal, most)
+    benchmark.pedantic(gp.load, [path], rounds=1)
 
 
 def test_legalizing_is_told(benchmark, figure, tmp_path):

@@ -150,30 +150,61 @@ def _split(m: Maker) -> Sequence[Value] | None:
 
 
 def _slice(m: Maker) -> Sequence[Value] | None:
-    """Backwards: tract slices forwards only, so that the places are taken one by one, as far as they are few."""
+    """Backwards: tract slices forwards only, so that the places are taken one by one, as far as they are few.
+
+    With strides: tract 0.23 moves what takes every so many entries in front of the operations before it, and fails over
+    a reshape. The entries of one stride are an axis of their own meanwhile.
+    """
     x, shape = m.x, m.shape()
     steps = m.numbers("stride")
-    if shape is None or all(step > 0 for step in steps):
+    is_late = m.is_shared and x.producer is not None and any(step > 1 for step in steps)
+    if shape is None or (all(step > 0 for step in steps) and not is_late):
         return None
-    places: list[tuple[int, range]] = []
+    places: list[tuple[int, int, range]] = []
     if open_dims({"ends": (m.numbers("begin"), m.numbers("end"))}):
         return None
     for axis, begin, end, step in zip(m.numbers("axes"), m.numbers("begin"), m.numbers("end"), steps, strict=True):
         extent = shape[axis]
         if not isinstance(extent, int):
             return None
-        places.append((axis, _places(extent, begin, end, step)))
-    if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, taken in places):
+        places.append((axis, extent, _places(extent, begin, end, step)))
+    if any(not taken or (taken.step < 0 and len(taken) > _MOST_PIECES) for _, _, taken in places):
         return None
-    free = TensorFact(m.dtype(), None)
-    for axis, taken in places:
-        ends = [(at, at + 1, 1) for at in taken] if taken.step < 0 else [(taken.start, taken.stop, taken.step)]
-        parts = [
-            m.emit("slice", x, fact=free, axes=(axis,), begin=(begin,), end=(end,), stride=(step,))
-            for begin, end, step in ends
-        ]
-        x = parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
+    for axis, extent, taken in places:
+        x = _strided(m, x, axis, extent, taken) if is_late and taken.step > 1 else _taken(m, x, axis, taken)
     return [x]
+
+
+def _taken(m: Maker, x: Value, axis: int, taken: range) -> Value:
+    free = TensorFact(m.dtype(), None)
+    ends = [(at, at + 1, 1) for at in taken] if taken.step < 0 else [(taken.start, taken.stop, taken.step)]
+    parts = [
+        m.emit("slice", x, fact=free, axes=(axis,), begin=(begin,), end=(end,), stride=(step,))
+        for begin, end, step in ends
+    ]
+    return parts[0] if len(parts) == 1 else m.emit("concat", *parts, fact=free, axis=axis)
+
+
+def _strided(m: Maker, x: Value, axis: int, extent: int, taken: range) -> Value:
+    """Entries at places that are apart: the first of each piece that is as long as the stride.
+
+    The pieces begin before the first place where the last one would end behind the axis; where neither fits, the last
+    entry is taken by itself.
+    """
+    free, step, first, last = TensorFact(m.dtype(), None), taken.step, taken[0], taken[-1]
+
+    def cut(of: Value, at: int, begin: int, end: int) -> Value:
+        return m.emit("slice", of, fact=free, axes=(at,), begin=(begin,), end=(end,), stride=())
+
+    if len(taken) == 1:
+        return cut(x, axis, first, first + 1)
+    early = max(last + step - extent, 0)
+    if early > first:
+        rest = _strided(m, x, axis, extent, taken[:-1])
+        return m.emit("concat", rest, cut(x, axis, last, last + 1), fact=free, axis=axis)
+    pieces = cut(x, axis, first - early, last + step - early)
+    pieces = m.emit("reshape", pieces, fact=free, shape=(len(taken), step), axis_start=axis, axis_count=1)
+    return m.emit("squeeze", cut(pieces, axis + 1, early, early + 1), fact=free, axes=(axis + 1,))
 
 
 def _places(extent: int, begin: int, end: int, step: int) -> range:

@@ -254,7 +254,10 @@ def lift_non_zero(b: Builder, x: Value) -> Any:
 
 @SliceView.lift(DIALECT)
 def lift_slice(b: Builder, op: SliceView) -> Any:
-    """Ranges within extents that may be symbols; backwards by what takes every so many entries."""
+    """Ranges within extents that may be symbols; steps within extents that are known are places.
+
+    tract 0.23 moves what takes every so many entries in front of the operations before it, and fails over a reshape.
+    """
     dims = b.dims(op.data)
     first, last = dims_of(op.starts), dims_of(op.ends)
     if first is None or last is None:
@@ -269,11 +272,11 @@ def lift_slice(b: Builder, op: SliceView) -> Any:
         place = axis % len(dims)
         extent = dims[place]
         begin, end = (_within(at, extent) for at in (start, stop))
-        if step == -1 and isinstance(extent, int):
-            high = min(begin if isinstance(begin, int) else extent - 1, extent - 1)
-            low = end if isinstance(stop, int) and stop >= -extent and isinstance(end, int) else -1
-            x = b.word("slice", x, axes=(place,), begin=(low + 1,), end=(high + 1,), stride=())[0]
-            x = b.word("tract_core_downsample", x, axis=place, stride=-1)[0]
+        if isinstance(extent, int) and (step < 0 or (step > 1 and op.data.producer is not None)):
+            taken = range(*slice(_numeric(start), _numeric(stop), step).indices(extent))
+            if not taken or not all(isinstance(at, int) for at in (start, stop)):
+                return None
+            x = b.word("tract_core_gather", x, b.constant(np.array(taken, np.int64)), axis=place)[0]
         elif step < 0:
             return None
         else:
@@ -285,6 +288,10 @@ def lift_slice(b: Builder, op: SliceView) -> Any:
         return None
     given = () if set(strides) == {1} else strides
     return b.word("slice", x, axes=at, begin=begins, end=ends_, stride=given)
+
+
+def _numeric(place: Any) -> int:
+    return place if isinstance(place, int) else 0
 
 
 def _within(place: Any, extent: Any) -> Any:
