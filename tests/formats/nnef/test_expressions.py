@@ -86,7 +86,7 @@ def test_subscripts_and_ranges_follow_any_operand(text):
     ],
 )
 def test_generic_calls_are_told_from_comparisons(text, kind):
-    assert type(value(text)).__name__ == kind
+    assert type(value(text)).__name__.removeprefix("Flat") == kind
 
 
 def test_the_provisional_edition_compares_where_the_final_one_calls():

@@ -46,7 +46,7 @@ class Node:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-_PLACES = frozenset({"start", "stop", "source", "unread", "is_flat", "group"})
+_PLACES = frozenset({"start", "stop", "source", "unread", "is_flat", "group", "is_spaced"})
 
 
 def _contents(node: Node) -> Iterator[tuple[str, object]]:
