@@ -258,11 +258,13 @@ def test_a_batch_that_is_declared_is_run_item_by_item(tmp_path):
     np.testing.assert_allclose(gp.run(loaded, {"x": x}, backend="ncnn")["y"], expected, rtol=1e-5)
 
 
-def test_a_file_has_no_batch_of_another_length(tmp_path):
-    proto = model([node("Softmax", ["x"], ["y"])], [("x", [2, 3])], [("y", [2, 3])])
-    loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto))
-    with pytest.raises(DiagnosticError, match="one item of a batch"):
-        gp.save(loaded, tmp_path / "net.ncnn.param")
+def test_what_begins_with_no_batch_of_one_is_a_blob_with_all_axes(tmp_path):
+    proto = model([node("Softmax", ["x"], ["y"], axis=0)], [("x", [2, 3])], [("y", [2, 3])])
+    report = gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.ncnn.param")
+    assert report.passed
+    assert (tmp_path / "net.ncnn.param").read_text().count("13=233") == 2
+    back = gp.load(tmp_path / "net.ncnn.param")
+    assert [value.fact.shape for value in (*back.inputs.values(), *back.outputs.values())] == [(2, 3), (2, 3)]
 
 
 def test_items_that_do_not_stay_apart_are_refused(tmp_path):
@@ -287,14 +289,19 @@ def test_every_value_that_ncnn_has_is_returned(tmp_path):
     ("proto", "reason"),
     [
         pytest.param(
-            lambda: model([node("Hardmax", ["x"], ["y"])], [("x", [1, 3])], [("y", [1, 3])]),
-            "cannot say Hardmax",
+            lambda: model([node("Det", ["x"], ["y"])], [("x", [1, 3, 3])], [("y", [1])]),
+            "cannot say Det",
             id="a word that ncnn has not",
         ),
         pytest.param(
-            lambda: model([node("ReduceSum", ["x"], ["y"], axes=[0])], [("x", [1, 3])], [("y", [1, 3])], opset=11),
-            "along the batch",
-            id="along the batch",
+            lambda: model(
+                [node("RNN", ["x", "w", "r"], ["", "y"], hidden_size=2, activations=["Relu"])],
+                [("x", [1, 1, 3])],
+                [("y", [1, 1, 2])],
+                {"w": numbers(1, 2, 3), "r": numbers(1, 2, 2)},
+            ),
+            "activations Relu",
+            id="an activation that the layer has not",
         ),
     ],
 )

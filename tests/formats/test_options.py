@@ -31,7 +31,7 @@ def test_choices_are_the_keywords_of_the_writer(kind):
 def test_the_writer_takes_the_types_that_are_told(kind):
     parameters = inspect.signature(kind.module.write).parameters
     for name in set(kind.choices) - set(kind.preparations):
-        stated = set(str(parameters[name].annotation).split(" | "))
+        stated = {each.partition("[")[0] for each in str(parameters[name].annotation).split(" | ")}
         told = {getattr(each, "__name__", str(each)) for each in getattr(TYPES[name], "__args__", (TYPES[name],))}
         assert {each.replace("NoneType", "None") for each in told} <= stated | {"None"}, name
 

@@ -168,7 +168,8 @@ def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
 
 def _supported(array: Any) -> Any:
     """An array of one of the element types that blobs have: real numbers, or integers that are places in a table."""
-    return np.ascontiguousarray(array, np.int32 if array.dtype.kind in "iu" else np.float32)
+    found = np.ascontiguousarray(array, np.int32 if array.dtype.kind in "iub" else np.float32)
+    return found.reshape(array.shape or (1,))
 
 
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────

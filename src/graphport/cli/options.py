@@ -129,6 +129,12 @@ input_option = click.option(
 
 _ONNX, _NNEF, _IR, _NCNN = "Written as ONNX", "Written as NNEF", "Written as OpenVINO IR", "Written as ncnn"
 
+
+def _given(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What a repeatable option was given; nothing is as good as no option."""
+    return value or None
+
+
 WRITER = (
     grouped(_ONNX, "--opset", type=click.IntRange(1), metavar="N", help="The opset to write."),
     grouped(
@@ -173,6 +179,15 @@ WRITER = (
         is_flag=True,
         default=None,
         help="Put operators together, and let layers take in activations.",
+    ),
+    grouped(
+        _NCNN,
+        "--precision",
+        multiple=True,
+        default=None,
+        callback=_given,
+        metavar="LAYER=TYPE",
+        help="What a layer, by name or pattern, is computed in: f32, f16 or bf16. Repeatable.",
     ),
 )
 """What the writers of formats can be told; each refuses what is for another one."""

@@ -50,6 +50,7 @@ def lift(graph: Graph, dialect: str, *, newest: int | None = None) -> tuple[Grap
         if each.error is not None
     ]
     failed = [each for each in failed if each.error is None]
+    failed = [each for each in failed if not each.is_secondary] or failed
     binding = _binding(graph)
     waiting = {(each.op, each.key) for each in failed if binding and _may_wait_for_extents(each.whole, dialect)}
     shared = [each for each in failed if each.cause]
@@ -170,6 +171,7 @@ class _Unsupported(NamedTuple):
     """What a rule of ours stumbled over."""
     cause: str | None = None
     help: str | None = None
+    is_secondary: bool = False
 
     @property
     def key(self) -> str:
@@ -242,7 +244,9 @@ def _emit(graph: Graph, node: Node, ways: _Ways) -> list[_Unsupported]:
             reason = str(refusal) or "the shape of an operand is not known"
             part = reason if current is node else f"it is made of {current.op}, and {reason}"
             error = refusal if isinstance(refusal, FOUND) else None
-            told_ = (refusal.cause, refusal.help) if isinstance(refusal, UnsupportedError) else (None, None)
+            told_ = (None, None, False)
+            if isinstance(refusal, UnsupportedError):
+                told_ = (refusal.cause, refusal.help, refusal.is_secondary)
             failed.append(_Unsupported(current, node, part, error, *told_))
             continue
         last = graph.last if following is None else following.previous

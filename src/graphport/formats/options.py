@@ -33,6 +33,8 @@ class FileOptions(TypedDict, total=False):
     """ONNX: version of the default domain."""
     optimize: bool | None
     """ncnn: operators are put together as its own tool does it."""
+    precision: list[str] | tuple[str, ...] | None
+    """ncnn: `LAYER=TYPE`, layers by name or pattern: what each may be computed in."""
     strict: bool
     """NNEF: nothing that a careful reader would refuse."""
     weights: str | None

@@ -63,12 +63,16 @@ class UnsupportedError(Exception):
     """A lowering or lifting cannot say this node in the other language; the reason is its text.
 
     `cause` is what many nodes of a graph fail for alike, and is told once for all of them; `help` what helps.
+    `is_secondary` says that the node is left to its readers, which can be said or are told themselves.
     """
 
-    def __init__(self, message: str = "", *, cause: str | None = None, help: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, cause: str | None = None, help: str | None = None, is_secondary: bool = False
+    ) -> None:
         super().__init__(message)
         self.cause = cause
         self.help = help
+        self.is_secondary = is_secondary
 
 
 class ElementTypeError(ShapeError):

@@ -8,7 +8,7 @@ from onnx import TensorProto, ValueInfoProto
 
 import graphport as gp
 from tests.formats.ncnn.test_layers import run_ncnn
-from tests.models import model, node, typed
+from tests.models import model, node, typed, write_onnx
 
 RANDOM = np.random.default_rng(7)
 PICTURE, MATRIX, VOLUME = [1, 4, 6, 8], [1, 5, 6], [1, 2, 3, 4, 5]
@@ -281,17 +281,25 @@ def test_arrays_give_their_shapes_to_a_file_that_says_none(tmp_path):
             np.testing.assert_allclose(gp.run(model, {"x": x}, backend=backend)["y"][0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_an_output_that_is_a_constant_is_refused(tmp_path):
-    constants = {"c": np.array(3.0, np.float32)}
-    proto = model([node("Relu", ["x"], ["y"])], [("x", [1, 4])], [("y", [1, 4]), typed("c", [])], constants)
-    with pytest.raises(gp.DiagnosticError, match=r"NCNN0305.*the output c is a constant"):
-        gp.save(gp.from_onnx(proto), tmp_path / "m.ncnn.param")
+def test_an_output_that_is_a_constant_is_a_layer_that_has_it(tmp_path):
+    constants = {"c": np.array(3.0, np.float32), "d": np.array([[1, 2], [3, 4]], np.int64)}
+    outputs = [("y", [1, 4]), typed("c", []), typed("d", [2, 2], TensorProto.INT64)]
+    proto = model([node("Relu", ["x"], ["y"])], [("x", [1, 4])], outputs, constants)
+    report = gp.convert(write_onnx(tmp_path / "m.onnx", proto), tmp_path / "m.ncnn.param")
+    assert report.passed
+    back = gp.load(tmp_path / "m.ncnn.param")
+    found = gp.run(back, {"x": np.zeros((1, 4), np.float32)}, backend="reference")
+    assert [(array.shape, array.dtype, array.tolist()) for array in list(found.values())[1:]] == [
+        ((), np.float32, 3.0),
+        ((2, 2), np.int64, [[1, 2], [3, 4]]),
+    ]
 
 
-def test_a_bool_input_is_refused_since_it_comes_as_integers():
+def test_a_bool_input_comes_as_integers(tmp_path):
     given = [("x", [1, 4]), typed("m", [1, 4], TensorProto.BOOL)]
     for op, operands in (("Where", ["m", "x", "x"]), ("Cast", ["m"])):
         more = {"to": TensorProto.FLOAT} if op == "Cast" else {}
         whole = model([node(op, operands, ["h"], **more), node("Mul", ["h", "x"], ["y"])], given, [("y", [1, 4])])
-        with pytest.raises(gp.DiagnosticError, match="m is given as integers"):
-            gp.save(gp.from_onnx(whole), "never.ncnn.param")
+        report = gp.convert(write_onnx(tmp_path / "m.onnx", whole), tmp_path / "m.ncnn.param")
+        assert report.passed
+        assert gp.load(tmp_path / "m.ncnn.param").inputs["m"].fact.dtype.name == "BOOL"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphport.conversion.dialects.ncnn_axes import fold_axes
 from graphport.conversion.dialects.ncnn_fusions import fuse_activations, fuse_swish
@@ -10,21 +12,27 @@ from graphport.conversion.dialects.ncnn_guards import drop_guards
 from graphport.core.dims import Symbol, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.storage import Storage
+from graphport.core.storage import Storage, storage_of
+from graphport.formats.ncnn.reader import LINE
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
 from graphport.ops.bind import bind
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import remembered
+from graphport.ops.dialects.ncnn.binding import BATCH, MOST_AXES, remembered
+from graphport.ops.dialects.ncnn.integers import LIMIT, is_bits, kept, most
 from graphport.ops.dialects.ncnn.quantization import cuts_to_grid
+from graphport.ops.dialects.ncnn.reshape_outputs import bare
+from graphport.ops.dialects.ncnn.told import BARE, PLACE, stated, type_of
 from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphport.core.dims import Dim
-    from graphport.ir.graph import Graph
+    from graphport.ir.graph import Attribute, Graph
 
 _DIALECT = "ncnn"
 _PLANE = ("Convolution", "ConvolutionDepthWise", "Deconvolution", "Pooling", "Interp", "PixelShuffle", "ShuffleChannel")
@@ -45,11 +53,28 @@ def before(graph: Graph) -> None:
         fact = value.fact
         if not isinstance(fact, TensorFact):
             continue
-        if fact.shape is None:
+        layer = value.notes.get(LINE) if value.has_notes else None
+        told = getattr(layer, "parameters", {})
+        if told.keys() & {PLACE, BARE} and fact.shape is not None:
+            _tell_input(graph, value, told)
+        elif fact.shape is None:
             value.fact = _expected(value)
-        elif _expected(value).dtype is DType.INT32:
+        elif type_of(told) is None and _expected(value).dtype is DType.INT32:
             # The file says lengths and no element type.
             value.fact = TensorFact(DType.INT32, fact.shape)
+
+
+def _tell_input(graph: Graph, value: Value, told: Mapping[str, Any]) -> None:
+    """In front of the readers of an input, a value with a batch in front, as layers take it."""
+    uses, first = list(value.uses), graph.first
+    if type_of(told) is None and _expected(value).dtype is DType.INT32 and isinstance(value.fact, TensorFact):
+        value.fact = TensorFact(DType.INT32, value.fact.shape)
+    inner = bare(Builder(Inference(), graph, first, stem=value.name), value, told)
+    for user, index in uses:
+        if isinstance(user, Node):
+            user.set_input(index, inner)
+        else:
+            user.set_output(index, inner)
 
 
 def _expected(value: Value) -> TensorFact:
@@ -137,6 +162,7 @@ def before_lifting(graph: Graph) -> None:
     What cuts values off where rounding does so by itself is taken out.
     """
     _bind_batch(graph)
+    _whole_inputs(graph)
     for node in list(graph):
         if not node.dialect and cuts_to_grid(node):
             node.output.replace_uses(node.operands[0])
@@ -144,6 +170,14 @@ def before_lifting(graph: Graph) -> None:
     drop_guards(graph)
     _drop_unread(graph)
     fold_axes(graph)
+
+
+def _whole_inputs(graph: Graph) -> None:
+    """An input whose first axis is no batch of 1 is a blob with all its axes."""
+    for value in graph.inputs:
+        dims = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        if dims and len(dims) <= MOST_AXES and isinstance(dims[0], int) and dims[0] != 1:
+            value.notes[BATCH] = -1
 
 
 def _drop_unread(graph: Graph) -> None:
@@ -183,11 +217,55 @@ def after_lifting(graph: Graph) -> None:
     for node in list(graph):
         _pass_by(node)
         _settle(graph, node)
+    _tell_outputs(graph)
     for value in list(graph.values()):
         if value.is_constant or (len(value.uses) < 2 and not (value.is_input and value.returns)):
             continue
         _split(graph, value)
     _order(graph)
+
+
+def _tell_outputs(graph: Graph) -> None:
+    """Let a layer behind each result tell what its blob does not: a first axis that is no batch, an element type."""
+    for index, value in enumerate(list(graph.outputs)):
+        if value.is_constant:
+            _as_layer(graph, value)
+            value = graph.outputs[index]  # noqa: PLW2901
+        maker = value.producer
+        told = {} if maker is None or maker.dialect != _DIALECT else stated(value)
+        if not told:
+            continue
+        source = value
+        if is_bits(value):
+            # The blob has bits of integers, which arrays of real numbers do not show.
+            source = Value(graph.fresh(f"{value.name}_numbers"), value.fact)
+            one = storage_of(np.ones(1, np.float32), DType.FLOAT32)
+            numbers: dict[str, Attribute] = {"0": 1, "1": 0, "@0": one}
+            name = f"numbers_{value.name}"
+            graph.append(Node("Dequantize", [value], [source], numbers, dialect=_DIALECT, name=name))
+        result = Value(graph.fresh(f"{value.name}_told"), value.fact)
+        graph.append(Node("Noop", [source], [result], dict(told), dialect=_DIALECT, name=f"told_{value.name}"))
+        graph.set_output(index, result)
+        rewrite.swap_names(value, result)
+
+
+def _as_layer(graph: Graph, value: Value) -> None:
+    """A result that is a constant, as a layer that has it."""
+    storage, fact = value.storage, value.fact
+    if storage is None or not isinstance(fact, TensorFact) or fact.shape is None or storage.count == 0:
+        return
+    node = graph.append(Node("Identity", [value], [Value(graph.fresh(value.name), fact)], origin=value.origin))
+    result = node.output
+    for index, each in enumerate(list(graph.outputs)):
+        if each is value:
+            graph.set_output(index, result)
+    rewrite.swap_names(value, result)
+    _settle(graph, node)
+    if node.graph is not None:
+        # No blob has its numbers: it is told as what it is.
+        rewrite.swap_names(value, result)
+        result.replace_uses(value)
+        graph.remove(node)
 
 
 def _order(graph: Graph) -> None:
@@ -216,7 +294,8 @@ def _order(graph: Graph) -> None:
 
 def _pass_by(node: Node) -> None:
     """Let the readers of a layer that does nothing read what it reads."""
-    if node.dialect == _DIALECT and node.word == "Noop" and len(node.inputs) == 1 and node.graph is not None:
+    is_noop = node.dialect == _DIALECT and node.word == "Noop" and not node.attributes
+    if is_noop and len(node.inputs) == 1 and node.graph is not None:
         source, result = node.operands[0], node.output
         if not result.is_output:
             result.replace_uses(source)
@@ -248,15 +327,18 @@ def _remembered(graph: Graph, node: Node) -> Value | None:
     """What `node` computes, as a layer that has the numbers; an output has its batch in front."""
     (value,) = node.results
     fact = value.fact
-    if not isinstance(fact, TensorFact) or fact.dtype is not DType.FLOAT32:
+    if not isinstance(fact, TensorFact) or fact.dtype in (None, DType.STRING):
         return None
-    if value.returns and (fact.shape or ())[:1] != (1,):
+    if not fact.dtype.is_floating and most(value) >= LIMIT:
         return None
     builder = Builder(Inference(), graph, node, dialect=_DIALECT, origin=node.origin, stem=value.name)
     try:
-        return remembered(builder, value)
+        made = remembered(builder, value)
     except UnsupportedError:
         return None
+    made.fact = fact
+    kept(made, value)
+    return made
 
 
 def _split(graph: Graph, value: Value) -> None:

@@ -18,6 +18,7 @@ from graphport.formats.ncnn.param import MAGIC, Findings, Layer, Places, parse_b
 from graphport.formats.ncnn.recognition import BINARY, TEXT
 from graphport.formats.ncnn.weights import WeightReader
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.dialects.ncnn.told import shape_of, type_of
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
@@ -126,7 +127,7 @@ class _Reader:
             shape = [n if n > 0 else Symbol(f"{value.name}.{name}", 1) for name, n in lengths]
         if not shape:
             return value.fact if value.fact != UNKNOWN else TensorFact(DType.FLOAT32, None)
-        return TensorFact(DType.FLOAT32, (1, *shape))
+        return TensorFact(type_of(layer.parameters) or DType.FLOAT32, shape_of(layer.parameters, tuple(shape)))
 
     def _hint(self, index: int, layer: Layer) -> Fact:
         """What the converter noted of a result's shape: its rank, width, height and channels."""

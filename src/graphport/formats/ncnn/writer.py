@@ -12,8 +12,10 @@ from graphport.core.replacing import together
 from graphport.core.storage import Storage
 from graphport.formats.ncnn.layers import Weight, weights_of
 from graphport.formats.ncnn.param import MAGIC, Layer
+from graphport.formats.ncnn.precision import masked, parsed
 from graphport.formats.ncnn.reader import DIALECT, LINE
 from graphport.formats.ncnn.weights import halved, write_weight
+from graphport.ops.dialects.ncnn.told import batch_of, stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +34,18 @@ _LEAST_SNR = 40.0
 
 def least_snr(**options: Any) -> float | None:
     """Decibels that outputs keep where weights are rounded as `options` of `write` say; `None` where none are."""
-    return _LEAST_SNR if options.get("weights") == "f16" else None
+    told = options.get("precision") or ()
+    halves = options.get("weights") == "f16" or "f16" in parsed(told, "").values()
+    return _LEAST_SNR if halves else None
 
 
-def write(graph: Graph, path: str | Path, *, weights: str | None = None) -> None:
+def write(
+    graph: Graph,
+    path: str | Path,
+    *,
+    weights: str | None = None,
+    precision: list[str] | tuple[str, ...] | None = None,
+) -> None:
     """Write a graph in the words of ncnn as `NAME.param` and `NAME.bin`.
 
     A blob has one reader there: where several read a value, the graph has a `Split` that gives each its own.
@@ -44,17 +54,22 @@ def write(graph: Graph, path: str | Path, *, weights: str | None = None) -> None
         graph: in the words of ncnn.
         path: of the text.
         weights: `f16` stores the weights of layers in half the bytes, but those that float16 does not reach.
+        precision: `LAYER=TYPE`, layers by name or pattern, and what each may be computed in:
+            `f32` whatever the runtime is told, `f16` or `bf16` only that. Weights are stored in it for `f16`.
 
     Raises:
         DiagnosticError: NCNN0301 a node is no layer of ncnn, NCNN0302 the weights are not those that its layer loads,
             NCNN0303 a parameter has no text, NCNN0304 the files cannot be written, NCNN0305 an output is a constant,
-            NCNN0306 weights cannot be stored so.
+            NCNN0306 weights cannot be stored so, NCNN0307 no layer is called so, NCNN0308 a layer has 8 bits.
     """
     target = Path(path)
     if weights not in (None, "f16", "f32"):
         message = f"weights cannot be stored as {weights}: ncnn's files have float32, float16 and 8 bits"
         remedy = "f16 takes as many bytes as bf16; the runtime makes bfloat16 of either, with opt.use_bf16_storage"
         raise DiagnosticError(Diagnostic("NCNN0306", message, Span(Source(str(path))), remedy))
+    kinds: dict[str, str] = {}
+    if precision:
+        graph, kinds = masked(graph, parsed(precision, str(path)), str(path))
     writer = _Writer(graph, Source(str(path)))
     rows = writer.rows()
     if writer.findings:
@@ -63,8 +78,9 @@ def write(graph: Graph, path: str | Path, *, weights: str | None = None) -> None
     try:
         with together(target) as files:
             stored = files.open(target.with_name(f"{base}.bin"))
-            for weight, storage in writer.weights:
-                write_weight(stored, weight, halved(weight, storage) if weights == "f16" else storage)
+            for weight, storage, layer in writer.weights:
+                is_half = kinds.get(layer, weights) == "f16"
+                write_weight(stored, weight, halved(weight, storage) if is_half else storage)
             files.open(target).write("".join(f"{row}\n" for row in rows).encode())
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
@@ -76,7 +92,7 @@ class _Writer:
         self.graph = graph
         self.source = source
         self.findings: list[Diagnostic] = []
-        self.weights: list[tuple[Weight, Storage]] = []
+        self.weights: list[tuple[Weight, Storage, str]] = []
         self._taken: set[str] = set()
         self._counters: dict[str, int] = {}
         self._layers: set[str] = set()
@@ -88,7 +104,7 @@ class _Writer:
             self._blobs[value] = self._fresh(value.name)
         for value in self.graph.outputs:
             if value.is_constant:
-                message = f"the output {value.name} is a constant, and ncnn returns what layers compute"
+                message = f"the output {value.name} is a constant, and no blob has its numbers"
                 remedy = "take it out of the outputs"
                 self.findings.append(Diagnostic("NCNN0305", message, value.origin, remedy))
         made = [(_place(value), self._input(value)) for value in self.graph.inputs]
@@ -120,7 +136,8 @@ class _Writer:
             # A shape that was given since then is worth a word.
             lengths = [] if _SHAPES & layer.texts.keys() else _lengths(value)
             return self._row("Input", layer.name, [], [blob], [*lengths, *layer.texts.values()])
-        return self._row("Input", blob, [], [blob], _lengths(value))
+        told = [f"{key}={number}" for key, number in stated(value).items()]
+        return self._row("Input", blob, [], [blob], [*_lengths(value), *told])
 
     def _node(self, node: Node) -> str:
         if node.dialect != DIALECT:
@@ -176,7 +193,8 @@ class _Writer:
             )
             self._error("NCNN0302", message, node)
             return
-        self.weights += zip(wanted, storages, strict=True)
+        name = node.name or node.results[0].name
+        self.weights += [(weight, storage, name) for weight, storage in zip(wanted, storages, strict=True)]
 
     def _error(self, code: str, message: str, node: Node) -> None:
         self.findings.append(Diagnostic(code, message, node.origin or Span(self.source), "choose another format"))
@@ -185,11 +203,13 @@ class _Writer:
 def _lengths(value: Value) -> list[str]:
     """Width, height, depth and channels of an input, where all are known."""
     fact = value.fact
-    dims = (fact.shape or ())[1:] if isinstance(fact, TensorFact) else ()
+    batch = batch_of(value)
+    given = (fact.shape or ()) if isinstance(fact, TensorFact) else ()
+    dims = [dim for axis, dim in enumerate(given) if axis != batch] or ([1] if value.is_input else [])
     # A length of 0 is one that is open.
     lengths = [dim if isinstance(dim, int) else 0 for dim in dims]
     keys = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}.get(len(lengths), ())
-    if not isinstance(fact, TensorFact) or not keys or len(lengths) + 1 != len(fact.shape or ()):
+    if not isinstance(fact, TensorFact) or not keys or fact.shape is None:
         return []
     return [f"{key}={length}" for key, length in sorted(zip(keys, lengths, strict=True))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ncnn
@@ -37,14 +38,20 @@ class _Net:
         # An input that no layer reads counts among the outputs.
         made = [name for name in outputs if name not in inputs] or outputs
         self.inputs = [Port(name) for name in inputs]
+        self._whole = _whole(text)
         self.outputs = [Port(name) for name in made]
 
     def run(self, inputs: Sequence[Any], states: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        count = max((len(value) for value in inputs if value.ndim), default=1)
-        if any(value.ndim and len(value) != count for value in inputs):
+        whole = [port.name in self._whole for port in self.inputs]
+        batched = [value for value, is_whole in zip(inputs, whole, strict=True) if value.ndim and not is_whole]
+        count = max(map(len, batched), default=1)
+        if any(len(value) != count for value in batched):
             message = "a blob is an item of a batch, and the inputs have batches of several lengths"
             raise RefusedError(message)
-        rows = [self._item([value[item] if value.ndim else value for value in inputs]) for item in range(count)]
+        rows = [
+            self._item([v if is_whole or not v.ndim else v[item] for v, is_whole in zip(inputs, whole, strict=True)])
+            for item in range(count)
+        ]
         if any(len({row[index].shape for row in rows}) > 1 for index in range(len(self.outputs))):
             message = "the items of the batch have results of several shapes"
             raise RefusedError(message)
@@ -54,7 +61,8 @@ class _Net:
         extractor = self._net.create_extractor()
         kept: list[Any] = []
         for port, value in zip(self.inputs, inputs, strict=True):
-            kept.append(np.ascontiguousarray(value, np.int32 if value.dtype.kind in "iub" else np.float32))
+            blob = np.ascontiguousarray(value, np.int32 if value.dtype.kind in "iub" else np.float32)
+            kept.append(blob.reshape(value.shape or (1,)))
             # A blob that is made of an array has none of the gaps between channels that layers count on; its copy has.
             extractor.input(port.name, _runtime.Mat(kept[-1]).clone())
         found: list[Any] = []
@@ -65,6 +73,16 @@ class _Net:
                 raise RefusedError(message)
             found.append(np.array(blob))
         return found
+
+
+def _whole(path: str) -> set[str]:
+    """The inputs whose first axis is no batch: their layers say `13=`, which ncnn passes over."""
+    if path.endswith(".param.bin"):
+        return set()
+    rows = [line.split() for line in Path(path).read_text("utf-8", "replace").splitlines()]
+    return {
+        row[4] for row in rows if row[:1] == ["Input"] and any(w.startswith("13=") and w != "13=0" for w in row[5:])
+    }
 
 
 def _pair(path: str) -> tuple[str, str]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.dialects.ncnn.arithmetic import both
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
     batch_of,
@@ -18,6 +22,8 @@ from graphport.ops.dialects.ncnn.binding import (
     lengths_of,
     numbers_of,
 )
+from graphport.ops.dialects.ncnn.places import along
+from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.torch_functions import dtype_of, length, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.activation import (
@@ -26,6 +32,7 @@ from graphport.ops.pages.activation import (
     Dropout,
     Elu,
     Gelu,
+    Hardmax,
     HardSigmoid,
     HardSwish,
     LeakyRelu,
@@ -43,8 +50,9 @@ from graphport.ops.pages.activation import (
     Tanh,
     ThresholdedRelu,
 )
-from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.comparison import Greater
+from graphport.ops.pages.arithmetic import Cast, Exp, Log, Mul, Sub
+from graphport.ops.pages.comparison import Equal, Greater
+from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceSum
 from graphport.ops.pages.reshape import Split
 from graphport.ops.pattern import constant_numbers
 
@@ -276,12 +284,26 @@ def lift_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
 @Softmax.lift("ncnn")
 def lift_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     laid(b, input)
+    if axis % max(len(b.dims(input)), 1) == batch_of(input):
+        # Of one element it is 1, or what is no number.
+        return emitted(b, "BinaryOp", both(b, 1, input, input), p0=0, p1=1, p2=1.0)
     return emitted(b, "Softmax", input, p0=blob_axis(axis, len(b.dims(input)), batch_of(input)), p1=1)
 
 
 @LogSoftmax.lift("ncnn")
 def lift_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
-    return emitted(b, "UnaryOp", lift_softmax(b, input, axis=axis), p0=8)
+    """Without the softmax in between, whose smallest shares single precision makes 0."""
+    one = vector(b, [axis])
+    low = b(Sub, input, b(ReduceMax, input, one))
+    return b(Sub, low, b(Log, b(ReduceSum, b(Exp, low), one)))
+
+
+@Hardmax.lift("ncnn")
+def lift_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
+    at, dims = axis % len(b.dims(x)), b.dims(x)
+    (n,) = sizes(dims[at : at + 1], "the axis that is searched")
+    place = b(ArgMax, x, axis=at)
+    return b(Cast, b(Equal, place, along(b, np.arange(n), at, len(dims), DType.INT64)), to=DType.FLOAT32)
 
 
 @Dropout.lift("ncnn")

@@ -12,7 +12,18 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
-from graphport.ops.dialects.ncnn.binding import NONE, Layer, emitted, folded, joining, laid, layer, settled
+from graphport.ops.dialects.ncnn.binding import (
+    NONE,
+    Layer,
+    emitted,
+    folded,
+    joining,
+    laid,
+    layer,
+    refuse_constants,
+    settled,
+)
+from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, is_bits, is_left, kept, most, real
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
 from graphport.ops.pages.arithmetic import (
@@ -193,7 +204,7 @@ def bias(at: Layer) -> Value:
     return at.b(Add, at.x, at.weight(0, [at.integer(0), *[1] * (at.rank - 1)]))
 
 
-@layer("Cast", "Noop", "DeepCopy", "Packing")
+@layer("Cast", "DeepCopy", "Packing")
 def same(at: Layer) -> Value:
     """Element types and packing are matters of ncnn's memory: the numbers are the same."""
     return at.x
@@ -238,7 +249,9 @@ def _register_unary() -> None:
 def _register_one(page: Page, number: int) -> None:
     @lift("ncnn", page.name)
     def lifted(b: Builder, x: Value) -> Value:
-        return emitted(b, "UnaryOp", _real(x), p0=number)
+        y = emitted(b, "UnaryOp", x, p0=number)
+        kept(y, x)
+        return y
 
 
 def _register_binary() -> None:
@@ -251,7 +264,7 @@ def _register_binary() -> None:
 def _register_two(page: Page, number: int) -> None:
     @lift("ncnn", page.name)
     def lifted(b: Builder, x: Value, y: Value) -> Value:
-        return both(b, number, x, y)
+        return _exact(b, number, x, y)
 
 
 def _register_many(page: Page, number: int) -> None:
@@ -259,24 +272,63 @@ def _register_many(page: Page, number: int) -> None:
     def lifted(b: Builder, *operands: Value) -> Value:
         if len(operands) == 1:
             return emitted(b, "Noop", operands[0])
-        return reduce(lambda x, y: both(b, number, x, y), operands)
+        return reduce(lambda x, y: _exact(b, number, x, y), operands)
+
+
+def _exact(b: Builder, number: int, x: Value, y: Value) -> Value:
+    """As `both`; of integers, if single precision has the result."""
+    dtype = dtype_in(x)
+    if dtype is None or dtype.is_floating:
+        return both(b, number, x, y)
+    if number == _OVER:
+        return _divided(b, x, y, dtype)
+    sizes = most(x), most(y)
+    size = bounded(
+        "arithmetic",
+        sizes[0] * sizes[1] if number == _TIMES else sum(sizes) if all(sizes) else 0,
+        is_secondary=is_left(x) or is_left(y),
+    )
+    found = both(b, number, x, y)
+    found.fact = TensorFact(dtype, b.dims(found))
+    return counted(found, size)
+
+
+def _divided(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
+    """Towards zero: what is left of the sign is put back."""
+    signs = emitted(b, "UnaryOp", x, p0=_SIGN)
+    found = both(b, _TIMES, signs, _quotient(b, emitted(b, "AbsVal", x), y, most(x)))
+    found.fact = TensorFact(dtype, b.dims(x))
+    return counted(found, most(x))
+
+
+def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
+    """Rounded towards minus infinity. Layers may multiply by a reciprocal, so what is divided is half a one larger.
+
+    Raises:
+        UnsupportedError: it is divided by what is no positive number that is known, or it may be too large for that.
+    """
+    storage = folded(y)
+    divisor = 0 if storage is None or storage.count != 1 else int(storage.numpy().reshape(-1)[0])
+    if divisor < 1 or not 0 < size < _MOST_DIVIDED:
+        message = f"integers up to {_MOST_DIVIDED} are divided by positive ones that are known"
+        raise UnsupportedError(message)
+    halved = emitted(b, "BinaryOp", x, p0=0, p1=1, p2=0.5)
+    return emitted(b, "UnaryOp", emitted(b, "BinaryOp", halved, p0=_OVER, p1=1, p2=float(divisor)), p0=_FLOOR)
+
+
+_MOST_DIVIDED = 1 << 20
+_TIMES, _OVER = 2, 3
+_FLOOR, _TRUNC, _SIGN = 2, 19, 20
 
 
 _SWAPPED = {1: 7, 3: 8, 6: 9}
 """Operations with operands in the other order."""
 
 
-def _real(x: Value) -> Value:
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
-    if dtype is not None and not dtype.is_floating and dtype is not DType.BOOL:
-        message = f"{x.name} is {x.fact}: blobs have real numbers"
-        raise UnsupportedError(message)
-    return x
-
-
 def both(b: Builder, number: int, x: Value, y: Value) -> Value:
     """A layer of two blobs, of which one may be a number."""
-    first, second = folded(_real(x)), folded(_real(y))
+    x, y = real(b, x), real(b, y)
+    first, second = folded(x), folded(y)
     if second is not None and second.count == 1 and first is None:
         return emitted(b, "BinaryOp", x, p0=number, p1=1, p2=float(second.numpy().reshape(-1)[0]))
     if first is not None and first.count == 1 and second is None:
@@ -300,18 +352,37 @@ def lift_pow(b: Builder, x: Value, y: Value) -> Value:
     if exponent is not None and exponent.count == 1:
         number = _POWERS.get(float(exponent.numpy().reshape(-1)[0]))
         if number is not None and len(b.dims(y)) <= len(b.dims(x)):
-            return emitted(b, "UnaryOp", _real(x), p0=number)
-    return both(b, 6, x, y)
+            return emitted(b, "UnaryOp", _floating(x), p0=number)
+    return both(b, 6, _floating(x), _floating(y))
 
 
 @Mod.lift("ncnn")
-def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value | None:
-    return both(b, 12, a, b_) if fmod else None
+def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
+    """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
+    dtype = dtype_in(a)
+    if fmod:
+        return both(b, 12, _floating(a), _floating(b_))
+    if dtype is None or dtype.is_floating:
+        message = "the remainder of reals takes its sign from the dividend (fmod=1)"
+        raise UnsupportedError(message)
+    a = real(b, a)
+    whole = _quotient(b, a, b_, most(a))
+    y = both(b, 1, a, both(b, _TIMES, whole, b_))
+    y.fact = TensorFact(dtype, b.dims(y))
+    return counted(y, most(b_))
+
+
+def _floating(x: Value) -> Value:
+    dtype = dtype_in(x)
+    if dtype is not None and not dtype.is_floating:
+        message = f"{x.name} is {x.fact}: of integers this is not what blobs of real numbers give"
+        raise UnsupportedError(message)
+    return x
 
 
 @Erf.lift("ncnn")
 def lift_erf(b: Builder, input: Value) -> Value:
-    return emitted(b, "Erf", _real(input))
+    return emitted(b, "Erf", input)
 
 
 @Identity.lift("ncnn")
@@ -321,17 +392,61 @@ def lift_identity(b: Builder, input: Value) -> Value:
 
 
 @Cast.lift("ncnn")
-def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value | None:
+def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value:
     """Blobs have real numbers: of half precision they may be, too, of eight bits they are not.
+
+    Integers are numbers without a fraction, and truth is 1.
 
     Raises:
         UnsupportedError: numbers are rounded to fewer bits than blobs can have.
     """
     del attributes
-    if to.is_floating and to.bits < _FEWEST_BITS:
-        message = f"{input.name} is rounded to {to}, which no blob has"
+    refuse_constants(input)
+    source = dtype_in(input)
+    if to.is_floating:
+        if to.bits < _FEWEST_BITS:
+            message = f"{input.name} is rounded to {to}, which no blob has"
+            raise UnsupportedError(message)
+        return emitted(b, "Noop", real(b, input))
+    if to is DType.BOOL:
+        return _is_true(b, input)
+    if not to.is_integer or source is None:
+        message = f"{input.name} is made {to}, which no blob has"
         raise UnsupportedError(message)
-    return emitted(b, "Noop", _real(input)) if to.is_floating else None
+    if not source.is_floating:
+        if is_bits(input) and source is not DType.BOOL and min(to.bits, source.bits) >= _INTEGER:
+            return emitted(b, "Noop", input)
+        x = real(b, input)
+        if to.bits < _INTEGER and not 0 < most(x) < 1 << (to.bits - 1):
+            message = f"integers are cut to the {to.bits} bits of {to}"
+            raise UnsupportedError(message)
+        y = emitted(b, "Noop", x)
+        y.fact = TensorFact(to, b.dims(y))
+        kept(y, x)
+        return y
+    if to.bits < _INTEGER:
+        message = f"numbers are cut to the {to.bits} bits of {to}"
+        raise UnsupportedError(message)
+    y = emitted(b, "UnaryOp", input, p0=_TRUNC)
+    y.fact = TensorFact(to, b.dims(y))
+    return counted(y)
+
+
+_INTEGER = 32
+
+
+def _is_true(b: Builder, x: Value) -> Value:
+    """1 of what is not 0: also of what is no number, which is neither above 0 nor not."""
+    if dtype_in(x) is DType.BOOL:
+        return emitted(b, "Noop", x)
+    size = emitted(b, "AbsVal", real(b, x))
+    y = emitted(b, "Threshold", size, p0=0.0)
+    source = dtype_in(x)
+    if source is None or source.is_floating:
+        is_number = emitted(b, "Threshold", size, p0=-1.0)
+        y = both(b, 4, y, emitted(b, "BinaryOp", is_number, p0=7, p1=1, p2=1.0))
+    y.fact = TensorFact(DType.BOOL, b.dims(y))
+    return y
 
 
 _FEWEST_BITS = 16

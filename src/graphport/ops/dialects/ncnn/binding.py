@@ -19,6 +19,8 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.dialects.ncnn.integers import BITS, MOVING, is_bits, is_left, kept, real, refuse_rounded
+from graphport.ops.dialects.ncnn.told import BATCH, batch_of
 from graphport.ops.folded import Computed, folded
 
 DIALECT = "ncnn"
@@ -149,39 +151,40 @@ _KEYS = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}
 """The parameters that say lengths, for each axis from the outermost in."""
 
 
-BATCH = "ncnn.batch"
-"""The note of a value that is being lifted: which of its axes the blob lacks, where that is not the first one."""
-
-
-def batch_of(x: Value) -> int | None:
-    """The axis of length 1 that the blob of a value does not have; `None` where the blob has all axes."""
-    found = x.notes.get(BATCH, 0) if x.has_notes else 0
-    return found if isinstance(found, int) and found >= 0 else None
-
-
 def placed(b: Builder, y: Value, batch: int | None) -> Value:
-    """`y`, whose blob lacks the axis `batch`; there is no such axis if it is `None`.
-
-    Raises:
-        UnsupportedError: it is returned, and what is returned has its batch in front.
-    """
+    """`y`, whose blob lacks the axis `batch`; there is no such axis if it is `None`."""
+    del b
     if batch != 0:
-        node = b.before
-        if node is not None and any(result.is_output for result in node.results):
-            message = "it is an output, and its first axis is not a batch of 1"
-            raise UnsupportedError(message)
         y.notes[BATCH] = -1 if batch is None else batch
+    elif y.has_notes:
+        y.notes.pop(BATCH, None)
     return y
 
 
-def _no_item(b: Builder, x: Value) -> UnsupportedError:
+def lacking(b: Builder, x: Value, axis: int) -> Value:
+    """`x` as a blob that lacks `axis`, which is of length 1.
+
+    Raises:
+        UnsupportedError: it is of another length.
+    """
+    if batch_of(x) == axis:
+        return x
+    dims = b.dims(x)
+    if dims[axis] != 1:
+        raise _no_item(b, x)
+    y = reshaped(b, x, [dim for place, dim in enumerate(dims) if place != axis])
+    y.fact = x.fact
+    return placed(b, y, axis)
+
+
+def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
     """`x` has another batch than 1; where inputs of the model have, that is the cause of it."""
-    message = f"{x.name} is {x.fact}: a blob stands for a batch of 1"
+    message = what or f"{x.name} is {x.fact}: a blob stands for a batch of 1"
     given = [] if b.graph is None else [(each.name, each.fact) for each in b.graph.root.inputs]
     facts = {name: fact for name, fact in given if isinstance(fact, TensorFact)}
     batches = {name: str(fact) for name, fact in facts.items() if fact.shape and fact.shape[0] != 1}
-    if not batches:
-        return UnsupportedError(message)
+    if not batches or is_left(x):
+        return UnsupportedError(message, is_secondary=is_left(x))
     name, fact = next(iter(batches.items()))
     more = f", and {len(batches) - 1} inputs more are so" if len(batches) > 1 else ""
     cause = f"a blob is one item of a batch, and the input {name} is {fact}{more}"
@@ -191,17 +194,25 @@ def _no_item(b: Builder, x: Value) -> UnsupportedError:
 def laid(b: Builder, x: Value) -> list[Dim]:
     """The lengths of the blob of a value, wherever its batch is; those that are open are expressions.
 
+    A number, and a batch of nothing else, is a blob of one element.
+
     Raises:
         UnsupportedError: the batch is not of length 1, or there are more than four.
     """
     dims, batch = b.dims(x), batch_of(x)
-    if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
+    if batch is not None and dims and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
         raise _no_item(b, x)
     rest = [dim for axis, dim in enumerate(dims) if axis != batch]
-    if not 1 <= len(rest) <= MOST_AXES:
-        message = f"{x.name} is {x.fact}: a blob has one to four axes behind the batch"
-        raise UnsupportedError(message)
-    return rest
+    if not rest and x.is_input:
+        message = f"the input {x.name} is {x.fact}: ncnn is given arrays of an axis at least behind the batch"
+        raise UnsupportedError(message, help="give it an axis more")
+    if len(rest) > MOST_AXES:
+        raise _too_many(x)
+    return rest or [1]
+
+
+def _too_many(x: Value) -> UnsupportedError:
+    return UnsupportedError(f"{x.name} is {x.fact}: a blob has four axes at most, without one of length 1")
 
 
 def lengths_of(b: Builder, x: Value) -> list[Dim]:
@@ -210,9 +221,8 @@ def lengths_of(b: Builder, x: Value) -> list[Dim]:
     Raises:
         UnsupportedError: it is not, or not of length 1, or there are more than four.
     """
-    if batch_of(x) != 0:
-        message = f"{x.name} is {x.fact}: its batch is not in front"
-        raise UnsupportedError(message)
+    if batch_of(x) != 0 or not b.dims(x):
+        raise _no_item(b, x, f"{x.name} is {x.fact}: its first axis is not a batch of 1")
     return laid(b, x)
 
 
@@ -260,7 +270,7 @@ def refuse_constants(*blobs: Value) -> None:
     """
     if blobs and all(folded(each) is not None for each in blobs):
         message = f"{blobs[0].name} is a constant"
-        raise UnsupportedError(message)
+        raise UnsupportedError(message, is_secondary=True)
 
 
 def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **parameters: Any) -> Value:
@@ -273,17 +283,23 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
     }
     refuse_constants(*blobs)
     blobs = tuple(each if folded(each) is None else remembered(b, each) for each in blobs)
+    moves = type_ in MOVING and all(is_bits(each) for each in blobs)
+    if not moves and type_ not in ("Embed", "Dequantize", "Requantize"):
+        blobs = tuple(real(b, each) for each in blobs)
     for each in blobs:
-        if each.is_input and isinstance(each.fact, TensorFact) and each.fact.dtype is DType.BOOL:
-            message = f"{each.name} is given as integers, and layers read the bits of real numbers"
-            raise UnsupportedError(message)
-        dims, batch = b.dims(each), batch_of(each)
-        if batch is not None and (len(dims) <= batch or (isinstance(dims[batch], int) and dims[batch] != 1)):
-            raise _no_item(b, each)
+        laid(b, each)
     if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
         raise _open_lengths(f"a layer {type_}")
     own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
+    if fact is None and type_ not in MOVING and isinstance(own, TensorFact):
+        # What layers compute is real; what they compute of integers is not always one.
+        own = TensorFact(DType.FLOAT32, own.shape)
     y = b.word(type_, *blobs, facts=[own], **named)[0]
+    if moves:
+        refuse_rounded(b, blobs[0])
+        y.notes[BITS] = 1
+    elif type_ in MOVING:
+        kept(y, *blobs)
     return placed(b, y, batch_of(blobs[0])) if blobs and fact is None else y
 
 
@@ -294,7 +310,8 @@ def shaped(lengths: Sequence[int]) -> dict[str, int]:
 
 def reshaped(b: Builder, x: Value, lengths: Sequence[Dim]) -> Value:
     """A blob in another shape; lengths that are open are computed from those of blobs."""
-    if not 1 <= len(lengths) <= MOST_AXES:
+    lengths = lengths or [1]
+    if len(lengths) > MOST_AXES:
         message = f"{len(lengths)} axes, a blob has one to four"
         raise UnsupportedError(message)
     fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, (1, *lengths))
@@ -362,7 +379,7 @@ def blob(b: Builder, x: Value, rank: int) -> Value:
 def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
     """The blobs of values of which each is stretched to the shape of all, and the axis of the result they lack."""
     refuse_constants(*operands)
-    rank = max(len(b.dims(x)) for x in operands)
+    rank = max(len(b.dims(x)) for x in operands) or 1
     computed = [x for x in operands if folded(x) is None]
     wanted = [None if (own := batch_of(x)) is None else own + rank - len(b.dims(x)) for x in computed]
     padded = {x: [1] * (rank - len(b.dims(x))) + list(b.dims(x)) for x in operands}
@@ -370,7 +387,7 @@ def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
     def is_common(batch: int | None) -> bool:
         return batch is None or (0 <= batch < rank and all(own[batch] == 1 for own in padded.values()))
 
-    batch = next((batch for batch in [0, *wanted] if is_common(batch)), None)
+    batch = next((batch for batch in [0, *wanted, None] if is_common(batch)), None)
     return [stretched(b, x, padded[x], batch) for x in operands], batch
 
 
@@ -390,7 +407,7 @@ def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -
     if storage is not None:
         return _memory(b, x, storage, len(dims), batch)
     lengths = laid(b, x)
-    own = [dim for axis, dim in enumerate(dims) if axis != batch]
+    own = [dim for axis, dim in enumerate(dims) if axis != batch] or [1]
     target = [dim for dim in own if isinstance(dim, int | Symbolic)]
     if len(target) < len(own):
         message = f"{x.name} is {x.fact}: its batch is not that of the other operand"
@@ -428,8 +445,10 @@ def remembered(b: Builder, x: Value) -> Value:
 def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None) -> Value:
     """A layer that has the numbers of `x`, a value of `rank` axes, without the axis `batch`."""
     shape = [1] * (rank - len(storage.shape)) + list(storage.shape)
-    lengths = [n for axis, n in enumerate(shape) if axis != batch]
-    if not 1 <= len(lengths) <= MOST_AXES or len(shape) != rank or (batch is not None and shape[batch] != 1):
+    lengths = [n for axis, n in enumerate(shape) if axis != batch] or [1]
+    if len(lengths) > MOST_AXES:
+        raise _too_many(x)
+    if len(shape) != rank or (batch is not None and shape and shape[batch] != 1):
         raise _no_item(b, x)
     fact = TensorFact(DType.FLOAT32, (1, *lengths))
     return emitted(b, "MemoryData", fact=fact, **shaped(lengths), w0=numbers_of(x))

@@ -15,9 +15,33 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.arithmetic import both
 from graphport.ops.dialects.ncnn.binding import emitted, folded
+from graphport.ops.dialects.ncnn.integers import (
+    LIMIT,
+    dtype_in,
+    is_bits,
+    is_left,
+    is_number,
+    is_rounded,
+    kept,
+    most,
+    real,
+)
 from graphport.ops.dialects.torch_functions import dtype_of, seen
 from graphport.ops.folded import Computed
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Not, Or, Where, Xor
+from graphport.ops.pages.comparison import (
+    And,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    IsInf,
+    IsNaN,
+    Less,
+    LessOrEqual,
+    Not,
+    Or,
+    Where,
+    Xor,
+)
 from graphport.ops.shapes import broadcast
 
 _SUB, _MUL, _MAX = 1, 2, 4
@@ -50,53 +74,89 @@ def _opposite(b: Builder, truth: Value, *operands: Value) -> Value:
     return y
 
 
-def _ordered(b: Builder, x: Value, y: Value) -> None:
-    """Refuse what is no real number: blobs have nothing else."""
-    for each in (x, y):
-        if not dtype_of(each).is_floating:
-            message = f"{each.name} is {each.fact}: blobs have real numbers"
-            raise UnsupportedError(message)
+def _ordered(x: Value, y: Value) -> None:
+    """Refuse integers that single precision may not keep apart.
+
+    Those of any size are told from a number that it has, for they are rounded in their order.
+    """
+    if dtype_in(x) in (None, DType.BOOL) or dtype_of(x).is_floating:
+        return
+    for each, other in ((x, y), (y, x)):
+        if folded(other) is not None and 0 < most(other) < LIMIT and (is_bits(each) or is_number(each)):
+            return
+    if not (is_number(x) and is_number(y)) or is_rounded(x) or is_rounded(y):
+        message = f"{x.name} is {x.fact}: integers of any size are compared with numbers that are known alone"
+        raise UnsupportedError(message, is_secondary=is_left(x) or is_left(y))
 
 
 @Greater.lift("ncnn")
 def lift_greater(b: Builder, x: Value, y: Value) -> Value:
-    _ordered(b, x, y)
+    _ordered(x, y)
     return _above(b, x, y)
 
 
 @Less.lift("ncnn")
 def lift_less(b: Builder, x: Value, y: Value) -> Value:
-    _ordered(b, x, y)
+    _ordered(x, y)
     return _above(b, y, x)
 
 
 @GreaterOrEqual.lift("ncnn")
 def lift_greater_or_equal(b: Builder, x: Value, y: Value) -> Value:
     """Not below."""
-    _ordered(b, x, y)
+    _ordered(x, y)
     return _opposite(b, _above(b, y, x), x, y)
 
 
 @LessOrEqual.lift("ncnn")
 def lift_less_or_equal(b: Builder, x: Value, y: Value) -> Value:
     """Not above."""
-    _ordered(b, x, y)
+    _ordered(x, y)
     return _opposite(b, _above(b, x, y), x, y)
 
 
 @Equal.lift("ncnn")
 def lift_equal(b: Builder, x: Value, y: Value) -> Value:
     """Neither below nor above."""
-    _ordered(b, x, y)
+    _ordered(x, y)
     return _opposite(b, both(b, _MAX, _above(b, x, y), _above(b, y, x)), x, y)
 
 
 def _logical(number: int, b: Builder, x: Value, y: Value) -> Value:
-    return both(b, number, x, y)
+    return _of_finite(both(b, number, x, y), x, y)
 
 
 And.lift("ncnn")(partial(_logical, _MUL))
 Or.lift("ncnn")(partial(_logical, _MAX))
+
+
+@IsNaN.lift("ncnn")
+def lift_is_nan(b: Builder, x: Value) -> Value:
+    """Not even the size of what is no number is above -1."""
+    return _of_finite(_truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))))
+
+
+@IsInf.lift("ncnn")
+def lift_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+    """Above the largest number that there is."""
+    if detect_negative and detect_positive:
+        size = emitted(b, "AbsVal", x)
+    elif detect_positive or detect_negative:
+        size = emitted(b, "Noop" if detect_positive else "UnaryOp", x, p0=None if detect_positive else 1)
+    else:
+        size = emitted(b, "BinaryOp", x, p0=_MUL, p1=1, p2=0.0)
+    return _of_finite(_truth(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))))
+
+
+_FINITE = "ncnn.finite"
+"""The note of a truth that tells finite numbers from others."""
+
+
+def _of_finite(y: Value, *sources: Value) -> Value:
+    """Note that what is chosen by `y` may be what is not finite, if one of `sources` says so or there is none."""
+    if not sources or any(x.has_notes and _FINITE in x.notes for x in sources):
+        y.notes[_FINITE] = 1
+    return y
 
 
 @Xor.lift("ncnn")
@@ -106,13 +166,24 @@ def lift_xor(b: Builder, x: Value, y: Value) -> Value:
 
 @Not.lift("ncnn")
 def lift_not(b: Builder, x: Value) -> Value:
-    return _inverted(b, x)
+    return _of_finite(_inverted(b, x), x)
 
 
 @Where.lift("ncnn")
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """`c x + (1 - c) y`; for 0 times an infinite constant is no number, such a one is made where it is wanted."""
-    _ordered(b, x, y)
+    if condition.has_notes and _FINITE in condition.notes:
+        message = "a choice by IsNaN or IsInf: it is a sum of products, and what is not chosen would remain"
+        raise UnsupportedError(message)
+    x, y = real(b, x), real(b, y)
+    found = _chosen(b, condition, x, y)
+    if dtype_in(x) not in (None, DType.BOOL) and not dtype_of(x).is_floating:
+        found.fact = TensorFact(dtype_of(x), b.dims(found))
+        kept(found, x, y)
+    return found
+
+
+def _chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     mask = folded(condition)
     if mask is not None:
         is_swapped = folded(x) is not None

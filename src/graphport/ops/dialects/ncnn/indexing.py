@@ -13,6 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.ncnn import indexing_places
 from graphport.ops.dialects.ncnn.binding import (
     AXES,
     BATCH,
@@ -32,13 +33,15 @@ from graphport.ops.dialects.ncnn.binding import (
     reshaped,
     settled,
 )
+from graphport.ops.dialects.ncnn.integers import is_bits
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, lengths_of_text, list_of
+from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.pnnx.indexing_slices import flip as flipped
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import dtype_of, length, vector
 from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Flatten, Unsqueeze
+from graphport.ops.pages.reshape import Flatten, Reshape, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.indexing import SliceView
 
@@ -283,24 +286,37 @@ def _every(b: Builder, x: Value, own: int, taken: range, fact: TensorFact) -> Va
 
 _MOST_PIECES = 64
 """Runs of places that are cut out one by one."""
+TABLE = 2
+"""Axes of a table whose rows are looked up."""
 
 
 @Gather.lift("ncnn")
-def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
+def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     """Rows of a table that is a weight; or runs of places that are known, cut out and put together."""
     dims, found = b.dims(data), constant_numbers(indices)
-    if folded(data) is not None and found is None:
-        return _looked_up(b, data, indices) if axis % len(dims) == 0 and len(dims) == 2 else None
-    if found is None or len(b.dims(indices)) > 1 or folded(data) is not None:
-        return None
+    is_table = folded(data) is not None and len(dims) == TABLE and axis % len(dims) == 0
+    if found is None:
+        if is_table and is_bits(indices) and len(laid(b, indices)) == 1 and batch_of(indices) == 0:
+            return _looked_up(b, data, indices)
+        return indexing_places.gathered(b, data, indices, axis % len(dims))
+    refuse_constants(data)
+    wanted = b.dims(indices)
+    if len(wanted) > 1:
+        flat = b(Gather, data, vector(b, [int(n) for n in found]), axis=axis)
+        place = axis % len(dims)
+        return b(Reshape, flat, vector(b, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the lengths")))
     laid(b, data)
     place, batch = axis % len(dims), batch_of(data)
     extent = dims[place]
     if not isinstance(extent, int):
-        return None
+        message = f"{data.name} is {data.fact}: places are counted in an axis whose length is known"
+        raise UnsupportedError(message)
     runs = _runs([int(n) % extent for n in found])
-    if len(runs) > _MOST_PIECES or not runs:
-        return None
+    if not runs:
+        message = "no place is chosen"
+        raise UnsupportedError(message)
+    if len(runs) > _MOST_PIECES and place != batch:
+        return indexing_places.chosen(b, data, [int(n) % extent for n in found], place)
     is_scalar = not b.dims(indices)
     kept = (*dims[:place], *([] if is_scalar else [len(found)]), *dims[place + 1 :])
     fact = TensorFact(dtype_of(data), kept)
@@ -317,10 +333,11 @@ def lift_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Va
     return settled(b, shaped_, left)
 
 
-def _without_batch(b: Builder, x: Value, fact: TensorFact, *, is_scalar: bool, count: int) -> Value | None:
+def _without_batch(b: Builder, x: Value, fact: TensorFact, *, is_scalar: bool, count: int) -> Value:
     """The only item of the batch: the blob is that already."""
     if count != 1:
-        return None
+        message = f"the one item of a batch is taken {count} times"
+        raise UnsupportedError(message)
     y = emitted(b, "Noop", x, fact=fact)
     return settled(b, y, None if is_scalar else batch_of(x))
 
@@ -350,11 +367,8 @@ def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], axis: int, place:
     return placed(b, emitted(b, "Concat", *parts, fact=fact, p0=axis), batch_of(x))
 
 
-def _looked_up(b: Builder, table: Value, indices: Value) -> Value | None:
+def _looked_up(b: Builder, table: Value, indices: Value) -> Value:
     """Places are kept as integers, and those below 0 become 0 in ncnn."""
-    laid(b, indices)
     rows, width = numbers_of(table).shape
-    if len(laid(b, indices)) != 1 or batch_of(indices) != 0:
-        return None
     fact = TensorFact(DType.FLOAT32, (*b.dims(indices), width))
     return emitted(b, "Embed", indices, fact=fact, p0=width, p1=rows, p2=0, p3=rows * width, w0=numbers_of(table))

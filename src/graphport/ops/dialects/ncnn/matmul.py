@@ -131,23 +131,29 @@ def _beside(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
 
 
 @GemmView.lift("ncnn")
-def lift_gemm(b: Builder, op: GemmView) -> Value | None:
+def lift_gemm(b: Builder, op: GemmView) -> Value:
     """Vectors through a matrix; what is added is one number for each output, or another blob."""
-    if op.transA or len(b.dims(op.a)) != 2:
-        return None
-    laid(b, op.a)
-    weight = _matrix(op.b, is_turned=bool(op.transB), factor=op.alpha)
+    a, b_, c, alpha, beta = op.a, op.b, op.c, op.alpha, op.beta
+    if op.transA or folded(b_) is None or folded(a) is not None:
+        left = b(Transpose, a, perm=(1, 0)) if op.transA else a
+        product_ = b(MatMul, left, b(Transpose, b_, perm=(1, 0)) if op.transB else b_)
+        scaled = product_ if alpha == 1 else b(Mul, product_, b.like(product_, alpha))
+        if c is None:
+            return scaled
+        return b(Add, scaled, c if beta == 1 else b(Mul, c, b.like(c, beta)))
+    laid(b, a)
+    weight = _matrix(b_, is_turned=bool(op.transB), factor=alpha)
     bias = None
-    if op.c is not None and folded(op.c) is not None and numbers_of(op.c).count == weight[1] and len(b.dims(op.c)) < 3:
-        bias = rearranged(op.c, lambda array: array.reshape(-1) * op.beta, [weight[1]])
-        if list(numbers_of(op.c).shape) not in ([weight[1]], [1, weight[1]]):
-            return None
+    if c is not None and folded(c) is not None and numbers_of(c).count == weight[1] and len(b.dims(c)) < 3:
+        bias = rearranged(c, lambda array: array.reshape(-1) * beta, [weight[1]])
+        if list(numbers_of(c).shape) not in ([weight[1]], [1, weight[1]]):
+            bias = None
     b.looks_around = True
-    found = integers_of(op.a, op.b, axis=0 if op.transB else 1) if op.alpha == 1 else None
-    y = _product(b, op.a, weight[0], weight[1], bias, found)
-    if op.c is None or bias is not None:
+    found = integers_of(a, b_, axis=0 if op.transB else 1) if alpha == 1 else None
+    y = _product(b, a, weight[0], weight[1], bias, found)
+    if c is None or bias is not None:
         return y
-    return both(b, 0, y, op.c if op.beta == 1 else both(b, 2, op.c, b.like(op.c, op.beta)))
+    return both(b, 0, y, c if beta == 1 else both(b, 2, c, b.like(c, beta)))
 
 
 def _matrix(value: Value, *, is_turned: bool, factor: float = 1.0) -> tuple[Storage, int]:
@@ -186,11 +192,16 @@ def _product(
 
 
 @MatMul.lift("ncnn")
-def lift_matmul(b: Builder, a: Value, b_: Value) -> Value | None:
+def lift_matmul(b: Builder, a: Value, b_: Value) -> Value:
     """By a constant matrix, a layer with weights; of two blobs, one of their last two axes."""
     ranks = len(b.dims(a)), len(b.dims(b_))
-    if min(ranks) < 2:
-        return None
+    if min(ranks) < _MATRIX:
+        row = b(Unsqueeze, a, vector(b, [0])) if ranks[0] < _MATRIX else a
+        column = b(Unsqueeze, b_, vector(b, [1])) if ranks[1] < _MATRIX else b_
+        y = b(MatMul, row, column)
+        rank = len(b.dims(y))
+        gone = [axis for axis, own in ((rank - 2, ranks[0]), (rank - 1, ranks[1])) if own < _MATRIX]
+        return b(Squeeze, y, vector(b, gone))
     if folded(a) is None and folded(b_) is not None and ranks[1] == 2:
         lengths, batch = laid(b, a), batch_of(a)
         if len(lengths) < 3 and batch != ranks[0] - 1:
@@ -199,6 +210,10 @@ def lift_matmul(b: Builder, a: Value, b_: Value) -> Value | None:
     blobs, batch = _stacked(b, a, b_)
     fact = TensorFact(DType.FLOAT32, (*broadcast(b.dims(a)[:-2], b.dims(b_)[:-2]), b.dims(a)[-2], b.dims(b_)[-1]))
     return settled(b, emitted(b, "MatMul", *blobs, fact=fact), batch)
+
+
+_MATRIX = 2
+"""Axes of a matrix."""
 
 
 def _stacked(b: Builder, x: Value, y: Value) -> tuple[list[Value], int | None]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from graphport.core.budget import made_up
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of
+from graphport.ops.dialects.ncnn.binding import Layer, batch_of, emitted, layer, lengths_of
+from graphport.ops.dialects.operands import sizes, vector
 from graphport.ops.dialects.pnnx.padding import padded
+from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.padding import PadView
 
@@ -35,21 +42,36 @@ def padding(at: Layer) -> Value:
 
 
 @PadView.lift("ncnn")
-def lift_pad(b: Builder, op: PadView) -> Value | None:
-    kinds = {"constant": 0, "edge": 1, "reflect": 2}
-    rank = len(lengths_of(b, op.data)) + 1
+def lift_pad(b: Builder, op: PadView) -> Value:
+    """Of height and width and the axis in front of them; of other axes, and around them, pieces are put together."""
+    data, mode = op.data, op.mode
+    dims = b.dims(data)
     numbers = constant_numbers(op.pads)
-    places = tuple(range(rank)) if op.axes is None else constant_numbers(op.axes)
+    places = tuple(range(len(dims))) if op.axes is None else constant_numbers(op.axes)
     filler = (0,) if op.constant_value is None else constant_numbers(op.constant_value)
-    if numbers is None or places is None or filler is None or op.mode not in kinds:
-        return None
-    pairs = [(0, 0)] * rank
+    if numbers is None or places is None or filler is None:
+        message = "what is added, and how much, is computed"
+        raise UnsupportedError(message)
+    pairs = [(0, 0)] * len(dims)
     for index, place in enumerate(places):
-        pairs[int(place) % rank] = (int(numbers[index]), int(numbers[index + len(places)]))
-    inner = pairs[1:][-3:]
-    outer = pairs[: rank - len(inner)]
-    if any(pair != (0, 0) for pair in outer) or any(n < 0 for pair in inner for n in pair):
-        return None
+        pairs[int(place) % len(dims)] = (int(numbers[index]), int(numbers[index + len(places)]))
+    x = _cut(b, data, pairs)
+    pairs = [(max(p, 0), max(q, 0)) for p, q in pairs]
+    rest = [axis for axis, pair in enumerate(pairs) if pair != (0, 0)]
+    is_inner = all(axis >= max(1, len(dims) - 3) for axis in rest)
+    if x is data and mode in _KINDS and batch_of(data) == 0 and dims and is_inner:
+        lengths_of(b, data)
+        return _padded(b, data, pairs, _KINDS[mode], float(filler[0]))
+    for axis in rest:
+        x = _pieces(b, x, axis, pairs[axis], mode, float(filler[0]))
+    return b(Identity, x) if x is data else x
+
+
+_KINDS = {"constant": 0, "edge": 1, "reflect": 2}
+
+
+def _padded(b: Builder, data: Value, pairs: Sequence[tuple[int, int]], kind: int, filler: float) -> Value:
+    inner = list(pairs[1:])[-3:]
     front, height, width = [(0, 0)] * (3 - len(inner)) + inner
     keyed: dict[str, Any] = {
         "p0": height[0],
@@ -59,4 +81,40 @@ def lift_pad(b: Builder, op: PadView) -> Value | None:
         "p7": front[0],
         "p8": front[1],
     }
-    return emitted(b, "Padding", op.data, **keyed, p4=kinds[op.mode], p5=float(filler[0]))
+    return emitted(b, "Padding", data, **keyed, p4=kind, p5=filler)
+
+
+def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+    """Padding below 0 takes away."""
+    gone = [axis for axis, pair in enumerate(pairs) if min(pair) < 0]
+    if not gone:
+        return x
+    lengths = sizes([b.dims(x)[axis] for axis in gone], "what is cut")
+    starts = [max(-pairs[axis][0], 0) for axis in gone]
+    stops = [length + min(pairs[axis][1], 0) for axis, length in zip(gone, lengths, strict=True)]
+    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, gone))
+
+
+def _pieces(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, filler: float) -> Value:
+    """What stands in front, and behind."""
+    dims = sizes(b.dims(x), "what is padded")
+    n = dims[axis]
+
+    def slab(numbers: range) -> Value:
+        places = np.arange(numbers.start, numbers.stop)
+        if mode == "constant":
+            shape = [*dims[:axis], len(numbers), *dims[axis + 1 :]]
+            made_up(*shape)
+            return b.constant(np.full(shape, filler, np.float32))
+        if mode == "edge":
+            places = np.clip(places, 0, n - 1)
+        elif mode == "wrap":
+            places %= n
+        else:
+            turn = max(2 * (n - 1), 1)
+            places = (n - 1) - np.abs((places % turn) - (n - 1)) if n > 1 else places * 0
+        return b(Gather, x, vector(b, places.tolist()), axis=axis)
+
+    front = [slab(range(-pair[0], 0))] if pair[0] else []
+    behind = [slab(range(n, n + pair[1]))] if pair[1] else []
+    return b(Concat, *front, x, *behind, axis=axis)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.ncnn.binding import Layer, emitted, layer, lengths_of
+from graphport.ops.dialects.operands import sizes
 from graphport.ops.dialects.pnnx.pooling import adaptive_avg_pool, adaptive_max_pool
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.dialects.windows import window_of
-from graphport.ops.pages.arithmetic import Mul, Sqrt, Sub
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
-from graphport.ops.pages.reduction import ReduceMean
+from graphport.ops.pages.arithmetic import Abs, Div, Max, Mul, Pow, Sqrt, Sub, Sum
+from graphport.ops.pages.convolution.window import Window
+from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, MaxPool
+from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Concat, Flatten, Squeeze
-from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
+from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 
 Axes = tuple[int, ...]
 _MAXIMUM = 0
@@ -135,14 +142,25 @@ _KERNEL, _STRIDE = (1, 11, 21), (2, 12, 22)
 _BEGIN, _END = (3, 13, 23), (14, 15, 16)
 
 
-def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts_padding: bool = False) -> Value | None:
-    count = len(lengths_of(b, op.x)) - 1
-    if count not in _ENDINGS or any(d != 1 for d in op.dilations or ()) or b.count > 1:
-        return None
+def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts_padding: bool = False) -> Value:
+    """A layer, if it has such windows; else what it is made of."""
+    x = op.x
+    count = len(lengths_of(b, x)) - 1
+    if b.count > 1:
+        message = "the places of maxima, which no layer gives"
+        raise UnsupportedError(message)
+    if count not in _ENDINGS:
+        message = f"windows over {count} axes"
+        raise UnsupportedError(message)
     slid = window_of(op)
     pairs = [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
     if len(pairs) < count or any(p < 0 or q < 0 for p, q in pairs):
-        return None
+        message = f"{x.name} is {x.fact}: what is added to it is no number, or below 0"
+        raise UnsupportedError(message)
+    if any(gap != 1 for gap in slid.dilations):
+        return _spread(b, x, slid, is_maximum=kind == _MAXIMUM, counts_padding=counts_padding)
+    if op.ceil_mode and kind != _MAXIMUM and (counts_padding or any(p != q for p, q in pairs)):
+        return _counted(b, x, slid, counts_padding=counts_padding)
     keyed: dict[str, Any] = {}
     for keys, numbers in (
         (_KERNEL, op.kernel_shape),
@@ -152,18 +170,112 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
     ):
         keyed |= {f"p{key}": number for key, number in zip(keys, reversed(numbers), strict=False)}
     mode = 0 if op.ceil_mode else 1
-    return emitted(b, f"Pooling{_ENDINGS[count]}", op.x, p0=kind, **keyed, p5=mode, p6=1 if counts_padding else None)
+    return emitted(b, f"Pooling{_ENDINGS[count]}", x, p0=kind, **keyed, p5=mode, p6=1 if counts_padding else None)
+
+
+def _filled(b: Builder, x: Value, slid: Window, filler: float) -> Value:
+    """All that windows cover: what is given, what is added to it, and what the last window needs more."""
+    dims = sizes(b.dims(x), "a picture")[2:]
+    spans = sizes(
+        [(k - 1) * d + 1 if isinstance(k, int) else k for k, d in zip(slid.kernel, slid.dilations, strict=True)]
+    )
+    ends = [
+        (n - 1) * stride + span - extent - p
+        for n, stride, span, extent, (p, _) in zip(
+            sizes(slid.lengths), slid.strides, spans, dims, _numbers(slid), strict=True
+        )
+    ]
+    starts = [p for p, _ in _numbers(slid)]
+    y = x
+    if any([*starts, *ends]):
+        axes = list(range(2, 2 + len(dims)))
+        y = b(Pad, x, vector(b, [*starts, *ends]), b.constant(np.float32(filler)), vector(b, axes))
+    return y
+
+
+def _numbers(slid: Window) -> list[tuple[int, int]]:
+    return [(p, q) for p, q in slid.pads if isinstance(p, int) and isinstance(q, int)]
+
+
+def _counted(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
+    """Means over windows that reach beyond the end: of zeros there, and of as many entries as count."""
+    kernel = sizes(slid.kernel)
+    y = b(AveragePool, _filled(b, x, slid, 0.0), kernel_shape=kernel, strides=slid.strides)
+    share = _share(b, x, slid, counts_padding=counts_padding) / prod(kernel)
+    return y if np.all(share == 1) else b(Div, y, b.like(x, share[None, None]))
+
+
+def _share(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.ndarray[Any, Any]:
+    """How many entries of each window count."""
+    dims = sizes(b.dims(x), "a picture")[2:]
+    found: np.ndarray[Any, Any] = np.ones(())
+    for n, length_, kernel, stride, gap, (p, q) in zip(
+        dims, sizes(slid.lengths), sizes(slid.kernel), slid.strides, slid.dilations, _numbers(slid), strict=True
+    ):
+        places = np.arange(length_)[:, None] * stride + np.arange(kernel)[None] * gap
+        low, high = (0, n + p + q) if counts_padding else (p, n + p)
+        found = found[..., None] * ((places >= low) & (places < high)).sum(1)
+    return found
+
+
+_MOST_ENTRIES = 64
+"""Of a window whose entries are taken one by one."""
+
+
+def _spread(b: Builder, x: Value, slid: Window, *, is_maximum: bool, counts_padding: bool) -> Value:
+    """Windows with gaps: a slice with steps for each of their entries."""
+    kernel = sizes(slid.kernel)
+    if prod(kernel) > _MOST_ENTRIES:
+        message = f"windows with gaps of {prod(kernel)} entries"
+        raise UnsupportedError(message)
+    filled = _filled(b, x, slid, float(np.finfo(np.float32).min) if is_maximum else 0.0)
+    axes = vector(b, list(range(2, 2 + len(kernel))))
+    parts: list[Value] = []
+    for entry in np.ndindex(kernel):
+        starts = [each * gap for each, gap in zip(entry, slid.dilations, strict=True)]
+        stops = [
+            start + (n - 1) * step + 1 for start, n, step in zip(starts, sizes(slid.lengths), slid.strides, strict=True)
+        ]
+        parts.append(b(Slice, filled, vector(b, starts), vector(b, stops), axes, vector(b, slid.strides)))
+    if is_maximum:
+        return b(Max, *parts)
+    share = _share(b, x, slid, counts_padding=counts_padding)
+    return b(Div, b(Sum, *parts), b.like(x, share[None, None]))
+
+
+def _powered(b: Builder, x: Value, p: float) -> Value:
+    size = b(Abs, x)
+    return size if p == 1 else b(Mul, x, x) if p == 2 else b(Pow, size, b.like(x, p))
+
+
+def _root(b: Builder, x: Value, p: float) -> Value:
+    return x if p == 1 else b(Sqrt, x) if p == 2 else b(Pow, x, b.like(x, 1 / p))
+
+
+@LpPoolView.lift("ncnn")
+def lift_lp_pool(b: Builder, op: LpPoolView) -> Value:
+    """Means of powers, times how many there are."""
+    if op.ceil_mode:
+        message = "norms of windows that reach beyond the end"
+        raise UnsupportedError(message)
+    stated = {name: value for name, value in op.stated().items() if name != "p"}
+    size = b(AveragePool, _powered(b, op.x, op.p), count_include_pad=1, **stated)
+    return _root(b, b(Mul, size, b.like(op.x, float(prod(op.kernel_shape)))), op.p)
+
+
+@GlobalLpPool.lift("ncnn")
+def lift_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value:
+    axes = vector(b, list(range(2, len(b.dims(x)))))
+    return _root(b, b(ReduceSum, _powered(b, x, p), axes), p)
 
 
 @MaxPoolView.lift("ncnn")
-def lift_max_pool(b: Builder, op: MaxPoolView) -> Value | None:
-    return _emitted(b, op, 0)
+def lift_max_pool(b: Builder, op: MaxPoolView) -> Value:
+    return _emitted(b, op, _MAXIMUM)
 
 
 @AveragePoolView.lift("ncnn")
-def lift_average_pool(b: Builder, op: AveragePoolView) -> Value | None:
-    if op.ceil_mode and op.count_include_pad:
-        return None
+def lift_average_pool(b: Builder, op: AveragePoolView) -> Value:
     return _emitted(b, op, 1, counts_padding=bool(op.count_include_pad))
 
 

@@ -16,7 +16,7 @@ from graphport.ops.dialects.ncnn.activation import activated
 from graphport.ops.dialects.ncnn.binding import Layer, layer
 from graphport.ops.dialects.torch_functions import dtype_of
 from graphport.ops.folded import Computed, folded
-from graphport.ops.pages.arithmetic import Add, Max
+from graphport.ops.pages.arithmetic import Add, Cast, Max
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
@@ -139,10 +139,12 @@ def requantize(at: Layer) -> Value:
 
 def _real(at: Layer, scale: int, bias: int) -> Value:
     """The input, sums in 32 bits, as real numbers; without a bias where its place is 0."""
-    if dtype_of(at.x) is not DType.INT32:
+    x, dtype = at.x, dtype_of(at.x)
+    if dtype.is_floating or dtype is DType.INT8:
         message = f"{at.x.name} is {at.x.fact}, and the layer reads integers of 32 bits"
         raise UnsupportedError(message)
-    y = at.b(DequantizeLinear, at.x, at.b.constant(_along(at, scale)), axis=1)
+    x = x if dtype is DType.INT32 else at.b(Cast, x, to=DType.INT32)
+    y = at.b(DequantizeLinear, x, at.b.constant(_along(at, scale)), axis=1)
     return at.b(Add, y, at.b.constant(_beside(at, _along(at, bias)))) if bias else y
 
 

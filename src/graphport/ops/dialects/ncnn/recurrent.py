@@ -15,8 +15,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
-    batch_of,
     emitted,
+    lacking,
     laid,
     layer,
     numbers_of,
@@ -173,10 +173,8 @@ def _lifted(
     b: Builder, word: str, op: Recurrent, states: Sequence[Value | None], weights: Sequence[Storage]
 ) -> tuple[Value, ...]:
     """A layer on one sequence; the results of all steps come one direction behind another."""
-    x, layout, ways, hidden = op.x, op.layout, weights[0].shape[0], weights[2].shape[2]
-    if batch_of(x) != (0 if layout else 1):
-        message = f"{x.name} is {x.fact}: a sequence is an item of a batch of 1"
-        raise UnsupportedError(message)
+    layout, ways, hidden = op.layout, weights[0].shape[0], weights[2].shape[2]
+    x = lacking(b, op.x, 0 if layout else 1)
     time, size = laid(b, x)
     more = _states(b, states, layout, ways, hidden)
     is_whole = bool(more) or b.count > 1
@@ -207,32 +205,42 @@ def _lifted(
     return settled(b, apart, 0 if layout else 2), *finals
 
 
-def _is_plain(op: Recurrent, activations: Sequence[str]) -> bool:
-    """Whether nothing is said that the layer has no parameter for."""
+def _check(op: Recurrent, activations: Sequence[str], **operands: Value | None) -> None:
+    """Refuse what the layer has no parameter for.
+
+    Raises:
+        UnsupportedError: something of that kind is said.
+    """
     usual = [name.lower() for name in activations] * (2 if op.direction == "bidirectional" else 1)
-    is_usual = op.activations is None or [name.lower() for name in op.activations][: len(usual)] == usual
-    couples = isinstance(op, LSTMView) and op.input_forget
-    return is_usual and not any((op.activation_alpha, op.activation_beta, op.clip, couples))
+    if op.activations is not None and [name.lower() for name in op.activations][: len(usual)] != usual:
+        message = f"the activations {', '.join(op.activations)}: the layer has {', '.join(activations)}"
+        raise UnsupportedError(message)
+    more = ("activation_alpha", "activation_beta", "clip", "input_forget")
+    given = [name for name in more if getattr(op, name, None)]
+    given += [name for name, value in operands.items() if value is not None]
+    if given:
+        message = f"the layer has no {', '.join(given)}"
+        raise UnsupportedError(message)
 
 
 @LSTMView.lift("ncnn")
-def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...] | None:
-    if op.sequence_lens is not None or op.p is not None or not _is_plain(op, ("Sigmoid", "Tanh", "Tanh")):
-        return None
+def lift_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
+    _check(op, ("Sigmoid", "Tanh", "Tanh"), sequence_lens=op.sequence_lens, peepholes=op.p)
     return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, (0, 2, 1, 3)))
 
 
 @GRUView.lift("ncnn")
-def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...] | None:
-    if op.sequence_lens is not None or not op.linear_before_reset or not _is_plain(op, ("Sigmoid", "Tanh")):
-        return None
+def lift_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
+    _check(op, ("Sigmoid", "Tanh"), sequence_lens=op.sequence_lens)
+    if not op.linear_before_reset:
+        message = "the reset gate before the product: the layer has PyTorch's kind (linear_before_reset)"
+        raise UnsupportedError(message)
     return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, (1, 0, 2), extra=2))
 
 
 @RNNView.lift("ncnn")
-def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...] | None:
-    if op.sequence_lens is not None or not _is_plain(op, ("Tanh",)):
-        return None
+def lift_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
+    _check(op, ("Tanh",), sequence_lens=op.sequence_lens)
     return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, (0,)))
 
 

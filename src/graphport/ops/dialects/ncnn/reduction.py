@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
+from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
-from graphport.ops.dialects.ncnn.binding import Layer, batch_of, blob_axis, emitted, laid, layer, lengths_of, placed
+from graphport.ops.dialects.einsum import einsum_by_matrices
+from graphport.ops.dialects.ncnn.arithmetic import both
+from graphport.ops.dialects.ncnn.binding import (
+    Layer,
+    batch_of,
+    blob_axis,
+    emitted,
+    laid,
+    layer,
+    lengths_of,
+    placed,
+    refuse_constants,
+    reshaped,
+)
+from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, kept, most, real
 from graphport.ops.dialects.torch_functions import vector
+from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Mul
 from graphport.ops.pages.reduction import (
     CumSum,
@@ -90,53 +109,120 @@ def _register_reduction(page: Page, number: int) -> None:
     @lift("ncnn", page.name)
     def lifted(
         b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Value | None:
-        rank, batch = len(b.dims(data)), batch_of(data)
+    ) -> Value:
+        refuse_constants(data)
+        dims, batch = b.dims(data), batch_of(data)
         laid(b, data)
         numbers = () if axes is None else constant_numbers(axes)
-        if numbers is None or not numbers:
-            return None
-        chosen = {int(axis) % rank for axis in numbers}
-        places = tuple(sorted(blob_axis(axis, rank, batch) for axis in chosen))
-        if len(places) == rank - (batch is not None) and not keepdims:
-            return None
-        y = emitted(b, "Reduction", data, p0=number, p1=0, p3=places, p4=keepdims, p5=1)
-        left = batch if keepdims or batch is None else batch - sum(axis < batch for axis in chosen)
-        return placed(b, y, left)
+        if numbers is None:
+            message = "its axes are computed"
+            raise UnsupportedError(message)
+        if not numbers and noop_with_empty_axes:
+            return emitted(b, "Noop", data)
+        rank = len(dims)
+        chosen = {int(axis) % rank for axis in numbers} or set(range(rank))
+        own = [axis for axis in range(rank) if axis != batch]
+        places = tuple(place for place, axis in enumerate(own) if axis in chosen)
+        # A blob has an axis at least.
+        keeps = keepdims or len(places) == len(own)
+        if not places:
+            # The batch is of one item: what is reduced along it is that item, or a function of it.
+            y = _of_one(b, data, number)
+        else:
+            y = emitted(b, "Reduction", data, p0=number, p1=0, p3=places, p4=int(keeps), p5=1)
+        left = [axis for axis in range(rank) if keepdims or axis not in chosen]
+        target = tuple(1 if axis in chosen else dims[axis] for axis in left)
+        dtype = dtype_in(data)
+        y.fact = TensorFact(dtype, target)
+        if dtype is not None and dtype.is_integer:
+            _of_integers(y, data, number, [dims[axis] for axis in chosen])
+        place = left.index(batch) if batch in left else None
+        lengths = [dim for axis, dim in enumerate(target) if axis != place] or [1]
+        made = [1 if place_ in places else dims[axis] for place_, axis in enumerate(own)]
+        if places and not keeps:
+            made = [dims[axis] for place_, axis in enumerate(own) if place_ not in places]
+        y = placed(b, y, place)
+        if made == lengths:
+            return y
+        found = placed(b, reshaped(b, y, lengths), place)
+        found.fact = y.fact
+        return found
+
+
+_SUM, _L1, _MEAN, _MOST, _LEAST = 0, 1, 3, 4, 5
+_OF_ONE = {1: ("AbsVal", None), 2: ("UnaryOp", 4), 7: ("AbsVal", None), 8: ("AbsVal", None), 9: ("UnaryOp", 8)}
+"""What reductions of one element are, by number: where nothing stands, that element."""
+
+
+def _of_one(b: Builder, x: Value, number: int) -> Value:
+    word, kind = _OF_ONE.get(number, ("Noop", None))
+    return emitted(b, word, real(b, x), p0=kind)
+
+
+def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
+    """Note how large a reduction of integers may be.
+
+    Raises:
+        UnsupportedError: larger than single precision has, or it is a fraction.
+    """
+    if number in (_MOST, _LEAST):
+        kept(y, x)
+        return
+    lengths = [dim for dim in dims if isinstance(dim, int)]
+    if number not in (_SUM, _L1) or len(lengths) < len(dims):
+        message = f"{x.name} is {x.fact}: of integers there are sums and extremes of axes that are known"
+        raise UnsupportedError(message)
+    counted(y, bounded("a sum", most(x) * prod(lengths)))
 
 
 _register_reductions()
 
 
 @CumSum.lift("ncnn")
-def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
+def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+    """Backward of an axis that is turned before and after; without an element itself, that is taken away again."""
     places = constant_numbers(axis)
     laid(b, x)
-    if exclusive or reverse or places is None:
-        return None
-    return emitted(b, "CumulativeSum", x, p0=blob_axis(int(places[0]), len(b.dims(x)), batch_of(x)))
+    if places is None:
+        message = "its axis is computed"
+        raise UnsupportedError(message)
+    place = int(places[0]) % len(b.dims(x))
+    if place == batch_of(x):
+        return emitted(b, "BinaryOp", x, p0=2, p1=1, p2=0.0) if exclusive else emitted(b, "Noop", real(b, x))
+    own = blob_axis(place, len(b.dims(x)), batch_of(x))
+    given = emitted(b, "Flip", x, p0=(own,)) if reverse else x
+    y = emitted(b, "CumulativeSum", given, p0=own)
+    y = emitted(b, "Flip", y, p0=(own,)) if reverse else y
+    y = both(b, 1, y, x) if exclusive else y
+    dtype, length = dtype_in(x), b.dims(x)[place]
+    if dtype is not None and dtype.is_integer:
+        y.fact = TensorFact(dtype, b.dims(y))
+        counted(y, bounded("a sum", most(x) * length if isinstance(length, int) else 0))
+    return y
 
 
 @Einsum.lift("ncnn")
-def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value | None:
+def lift_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     """Without the letter of the batch, which every operand and the result begin with."""
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
-    for each in inputs:
-        lengths_of(b, each)
+    is_itemwise = all(batch_of(x) == 0 and len(b.dims(x)) > 1 and b.dims(x)[0] == 1 for x in inputs)
+    if not is_itemwise or any(folded(x) is not None for x in inputs):
+        return einsum_by_matrices(b, *inputs, equation=equation)[0]
     letters = {term[:1] for term in terms}
     if not arrow or "." in text or len(letters) != 1 or right[:1] not in letters or len(terms) != len(inputs):
-        return None
+        return einsum_by_matrices(b, *inputs, equation=equation)[0]
     batch = right[:1]
     bare = [*(term[1:] for term in terms), right[1:]]
     if any(batch in term or len(set(term)) < len(term) or not term for term in bare):
-        return None
+        return einsum_by_matrices(b, *inputs, equation=equation)[0]
     sizes = {c: n for term, x in zip(bare, inputs, strict=False) for c, n in zip(term, lengths_of(b, x), strict=True)}
     fact = TensorFact(DType.FLOAT32, (1, *(sizes[c] for c in bare[-1])))
     # The letters of the result come first, in their order.
     names = dict(zip(dict.fromkeys([*bare[-1], *sizes]), _LETTERS, strict=False))
     if len(names) < len(sizes):
-        return None
+        message = f"{len(sizes)} letters, of which ncnn has {len(_LETTERS)}"
+        raise UnsupportedError(message)
     said_ = "".join(names.get(c, c) for c in f"{','.join(bare[:-1])}->{bare[-1]}")
     return emitted(b, "Einsum", *inputs, fact=fact, p0=tuple(map(ord, said_)))

@@ -29,6 +29,7 @@ from graphport.ops.dialects.ncnn.binding import (
     reshaped,
     settled,
 )
+from graphport.ops.dialects.ncnn.integers import moved
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.ops.dialects.pnnx.reshape_channels import channel_shuffle, pixel_unshuffle
 from graphport.ops.dialects.torch_functions import dtype_of, length, vector
@@ -248,14 +249,12 @@ def fold(at: Layer) -> Value:
 def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
     """The same elements in another shape; `batch` is the axis that the batch becomes, if it stays one."""
     lengths = laid(b, x)
-    if not target:
-        return None
     kept = None
     if len(target) > 1:
         kept = 0 if target[0] == 1 else batch if batch is not None and target[batch] == 1 else None
     if kept is None and len(target) > MOST_AXES and 1 in target:
         kept = list(target).index(1)
-    rest = [n for axis, n in enumerate(target) if axis != kept]
+    rest = [n for axis, n in enumerate(target) if axis != kept] or [1]
     fact = TensorFact(dtype_of(x), tuple(target))
     if rest == lengths:
         return placed(b, emitted(b, "Noop", x, fact=fact), kept)
@@ -266,7 +265,8 @@ def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None)
 def lift_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     numbers = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if numbers is None:
-        return None
+        message = "the shape is computed"
+        raise UnsupportedError(message)
     target = target_of(b.dims(data), numbers, copies_zero=not allowzero)
     return _into(b, data, target, _followed(b, data, target))
 
@@ -299,7 +299,8 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | 
     dims = b.dims(data)
     numbers = None if axes is None else constant_numbers(axes)
     if numbers is None:
-        return None
+        message = "which axes go is computed"
+        raise UnsupportedError(message)
     gone = {int(axis) % len(dims) for axis in numbers}
     batch = batch_of(data)
     place = None if batch is None or batch in gone else batch - sum(axis < batch for axis in gone)
@@ -310,7 +311,8 @@ def lift_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | 
 def lift_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     numbers = constant_numbers(axes)
     if numbers is None:
-        return None
+        message = "where axes come is computed"
+        raise UnsupportedError(message)
     rank = len(b.dims(data)) + len(numbers)
     new = {int(axis) % rank for axis in numbers}
     old = [axis for axis in range(rank) if axis not in new]
@@ -331,7 +333,10 @@ def lift_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = No
     if own == tuple(range(len(lengths))):
         return settled(b, emitted(b, "Noop", data, fact=fact), place)
     number = order_of((0, *(axis + 1 for axis in own)))
-    return None if number is None else settled(b, emitted(b, "Permute", data, fact=fact, p0=number), place)
+    if number is None:
+        message = f"the order {order} of axes"
+        raise UnsupportedError(message)
+    return settled(b, emitted(b, "Permute", data, fact=fact, p0=number), place)
 
 
 @Concat.lift("ncnn")
@@ -361,11 +366,14 @@ def lift_split(
         size = -(-extent // (num_outputs or b.count))
         parts = tuple(min(size, extent - start) for start in range(0, extent, size))
     if parts is None or len(parts) != b.count:
-        return None
+        message = "the lengths of pieces are computed"
+        raise UnsupportedError(message)
     along = axis % len(dims)
-    facts = [TensorFact(DType.FLOAT32, (*dims[:along], int(n), *dims[along + 1 :])) for n in parts]
+    facts = [TensorFact(dtype_of(input), (*dims[:along], int(n), *dims[along + 1 :])) for n in parts]
     attributes: dict[str, object] = {"0": tuple(map(int, parts)), "1": place}
     found = b.word("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
+    for part in found:
+        moved(part, input)
     return tuple(settled(b, part, batch) for part in found)
 
 
@@ -373,8 +381,17 @@ def lift_split(
 def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     times, batch = constant_numbers(repeats), batch_of(input)
     laid(b, input)
-    if times is None or (batch is not None and times[batch] != 1):
-        return None
+    if times is None:
+        message = "how often it is repeated is computed"
+        raise UnsupportedError(message)
+    if batch is not None and times[batch] != 1:
+        dims = b.dims(input)
+        if len(dims) > MOST_AXES:
+            message = f"{input.name} is {input.fact}: it is repeated along the batch, and has four axes behind it"
+            raise UnsupportedError(message)
+        whole = reshaped(b, input, list(dims))
+        whole.fact = input.fact
+        return emitted(b, "Tile", placed(b, whole, None), p2=tuple(int(n) for n in times))
     return emitted(b, "Tile", input, p2=tuple(int(n) for axis, n in enumerate(times) if axis != batch))
 
 
@@ -383,7 +400,8 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     """Copies along the axes of length 1."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if wanted is None:
-        return None
+        message = "the shape is computed"
+        raise UnsupportedError(message)
     dims = b.dims(input)
     rank = max(len(dims), len(wanted))
     target = [1] * (rank - len(wanted)) + list(wanted)
@@ -392,7 +410,13 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
         return None
     lengths, batch = laid(b, x), batch_of(x)
     if batch is not None and target[batch] != 1:
-        return None
+        if len(b.dims(x)) > MOST_AXES:
+            message = f"{x.name} is {x.fact}: it is repeated along the batch, and has four axes behind it"
+            raise UnsupportedError(message)
+        whole = reshaped(b, x, list(b.dims(x)))
+        whole.fact = x.fact
+        x, batch = placed(b, whole, None), None
+        lengths = list(b.dims(x))
     rest = [1 if n == own else n for axis, (n, own) in enumerate(zip(target, b.dims(x), strict=True)) if axis != batch]
     times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
     return emitted(b, "Tile", x, p2=times) if any(n != 1 for n in times) else emitted(b, "Noop", x)
@@ -417,7 +441,8 @@ def lift_col2im(b: Builder, op: Col2ImView) -> Value | None:
     sizes, kernel = constant_numbers(op.image_shape), constant_numbers(op.block_shape)
     lengths = lengths_of(b, op.input)
     if sizes is None or kernel is None or len(sizes) != 2 or len(lengths) != 2:
-        return None
+        message = "pieces of what is no picture, or of one whose lengths are computed"
+        raise UnsupportedError(message)
     height, width = (int(n) for n in sizes)
     rows, columns = (int(n) for n in kernel)
     (dy, dx), (sy, sx), (top, left, bottom, right) = (

@@ -15,12 +15,15 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.ncnn.binding import Layer, computed, emitted, folded, known, layer, lengths_of
+from graphport.ops.dialects.affine_grid import affine_grid_by_matrix
+from graphport.ops.dialects.ncnn.binding import Layer, batch_of, computed, emitted, folded, known, laid, layer
 from graphport.ops.dialects.ncnn.shape_expressions import Length, joined, length_of, lengths_of_text
+from graphport.ops.dialects.operands import reals
+from graphport.ops.dialects.resize_by_axes import Sampling, is_there, resized_by_axes
 from graphport.ops.dialects.torch_functions import length, vector
 from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.reshape import Expand, Unsqueeze
-from graphport.ops.pages.resize import Resize
+from graphport.ops.pages.reshape import Expand, Identity, Unsqueeze
+from graphport.ops.pages.resize import AffineGrid, Resize
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.resize import ResizeView
 
@@ -129,14 +132,38 @@ def _resized(at: Layer, kind: int, target: list[int]) -> Value:
 
 
 @ResizeView.lift("ncnn")
-def lift_resize(b: Builder, op: ResizeView) -> Value | None:
-    """A picture; the factors are those of the lengths."""
-    lengths = lengths_of(b, op.x)
+def lift_resize(b: Builder, op: ResizeView) -> Value:
+    """A picture by the layer, if it has these places; else each axis by the entries that are taken, or by a matrix."""
+    x = op.x
+    is_item = batch_of(x) == 0 and len(b.dims(x)) > 1
+    lengths = laid(b, x)
     if not all(isinstance(n, int) for n in lengths):
-        return _open(b, op, lengths)
-    return _known(b, op, known(op.x, lengths))
+        found = _open(b, op, lengths) if is_item else None
+        if found is None:
+            message = f"{x.name} is {x.fact}: points stand elsewhere, or how many there are is no number"
+            raise UnsupportedError(message)
+        return found
+    found = _known(b, op, known(x, lengths)) if is_item else None
+    if found is not None:
+        return found
+    way = op.coordinate_transformation_mode
+    if way == "tf_crop_and_resize" and (op.extrapolation_value or not is_there(op.roi)):
+        message = "a region of a picture with something beyond its ends"
+        raise UnsupportedError(message)
+    stated = Sampling(way, op.mode, op.nearest_mode, op.cubic_coeff_a, bool(op.exclude_outside), bool(op.antialias))
+    given = op.scales if is_there(op.scales) else op.sizes
+    if given is None or reals(given) is None:
+        message = "how many points there are is computed"
+        raise UnsupportedError(message)
+    y = resized_by_axes(b, x, (op.roi, op.scales, op.sizes), stated, op.axes, op.keep_aspect_ratio_policy)
+    return b(Identity, y) if y is x else y
 
 
+AffineGrid.lift("ncnn")(affine_grid_by_matrix)
+
+
+_CUBIC = -0.75
+"""The coefficient of the layer's cubic kernel."""
 _KINDS = {"coordinate_transformation_mode", "mode", "nearest_mode", "cubic_coeff_a"}
 """What may be said of a resizing, of the attributes that say something."""
 
@@ -165,6 +192,8 @@ def _open(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
 def _known(b: Builder, op: ResizeView, lengths: list[int]) -> Value | None:
     x, way, mode, rounding = op.x, op.coordinate_transformation_mode, op.mode, op.nearest_mode
     if len(lengths) != 3 or op.stated().keys() - _KINDS - {"axes"}:
+        return None
+    if mode == "cubic" and op.cubic_coeff_a != _CUBIC:
         return None
     target = _target(lengths, op.scales, op.sizes, op.axes)
     if target is None or target[0] != lengths[0]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import cast, dtype_of, needed, reshaped, sizes, transposed, vector
+from graphport.ops.dialects.affine_grid import affine_grid_by_matrix
+from graphport.ops.dialects.operands import cast, dtype_of, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Abs, Add, Floor, Max, Min, Mod, Mul, Round, Sub
 from graphport.ops.pages.comparison import And, Less, LessOrEqual, Where
 from graphport.ops.pages.indexing import GatherND, Slice
-from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reshape import Unsqueeze
 from graphport.ops.pages.resize import AffineGrid
 from graphport.ops.views.resize import GridSampleView
@@ -132,15 +131,4 @@ def _read(
     return b(Where, b(Unsqueeze, inside, vector(b, [2])), found, _real(b, 0))
 
 
-@AffineGrid.lift("tflite")
-def lift_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
-    """The places of an undistorted grid, times each matrix."""
-    shape = [int(n) for n in needed(size, "the size of a grid")]
-    spatial = shape[2:]
-    made_up(*spatial, len(spatial) + 1)
-    steps = [np.linspace(-1, 1, n) if align_corners else (np.arange(n) * 2 + 1) / n - 1 for n in spatial]
-    base: Any = np.stack([*reversed(np.meshgrid(*steps, indexing="ij")), np.ones(spatial)], -1)
-    dtype = dtype_of(theta)
-    fixed = b.constant(base.reshape(1, -1, len(spatial) + 1).astype(dtype.numpy), dtype)
-    grid = b(MatMul, fixed, transposed(b, theta, (0, 2, 1)))
-    return (reshaped(b, grid, (shape[0], *spatial, len(spatial))),)
+AffineGrid.lift("tflite")(affine_grid_by_matrix)

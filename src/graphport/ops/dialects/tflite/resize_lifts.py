@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -12,12 +11,10 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.dialects.operands import cast, dtype_of, integers, reals, sizes, transposed
+from graphport.ops.dialects.operands import dtype_of, integers, reals, sizes
+from graphport.ops.dialects.resize_by_axes import Sampling, is_there, mixed, resized_by_axes
 from graphport.ops.dialects.tflite.convolution_lifts import first, last
 from graphport.ops.dialects.tflite.emitting import cast_to, ints, shaped
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.resize import target
-from graphport.ops.pages.resize.sampling import Axis, resampled
 from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:
@@ -37,7 +34,7 @@ _NEAREST = {"asymmetric": "floor", "half_pixel": "round_prefer_ceil", "align_cor
 def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     """Along the two axes of an image, where the places are those that LiteRT computes; else by a matrix an axis."""
     wanted, axes = op.sizes, op.axes
-    stated = _Stated(
+    stated = Sampling(
         op.coordinate_transformation_mode,
         op.mode,
         op.nearest_mode,
@@ -45,9 +42,9 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         bool(op.exclude_outside),
         bool(op.antialias),
     )
-    if not _is_there(op.scales) and wanted is not None:
+    if not is_there(op.scales) and wanted is not None:
         axes, wanted = _changed(b, op.x, axes, wanted)
-    given = op.scales if _is_there(op.scales) else wanted
+    given = op.scales if is_there(op.scales) else wanted
     if given is not None and reals(given) is None:
         if op.keep_aspect_ratio_policy != "stretch" or op.antialias:
             message = "how lengths go together must be known"
@@ -56,13 +53,13 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     plain = _by_word(b, op.x, (op.scales, wanted), stated, axes, op.keep_aspect_ratio_policy)
     if plain is not None:
         return plain
-    if op.roi is not None and _is_there(op.roi) and op.coordinate_transformation_mode == "tf_crop_and_resize":
+    if op.roi is not None and is_there(op.roi) and op.coordinate_transformation_mode == "tf_crop_and_resize":
         if op.extrapolation_value or reals(op.roi) is None:
             message = "what stands beyond the ends"
             raise UnsupportedError(message)
     elif op.coordinate_transformation_mode == "tf_crop_and_resize":
         return None
-    return (_by_matrices(b, op.x, (op.roi, op.scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
+    return (resized_by_axes(b, op.x, (op.roi, op.scales, wanted), stated, axes, op.keep_aspect_ratio_policy),)
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
@@ -78,79 +75,8 @@ def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) 
     return tuple([axis for axis, _ in changed]), b.constant(np.array(numbers, np.int64))
 
 
-def _is_there(value: Value | None) -> bool:
-    return value is not None and getattr(value.fact, "shape", None) not in (None, (0,))
-
-
-@dataclass(frozen=True, slots=True)
-class _Stated:
-    """How places are chosen and what is read there."""
-
-    coordinates: str
-    mode: str
-    nearest: str
-    a: float
-    excludes_outside: bool
-    antialias: bool
-
-
-def _by_matrices(
-    b: Builder,
-    x: Value,
-    given: tuple[Value | None, Value | None, Value | None],
-    stated: _Stated,
-    axes: tuple[int, ...] | None,
-    policy: str,
-) -> Value:
-    """Each axis on its own: of what the page makes of unit vectors, places or a matrix."""
-    roi, scales, wanted = (None if not _is_there(each) else reals(each) for each in given)
-    rank = len(b.dims(x))
-    chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
-    lengths = list(sizes([b.dims(x)[axis] for axis in chosen], "the image"))
-    sizes_, ratios = target(
-        lengths,
-        None if scales is None else np.array(scales, np.float32),
-        None if wanted is None else np.array(wanted, np.int64),
-        policy,
-    )
-    edges = roi or (*[0.0] * len(chosen), *[1.0] * len(chosen))
-    for place, (axis, n, out, ratio) in enumerate(zip(chosen, lengths, sizes_, ratios, strict=True)):
-        region = np.array([edges[place], edges[place + len(chosen)]], np.float32)
-        if out == n and ratio == 1 and list(region) == [0, 1]:
-            continue
-        made_up(n, out)
-        plan = [Axis(1, n, out, ratio, float(region[0]), float(region[1]))]
-        units = resampled(
-            np.eye(n, dtype=np.float32),
-            plan,
-            mode=stated.mode,
-            coordinates=stated.coordinates,
-            nearest=stated.nearest,
-            a=stated.a,
-            excludes_outside=stated.excludes_outside,
-            antialiases=stated.antialias,
-            extrapolation=0.0,
-        )
-        if stated.mode == "nearest" and np.all(units.sum(axis=0) == 1):
-            x = emit(b, "GATHER", x, ints(b, units.argmax(axis=0).tolist()), axis=axis)
-        else:
-            x = _mixed(b, x, b.constant(units.astype(np.float32)), axis)
-    return x
-
-
-def _mixed(b: Builder, x: Value, matrix: Value, axis: int) -> Value:
-    """x times a matrix [n, out] along an axis."""
-    own, rank = dtype_of(x), len(b.dims(x))
-    if not own.is_floating:
-        message = f"{own} is not interpolated"
-        raise UnsupportedError(message)
-    order = [*(each for each in range(rank) if each != axis), axis]
-    y = b(MatMul, transposed(b, cast(b, x, DType.FLOAT32), order), matrix)
-    return cast(b, transposed(b, y, [order.index(each) for each in range(rank)]), own)
-
-
 def _resized_later(
-    b: Builder, x: Value, given: Value, axes: tuple[int, ...] | None, stated: _Stated, *, is_scale: bool
+    b: Builder, x: Value, given: Value, axes: tuple[int, ...] | None, stated: Sampling, *, is_scale: bool
 ) -> Value:
     """By scales or lengths that are given later: places are computed, and of them indices or matrices."""
     rank = len(b.dims(x))
@@ -167,7 +93,7 @@ def _resized_later(
         if stated.mode == "nearest":
             x = emit(b, "GATHER", x, _nearest(b, at, n, stated.nearest), axis=axis)
             continue
-        x = _mixed(b, x, _weights(b, at, n, stated), axis)
+        x = mixed(b, x, _weights(b, at, n, stated), axis)
     return x
 
 
@@ -211,7 +137,7 @@ def _nearest(b: Builder, at: Value, n: int, mode: str) -> Value:
     return cast_to(b, kept, DType.INT32)
 
 
-def _weights(b: Builder, at: Value, n: int, stated: _Stated) -> Value:
+def _weights(b: Builder, at: Value, n: int, stated: Sampling) -> Value:
     """What each entry of x weighs in each new one: [n, out]."""
     row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
     column = b.constant(np.arange(made_up(n), dtype=np.float32).reshape(n, 1))
@@ -254,7 +180,7 @@ def _by_word(
     b: Builder,
     x: Value,
     given: tuple[Value | None, Value | None],
-    stated: _Stated,
+    stated: Sampling,
     axes: tuple[int, ...] | None,
     keep_aspect_ratio_policy: str,
 ) -> Lifted:

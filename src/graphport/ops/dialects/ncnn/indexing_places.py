@@ -1,0 +1,253 @@
+"""Elements that are chosen by places, on the way to ncnn, which has no layers for it: pieces, or products with rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.dialects.ncnn.binding import folded, refuse_constants
+from graphport.ops.dialects.ncnn.integers import dtype_in
+from graphport.ops.dialects.ncnn.places import MOST_ENTRIES, affordable, rows_of
+from graphport.ops.dialects.operands import integers, needed, sizes, transposed, vector
+from graphport.ops.pages.arithmetic import Add, Cast, Mul
+from graphport.ops.pages.comparison import Greater, Where
+from graphport.ops.pages.indexing import (
+    Gather,
+    GatherElements,
+    GatherND,
+    OneHot,
+    ScatterElements,
+    ScatterND,
+    Slice,
+    Trilu,
+)
+from graphport.ops.pages.matmul import MatMul
+from graphport.ops.pages.reduction import ReduceMax, ReduceSum
+from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
+
+
+def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
+    """Slices of `data` at places that are computed: a product with rows that are 1 there."""
+    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
+    affordable(prod(wanted) * dims[axis])
+    _real_table(data)
+    order = [axis, *(each for each in range(len(dims)) if each != axis)]
+    rest = [dims[each] for each in order[1:]]
+    table = b(Reshape, transposed(b, data, order), vector(b, [dims[axis], prod(rest)]))
+    flat = b(Reshape, indices, vector(b, [prod(wanted)]))
+    found = b(Reshape, b(MatMul, rows_of(b, flat, dims[axis]), table), vector(b, [*wanted, *rest]))
+    front, many = list(range(axis)), len(wanted)
+    places = [many + each for each in front]
+    return transposed(b, found, [*places, *range(many), *(many + each for each in range(axis, len(rest)))])
+
+
+def chosen(b: Builder, data: Value, places: Sequence[int], axis: int) -> Value:
+    """Slices at places that are known and many: a product with a matrix."""
+    dims = sizes(b.dims(data), "what is chosen from")
+    affordable(len(places) * dims[axis])
+    _real_table(data)
+    matrix = np.zeros((dims[axis], len(places)), np.float32)
+    matrix[list(places), range(len(places))] = 1
+    order = [*(each for each in range(len(dims)) if each != axis), axis]
+    found = b(MatMul, transposed(b, data, order), b.constant(matrix))
+    return transposed(b, found, [order.index(each) for each in range(len(dims))])
+
+
+def _real_table(data: Value) -> None:
+    dtype = dtype_in(data)
+    if dtype is not None and not dtype.is_floating:
+        message = f"{data.name} is {data.fact}: a choice by computed places is a product of real numbers"
+        raise UnsupportedError(message)
+
+
+@GatherElements.lift("ncnn")
+def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
+    if folded(indices) is not None:
+        return _moved(b, GatherElements, data, indices, axis=axis)
+    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
+    rank, at = len(dims), axis % len(dims)
+    if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
+        starts = [0] * rank
+        stops = [n if each == at else m for each, (n, m) in enumerate(zip(dims, wanted, strict=True))]
+        data = b(Slice, data, vector(b, starts), vector(b, stops), vector(b, list(range(rank))))
+    affordable(prod(wanted) * dims[at])
+    _real_table(data)
+    order = [*(each for each in range(rank) if each != at), at]
+    rows = rows_of(b, transposed(b, indices, order), dims[at])
+    column = b(Unsqueeze, transposed(b, data, order), vector(b, [rank]))
+    found = b(Squeeze, b(MatMul, rows, column), vector(b, [rank]))
+    return transposed(b, found, [order.index(each) for each in range(rank)])
+
+
+@GatherND.lift("ncnn")
+def lift_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
+    if folded(indices) is None:
+        message = f"the places {indices.name} are computed, and are vectors"
+        raise UnsupportedError(message)
+    return _moved(b, GatherND, data, indices, batch_dims=batch_dims)
+
+
+@ScatterND.lift("ncnn")
+def lift_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+    return _written(b, ScatterND, data, indices, updates, reduction)
+
+
+@ScatterElements.lift("ncnn")
+def lift_scatter_elements(
+    b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Value:
+    if folded(indices) is not None or reduction not in ("none", "add"):
+        return _written(b, ScatterElements, data, indices, updates, reduction, axis=axis)
+    # Places within a row differ, as ONNX has it.
+    dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
+    rank, at = len(dims), axis % len(dims)
+    if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
+        message = f"the places {indices.name} are computed, and fewer than there are elements"
+        raise UnsupportedError(message)
+    affordable(prod(dims) * wanted[at])
+    order = [*(each for each in range(rank) if each != at), at]
+    back = [order.index(each) for each in range(rank)]
+    rows = rows_of(b, transposed(b, indices, order), dims[at])
+    new = b(Mul, rows, b(Unsqueeze, transposed(b, updates, order), vector(b, [rank])))
+    written = transposed(b, b(ReduceSum, new, vector(b, [rank - 1]), keepdims=0), back)
+    if reduction == "add":
+        return b(Add, data, written)
+    here = transposed(b, b(ReduceMax, rows, vector(b, [rank - 1]), keepdims=0), back)
+    return b(Where, b(Greater, here, b.constant(np.float32(0))), written, data)
+
+
+def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
+    """A number of its own for each element of values, in their shapes."""
+    shapes = [sizes(b.dims(x), "what is moved") for x in values]
+    starts = np.cumsum([0, *(prod(shape) for shape in shapes)])
+    if starts[-1] >= MOST_ENTRIES:
+        message = f"{starts[-1]} elements that are moved one by one"
+        raise UnsupportedError(message)
+    return [np.arange(start, start + prod(shape)).reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
+
+
+def _moved(b: Builder, page: Page, data: Value, indices: Value, **stated: Any) -> Value:
+    """Which element comes to stand where, the page itself tells of numbers."""
+    refuse_constants(data)
+    (numbers,) = _numbered(data, b=b)
+    found = page.function(numbers, _array(indices), **stated)
+    return _picked(b, [data], found)
+
+
+def _array(value: Value) -> np.ndarray[Any, Any]:
+    storage = folded(value)
+    if storage is None:
+        message = f"the places {value.name} are computed"
+        raise UnsupportedError(message)
+    return storage.numpy()
+
+
+def _written(
+    b: Builder, page: Page, data: Value, indices: Value, updates: Value, reduction: str, **stated: Any
+) -> Value:
+    if reduction not in ("none", "add"):
+        message = f"elements that are combined by {reduction!r}"
+        raise UnsupportedError(message)
+    places = _array(indices)
+    refuse_constants(data, updates)
+    if reduction == "add":
+        shape = sizes(b.dims(data), "what is written to")
+        count = prod(sizes(b.dims(updates), "what is written"))
+        affordable(prod(shape) * count)
+        units = np.eye(count, dtype=np.float32).reshape(*sizes(b.dims(updates)), count)
+        rows = [
+            page.function(np.zeros(shape, np.float32), places, units[..., each], reduction="add", **stated).reshape(-1)
+            for each in range(count)
+        ]
+        flat = b(Reshape, updates, vector(b, [1, count]))
+        return b(Add, data, b(Reshape, b(MatMul, flat, b.constant(np.array(rows))), vector(b, shape)))
+    old, new = _numbered(data, updates, b=b)
+    return _picked(b, [data, updates], page.function(old, places, new, **stated))
+
+
+def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
+    """Elements of values, by their numbers in all of them: boxes are put beside each other, else row by row."""
+    if not wanted.size:
+        message = "no element is left"
+        raise UnsupportedError(message)
+    whole = _boxed(b, sources, wanted)
+    if whole is not None:
+        return whole
+    flat = [b(Reshape, x, vector(b, [1, prod(sizes(b.dims(x)))])) for x in sources]
+    joined = flat[0] if len(flat) == 1 else b(Concat, *flat, axis=1)
+    return b(Reshape, b(Gather, joined, vector(b, wanted.reshape(-1).tolist()), axis=1), vector(b, wanted.shape))
+
+
+def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value | None:
+    """Where elements of a second value fill a box in the first one, what lies before and behind it on each axis."""
+    if len(sources) != 2:
+        return None
+    old, new = sources
+    dims = sizes(b.dims(old))
+    count = prod(dims)
+    if wanted.shape != dims:
+        return None
+    is_new = wanted >= count
+    if not is_new.any():
+        return None
+    box = [(int(where.min()), int(where.max()) + 1) for where in np.nonzero(is_new)]
+    inside = wanted[tuple(slice(p, q) for p, q in box)]
+    expected = np.arange(count, count + inside.size).reshape(inside.shape)
+    kept = np.where(is_new, np.arange(count).reshape(dims), wanted)
+    if not np.array_equal(inside, expected) or not np.array_equal(kept, np.arange(count).reshape(dims)):
+        return None
+    if inside.size != prod(sizes(b.dims(new))):
+        return None
+    y = b(Reshape, new, vector(b, list(inside.shape)))
+    for axis, (start, stop) in reversed(list(enumerate(box))):
+        if (start, stop) == (0, dims[axis]):
+            continue
+        # Axes in front are cut already, those behind are whole.
+        near = dict(enumerate(box[:axis]))
+        parts = [
+            y if (p, q) == (start, stop) else _cut(b, old, {**near, axis: (p, q)})
+            for p, q in ((0, start), (start, stop), (stop, dims[axis]))
+            if q > p
+        ]
+        y = b(Concat, *parts, axis=axis)
+    return y
+
+
+def _cut(b: Builder, x: Value, bounds: dict[int, tuple[int, int]]) -> Value:
+    starts, stops = ([pair[place] for pair in bounds.values()] for place in (0, 1))
+    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, list(bounds)))
+
+
+@OneHot.lift("ncnn")
+def lift_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
+    (n,), ends = needed(depth, "how long the axis is"), _array(values)
+    rank = len(b.dims(indices)) + 1
+    rows = rows_of(b, indices, n)
+    off, on = (np.float32(end) for end in ends)
+    y = b(Add, b(Mul, rows, b.constant(on - off)), b.constant(off))
+    order = list(range(rank - 1))
+    order.insert(axis % rank, rank - 1)
+    turned = transposed(b, y, order)
+    dtype = dtype_in(values)
+    return turned if dtype is None or dtype is DType.FLOAT32 else b(Cast, turned, to=dtype)
+
+
+@Trilu.lift("ncnn")
+def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value:
+    refuse_constants(input)
+    rows, columns = sizes(b.dims(input)[-2:], "the matrices")
+    told = (0,) if k is None else integers(k)
+    if not told:
+        message = "the diagonal is computed"
+        raise UnsupportedError(message)
+    affordable(rows * columns)
+    ahead = np.arange(columns) - np.arange(rows)[:, None]
+    mask = ahead >= told[0] if upper else ahead <= told[0]
+    return b(Where, b.constant(mask), input, b.like(input, 0.0))

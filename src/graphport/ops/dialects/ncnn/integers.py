@@ -1,0 +1,146 @@
+"""Integers in ncnn, whose blobs have real numbers.
+
+An integer stands for itself in a blob as long as single precision has it: up to 2 to the power of 24. What an input of
+the model gives are the bits of integers, which only `Embed` reads as they are; `Dequantize` makes numbers of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Value
+from graphport.ops.builder import Builder
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.folded import folded
+
+BITS = "ncnn.bits"
+"""The note of a value whose blob has the bits of integers."""
+MOST = "ncnn.most"
+"""The note of a value whose blob has integers as numbers: the largest size that they may have, 0 if nothing tells."""
+ROUNDED = -1
+"""The size of integers of any size, which single precision rounds."""
+LIMIT = 1 << 24
+"""Integers up to here are all there in single precision."""
+MOVING = frozenset(
+    {
+        *("Noop", "Reshape", "Crop", "Concat", "Slice", "Permute", "Flip", "Tile", "Squeeze", "ExpandDims", "Flatten"),
+        "Split",
+    }
+)
+"""Layers that move elements and do not look at them."""
+
+
+def dtype_in(x: Value) -> DType | None:
+    """The element type of a value, where it is known."""
+    return x.fact.dtype if isinstance(x.fact, TensorFact) else None
+
+
+def _is_whole(x: Value) -> bool:
+    dtype = dtype_in(x)
+    return dtype is not None and not dtype.is_floating
+
+
+def is_bits(x: Value) -> bool:
+    """Whether the blob of a value has the bits of integers."""
+    return _is_whole(x) and folded(x) is None and (x.is_input or (x.has_notes and BITS in x.notes))
+
+
+def counted(y: Value, most: int = 0) -> Value:
+    """`y`, whose blob has integers as numbers, of which none is larger than `most`, if that is known."""
+    y.notes[MOST] = most
+    return y
+
+
+def most(x: Value) -> int:
+    """The largest size that integers of a value may have; 0 if that is not known."""
+    if dtype_in(x) is DType.BOOL:
+        return 1
+    storage = folded(x)
+    if storage is not None:
+        return max((abs(int(n)) for n in storage.numpy().reshape(-1)), default=0) or 1
+    found = x.notes.get(MOST, 0) if x.has_notes else 0
+    return max(found, 0) if isinstance(found, int) else 0
+
+
+def is_rounded(x: Value) -> bool:
+    """Whether integers of a value may be other ones than they were, for they are of any size."""
+    return is_bits(x) or (x.has_notes and x.notes.get(MOST) == ROUNDED)
+
+
+def kept(y: Value, *sources: Value) -> None:
+    """Note that `y` has the integers of other values."""
+    if sources and _is_whole(y) and all(map(is_number, sources)):
+        sizes = [most(x) for x in sources]
+        counted(y, ROUNDED if any(map(is_rounded, sources)) else max(sizes) if all(sizes) else 0)
+
+
+def moved(y: Value, *sources: Value) -> None:
+    """Note that `y` has elements of other values, bits where they have."""
+    if sources and all(map(is_bits, sources)):
+        y.notes[BITS] = 1
+    else:
+        kept(y, *sources)
+
+
+def is_number(x: Value) -> bool:
+    """Whether the blob of a value has real numbers, or integers as such."""
+    return not _is_whole(x) or dtype_in(x) is DType.BOOL or folded(x) is not None or (x.has_notes and MOST in x.notes)
+
+
+def real(b: Builder, x: Value) -> Value:
+    """A value whose blob has numbers that layers compute with.
+
+    Raises:
+        UnsupportedError: it has integers, and nothing tells that single precision has them.
+    """
+    if is_bits(x):
+        refuse_rounded(b, x)
+        one = storage_of(np.ones(1, np.float32), DType.FLOAT32)
+        y = b.word("Dequantize", x, facts=[x.fact], **{"0": 1, "1": 0, "@0": one})[0]
+        if x.has_notes:
+            y.notes.update({key: note for key, note in x.notes.items() if key != BITS})
+        return counted(y, ROUNDED)
+    if not is_number(x):
+        message = f"{x.name} is {x.fact}: blobs have real numbers"
+        raise UnsupportedError(message, is_secondary=is_left(x))
+    if x.has_notes and x.notes.get(MOST) == ROUNDED:
+        refuse_rounded(b, x)
+    return x
+
+
+def is_left(x: Value) -> bool:
+    """Whether what makes a value could not be said: that is told, and not what its readers lack."""
+    return x.producer is not None and not x.producer.dialect
+
+
+def refuse_rounded(b: Builder, x: Value) -> None:
+    """Integers of any size, as single precision rounds them, may be compared with what is known, and become reals.
+
+    Raises:
+        UnsupportedError: they are returned.
+    """
+    results = () if b.before is None else b.before.results
+    if dtype_in(x) is DType.BOOL or not any(y.is_output and _is_integer(y) for y in results):
+        return
+    message = f"{x.name} is {x.fact}: its integers may be larger than {LIMIT}, which single precision rounds"
+    raise UnsupportedError(message, help="let the input be real, or only be compared or converted")
+
+
+def _is_integer(x: Value) -> bool:
+    dtype = dtype_in(x)
+    return dtype is not None and dtype.is_integer
+
+
+def bounded(what: str, *sizes: int, is_secondary: bool = False) -> int:
+    """The sum of sizes of integers.
+
+    Raises:
+        UnsupportedError: it is not known, or single precision lacks integers of that size.
+    """
+    if not all(sizes) or sum(sizes) >= LIMIT:
+        message = f"{what} of integers that may be larger than {LIMIT}, which blobs of single precision have not all of"
+        raise UnsupportedError(message, is_secondary=is_secondary)
+    return sum(sizes)

@@ -1,0 +1,60 @@
+"""What a blob does not say of the value that it stands for, in parameters that ncnn passes over.
+
+Of `Noop` and `Input`, which have none of their own: `13` is the axis of length 1 that the blob lacks, 233 if it has
+all, as `Reshape` has it; `14=1` says that the one axis of the blob is none of the value; `15` is ONNX's number of the
+element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Value
+
+PLACE, BARE, TYPE = "13", "14", "15"
+NO_BATCH = 233
+_TYPES = {9: DType.BOOL, 6: DType.INT32, 7: DType.INT64, 2: DType.UINT8, 3: DType.INT8, 5: DType.INT16}
+_NUMBERS = {dtype: number for number, dtype in _TYPES.items()}
+BATCH = "ncnn.batch"
+"""The note of a value that is being lifted: which of its axes the blob lacks, where that is not the first one."""
+
+
+def batch_of(x: Value) -> int | None:
+    """The axis of length 1 that the blob of a value does not have; `None` where the blob has all axes."""
+    found = x.notes.get(BATCH, 0) if x.has_notes else 0
+    return found if isinstance(found, int) and found >= 0 else None
+
+
+def stated(value: Value) -> dict[str, int]:
+    """The parameters that tell of a value what its blob does not; none where the blob tells all."""
+    fact = value.fact
+    if not isinstance(fact, TensorFact):
+        return {}
+    found: dict[str, int] = {}
+    dims, batch = fact.shape, batch_of(value)
+    if dims is not None:
+        if batch != 0 or not dims:
+            found[PLACE] = batch if batch is not None and dims else NO_BATCH
+        if len(dims) == (batch is not None and bool(dims)):
+            found |= {PLACE: found.get(PLACE, 0), BARE: 1}
+    if fact.dtype in _NUMBERS:
+        found[TYPE] = _NUMBERS[fact.dtype]
+    return found
+
+
+def type_of(parameters: Mapping[str, Any]) -> DType | None:
+    """The element type that parameters tell."""
+    number = parameters.get(TYPE)
+    return _TYPES.get(number) if isinstance(number, int) else None
+
+
+def shape_of(parameters: Mapping[str, Any], dims: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The shape of a value by the lengths of its blob."""
+    own = () if parameters.get(BARE) else dims
+    place = parameters.get(PLACE, 0)
+    if not isinstance(place, int) or not 0 <= place <= len(own):
+        return own
+    return (*own[:place], 1, *own[place:])
