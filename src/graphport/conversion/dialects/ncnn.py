@@ -9,6 +9,13 @@ import numpy as np
 from graphport.conversion.dialects.ncnn_axes import fold_axes
 from graphport.conversion.dialects.ncnn_fusions import fuse_activations, fuse_swish
 from graphport.conversion.dialects.ncnn_guards import drop_guards
+from graphport.conversion.dialects.ncnn_wholes import (
+    fuse_attention,
+    fuse_biases,
+    fuse_rows,
+    fuse_shuffles,
+    fuse_squeezes,
+)
 from graphport.core.dims import Symbol, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -204,9 +211,14 @@ def _bind_batch(graph: Graph) -> None:
 
 
 def optimize(graph: Graph) -> None:
-    """Let layers compute the activations behind them."""
+    """Let one layer compute what several do, and the activation behind it."""
+    fuse_biases(graph)
+    fuse_attention(graph)
+    fuse_shuffles(graph)
     fuse_swish(graph)
     fuse_activations(graph)
+    fuse_squeezes(graph)
+    fuse_rows(graph)
 
 
 def after_lifting(graph: Graph) -> None:
