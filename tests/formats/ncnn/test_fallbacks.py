@@ -265,3 +265,24 @@ def test_an_input_of_one_number_is_refused(tmp_path):
     proto = model([node("Mul", ["x", "t"], ["y"])], [*X, ("t", [1])], [("y", [1, 5, 4])])
     with pytest.raises(DiagnosticError, match="an axis at least behind the batch"):
         gp.save(gp.from_onnx(proto), tmp_path / "net.ncnn.param")
+
+
+@pytest.mark.parametrize(("name", "number"), [("log1p", 27), ("expm1", 21)])
+@pytest.mark.parametrize("shape", ["(1,3,4)", "(4,1,3)"])
+def test_functions_that_onnx_makes_of_others_are_one_layer(name, number, shape, tmp_path):
+    source = tmp_path / "net.pnnx.param"
+    source.write_text(
+        f"7767517\n3 2\npnnx.Input i 0 1 0 #0={shape}f32\npnnx.Expression e 1 1 0 1 expr={name}(@0) #0={shape}f32 #1={shape}f32\n"
+        f"pnnx.Output o 1 0 1 #1={shape}f32\n"
+    )
+    source.with_name("net.pnnx.bin").write_bytes(b"PK\5\6" + bytes(18))
+    gp.save(gp.load(source), tmp_path / "net.ncnn.param")
+    lines = (tmp_path / "net.ncnn.param").read_text().splitlines()[2:]
+    assert [line.split()[0] for line in lines if line.split()[0] != "Noop"] == ["Input", "UnaryOp"]
+    assert any(f" 0={number}" in line for line in lines)
+    x = np.array([-0.5, 1e-9, -1e-7, 0, 3e-4, 0.2, 1, 5, -0.99, 8, 1e-30, 0.7], np.float32)
+    x = x.reshape([int(n) for n in shape[1:-1].split(",")])
+    report = gp.verify(source, tmp_path / "net.ncnn.param")
+    assert report.passed
+    found = gp.run(gp.load(tmp_path / "net.ncnn.param"), {"0": x}, backend="reference")
+    np.testing.assert_allclose(next(iter(found.values())), getattr(np, name)(x), rtol=1e-6)

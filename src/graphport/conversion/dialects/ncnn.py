@@ -9,6 +9,7 @@ import numpy as np
 from graphport.conversion.dialects.ncnn_axes import fold_axes
 from graphport.conversion.dialects.ncnn_fusions import fuse_activations, fuse_swish
 from graphport.conversion.dialects.ncnn_guards import drop_guards
+from graphport.conversion.dialects.ncnn_precise import note_functions
 from graphport.conversion.dialects.ncnn_wholes import (
     fuse_attention,
     fuse_biases,
@@ -175,6 +176,7 @@ def before_lifting(graph: Graph) -> None:
             node.output.replace_uses(node.operands[0])
             graph.remove(node)
     drop_guards(graph)
+    note_functions(graph)
     _drop_unread(graph)
     fold_axes(graph)
 

@@ -26,6 +26,7 @@ from graphport.ops.dialects.ncnn.integers import (
     most,
     real,
 )
+from graphport.ops.dialects.ncnn.told import FUNCTION
 from graphport.ops.dialects.torch_functions import dtype_of, seen
 from graphport.ops.folded import Computed
 from graphport.ops.pages.comparison import (
@@ -172,6 +173,11 @@ def lift_not(b: Builder, x: Value) -> Value:
 @Where.lift("ncnn")
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """`c x + (1 - c) y`; for 0 times an infinite constant is no number, such a one is made where it is wanted."""
+    node = b.before
+    function = None if node is None or not node.has_notes else node.notes.get(FUNCTION)
+    if isinstance(function, int):
+        b.looks_around = True
+        return emitted(b, "UnaryOp", x, p0=function)
     if condition.has_notes and _FINITE in condition.notes:
         message = "a choice by IsNaN or IsInf: it is a sum of products, and what is not chosen would remain"
         raise UnsupportedError(message)

@@ -90,6 +90,12 @@ def matrix_norm(
     return found if number(keepdim) else b(Squeeze, found, vector(b, sorted((rows, columns))))
 
 
+@emits("torch.dist", "aten::dist")
+def dist(b: Builder, input: Value, other: Value, p: Any = 2.0) -> Value:
+    """The norm of the difference of all numbers."""
+    return norm(b, b(Sub, input, other), p, None, False)
+
+
 @emits("torch.cdist", "aten::cdist")
 def cdist(b: Builder, x1: Value, x2: Value, p: Any = 2.0, compute_mode: Any = None) -> Value:
     """The distances of all pairs of rows."""
