@@ -147,3 +147,53 @@ def test_element_types_that_a_file_leaves_open_are_bound_in_its_own_runtime(tmp_
     found = told("convert", path, tmp_path / "made.onnx", "--verify", "--input", f"x={dtype}:1x8", code=0)
     own = {(w["side"], w["runtime"]) for w in found["verify"]["witnesses"] if w["is_own"] and w["ran"]}
     assert own == {("a", "openvino"), ("b", "onnxruntime")}
+
+
+def test_what_hangs_on_equal_numbers_is_compared_where_there_are_less_of_them(tmp_path):
+    nodes = [node("Sigmoid", "x", "s"), node("TopK", "s k", "v i"), node("Gather", "rows i", "y")]
+    constants = {"k": np.array([40]), "rows": some(64, 3)}
+    proto = model(nodes, [info("x", [64])], [info("y", None), info("v", None)], constants)
+    first = write_onnx(tmp_path / "first.onnx", proto)
+    again = model(
+        [
+            *nodes[:1],
+            node("Neg", "s", "m"),
+            node("TopK", "m k", "w i", largest=0),
+            node("Neg", "w", "v"),
+            nodes[2],
+        ],
+        [info("x", [64])],
+        [info("y", None), info("v", None)],
+        constants,
+    )
+    assert gp.verify(first, write_onnx(tmp_path / "again.onnx", again)).passed
+    wrong = {**constants, "rows": constants["rows"] + 1e-2}
+    other = model(nodes, [info("x", [64])], [info("y", None), info("v", None)], wrong)
+    assert gp.verify(first, write_onnx(tmp_path / "other.onnx", other)).failed
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_no_integer_divisor_is_zero(op):
+    proto = model(
+        [node("Unsqueeze", "b axes", "c"), node(op, "a c", "y")],
+        [info("a", [50], onnx.TensorProto.INT64), info("b", [50], onnx.TensorProto.INT64)],
+        [info("y", None, onnx.TensorProto.INT64)],
+        {"axes": np.array([0])},
+    )
+    graph = gp.from_onnx(proto).graph
+    found = np.concatenate([drawn(graph, kind, {}, 0).arrays["b"] for kind in KINDS])
+    assert 0 not in found
+    assert len(set(found.tolist())) > 5
+
+
+def test_lengths_are_such_that_there_are_mirror_images(tmp_path):
+    proto = model(
+        [node("Pad", "x pads", "y", mode="reflect")],
+        [info("x", ["N", "L"])],
+        [info("y", None)],
+        {"pads": np.array([0, 2, 0, 1])},
+    )
+    path = write_onnx(tmp_path / "net.onnx", proto)
+    proof = gp.verify(path, path)
+    assert proof.passed
+    assert all(draw.sizes["L"] > 2 for draw in proof.draws)

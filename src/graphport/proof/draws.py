@@ -203,14 +203,15 @@ def _numbers(value: Value, dtype: DType, shape: list[int], how: _How) -> Any:
 
 
 def _integers(kind: str, random: np.random.Generator, shape: list[int], allowed: Any) -> Any:
-    low, high, is_data = allowed
-    if kind == "normal" and is_data and (low, high) == (-9, 10):
+    low, high, is_data, is_divisor = allowed
+    if kind == "normal" and is_data and not is_divisor and (low, high) == (-9, 10):
         return random.integers(0, 2, shape)
     found = random.integers(low, high, shape)
     if kind == "edges":
         ends = np.array([low, high - 1])
-        return np.where(random.random(shape) < 0.5, ends[random.integers(0, 2, shape)], found)
-    # A divisor of 0 ends some runtimes.
+        found = np.where(random.random(shape) < 0.5, ends[random.integers(0, 2, shape)], found)
+        return np.where(found == 0, 1, found) if is_divisor else found
+    # What is computed of it may divide.
     return np.where(found == 0, 1, found) if is_data else found
 
 

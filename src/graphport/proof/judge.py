@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from graphport.comparison.precision import quantized_snr
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
+from graphport.proof import ties
 from graphport.proof.alignment import Manner, aligned, is_evidence
 from graphport.proof.declared import contradiction
 from graphport.proof.document import OutputProof, Proof, Seen
@@ -282,7 +283,7 @@ def _again_modestly(case: _Case, mains: tuple[Witness, Witness], asked: list[Wit
     if not all(main in answers for main in mains):
         return
     case.draws.append(modest)
-    case.notes.append(f"{draw.label}: something overflows for one side only, so smaller numbers are compared")
+    case.notes.append(f"{draw.label}: something overflows or is equal for one side only: smaller numbers are compared")
     _hold(case, mains, modest, answers, is_last=True)
 
 
@@ -345,10 +346,16 @@ def _hold(
     if count != len(outputs):
         case.faults.append(f"{b.sentence} has {count} outputs, {a.sentence} has {len(outputs)}")
         return True
-    found = _untied(case, draw, _differences(case, (a, b), draw, answers))
+    found = _differences(case, (a, b), draw, answers)
+    found = ties.without(found, ties.of_integers(draw, found), draw, case.notes)
     wrong = [each for each in found if not each.passed]
-    if wrong and draw.kind == "edges" and not is_last and all(each.reason is Reason.UNLIKE for each in wrong):
-        return False
+    if wrong and draw.kind == "edges":
+        tied = ties.found_by_place(case.a.graph)
+        places = [position for position, each in enumerate(found) if not each.passed]
+        if not is_last and all(found[place].reason is Reason.UNLIKE or place in tied for place in places):
+            return False
+        found = ties.without(found, tied, draw, case.notes)
+        wrong = [each for each in found if not each.passed]
     for position, output in enumerate(outputs):
         case.firsts.setdefault(position, []).append(output)
     if wrong and _is_random(case, a, draw, outputs):
@@ -383,21 +390,6 @@ def _differences(
         each = difference(name, one, two, other=other, relative=case.tolerance.relative)
         found.append(_within(each, case.tolerance))
     return found
-
-
-def _untied(case: _Case, draw: Draw, found: list[Difference]) -> list[Difference]:
-    """Without differences of integers that ties make: of equal numbers any may be the largest."""
-    has_reals = any(
-        getattr(array, "dtype", None) is not None and array.dtype.kind == "f" for array in draw.arrays.values()
-    )
-    if draw.kind != "edges" or not has_reals:
-        return found
-    tied = [each.name for each in found if each.reason is Reason.INTEGERS]
-    if tied:
-        case.notes.append(
-            f"{draw.label}: {', '.join(tied)} not compared, for equal numbers may be told apart in any way"
-        )
-    return [replace(each, passed=True, reason=None) if each.reason is Reason.INTEGERS else each for each in found]
 
 
 def _within(each: Difference, tolerance: Tolerance) -> Difference:

@@ -26,8 +26,12 @@ class Held(NamedTuple):
     low: int
     high: int
     is_data: bool = False
+    is_divisor: bool = False
+    """Whether something is divided by it: a divisor of 0 ends some runtimes."""
 
 
+_DIVISORS = {"Div": 1, "Mod": 1}
+"""By operator, which operand divides."""
 _MASK = Held(0, 2)
 _ORDINARY = Held(-9, 10, is_data=True)
 
@@ -37,6 +41,7 @@ def held(value: Value, sizes: Mapping[str, int]) -> Held:
     dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
     found: list[Held] = []
     is_plain = True
+    divides = False
     seen: set[Value] = set()
     todo = [(value, True)]
     while todo and len(seen) < _MOST_STEPS:
@@ -50,6 +55,7 @@ def held(value: Value, sizes: Mapping[str, int]) -> Held:
             if page is None or not places:
                 is_plain = False
                 continue
+            divides = divides or (is_moved and _DIVISORS.get(node.op) in places)
             operands = [page.signature.operand(index) for index in places]
             names = {operand.name for operand in operands if operand is not None}
             rules = [rule for name, rule in page.holds.items() if name in names]
@@ -65,10 +71,11 @@ def held(value: Value, sizes: Mapping[str, int]) -> Held:
         low, high = max(each.low for each in found), min(each.high for each in found)
         return Held(low, max(high, low + 1))
     if dtype is not None and dtype.bits <= _NARROW:
-        return _whole(dtype.bits, is_signed=dtype.kind == "i")
-    if not is_plain:
+        return _whole(dtype.bits, is_signed=dtype.kind == "i")._replace(is_divisor=divides)
+    if not is_plain and not divides:
         return _MASK
-    return _ORDINARY if dtype is not None and dtype.kind == "i" else Held(1, 10, is_data=True)
+    plain = _ORDINARY if dtype is not None and dtype.kind == "i" else Held(1, 10, is_data=True)
+    return plain._replace(is_divisor=divides)
 
 
 def is_place(value: Value) -> bool:

@@ -45,6 +45,8 @@ def _pad_shape(
     dims = list(data.dims)
     for axis, (begin, end) in zip(chosen, pairs(pads.elements), strict=True):
         dims[axis] = _padded_length(axis, data.dims[axis], begin, end)
+        if mode == "reflect":
+            _check_mirrored(axis, data.dims[axis], begin, end)
     return data.with_shape(dims)
 
 
@@ -54,6 +56,18 @@ def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim) -> Dim:
         message = f"padding ({begin}, {end}) cuts more than the {n} entries of axis {axis}"
         raise ShapeError(message)
     return length
+
+
+def _check_mirrored(axis: int, n: Dim, begin: Dim, end: Dim) -> None:
+    """No runtime mirrors more entries than there are beside the edge.
+
+    Raises:
+        ShapeError: there are less.
+    """
+    cut = sum(pad for pad in (begin, end) if isinstance(pad, int) and pad < 0)
+    if any(decide_less(n + cut - 1, pad) is True and decide_less(0, pad) is True for pad in (begin, end)):
+        message = f"the {n} entries of axis {axis} have no mirror images for padding ({begin}, {end})"
+        raise ShapeError(message, "less are padded on each side than the axis has entries")
 
 
 @op(
@@ -83,7 +97,8 @@ def Pad(
     Shapes: data [*s], pads [2k], constant_value [], axes [k], by default all → s + begins + ends.
 
     Raises:
-        ShapeError: `pads` has the wrong number of entries or cuts more than there is, or an axis is wrong.
+        ShapeError: `pads` has the wrong number of entries, cuts more than there is, or mirrors more than there is
+            beside the edge, or an axis is wrong.
 
     Source: ONNX Pad-25.
     """
@@ -97,6 +112,8 @@ def Pad(
     if mode == "constant":
         return _surrounded(inner, added, _fill(data, constant_value))
     for axis, pad in enumerate(added):
+        if mode == "reflect":
+            _check_mirrored(axis, data.shape[axis], *padding[axis])
         if any(pad):
             inner = np.take(inner, _places(inner.shape[axis], pad, mode), axis)
     return inner

@@ -1,0 +1,47 @@
+"""Outputs that hang on which of equal numbers is found: of these a runtime may tell any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphport.comparison.metrics import Reason
+
+if TYPE_CHECKING:
+    from graphport.comparison.metrics import Difference
+    from graphport.ir.graph import Graph, Value
+    from graphport.proof.draws import Draw
+
+_FOUND = {"ArgMax": 0, "ArgMin": 0, "MaxPool": 1, "NonMaxSuppression": 0, "TopK": 1}
+"""By operator, which result says where something was found."""
+
+
+def found_by_place(graph: Graph) -> frozenset[int]:
+    """The outputs, by position, that places of largest or smallest numbers go into; bodies count as a whole."""
+    places: set[Value] = set()
+    for node in graph:
+        index = _FOUND.get(node.op)
+        if index is not None and index < len(node.results):
+            places.add(node.results[index])
+        if any(operand in places for operand in node.inputs if operand is not None):
+            places.update(node.results)
+    return frozenset(position for position, value in enumerate(graph.outputs) if value in places)
+
+
+def of_integers(draw: Draw, found: list[Difference]) -> frozenset[int]:
+    """The outputs of integers that differ where many real numbers are equal."""
+    has_reals = any(
+        getattr(array, "dtype", None) is not None and array.dtype.kind == "f" for array in draw.arrays.values()
+    )
+    if draw.kind != "edges" or not has_reals:
+        return frozenset()
+    return frozenset(position for position, each in enumerate(found) if each.reason is Reason.INTEGERS)
+
+
+def without(found: list[Difference], tied: frozenset[int], draw: Draw, notes: list[str]) -> list[Difference]:
+    """Without the differences of some outputs, which the notes tell."""
+    left = [position for position, each in enumerate(found) if position in tied and not each.passed]
+    if left:
+        names = ", ".join(found[position].name for position in left)
+        notes.append(f"{draw.label}: {names} not compared, for equal numbers may be told apart in any way")
+    return [replace(each, passed=True, reason=None) if place in left else each for place, each in enumerate(found)]
