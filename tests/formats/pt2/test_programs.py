@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import openvino
 import pytest
@@ -20,8 +21,11 @@ PROGRAMS = Path(__file__).parent / "programs"
 NAMES = (
     *("writes", "seen", "layouts", "cache", "training", "loops", "sizes", "names", "network", "attending", "odd"),
     *("mapped", "scanned", "waves", "open", "computed", "special", "found", "blocks"),
+    *("factors", "runs", "strides", "sampled", "instances"),
 )
-FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + ["recurrent.pt2", "narrow.core.pt2"]
+FILES = [f"{name}{kind}" for name in NAMES for kind in (".pt2", ".core.pt2")] + [
+    *("recurrent.pt2", "overwritten.pt2", "narrow.core.pt2"),
+]
 OLDER = {
     "names.schema5.pt2": "5.1",
     "sizes.schema6.pt2": "6.1",
@@ -219,3 +223,44 @@ def test_a_simplified_program_has_its_operators_whole(file, tmp_path):
     assert {op: found.count(op) for op in whole} == whole
     assert found.count("Reshape") == 4
     assert [str(value.fact) for value in report.graph.outputs] == ["float32[x.dim0, x.dim1, 8]"]
+
+
+def scan_of(body, x, y):
+    """A Scan without state along the first axis of `x`, which gives `y`."""
+    return onnx.helper.make_node("Scan", [x], [y], body=body, num_scan_inputs=1)
+
+
+def real(name, *shape):
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+
+
+def test_openvino_computes_a_scan_within_a_scan(tmp_path):
+    innermost = onnx.helper.make_graph(
+        [onnx.helper.make_node("Exp", ["c"], ["d"])], "c", [real("c", 4)], [real("d", 4)]
+    )
+    inner = onnx.helper.make_graph([scan_of(innermost, "b", "e")], "b", [real("b", 3, 4)], [real("e", 3, 4)])
+    outer = onnx.helper.make_graph([scan_of(inner, "x", "y")], "a", [real("x", 2, 3, 4)], [real("y", 2, 3, 4)])
+    proto = onnx.helper.make_model(outer, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    agree([computed_in_openvino(proto, tmp_path, x)], [np.exp(x)])
+
+
+@pytest.mark.parametrize(("op", "end"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_openvino_computes_the_largest_where_a_mask_leaves_nothing(op, end, tmp_path):
+    nodes = [
+        onnx.helper.make_node("Less", ["x", "zero"], ["mask"]),
+        onnx.helper.make_node("Where", ["mask", "end", "x"], ["m"]),
+        onnx.helper.make_node(op, ["m", "axes"], ["y"], keepdims=0),
+    ]
+    constants = {"zero": np.float32(0), "end": np.float32(end), "axes": np.array([1])}
+    held = [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = onnx.helper.make_graph(nodes, "masked", [real("x", 3, 4)], [real("y", 3)], held)
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    x = np.array([[-1, -2, -3, -1], [-1, 2, 3, -3], [4, 1, 2, 3]], np.float32)
+    masked = np.where(x < 0, np.float32(end), x)
+    agree([computed_in_openvino(proto, tmp_path, x)], [masked.max(1) if op == "ReduceMax" else masked.min(1)])
+
+
+def computed_in_openvino(proto, folder, x):
+    gp.save(gp.from_onnx(proto), folder / "net.xml")
+    return openvino.Core().compile_model(folder / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]

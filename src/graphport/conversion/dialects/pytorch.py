@@ -12,6 +12,7 @@ from graphport.conversion.dialects import (
     pytorch_bodies,
     pytorch_complex,
     pytorch_states,
+    pytorch_strides,
     pytorch_vmap,
     pytorch_writes,
 )
@@ -33,6 +34,7 @@ def before(graph: Graph) -> list[Diagnostic]:
     graphs = list(walk(graph))
     for inner in reversed(graphs):
         pytorch_bodies.inline_regions(inner)
+        findings += pytorch_strides.rebase(inner)
         findings += pytorch_writes.functionalize(inner)
         pytorch_bodies.convert_control_flow(inner)
     findings += pytorch_states.settle(graph)

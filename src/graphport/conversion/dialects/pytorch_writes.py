@@ -30,9 +30,14 @@ WRITTEN = "pt2.written"
 """The note of an input or weight that the program writes into: the value that it becomes."""
 _ALIAS, _CAST, _RESHAPE = "aten.alias.default", "aten.to.dtype", "aten.reshape_as.default"
 _STATISTICS = ("running_mean", "running_var")
-_NORMALIZED = ("aten.batch_norm.default", "aten._native_batch_norm_legit.default")
-"""Words that write into their running statistics where they train."""
-_UPDATED = "aten._native_batch_norm_legit_functional.default"
+_BATCH_UPDATED = "aten._native_batch_norm_legit_functional.default"
+_NORMALIZED = {
+    "aten.batch_norm.default": (_BATCH_UPDATED, "training", 3),
+    "aten._native_batch_norm_legit.default": (_BATCH_UPDATED, "training", 3),
+    "aten.instance_norm.default": ("aten.instance_norm.statistics", "use_input_stats", 0),
+}
+"""Words that write into their running statistics where they train: what computes these, the argument that says so, and
+how many results stand before them."""
 
 
 class _Storage:
@@ -149,11 +154,12 @@ class _Functionalizer:
         if len(old) != len(_STATISTICS):
             return
         new = [Value(self.graph.fresh(value.name), value.fact) for value in old]
+        word, _, before = _NORMALIZED[node.word]
         attributes = {name: value for name, value in node.attributes.items() if name != "cudnn_enabled"}
-        twin = Node(_UPDATED, node.inputs, [None, None, None, *new], attributes, dialect=DIALECT)
+        twin = Node(word, node.inputs, [*[None] * before, *new], attributes, dialect=DIALECT)
         self.graph.insert_after(node, twin)
-        for before, after in zip(old, new, strict=True):
-            self._store(self._tensor(before), after, twin.next)
+        for was, after in zip(old, new, strict=True):
+            self._store(self._tensor(was), after, twin.next)
 
     def _look(self, node: Node, original: _Tensor, view: View) -> None:
         """Remember that the results look at the first operand, or may."""
@@ -341,7 +347,8 @@ class _Functionalizer:
 
 def _trains(node: Node) -> bool:
     """Whether a word normalizes by the batch, and writes what that changes into its running statistics."""
-    return node.word in _NORMALIZED and bool(node.attributes.get("training"))
+    known = _NORMALIZED.get(node.word)
+    return known is not None and bool(node.attributes.get(known[1]))
 
 
 def _looks(node: Node, doubt: str) -> bool | None:

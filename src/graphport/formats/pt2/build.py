@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 DIALECT = "pytorch"
 KEYS = "$"
+LAYOUT = "pt2.layout"
+"""The note of a tensor where strides say some: whether it is dense, and at which element of its storage it begins."""
 STRIDED = "pt2.strided"
 """The note of a value whose elements do not lie one after another; only where something writes in place."""
 OVERLOADED = "torch.ops."
@@ -31,6 +33,11 @@ def _is_in_place(node: Any) -> bool:
     target = fields(node, "a node").get("target")
     parts = target.split(".") if isinstance(target, str) else []
     return len(parts) > 3 and parts[3].endswith("_") and not parts[3].endswith("__")
+
+
+def _says_strides(node: Any) -> bool:
+    target = fields(node, "a node").get("target")
+    return isinstance(target, str) and target.startswith("torch.ops.aten.as_strided")
 
 
 WITH_EFFECTS = "torch.ops.higher_order.with_effects"
@@ -92,6 +99,7 @@ class GraphReader:
         self.recorded = Recorded(document, builder.extents, builder.known)
         self._values: dict[str, Value] = {}
         self._writes = any(_is_in_place(node) for node in items(document.get("nodes"), "the nodes"))
+        self._says_strides = any(_says_strides(node) for node in items(document.get("nodes"), "the nodes"))
         self._arguments = ArgumentReader(self.lookup, self._constant, builder.body)
 
     # Values
@@ -114,6 +122,8 @@ class GraphReader:
         if name in self._values:
             fail(f"the value {name!r} is given twice")
         found = self._values[name] = Value(self._builder.name(own or name), fact)
+        if self._says_strides:
+            found.notes[LAYOUT] = self.recorded.is_dense(name), self.recorded.offset(name)
         return found
 
     def adopt(self, argument: Any) -> Value:

@@ -65,6 +65,13 @@ class Recorded:
                 step = None
         return True
 
+    def offset(self, name: str) -> int | None:
+        """At which element of its storage a tensor begins; `None` where that is computed."""
+        meta = self._tensors.get(name)
+        given = fields(meta, name).get("storage_offset") if isinstance(meta, dict) else None
+        found = 0 if given is None else self._number(given, f"the offset of {name}")
+        return found if isinstance(found, int) else None
+
     def integer(self, name: str) -> Fact:
         """What is known of an integer that is computed from sizes."""
         size = self._integers.get(name)

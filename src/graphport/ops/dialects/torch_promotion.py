@@ -25,7 +25,8 @@ def cast(b: Builder, x: Value, dtype: DType) -> Value:
     if dtype.kind == "c":
         message = "no tensor is cast to complex numbers"
         raise UnsupportedError(message)
-    return b(Cast, x, to=dtype)
+    # What is too large for eight bits is infinite there, or no number.
+    return b(Cast, x, to=dtype, saturate=0 if dtype.is_floating and dtype.bits == 8 else None)
 
 
 def operand_of(b: Builder, x: Value | Scalar) -> Operand:

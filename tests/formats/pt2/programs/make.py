@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import steps
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -371,6 +372,7 @@ CASES = {
     "found": (Found(), (corners(9), torch.rand(9), sizes(1, 2, 8, 9)), {}, None, None, 1),
     "blocks": (quantized(), (sizes(3, 64),), {}, (sizes(3, 64) * 3,), None, 1),
     "recurrent": (Recurrent(), (sizes(2, 3, 4),), {}, (sizes(3, 3, 4),), ({0: OPEN},), 1),
+    **steps.CASES,
 }
 
 
@@ -415,8 +417,8 @@ def main(names):
         shapes = even() if dynamic == "even" else dynamic
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
         torch.export.save(scrubbed(program), HERE / f"{name}.pt2")
-        if name == "recurrent":
-            continue  # taken apart, a layer has a node for every step of time
+        if name in ("recurrent", "overwritten"):
+            continue  # taken apart, a layer has a node for every step of time; PyTorch does not take such writes apart
         torch.export.save(scrubbed(program.run_decompositions()), HERE / f"{name}.core.pt2")
 
 

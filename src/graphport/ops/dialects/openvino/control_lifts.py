@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -119,20 +119,27 @@ def lift_scan(
         ends.append(_axis(axis, len(end.dims(outputs[place])) + 1))
         along = end.constant(np.array([ends[-1]], np.int64))
         outputs[place] = end(registry.pages()["Unsqueeze"], outputs[place], along)
+    is_nested = any(_walks(node) for each in walk(inner) for node in each)
+    if is_nested:
+        outputs.append(end.constant(np.array(True)))
     inner.set_outputs(outputs)
     places = close(inner, outside)
     cuts = [_cut(*each) for each in zip(axes, scan_input_directions or (0,) * num_scan_inputs, strict=True)]
     joins = [_cut(*each) for each in zip(ends, scan_output_directions or (0,) * len(ends), strict=True)]
+    # A TensorIterator has none in it; a Loop, which is told how often it runs, has.
+    before = _trips(b, operands[states], axes[0]) if is_nested else ()
+    at = len(before)
     return b.word(
-        "opset1.TensorIterator",
+        "opset5.Loop" if is_nested else "opset1.TensorIterator",
+        *before,
         *operands,
         *outside,
         facts=_facts_of(b),
         body=inner,
         inputs=(
-            *((place, place) for place in range(states)),
-            *((states + i, states + i, *cut) for i, cut in enumerate(cuts)),
-            *((len(operands) + place, len(operands) + i) for i, place in enumerate(places)),
+            *((at + place, place) for place in range(states)),
+            *((at + states + i, states + i, *cut) for i, cut in enumerate(cuts)),
+            *((at + len(operands) + place, len(operands) + i) for i, place in enumerate(places)),
         ),
         outputs=(
             *((place, place) for place in range(states)),
@@ -140,8 +147,18 @@ def lift_scan(
         ),
         back_edges=tuple((place, place) for place in range(states)),
         current_iteration=None,
-        execution_condition=None,
+        execution_condition=count if is_nested else None,
     )
+
+
+def _walks(node: Node) -> bool:
+    return node.op == "Scan" or node.word == "opset1.TensorIterator"
+
+
+def _trips(b: Builder, operand: Value, axis: int) -> tuple[Value, Value]:
+    """How often a loop over the entries of an operand runs, and that it begins."""
+    extent = b(registry.pages()["Shape"], operand, start=axis, end=axis + 1)
+    return b(registry.pages()["Squeeze"], extent), b.constant(np.array(True))
 
 
 def _axis(axis: int, rank: int) -> int:

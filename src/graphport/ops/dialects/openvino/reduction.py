@@ -11,6 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lift, lower
 from graphport.ops.dialects.emitting import emit, emits, emitted_reshape, itself
+from graphport.ops.dialects.openvino.reduction_infinite import with_infinities
 from graphport.ops.dialects.operands import as_vector, cast, dtype_of, integers, sizes, vector
 from graphport.ops.pages.arithmetic import Abs
 from graphport.ops.pages.indexing import GatherElements
@@ -75,7 +76,10 @@ def _reduces(page: Page, *words: str) -> None:
         is_logical = dtype_of(data) is DType.BOOL
         if exact and 0 in b.dims(data):
             return None if is_logical else (_of_nothing(b, data, places, page is ReduceMax, keepdims=keepdims),)
-        return b.word(words[1] if is_logical else words[0], data, places, keep_dims=bool(keepdims))
+        y = b.word(words[1] if is_logical else words[0], data, places, keep_dims=bool(keepdims))
+        if not exact:
+            return y
+        return (with_infinities(b, y[0], data, places, largest=page is ReduceMax, keepdims=keepdims),)
 
 
 def _of_nothing(b: Builder, data: Value, places: Value, largest: bool, *, keepdims: int) -> Value:

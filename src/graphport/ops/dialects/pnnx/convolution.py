@@ -10,6 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.dialects.pnnx.convolution_integers import integer_convolution
 from graphport.ops.dialects.pnnx.padding import padded
 from graphport.ops.dialects.torch_functions import (
     DIALECT,
@@ -73,6 +74,11 @@ def conv(
     x, is_added = batched(b, input, count + 2)
     if padding_mode != "zeros":
         x, pairs = padded(b, x, pairs, padding_mode), [(0, 0)] * count
+    if dtype_of(x).is_integer:
+        y = integer_convolution(
+            b, x, weight, bias, strides=strides, dilations=dilations, pads=pairs, groups=int(number(groups))
+        )
+        return unbatched(b, y, is_added=is_added)
     y = b(
         Conv,
         x,
@@ -111,6 +117,9 @@ def conv_transpose(
 ) -> Value:
     if padding_mode != "zeros" or output_size is not None:
         message = f"padding_mode is {padding_mode}, output_size {output_size}"
+        raise UnsupportedError(message)
+    if dtype_of(input).is_integer:
+        message = "a transposed convolution of integers"
         raise UnsupportedError(message)
     count = len(b.dims(weight)) - 2
     pads, extra = integers(padding, count), integers(output_padding, count)

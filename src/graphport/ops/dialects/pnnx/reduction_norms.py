@@ -75,7 +75,7 @@ def matrix_norm(
     b: Builder, input: Value, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, dtype: Any = None
 ) -> Value:
     """The largest sum of a column or row, or what all numbers have together; singular values are not computed."""
-    power = number(ord)
+    power = ord if isinstance(ord, str) else number(ord)
     if power == "fro":
         return vector_norm(b, input, 2.0, dim, keepdim, dtype)
     if isinstance(power, str) or abs(power) not in (1, math.inf):

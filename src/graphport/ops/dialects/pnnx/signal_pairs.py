@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from graphport.core.diagnostics import DiagnosticError
+from graphport.core.dtypes import DType
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import Literal, Node, Reference, postorder
@@ -20,8 +21,8 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.pnnx.arithmetic import hypot
-from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, bound, vector, weight_of
-from graphport.ops.dialects.torch_promotion import computed, kernel
+from graphport.ops.dialects.torch_functions import COMPLEX, DIALECT, Function, bound, dtype_of, vector, weight_of
+from graphport.ops.dialects.torch_promotion import cast, computed, kernel
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
 from graphport.ops.pages.reshape import Concat, Split, Squeeze, Unsqueeze
 
@@ -157,8 +158,22 @@ _ALONE: dict[str, Callable[[Builder, Pair], Part]] = {
 }
 
 
+def _alike_types(b: Builder, x: Part, y: Part) -> tuple[Part, Part]:
+    """Both in the wider of their types of real numbers; integers, truths and single numbers take that of the other."""
+    sides = [each.real if isinstance(each, Pair) else each for each in (x, y)]
+    ranked = [dtype_of(each) for each in sides if b.dims(each) and dtype_of(each).is_floating]
+    types = ranked or [dtype_of(each.real) for each in (x, y) if isinstance(each, Pair)]
+    wide = max(types, key=lambda each: each.bits)
+    return _cast(b, x, wide), _cast(b, y, wide)
+
+
+def _cast(b: Builder, x: Part, dtype: DType) -> Part:
+    return Pair(cast(b, x.real, dtype), cast(b, x.imaginary, dtype)) if isinstance(x, Pair) else cast(b, x, dtype)
+
+
 def both(b: Builder, name: str, x: Part, y: Part) -> Part:
     """A function of two operands, of which at least one is complex."""
+    x, y = _alike_types(b, x, y)
     wide = [each if isinstance(each, Pair) else Pair(each, b.like(each, 0)) for each in (x, y)]
     match name:
         case "add" | "sub":

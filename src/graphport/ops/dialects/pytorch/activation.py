@@ -43,17 +43,19 @@ def log_softmax_(b: Builder, self: Value, dim: Any, half_to_float: Any = False) 
 
 @aten(
     *("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout", "aten.feature_alpha_dropout"),
-    ignores=("p",),
 )
-def dropout(b: Builder, input: Value, train: Any = False) -> Value:
+def dropout(b: Builder, input: Value, p: Any = 0.5, train: Any = False) -> Value:
+    """What drops nothing may train."""
     del b
-    _refuse_training(train)
+    if number(p) != 0:
+        _refuse_training(train)
     return input
 
 
-@aten("aten.native_dropout", ignores=("p",))
-def native_dropout(b: Builder, input: Value, train: Any = False) -> Any:
-    _refuse_training(train)
+@aten("aten.native_dropout")
+def native_dropout(b: Builder, input: Value, p: Any = 0.5, train: Any = False) -> Any:
+    if number(p) != 0:
+        _refuse_training(train)
     return input if b.count == 1 else (input, None)
 
 

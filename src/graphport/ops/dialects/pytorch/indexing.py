@@ -13,21 +13,23 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.pnnx.indexing_indices import scatter, scatter_reduce, slice_scatter
 from graphport.ops.dialects.pnnx.indexing_slices import END, sliced
+from graphport.ops.dialects.pnnx.reduction_norms import norm
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
 from graphport.ops.dialects.pytorch.indexing_indices import strided_places
 from graphport.ops.dialects.pytorch.overloads import aten, view
 from graphport.ops.dialects.torch_functions import axis_of, dtype_of, number, vector
 from graphport.ops.dialects.torch_promotion import cast
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
-from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.comparison import Equal, Greater, Less, Where
 from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import ScatterElements, ScatterND
+from graphport.ops.pages.indexing import Gather, ScatterElements, ScatterND
 from graphport.ops.pages.reduction import ReduceMax
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 
 view("aten.slice", "aten.narrow", kind="slice", word="aten.slice_scatter.default")
 view("aten.select", kind="slice", word="aten.select_scatter.default")
 view("aten.diagonal", kind="slice", word="aten.diagonal_scatter.default")
+view("aten.as_strided", kind="slice", word="aten.as_strided_scatter.default")
 view("aten.split", "aten.split_with_sizes", "aten.chunk", "aten.tensor_split", kind="cat")
 view("aten.unbind", kind="stack")
 
@@ -141,6 +143,9 @@ def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1:
 @aten("aten.as_strided_scatter")
 def as_strided_scatter(b: Builder, self: Value, src: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
     places = strided_places(size, stride, storage_offset)
+    if np.unique(places).size != places.size:
+        message = "elements that lie in one another's place"
+        raise UnsupportedError(message)
     flat = b(Reshape, self, vector(b, [-1]))
     y = b(ScatterND, flat, b.constant(places[..., None]), src)
     return b(Reshape, y, b(Shape, self))
@@ -218,6 +223,11 @@ def one_hot(b: Builder, self: Value, num_classes: Any = -1) -> Value:
 
 @aten("aten.embedding_renorm")
 def embedding_renorm(b: Builder, self: Value, indices: Value, max_norm: Any, norm_type: Any) -> Value:
-    del b, self, indices, max_norm, norm_type
-    message = "a table whose rows are made shorter where they are looked up"
-    raise UnsupportedError(message)
+    """A table whose rows that are looked up are no longer than `max_norm`."""
+    most = float(number(max_norm))
+    places = b(Reshape, indices, vector(b, [-1]))
+    rows = b(Gather, self, places)
+    size = norm(b, rows, number(norm_type), -1, True)
+    shorter = b(Mul, rows, b(Div, b.like(size, most), b(Add, size, b.like(size, 1e-7))))
+    kept = b(Where, b(Greater, size, b.like(size, most)), shorter, rows)
+    return b(ScatterND, self, b(Unsqueeze, places, vector(b, [1])), kept)

@@ -8,13 +8,18 @@ from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.inverse import inverted
+from graphport.ops.dialects.inverse import LARGEST, inverted
+from graphport.ops.dialects.pnnx.indexing_masks import diagonal_of
+from graphport.ops.dialects.pnnx.matmul import matrix_power
+from graphport.ops.dialects.pnnx.reduction_norms import matrix_norm
 from graphport.ops.dialects.pnnx.reshape_shapes import moved
+from graphport.ops.dialects.pytorch.matmul_factors import inverse, iterated, solved, turned
 from graphport.ops.dialects.pytorch.overloads import aten
-from graphport.ops.dialects.torch_functions import number, vector
-from graphport.ops.pages.arithmetic import Abs, Log, Sign
+from graphport.ops.dialects.torch_functions import bounded, length, number, vector
+from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
 from graphport.ops.pages.matmul import Det, MatMul
-from graphport.ops.pages.reshape import Expand, Shape, Squeeze, Unsqueeze
+from graphport.ops.pages.reduction import ReduceSum
+from graphport.ops.pages.reshape import Concat, Expand, Shape, Squeeze, Unsqueeze
 
 
 @aten("aten._linalg_det", "aten.linalg_det", "aten.det")
@@ -26,26 +31,38 @@ def det(b: Builder, self: Any = None, A: Any = None) -> Any:
     return y if b.count == 1 else (y, *[None] * (b.count - 1))
 
 
+def _is_small(b: Builder, x: Value) -> bool:
+    """Whether the minors of each matrix can be written out."""
+    rows = b.dims(x)[-1]
+    return isinstance(rows, int) and rows <= LARGEST
+
+
+def _inverse(b: Builder, x: Value) -> Value:
+    return inverted(b, x) if _is_small(b, x) else inverse(b, x)
+
+
 @aten("aten.inverse", "aten.linalg_inv", "aten.linalg_inv_ex")
 def inv(b: Builder, self: Any = None, A: Any = None, check_errors: Any = False) -> Any:
-    """Of at most four rows; a matrix without one gives infinite numbers, where PyTorch stops."""
+    """A matrix without one gives infinite numbers, where PyTorch stops."""
     del check_errors
     x: Value = self if self is not None else A
-    y = inverted(b, x)
+    y = _inverse(b, x)
     return y if b.count == 1 else (y, _in_order(b, x))
 
 
 @aten("aten.linalg_solve", "aten.linalg_solve_ex", "aten._linalg_solve_ex")
 def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = False) -> Any:
-    """`A⁻¹ B`, for A of at most four rows; `B` is a vector for each matrix where it has an axis less."""
+    """`A⁻¹ B`; `B` is a vector for each matrix where it has an axis less."""
     del check_errors
     if any(b.wants(place) for place in range(2, b.count)):
         message = "the factors of a matrix"
         raise UnsupportedError(message)
-    inverse = inverted(b, A)
     is_vector = len(b.dims(B)) == 1 or (len(b.dims(B)) + 1 == len(b.dims(A)) and b.dims(B) == b.dims(A)[:-1])
     right = b(Unsqueeze, B, vector(b, [-1])) if is_vector else B
-    y = b(MatMul, inverse, right) if number(left) else b(MatMul, right, inverse)
+    if _is_small(b, A):
+        y = b(MatMul, inverted(b, A), right) if number(left) else b(MatMul, right, inverted(b, A))
+    else:
+        y = solved(b, A, right) if number(left) else turned(b, solved(b, turned(b, A), turned(b, right)))
     y = b(Squeeze, y, vector(b, [-1])) if is_vector else y
     return y if b.count == 1 else (y, None, None, _in_order(b, A))[: b.count]
 
@@ -77,3 +94,40 @@ def inner(b: Builder, self: Value, other: Value) -> Value:
     if rank == 1 or not b.dims(self):
         return b(MatMul, self, other)
     return b(MatMul, self, moved(b, other, [*range(rank - 2), rank - 1, rank - 2]))
+
+
+@aten("aten.linalg_matrix_power", "aten.matrix_power")
+def powers(b: Builder, self: Value, n: Any) -> Value:
+    """Of the inverse where `n` is below 0."""
+    count = int(number(n))
+    return matrix_power(b, self, count) if count >= 0 else matrix_power(b, _inverse(b, self), -count)
+
+
+@aten("aten.linalg_cond")
+def cond(b: Builder, self: Value, p: Any = None) -> Value:
+    """The norm of each matrix times that of its inverse."""
+    if p is None or p in (2, -2, "nuc"):
+        return iterated("singular values", b)
+    return b(Mul, matrix_norm(b, self, p), matrix_norm(b, _inverse(b, self), p))
+
+
+@aten("aten.linalg_diagonal")
+def diagonal(b: Builder, A: Value, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Value:
+    return diagonal_of(b, A, offset, dim1, dim2)
+
+
+@aten("aten.linalg_vecdot")
+def vecdot(b: Builder, x: Value, y: Value, dim: Any = -1) -> Value:
+    return b(ReduceSum, b(Mul, x, y), vector(b, [int(number(dim))]), keepdims=0)
+
+
+@aten("aten.linalg_vander")
+def vander(b: Builder, x: Value, N: Any = None) -> Value:
+    """Columns of powers, from 0 on."""
+    count = length(b.dims(x), len(b.dims(x)) - 1) if N is None else int(number(N))
+    last = vector(b, [-1])
+    column = b(Unsqueeze, x, last)
+    columns = [b(Expand, b.like(x, 1), b(Shape, column))]
+    for _ in range(bounded(count) - 1):
+        columns.append(b(Mul, columns[-1], column))
+    return b(Concat, *columns, axis=-1)

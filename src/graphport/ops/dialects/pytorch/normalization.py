@@ -206,6 +206,33 @@ def running(
     return found[0], found[1]
 
 
+@aten("aten.instance_norm.statistics", ignores=("eps", "use_input_stats"))
+def instance_norm_statistics(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: Any,
+) -> tuple[Value, Value]:
+    """Running statistics after a batch of which each entry is normalized by itself: by the means over the entries."""
+    del weight, bias
+    wide = _wide(b, input)
+    axes = vector(b, list(range(2, len(b.dims(input)))))
+    center = b(ReduceMean, wide, axes)
+    gap = b(Sub, wide, center)
+    count = cast(b, b(Div, b(Size, input), b(Size, center)), dtype_of(wide))
+    variance = b(Div, b(ReduceSum, b(Mul, gap, gap), axes), b(Sub, count, b.like(count, 1)))
+    share = float(number(momentum))
+    found: list[Value] = []
+    for old, new in ((running_mean, center), (running_var, variance)):
+        mean = b(Reshape, b(ReduceMean, new, vector(b, [0])), vector(b, [-1]))
+        kept = b(Mul, old, b.like(old, 1 - share))
+        found.append(b(Add, kept, b(Mul, cast(b, mean, dtype_of(old)), b.like(old, share))))
+    return found[0], found[1]
+
+
 @aten("aten.batch_norm")
 def aten_batch_norm(
     b: Builder,

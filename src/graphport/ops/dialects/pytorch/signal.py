@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -197,17 +198,46 @@ for _word in _ALIKE:
 def _window(
     coefficients: tuple[float, ...], b: Builder, window_length: Any, periodic: Any = True, dtype: Any = None
 ) -> Value:
+    def shape(places: Any, span: int) -> Any:
+        angles = 2 * np.pi * places / span
+        return sum(c * np.cos(k * angles) for k, c in enumerate(coefficients))
+
+    return _sampled(b, shape, window_length, periodic, dtype)
+
+
+def _sampled(b: Builder, shape: Callable[[Any, int], Any], window_length: Any, periodic: Any, dtype: Any) -> Value:
+    """A window as a function of the place and of the last one; a periodic one is longer by a place that is left out."""
     count = bounded(int(number(window_length)))
     wanted = named_dtype(dtype) or DType.FLOAT32
     span = count if number(periodic) else count - 1
-    angles = 2 * np.pi * np.arange(count) / max(span, 1)
-    found = sum(c * np.cos(k * angles) for k, c in enumerate(coefficients)) if count > 1 else np.ones(count)
+    found = shape(np.arange(count), max(span, 1)) if count > 1 else np.ones(count)
     return b.constant(np.asarray(found).astype(wanted.numpy), wanted)
 
 
 aten("aten.hann_window")(partial(_window, (0.5, -0.5)))
-aten("aten.hamming_window")(partial(_window, (0.54, -0.46)))
 aten("aten.blackman_window")(partial(_window, (0.42, -0.5, 0.08)))
+
+
+@aten("aten.hamming_window")
+def hamming_window(
+    b: Builder, window_length: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, dtype: Any = None
+) -> Value:
+    return _window((float(number(alpha)), -float(number(beta))), b, window_length, periodic, dtype)
+
+
+@aten("aten.bartlett_window")
+def bartlett_window(b: Builder, window_length: Any, periodic: Any = True, dtype: Any = None) -> Value:
+    return _sampled(b, lambda places, span: 1 - np.abs(2 * places / span - 1), window_length, periodic, dtype)
+
+
+@aten("aten.kaiser_window")
+def kaiser_window(b: Builder, window_length: Any, periodic: Any = True, beta: Any = 12.0, dtype: Any = None) -> Value:
+    width = float(number(beta))
+
+    def shape(places: Any, span: int) -> Any:
+        return np.i0(width * np.sqrt(np.maximum(1 - (2 * places / span - 1) ** 2, 0))) / np.i0(width)
+
+    return _sampled(b, shape, window_length, periodic, dtype)
 
 
 @aten("aten.fft_fftfreq")

@@ -1,0 +1,159 @@
+"""Modules whose operators are written step by step, for `make.py`."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+
+
+def normal(*shape):
+    return torch.randn(*shape)
+
+
+class Factors(nn.Module):
+    """Matrices taken apart step by step."""
+
+    def forward(self, x, y):
+        spread = x @ x.mT + 3 * torch.eye(5)
+        lower = torch.linalg.cholesky(spread)
+        return (
+            *torch.linalg.qr(x),
+            torch.linalg.qr(x[:, :3], mode="complete")[0],
+            torch.linalg.cholesky(spread, upper=True),
+            torch.cholesky_solve(y, lower),
+            torch.cholesky_inverse(lower),
+            torch.linalg.solve_triangular(spread.triu(), y, upper=True),
+            torch.linalg.solve_triangular(spread.tril(), y.mT, upper=False, left=False),
+            torch.triangular_solve(y, spread, unitriangular=True)[0],
+            torch.linalg.inv(x),
+            torch.linalg.solve(x, y),
+            torch.linalg.solve(x[0], y[0, :, 0]),
+            torch.linalg.matrix_power(x, -2),
+            torch.linalg.cond(x, "fro"),
+            torch.linalg.matrix_norm(x),
+            torch.linalg.vecdot(x, x),
+            torch.linalg.diagonal(x),
+            torch.linalg.vander(x[0]),
+        )
+
+
+class Runs(nn.Module):
+    """Lengths and counts that are computed, runs of equal entries, and integers that are convolved."""
+
+    def forward(self, x, first, times, numbers, kernel):
+        start = first.item()
+        torch._check(start >= 0)
+        torch._check(start <= 3)
+        filled = x.clone()
+        filled.fill_diagonal_(7.0)
+        tall = x.new_zeros(7, 2).fill_diagonal_(1.0, wrap=True)
+        image = numbers[None, None, :6].reshape(1, 1, 2, 3)
+        return (
+            x.narrow(0, start, 2),
+            x.narrow(1, -2, 2),
+            torch.repeat_interleave(x, times, dim=1),
+            torch.repeat_interleave(times),
+            *torch.unique_consecutive(numbers, return_inverse=True, return_counts=True),
+            torch.unique_consecutive(numbers[:4].reshape(2, 2).expand(3, 2, 2), dim=0),
+            filled,
+            tall,
+            nn.functional.conv2d(image, kernel, numbers[:2], padding=1),
+            nn.functional.conv2d(image.to(torch.uint8) + 90, kernel.to(torch.uint8) + 3),
+            nn.functional.conv1d(numbers[None, None], kernel[:, 0, :1], stride=2),
+            x.to(torch.float8_e4m3fn).float(),
+            (x * 1e5).to(torch.float8_e5m2).float(),
+        )
+
+
+class Strides(nn.Module):
+    """What is said by strides lies in the storage, whichever view is asked."""
+
+    def forward(self, x):
+        y = x.clone()
+        z = y.view(2, 6)
+        u = z.as_strided((2, 2), (5, 1), 1)
+        v = y[1:].as_strided((2,), (3,), 0)
+        return (
+            x[1:].as_strided((2, 2), (1, 2), 1),
+            x.view(-1)[2:].as_strided((3,), (2,)),
+            x.t().as_strided((2, 2), (1, 3)),
+            x[:, 1:3].as_strided((2, 2), (4, 1), 2),
+            u + 0,
+            v + 0,
+        )
+
+
+class Overwritten(nn.Module):
+    """Writes into what is said by strides."""
+
+    def forward(self, x):
+        y = x.clone()
+        u = y.view(2, 6).as_strided((2, 2), (5, 1), 1)
+        u += 10
+        y[1:].as_strided((2,), (3,), 0).zero_()
+        y.t().as_strided((4,), (1,)).mul_(3)
+        return y, u
+
+
+class Sampled(nn.Module):
+    """Windows, differences, and real numbers times truths and complex ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Embedding(10, 4, max_norm=1.0)
+
+    def forward(self, x, y, i):
+        z = torch.complex(x, y)
+        return (
+            x * torch.kaiser_window(5),
+            x * torch.bartlett_window(5),
+            x * torch.bartlett_window(5, periodic=False),
+            x * torch.hamming_window(5, True, 0.6, 0.4),
+            torch.cumulative_trapezoid(x, dim=1),
+            torch.cumulative_trapezoid(y, x, dim=0),
+            torch.trapezoid(y, x),
+            *torch.gradient(x, spacing=2.0),
+            *torch.frexp(x * torch.tensor([1e30, 1.0, 1e-30, 0.0, -8.0])),
+            torch.view_as_real(z * (x > 0)),
+            torch.view_as_real(z + torch.arange(5)),
+            nn.functional.dropout(x, 0.0, training=True),
+            self.rows(i),
+        )
+
+
+class Instances(nn.Module):
+    """Running statistics of entries that are normalized by themselves."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.InstanceNorm2d(3, affine=True, track_running_stats=True, momentum=0.3)
+
+    def train(self, mode=True):
+        return super().train(True)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return y, self.norm.running_mean * 2, self.norm.running_var + x.sum()
+
+
+CASES = {
+    "factors": (Factors(), (normal(2, 5, 5), normal(2, 5, 2)), {}, (-normal(2, 5, 5), normal(2, 5, 2)), None, 1),
+    "runs": (
+        Runs(),
+        (
+            normal(5, 3),
+            torch.tensor(1),
+            torch.tensor([2, 0, 3]),
+            torch.tensor([4, 4, 1, 2**40, 2**40, 2**40, 4]),
+            torch.tensor([[[[1, -2], [3, 0]]], [[[5, 1], [1, 2**20]]]]),
+        ),
+        {},
+        None,
+        None,
+        1,
+    ),
+    "strides": (Strides(), (normal(3, 4),), {}, None, None, 1),
+    "overwritten": (Overwritten(), (normal(3, 4),), {}, None, None, 1),
+    "sampled": (Sampled(), (normal(3, 5), -normal(3, 5), torch.arange(6)), {}, None, None, 1),
+    "instances": (Instances(), (normal(2, 3, 4, 4) + 2,), {}, None, None, 3),
+}
