@@ -272,7 +272,8 @@ def _followed(choices: Choices, count: int, each: int) -> int:
 
 def _refuse_quantized(graph: Graph) -> None:
     pages = registry.pages()
-    found = [node for node in graph if not node.dialect and pages[node.word].quantizes]
+    known = [(node, pages.get(node.word)) for node in graph if not node.dialect]
+    found = [node for node, page in known if page is not None and page.quantizes]
     if found:
         message = (
             f"the model is quantized already: it has {len(found)} nodes such as {found[0].op} {found[0].output.name}"

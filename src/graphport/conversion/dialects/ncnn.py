@@ -21,7 +21,6 @@ from graphport.core.dims import Symbol, Symbolic, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
-from graphport.formats.ncnn.reader import LINE
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops import registry
@@ -32,7 +31,7 @@ from graphport.ops.dialects.ncnn.binding import BATCH, MOST_AXES, remembered
 from graphport.ops.dialects.ncnn.integers import LIMIT, is_bits, kept, most
 from graphport.ops.dialects.ncnn.quantization import cuts_to_grid
 from graphport.ops.dialects.ncnn.reshape_outputs import bare
-from graphport.ops.dialects.ncnn.told import BARE, PLACE, stated, type_of
+from graphport.ops.dialects.ncnn.told import BARE, LINE, PLACE, stated, type_of
 from graphport.ops.folded import folded
 from graphport.ops.infer import Inference
 

@@ -18,14 +18,12 @@ from graphport.formats.ncnn.param import MAGIC, Findings, Layer, Places, parse_b
 from graphport.formats.ncnn.recognition import BINARY, TEXT
 from graphport.formats.ncnn.weights import WeightReader
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.dialects.ncnn.told import shape_of, type_of
+from graphport.ops.dialects.ncnn.told import LINE, shape_of, type_of
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
 
 DIALECT = "ncnn"
-LINE = "ncnn.line"
-"""The note of a node or input: the `Layer` that it was read from."""
 _HINTS = "30"
 
 

@@ -13,9 +13,9 @@ from graphport.core.storage import Storage
 from graphport.formats.ncnn.layers import Weight, weights_of
 from graphport.formats.ncnn.param import MAGIC, Layer
 from graphport.formats.ncnn.precision import masked, parsed
-from graphport.formats.ncnn.reader import DIALECT, LINE
+from graphport.formats.ncnn.reader import DIALECT
 from graphport.formats.ncnn.weights import halved, write_weight
-from graphport.ops.dialects.ncnn.told import batch_of, stated
+from graphport.ops.dialects.ncnn.told import LINE, batch_of, stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

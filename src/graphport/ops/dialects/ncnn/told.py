@@ -18,6 +18,8 @@ PLACE, BARE, TYPE = "13", "14", "15"
 NO_BATCH = 233
 _TYPES = {9: DType.BOOL, 6: DType.INT32, 7: DType.INT64, 2: DType.UINT8, 3: DType.INT8, 5: DType.INT16}
 _NUMBERS = {dtype: number for number, dtype in _TYPES.items()}
+LINE = "ncnn.line"
+"""The note that has a layer as it was read."""
 FUNCTION = "ncnn.function"
 """The note of a node that is made of others: the function that it is of its second operand."""
 BATCH = "ncnn.batch"
