@@ -308,6 +308,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], metavar="KIND")
     parser.add_argument("--structures", action="store_true", help="what is made to be hard, each once")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="every N-th of the structures, from the K-th on")
     parser.add_argument("--peers", action="store_true", help="the same files in other readers")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what was done so far, kept there")
     parser.add_argument("--replay", type=Path)
@@ -321,7 +322,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
         known = seeds(Path(folder))
     if chosen.structures:
-        known = structures(known)
+        first, every = map(int, chosen.part.split("/"))
+        known = {name: found[first - 1 :: every] for name, found in structures(known).items()}
     if chosen.peers:
         known = peers(known)
     # What is there by now stays: children need not look for garbage in it.
