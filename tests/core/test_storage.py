@@ -143,6 +143,35 @@ def test_numbers_that_are_exchanged_in_place_are_noticed_though_the_time_is_set_
         list(pieces)  # told at the end, when some of it was handed out
 
 
+@pytest.mark.skipif(os.name != "posix", reason="the system keeps no time of the last change")
+def test_one_number_that_is_exchanged_between_the_digested_pages_is_noticed_though_the_time_is_set_back(tmp_path):
+    size = 10_000_000
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(size))
+    before = path.stat()
+    file = MappedFile(path)
+    file.view(0, 5)
+    with path.open("r+b") as written:
+        written.seek(size // 2)
+        written.write(b"1")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for _ in range(2):
+        with pytest.raises(OSError, match=CHANGED):
+            file.view(0, 5)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights and links as POSIX has them")
+def test_other_rights_and_other_links_are_no_other_numbers(weights, tmp_path):
+    file = MappedFile(weights)
+    for change in (
+        lambda: weights.chmod(0o600),
+        lambda: os.link(weights, tmp_path / "link"),
+        (tmp_path / "link").unlink,
+    ):
+        change()
+        assert bytes(file.view(0, 2)) == b"\0\1"
+
+
 @pytest.mark.parametrize("name", ["m.nnef.tgz", "m.nnef.tar", "m.graphport", "m.tflite", "m.onnx", "folder"])
 def test_files_that_nobody_touches_are_the_same_at_every_look(tmp_path, monkeypatch, name):
     monkeypatch.setattr(storage, "_PATIENCE", 0)

@@ -31,7 +31,9 @@ HELD = 1 << 25
 
 _PAGE = 4096
 _SAMPLED = 4
-"""Pages of a file, evenly spread, whose digest tells whether it still is what it was; those of a small one are all."""
+"""Pages of a large file, evenly spread, whose digest tells whether it still is what it was."""
+_WHOLE = 1 << 18
+"""Bytes of a file below which all of it is digested."""
 _PATIENCE = 0.05
 """Seconds after which they are looked at again: size and time are at every look, and have the grain of a clock tick."""
 
@@ -136,10 +138,11 @@ class MappedFile:
     """A file of weights, mapped when somebody first looks into it.
 
     Once mapped, it stays what it was, even if its name is given to another file or to none. Somebody who writes into it
-    is found out by its size, its time and a digest of some pages, at every look.
+    is found out by its size, its times and a digest, of all of a small file and of some pages of a large one, at every
+    look.
     """
 
-    __slots__ = ("_digest", "_due", "_identity", "_map", "_name", "path", "size")
+    __slots__ = ("_changed_at", "_digest", "_due", "_identity", "_map", "_name", "path", "size")
 
     def __init__(self, path: Path | str) -> None:
         # Absolute: whoever reads it later may stand in another folder.
@@ -148,6 +151,7 @@ class MappedFile:
         status = regular(self.path)
         self.size = status.st_size
         self._identity = _identity(status)
+        self._changed_at = _last_change(status)
         self._digest = self._sampled()
         self._due = time.monotonic() + _PATIENCE
         self._map: Pages | Windows | None = None
@@ -186,7 +190,8 @@ class MappedFile:
 
     def _open(self) -> Pages | Windows:
         with self.path.open("rb") as file:
-            if _identity(os.fstat(file.fileno())) != self._identity:
+            status = os.fstat(file.fileno())
+            if _identity(status) != self._identity or self._is_written(status):
                 raise OSError(self._changed())
             try:
                 return Pages(file.fileno())
@@ -202,7 +207,10 @@ class MappedFile:
             OSError: it does, and somebody wrote into the file.
         """
         try:
-            found = _identity(os.stat(self._name))  # noqa: PTH116  a Path takes five times as long
+            status = os.stat(self._name)  # noqa: PTH116  a Path takes five times as long
+            found = _identity(status)
+            if found == self._identity and self._is_written(status):
+                raise OSError(self._changed())
             if found == self._identity and time.monotonic() >= self._due:
                 self._due = time.monotonic() + _PATIENCE
                 found_digest = self._sampled()
@@ -216,8 +224,22 @@ class MappedFile:
             raise OSError(self._changed())
         return False
 
+    def _is_written(self, status: os.stat_result) -> bool:
+        """Whether the system knows of a change since that was none of the rights, the owner or the number of links.
+
+        Nobody sets that time back, as the time of writing can be.
+        """
+        before, now = self._changed_at, _last_change(status)
+        if before[0] != now[0] and before[1:] == now[1:]:
+            return True
+        self._changed_at = now
+        return False
+
     def _sampled(self) -> int | None:
-        """A digest of some pages of the file that now has the name; `None` where it may not be read (any more)."""
+        """A digest of the file that now has the name, of some pages if it is large.
+
+        `None` where it may not be read (any more).
+        """
         last = max(self._identity[2] - _PAGE, 0)  # what is read may be longer: an archive that was unpacked
         found = 0
         try:
@@ -225,6 +247,8 @@ class MappedFile:
         except PermissionError:
             return None  # who looks into it is told
         with file:
+            if last < _WHOLE:
+                return crc32(file.read(last + _PAGE))
             for start in sorted({last * each // (_SAMPLED - 1) for each in range(_SAMPLED)}):
                 file.seek(start)
                 found = crc32(file.read(_PAGE), found)
@@ -245,6 +269,10 @@ def _little(dtype: DType) -> np.dtype[Any]:
 def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
     # Numbers of files are given again, so that the number alone does not tell a file from the one that took its place.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _last_change(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ctime_ns, status.st_mode, status.st_nlink, status.st_uid, status.st_gid
 
 
 class Storage(ABC):
@@ -290,7 +318,10 @@ class ArrayStorage(Storage):
     def __init__(self, array: np.ndarray[Any, Any], dtype: DType | None = None) -> None:
         dtype = DType.of(array.dtype) if dtype is None else dtype
         # Text in NumPy's own types, and numbers of the other byte order, become what pages compute with.
-        native = array.astype(object if dtype is DType.STRING else array.dtype.newbyteorder("="), copy=False)
+        if dtype is DType.STRING:
+            native = array.astype(object, copy=False)
+        else:
+            native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         if native.dtype != dtype.numpy:
             message = f"an array of {array.dtype} does not hold {dtype}"
             raise ValueError(message)

@@ -6,15 +6,12 @@ rules share. So whoever calls a rule collects, and what nobody collects is dropp
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from graphport.core.dims import Constraint
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from graphport.core.dims import Dim, Relation
 
 _found: ContextVar[list[Constraint] | None] = ContextVar("requirements", default=None)
@@ -27,12 +24,15 @@ def require(left: Dim, relation: Relation, right: Dim) -> None:
         found.append(Constraint(left, relation, right))
 
 
-@contextmanager
-def collected() -> Generator[list[Constraint]]:
-    """Everything that is required meanwhile."""
-    found: list[Constraint] = []
-    token = _found.set(found)
-    try:
-        yield found
-    finally:
-        _found.reset(token)
+class collected:
+    """A block, and a list of everything that is required in it; entered for every node, so it is no generator."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> list[Constraint]:
+        found: list[Constraint] = []
+        self._token = _found.set(found)
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        _found.reset(self._token)
