@@ -6,6 +6,8 @@ import gc
 import hashlib
 import multiprocessing
 import os
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +18,8 @@ import pytest
 
 import graphport as gp
 from tests.models import model, node, typed, write_onnx
+
+ROOT = Path(__file__).parent.parent
 
 
 def _network(path: Path) -> Path:
@@ -65,6 +69,30 @@ def test_eight_threads_get_what_one_gets(tmp_path, is_shared):
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: _work(path, given), range(16))) == {wanted}
     assert gc.isenabled()
+
+
+FIRST = """
+import sys, threading
+from pathlib import Path
+sys.setswitchinterval(1e-6)
+from tests.test_concurrency import _work
+start, found = threading.Barrier(8), []
+def work():
+    start.wait()
+    found.append(_work(Path(sys.argv[1])))
+threads = [threading.Thread(target=work) for _ in range(8)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(*found)
+"""
+
+
+def test_eight_threads_that_are_the_first_to_use_anything_get_what_one_gets(tmp_path):
+    # Pages, rules and kernels are imported, built and compiled when they are first asked for; threads change often.
+    path = _network(tmp_path / "net.onnx")
+    command = [sys.executable, "-W", "error", "-c", FIRST, path]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.split() == [_work(path)] * 8, done.stderr
 
 
 def test_eight_threads_compile_and_compute_the_same_expressions():
