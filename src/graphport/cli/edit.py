@@ -148,7 +148,7 @@ def _value(text: str) -> Any:
     for spelled in (text, f"[{text}]" if "," in text else text):
         try:
             return json.loads(spelled)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return text
 
@@ -156,13 +156,16 @@ def _value(text: str) -> Any:
 def _array(path: str) -> Any:
     import numpy as np
 
+    from graphport.core.corrupt import CORRUPT
     from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+    from graphport.core.opening import opened
 
-    try:
-        return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        message = f"{path} is no .npy of a plain array: {error}"
-        raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(path)), "write it by np.save")) from error
+    with opened(path) as file:
+        try:
+            return np.lib.format.read_array(file, allow_pickle=False)
+        except CORRUPT as error:
+            message = f"{path} is no .npy of a plain array: {error or type(error).__name__}"
+            raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(path)), "write it by np.save")) from error
 
 
 def _layout(text: str) -> tuple[str, str]:

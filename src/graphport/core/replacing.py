@@ -262,7 +262,7 @@ def _read_note(note: Path) -> list[tuple[Path, Path]] | None:
             return None
         stated = json.loads(note.read_text("utf-8", "surrogatepass"))
         moves = [(note.parent / source, note.parent / target) for source, target in stated]
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     folder = note.parent
     for source, target in moves:

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.opening import contents
 from graphport.core.replacing import replacing
 
 if TYPE_CHECKING:
@@ -307,9 +308,9 @@ def changed(document: Path, files: Mapping[str, Path]) -> list[str]:
     if not document.exists():
         return []
     try:
-        told = json.loads(document.read_text("utf-8"))
-        known = {letter: told["files"][letter]["sha256"] for letter in files if letter in told["files"]}
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        told = json.loads(contents(document).decode("utf-8"))
+        known = {letter: dict(told["files"][letter]["sha256"]) for letter in files if letter in told["files"]}
+    except (ValueError, LookupError, TypeError, OSError, RecursionError) as error:
         message = f"{document} is no proof: {error}"
         span = Span(Source(str(document)))
         raise DiagnosticError(Diagnostic("RUN0012", message, span, "name a file that is not there yet")) from error

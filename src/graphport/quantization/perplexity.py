@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
+from graphport.core.opening import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,8 +66,9 @@ def tokens_of(given: object) -> Array:
     if not isinstance(given, str | Path):
         return np.asarray(given)
     try:
-        return np.asarray(np.load(given, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
+        with opened(given) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except CORRUPT as error:
         message = f"the tokens in {given} cannot be read: {error}"
         raise DiagnosticError(Diagnostic("QUANT0031", message, None, "write them by np.save(path, tokens)")) from error
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, lower
+from graphport.ops.declare import Page, UnsupportedError, lower
 from graphport.ops.dialects.pytorch.overloads import DIALECT
 from graphport.ops.dialects.torch_functions import KEYS, Function, Tensor, dtype_of
 from graphport.ops.dialects.torch_promotion import cast, computed, promoted
@@ -29,6 +30,7 @@ def _operator(page: Page) -> Function:
 
 def _called(rule: Function) -> Function:
     """Arguments of `operator` are called `a` and `b`, and `b` is the builder here."""
+    signature = inspect.signature(rule)
 
     def call(builder: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
         keys = attributes.pop(KEYS, ())
@@ -38,6 +40,11 @@ def _called(rule: Function) -> Function:
         if "x" in named:
             # What functions of `math` call their only argument.
             named["a"] = named.pop("x")
+        try:
+            signature.bind(builder, **named)
+        except TypeError as error:
+            message = f"its operands are not what it takes: {error}"
+            raise UnsupportedError(message) from error
         return rule(builder, **named)
 
     return call
