@@ -186,7 +186,7 @@ def _judge(name: str, known: list[Seed], said: dict[str, Any], tally: Tally) -> 
     wrong = {verb: text for verb, text in outcomes.items() if text not in ("done", "told")}
     if said["memory"] > MOST_MEMORY:
         wrong["memory"] = f"more than {MOST_MEMORY >> 20} MiB"
-    for text in wrong.values() or [""]:
+    for text in dict.fromkeys(wrong.values()) or [""]:
         kind = "raised" if text else ("told" if "told" in outcomes.values() else "done")
         if tally.take(case, kind, text):
             _keep(name, known, said["case"], text)
