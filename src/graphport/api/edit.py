@@ -303,7 +303,11 @@ def _shapes(
         if len(shape) == 1 and old is not None and len(old) > 1:
             # One extent is that of the first axis.
             shape = [*shape, *(dim if isinstance(dim, int) else str(dim) for dim in old[1:])]
-        dims = [each if isinstance(each, int) else parse_dim(each) for each in shape]
+        try:
+            dims = [each if isinstance(each, int) else parse_dim(each) for each in shape]
+        except ValueError as error:
+            findings.append(Diagnostic("EDIT0009", str(error), value.origin, "give a length or a name for each axis"))
+            continue
         if old is None or len(old) != len(dims):
             bound[name] = shape
         elif any(isinstance(was, int) and was != dim for was, dim in zip(old, dims, strict=True)):

@@ -120,7 +120,7 @@ def _commutes(region: Region, node: Node) -> list[Value] | None:
         return None
     first, *others = node.operands
     match node.word:
-        case word if registry.pages()[word].homogeneous:
+        case word if word in (pages := registry.pages()) and pages[word].homogeneous:
             return None if any(not _per_channel(x, region) for x in others) else [first, node.output]
         case "Clip":
             return [first, node.output] if _bounded(region, node) else None
