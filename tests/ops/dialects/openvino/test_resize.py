@@ -1,8 +1,10 @@
 """Resizing and sampling in OpenVINO."""
 
 import numpy as np
+import openvino as ov
 import pytest
 
+import graphport as gp
 from graphport.backends import openvino, reference
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
@@ -13,6 +15,7 @@ from graphport.ops.infer import Inference
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
 from tests.ops.openvino_oracle import check_page, check_word
+from tests.passes.cases import info, model, node
 
 RANDOM = np.random.default_rng(12)
 X = RANDOM.normal(size=(1, 2, 5, 6)).astype(np.float32)
@@ -177,3 +180,21 @@ def test_an_open_batch_need_not_be_known_where_the_rest_is_resized(how, by_scale
         (found,) = openvino.prepare(graph).run({"x": x}).values()
         assert expected.shape == (batch, 2, 7, 3)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("mode", "a"), [("linear", -0.75), ("cubic", -0.5)])
+def test_an_open_extent_is_resampled_without_aliases_as_it_turns_out(mode, a, tmp_path):
+    stated = {"mode": mode, "antialias": 1, "exclude_outside": 1, "cubic_coeff_a": a}
+    proto = model(
+        [node("Resize", "x _ _ s", "y", **stated)],
+        [info("x", [1, 2, "H", "W"])],
+        [info("y", None)],
+        {"s": np.array([1, 2, 5, 7])},
+        opset=18,
+    )
+    gp.save(gp.from_onnx(proto), tmp_path / "net.xml")
+    compiled = ov.compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    for height, width in ((11, 6), (4, 19), (5, 7)):
+        x = RANDOM.normal(size=(1, 2, height, width)).astype(np.float32)
+        expected = Resize.function(x, None, None, np.array([1, 2, 5, 7]), **stated)
+        np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-5)

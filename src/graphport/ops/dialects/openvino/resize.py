@@ -326,6 +326,8 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         )
     if op.mode != "nearest" and not dtype_of(op.x).is_floating:
         return None
+    if wanted is not None and scales is None and (pillow := _pillow(b, op, chosen)):
+        return _interpolated(b, op.x, wanted, chosen, by_scales=False, mode=pillow)
     corners = reals(op.roi) if op.coordinate_transformation_mode == "tf_crop_and_resize" else None
     plans = _planned(b, op.x, chosen, scales, wanted, corners, op.keep_aspect_ratio_policy)
     how: dict[str, Any] = {
@@ -337,6 +339,20 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         "antialiases": bool(op.antialias),
     }
     return (_axis_by_axis(b, op.x, plans, how, op.extrapolation_value),)
+
+
+_PILLOW = {("linear", None): "bilinear_pillow", ("cubic", -0.5): "bicubic_pillow"}
+"""What is interpolated as Pillow does it: by as many entries as one new one stands for, none of them outside."""
+
+
+def _pillow(b: Builder, op: ResizeView, axes: tuple[int, ...]) -> str | None:
+    """The mode that does what is asked over the last two axes, where their extents are open."""
+    dims = b.dims(op.x)
+    is_open = any(not isinstance(dims[axis], int) for axis in axes)
+    is_asked = op.antialias and op.exclude_outside and op.coordinate_transformation_mode == "half_pixel"
+    if not (is_open and is_asked) or axes != (len(dims) - 2, len(dims) - 1):
+        return None
+    return _PILLOW.get((op.mode, op.cubic_coeff_a if op.mode == "cubic" else None))
 
 
 _CROPPING = ("tf_crop_and_resize",)
