@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper, save_model
 import graphport as gp
 
 if TYPE_CHECKING:
-    from graphport.proof import Proof
+    from graphport.proof.document import Proof
 
 FILES = {
     "onnx": "net.onnx",
@@ -92,7 +92,7 @@ def _sources(folder: Path) -> dict[str, Path]:
 def _judges(proof: Proof, side: str) -> str:
     """Those who computed a side: its own runtime first."""
     asked = [witness for witness in proof.witnesses if witness.side == side and witness.ran]
-    return ", ".join(_NAMES.get(w.runtime, w.runtime) for w in sorted(asked, key=lambda w: not w.is_own))
+    return ", ".join(_NAMES.get(str(w.runtime), str(w.runtime)) for w in sorted(asked, key=lambda w: not w.is_own))
 
 
 def _largest(proof: Proof) -> str:

@@ -277,3 +277,25 @@ def test_layers_of_int8_that_share_a_constant_are_loaded(shared: str):
     x = {"x": draw.normal(size=(3, 6)).astype(np.float32)}
     found, expected = (each.prepare(graph).run(x)["y"] for each in (onnxruntime, reference))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("makes_sequence", [True, False])
+def test_bodies_with_sequences_are_not_optimized(makes_sequence, monkeypatch):
+    """The optimizer of 1.31 ends the process over an EmbeddingBag of PyTorch's exporter, which is a loop over one."""
+    import onnxruntime as runtime
+
+    item = [node("SequenceConstruct", ["x"], ["s"]), node("SequenceAt", ["s", "zero"], ["a"])]
+    inner = item if makes_sequence else [node("Identity", ["x"], ["a"])]
+    taken = onnx.helper.make_graph(inner, "t", [], [typed("a", None)])
+    other = onnx.helper.make_graph([node("Neg", ["x"], ["b"])], "e", [], [typed("b", None)])
+    choice = onnx.helper.make_node("If", ["c"], ["y"], then_branch=taken, else_branch=other)
+    inputs = [typed("x", ["N"]), typed("c", [], TensorProto.BOOL)]
+    graph = graph_of([choice], inputs, [typed("y", None)], {"zero": np.array(0)})
+    levels = []
+    loaded = onnxruntime._loaded
+    monkeypatch.setattr(onnxruntime, "_loaded", lambda *given: levels.append(given[2]) or loaded(*given))
+    x = np.arange(3, dtype=np.float32)
+    found = onnxruntime.prepare(graph).run({"x": x, "c": np.array(True)})
+    np.testing.assert_array_equal(found["y"], x)
+    off = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert [options.graph_optimization_level == off for options in levels] == [makes_sequence]

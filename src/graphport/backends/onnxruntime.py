@@ -14,7 +14,7 @@ import numpy as np
 from graphport.backends.error_attribution import blamed, fault
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType, is_numpy_own
-from graphport.core.facts import TensorFact
+from graphport.core.facts import SequenceFact, TensorFact
 from graphport.core.storage import ArrayStorage, pack, unpack
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
@@ -168,9 +168,16 @@ def _session(
         # On x86 without dot products of bytes its kernels add two products in 16 bits, which overflow.
         options.add_session_config_entry("session.x64quantprecision", "1")
         graph = _with_zero_points(graph)
-    if not optimize:
+    if not optimize or _has_sequences_below(graph):
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return _loaded(runtime, graph, options)
+
+
+def _has_sequences_below(graph: Graph) -> bool:
+    """Whether a body has a sequence: ONNX Runtime's optimizer ends the process over some of those."""
+    bodies = [inner for inner in walk(graph) if inner is not graph]
+    values = (value for inner in bodies for node in inner for value in node.results)
+    return any(isinstance(value.fact, SequenceFact) for value in values)
 
 
 def _with_zero_points(graph: Graph) -> Graph:

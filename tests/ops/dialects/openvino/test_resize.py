@@ -198,3 +198,21 @@ def test_an_open_extent_is_resampled_without_aliases_as_it_turns_out(mode, a, tm
         x = RANDOM.normal(size=(1, 2, height, width)).astype(np.float32)
         expected = Resize.function(x, None, None, np.array([1, 2, 5, 7]), **stated)
         np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
+def test_lengths_that_stay_beside_an_open_batch(mode, coordinates, tmp_path):
+    stated = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "ceil"}
+    nodes = [
+        node("Shape", "x", "n", end=1),
+        node("Concat", "n rest", "s", axis=0),
+        node("Resize", "x _ _ s", "y", **stated),
+    ]
+    proto = model(nodes, [info("x", ["N", 2, 5, 7])], [info("y", None)], {"rest": np.array([2, 5, 7])}, opset=18)
+    read = gp.from_onnx(proto)
+    gp.save(read, tmp_path / "net.xml")
+    x = RANDOM.normal(size=(3, 2, 5, 7)).astype(np.float32)
+    expected = gp.run(read, {"x": x}, backend="reference")["y"]
+    found = ov.compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

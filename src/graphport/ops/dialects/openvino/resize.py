@@ -17,6 +17,7 @@ from graphport.ops.dialects.operands import as_vector, cast, dtype_of, needed, r
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape import Identity
 from graphport.ops.pages.resize import Resize
 from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, places, resampled, taps
 from graphport.ops.shapes import axis_indices
@@ -306,6 +307,8 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
         and op.keep_aspect_ratio_policy == "stretch"
         and op.coordinate_transformation_mode not in _CROPPING
     ):
+        if _keeps(b, op, shape, scales):
+            return (b(Identity, op.x),)
         chosen, scales, wanted = _changing(b, op.x, chosen, scales, wanted, shape)
     lengths = shape if op.coordinate_transformation_mode == "align_corners" else None
     if (
@@ -341,7 +344,7 @@ def lift_resize(b: Builder, op: ResizeView) -> Lifted:
     return (_axis_by_axis(b, op.x, plans, how, op.extrapolation_value),)
 
 
-_PILLOW = {("linear", None): "bilinear_pillow", ("cubic", -0.5): "bicubic_pillow"}
+_PILLOW: dict[tuple[str, float | None], str] = {("linear", None): "bilinear_pillow", ("cubic", -0.5): "bicubic_pillow"}
 """What is interpolated as Pillow does it: by as many entries as one new one stands for, none of them outside."""
 
 
@@ -356,6 +359,15 @@ def _pillow(b: Builder, op: ResizeView, axes: tuple[int, ...]) -> str | None:
 
 
 _CROPPING = ("tf_crop_and_resize",)
+
+
+def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | None) -> bool:
+    """Whether every axis keeps its extent, and with it its entries."""
+    factors = None if scales is None else reals(scales)
+    if scales is not None and factors is None:
+        return False
+    same = all(decide_equal(new, old) is True for new, old in zip(shape, b.dims(op.x), strict=True))
+    return same and all(factor == 1 for factor in factors or ())
 
 
 def _changing(
