@@ -286,3 +286,10 @@ def test_functions_that_onnx_makes_of_others_are_one_layer(name, number, shape, 
     assert report.passed
     found = gp.run(gp.load(tmp_path / "net.ncnn.param"), {"0": x}, backend="reference")
     np.testing.assert_allclose(next(iter(found.values())), getattr(np, name)(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [3, 5])
+def test_powers_of_negative_numbers_are_products(exponent, tmp_path):
+    nodes = [node("Pow", ["x", "n"], ["y"])]
+    text = written(tmp_path, nodes, X, [("y", [1, 5, 4])], {"n": np.array(exponent, np.float32)})
+    assert " 0=6" not in text

@@ -317,6 +317,8 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
 
 
 _MOST_DIVIDED = 1 << 20
+_CUBE, _MOST_FACTORS = 3, 8
+"""Powers that are products: of negative numbers those by logarithms are wrong."""
 _TIMES, _OVER = 2, 3
 _FLOOR, _TRUNC, _SIGN = 2, 19, 20
 
@@ -353,6 +355,9 @@ def lift_pow(b: Builder, x: Value, y: Value) -> Value:
         number = _POWERS.get(float(exponent.numpy().reshape(-1)[0]))
         if number is not None and len(b.dims(y)) <= len(b.dims(x)):
             return emitted(b, "UnaryOp", _floating(x), p0=number)
+        power = float(exponent.numpy().reshape(-1)[0])
+        if power.is_integer() and _CUBE <= power <= _MOST_FACTORS and len(b.dims(y)) <= len(b.dims(x)):
+            return reduce(lambda product, factor: both(b, _TIMES, product, factor), [_floating(x)] * int(power))
     return both(b, 6, _floating(x), _floating(y))
 
 
