@@ -8,7 +8,7 @@ import graphport as gp
 from graphport.quantization import quantize as whole
 from graphport.quantization.layerwise import bytes_per_sample
 from graphport.quantization.samples import gather
-from graphport.quantization.sizes import bound, bytes_by_name
+from graphport.quantization.sizes import bound, bytes_by_name, first_run
 from tests.models import model, node
 
 
@@ -46,3 +46,11 @@ def test_no_more_samples_are_followed_than_fit(monkeypatch):
     for side in (["H", "W"], [32, 32]):
         gp.quantize(_net(side), _pictures(24, 32), memory=1 << 20)
     assert counts[0] == counts[1] < 12
+
+
+def test_the_first_run_has_as_many_samples_as_memory_is_for():
+    net = _net(["H", "W"]).graph
+    assert len(first_run(net, _pictures(20, 8))["x"]) == 16
+    assert len(first_run(net, _pictures(3, 8))["x"]) == 3
+    assert len(first_run(net, _pictures(2, 900))["x"]) == 1
+    assert len(first_run(net, _pictures(5, 300))["x"]) == 5

@@ -16,7 +16,6 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
 from graphport.quantization.record import note_checks
-from graphport.quantization.samples import first_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,6 +143,8 @@ def save_proven(
     stated = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     given = None
     if calibration is not None and checking.verify is not False and not _takes_integers(model.graph):
+        from graphport.quantization.sizes import first_run
+
         given = first_run(model.graph, calibration)
     return write_proven(
         stated,

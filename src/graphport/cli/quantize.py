@@ -156,8 +156,8 @@ def verb(
     from graphport.api.report import Findings
     from graphport.api.written import Checking, save_proven
     from graphport.cli.destination import refuse_destination
-    from graphport.quantization.samples import first_run
     from graphport.quantization.settings import Settings
+    from graphport.quantization.sizes import first_run
     from graphport.quantization.statistics_file import refuse_place
 
     samples = samples_of(calibration, options)

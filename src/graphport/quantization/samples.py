@@ -45,8 +45,6 @@ Run: TypeAlias = "tuple[dict[str, Array], int]"
 Sample: TypeAlias = "dict[str, Array]"
 """Inputs of a run of one sample, but those that are the same in every run."""
 
-_FIRST = 16
-"""Samples that are run at once where some are enough."""
 _HELD = 1 << 25
 """Bytes of samples that came once and are kept in memory; more go to a temporary file."""
 
@@ -179,15 +177,6 @@ def refuse_missing(path: Path) -> None:
         message = f"there are no calibration data at {path}"
         remedy = "a .npz, a .npy, or a folder of .npy files or of pictures"
         raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
-
-
-def first_run(graph: Graph, data: object) -> dict[str, Array]:
-    """Inputs of one run of some of the samples: they say more of noise than numbers that are made up.
-
-    Raises:
-        DiagnosticError: as `gather` and `Samples.runs` do.
-    """
-    return next(gather(graph, data).runs(_FIRST))[0]
 
 
 def _is_array(x: object) -> TypeGuard[Array]:

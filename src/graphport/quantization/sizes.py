@@ -11,11 +11,15 @@ from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ops.bind import bind_inputs
 from graphport.ops.infer import Inference
-from graphport.quantization.layerwise import bytes_of
+from graphport.quantization.layerwise import bytes_of, bytes_per_sample
+from graphport.quantization.samples import gather
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
-    from graphport.quantization.samples import Samples
+    from graphport.quantization.samples import Array, Samples
+
+_MOST, _ROOM = 16, 1 << 25
+"""Samples that are run at once where some are enough, and bytes of their values; convolutions take nine times that."""
 
 
 def bound(graph: Graph, samples: Samples) -> Graph:
@@ -29,6 +33,16 @@ def bound(graph: Graph, samples: Samples) -> Graph:
         bind_inputs(twin, {name: array.shape for name, array in first.items()})
         Inference().graph(twin)
     return twin
+
+
+def first_run(graph: Graph, data: object) -> dict[str, Array]:
+    """Inputs of one run of some of the samples: they say more of noise than numbers that are made up.
+
+    Raises:
+        DiagnosticError: as `gather` and `Samples.runs` do.
+    """
+    samples = gather(graph, data)
+    return next(samples.runs(max(min(_MOST, _ROOM // bytes_per_sample(bound(graph, samples))), 1)))[0]
 
 
 def bytes_by_name(graph: Graph) -> dict[str, int]:
