@@ -221,7 +221,7 @@ CASES = {
     ),
     "a scalar between": Awkward(
         _made(_three("x", "a"), node("ReduceMean", ["a"], ["s"], keepdims=0), node("Mul", ["a", "s"], ["m"]),
-              _one("m", "y")), unsaid=("ncnn",),
+              _one("m", "y")),
     ),
     "NaN in a weight": Awkward(_made(_three("x", "y"), w=_with(W, np.nan)), code="QUANT0015"),
     "infinity in a weight": Awkward(_made(_three("x", "y"), w=_with(W, np.inf)), code="QUANT0015"),

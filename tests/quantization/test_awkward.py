@@ -49,8 +49,7 @@ def test_awkward_models_are_quantized_or_told(name, target, tmp_path):
     if target not in FILES:  # it reads a document of grids beside the file of ONNX
         return
     path = tmp_path / FILES[target]
-    has_constant = any(value.is_constant for value in made.graph.outputs)
-    if target in case.unsaid or (has_constant and target == "ncnn"):
+    if target in case.unsaid:
         with pytest.raises(gp.DiagnosticError, match=REFUSED):
             _run(made, path, target, inputs)
     elif target in BACKENDS:
