@@ -131,6 +131,21 @@ def test_slices_with_steps_are_what_numpy_has():
         np.testing.assert_array_equal(found, expected, err_msg=f"{dims} {cut}")
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([(0, 1, 1), (2, -9, -1), (3, -9, -2)], id="turned, and turned with a step"),
+        pytest.param([(1, 2, 1), (0, 3, 2), (0, 4, 3)], id="the last, with steps"),
+        pytest.param([(1, -9, -1), (0, 3, 1), (3, -9, -1)], id="turned in front and behind"),
+    ],
+)
+def test_slices_where_no_axis_is_the_batch(tmp_path, pieces):
+    bounds = {name: np.array(told, np.int64) for name, told in zip("set", zip(*pieces, strict=True), strict=True)}
+    constants = {"s": bounds["s"], "e": bounds["e"], "a": np.arange(3), "t": bounds["t"]}
+    proto = model([node("Slice", ["x", *constants], ["y"])], [("x", [2, 3, 4])], [("y", None)], constants)
+    written(tmp_path, proto)
+
+
 def test_orders_of_more_axes_than_a_blob_has():
     drawn = random.Random(5)
     for _ in range(12):

@@ -82,6 +82,9 @@ def _ordered(x: Value, y: Value) -> None:
     """
     if dtype_in(x) in (None, DType.BOOL) or dtype_of(x).is_floating:
         return
+    if dtype_of(x) is DType.STRING:
+        message = f"{x.name} is {x.fact}: blobs hold numbers"
+        raise UnsupportedError(message)
     for each, other in ((x, y), (y, x)):
         if folded(other) is not None and 0 < most(other) < LIMIT and (is_bits(each) or is_number(each)):
             return

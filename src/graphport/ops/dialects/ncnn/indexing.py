@@ -16,7 +16,6 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.ncnn import indexing_places
 from graphport.ops.dialects.ncnn.binding import (
     AXES,
-    BATCH,
     NONE,
     Layer,
     batch_of,
@@ -257,7 +256,7 @@ def _stepped(
             return None
         own = blob_axis(axis, len(dims), batch)
         if step < 0:
-            y = emitted(b, "Flip", y, p0=(own,))
+            y = placed(b, emitted(b, "Flip", y, p0=(own,)), batch)
             taken = range(lengths[own] - 1 - taken[0], lengths[own] - taken[-1], -step)
         y = _every(b, y, own, taken, TensorFact(dtype_of(x), (*dims[:axis], len(taken), *dims[axis + 1 :])))
     return settled(b, y, batch)
@@ -271,7 +270,7 @@ def _every(b: Builder, x: Value, own: int, taken: range, fact: TensorFact) -> Va
         dims = list(b.dims(x))
         dims[own + (batch is not None and own >= batch)] = end - begin
         cut = emitted(b, "Crop", x, fact=TensorFact(fact.dtype, tuple(dims)), p9=(begin,), p10=(end,), p11=(own,))
-        x, lengths = placed(b, cut, batch) if batch else cut, [*lengths[:own], end - begin, *lengths[own + 1 :]]
+        x, lengths = placed(b, cut, batch), [*lengths[:own], end - begin, *lengths[own + 1 :]]
     if taken.step == 1:
         return x
     outer, inner = prod(lengths[:own]), prod(lengths[own + 1 :])
@@ -280,8 +279,7 @@ def _every(b: Builder, x: Value, own: int, taken: range, fact: TensorFact) -> Va
     kept = emitted(b, "Pooling", wide, fact=few, p0=1, p1=1, p11=1, p2=1, p12=taken.step, p5=1)
     y = reshaped(b, kept, [*lengths[:own], len(taken), *lengths[own + 1 :]])
     y.fact = fact
-    y.notes[BATCH] = -1 if batch is None else batch
-    return y
+    return placed(b, y, batch)
 
 
 _MOST_PIECES = 64
