@@ -24,9 +24,10 @@ from graphport.proof.process import LackingError, UnansweredError, pool
 from graphport.proof.side import paired
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphport.ir.graph import Value
+    from graphport.ir.states import State
     from graphport.proof.draws import Draw
     from graphport.proof.process import Opened, Process
     from graphport.proof.runtimes import Runtime
@@ -154,8 +155,7 @@ class OwnRuntime(Witness):
             if state is None or state.is_returned:
                 outputs.append(next(own, None))
             else:
-                # That it is not the first run is told by the runtime itself, which begins anew where it is not told.
-                outputs.append(np.ones((), np.bool_) if state.variable == KEPT else found.states.get(state.variable))
+                outputs.append(_as_kept(found.states, state, value))
         return [*outputs, *own]
 
     def _asked(self) -> Process:
@@ -236,6 +236,18 @@ def _version(backend: str) -> str:
         return __version__
     found = distribution(BACKENDS[backend].package)
     return "" if found is None else found[1]
+
+
+def _as_kept(states: Mapping[str, Any], state: State, value: Value) -> Any:
+    """What a variable is behind a run; OpenVINO keeps a number without axes as an array of one.
+
+    That it is not the first run is told by the runtime itself, which begins anew where it is not told.
+    """
+    if state.variable == KEPT:
+        return np.ones((), np.bool_)
+    found = states.get(state.variable)
+    is_number = isinstance(value.fact, TensorFact) and value.fact.shape == ()
+    return found.reshape(()) if is_number and found is not None and found.shape == (1,) else found
 
 
 def _as_declared(array: Any, port: Port) -> Any:

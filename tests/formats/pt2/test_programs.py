@@ -264,3 +264,12 @@ def test_openvino_computes_the_largest_where_a_mask_leaves_nothing(op, end, tmp_
 def computed_in_openvino(proto, folder, x):
     gp.save(gp.from_onnx(proto), folder / "net.xml")
     return openvino.Core().compile_model(folder / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]
+
+
+@pytest.mark.parametrize("kind", ["cache.pt2", "cache.core.pt2", "training.pt2", "instances.core.pt2"])
+def test_states_stay_in_their_order_and_are_proven(tmp_path, kind):
+    report = gp.convert(PROGRAMS / kind, tmp_path / "net.xml", states=True)
+    assert report.passed, [finding.message for finding in report.findings]
+    read = gp.load(tmp_path / "net.xml")
+    variables = [each.removesuffix("_in") for each in gp.load(PROGRAMS / kind, states=True).inputs if "_in" in each]
+    assert [each for each in read.inputs if each in variables] == variables

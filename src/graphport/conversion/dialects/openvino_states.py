@@ -71,14 +71,16 @@ def _take_names(value: Value, node: Node, name: str) -> None:
 
 
 def hide_states(graph: Graph) -> None:
-    """Read variables where they were inputs, and assign what was returned for the next run."""
+    """Read variables where they were inputs, in their order, and assign what was returned for the next run."""
+    last: Node | None = None
     restored = {str(node.attributes.get("variable_id")): node for node in graph if is_word(node, READ)}
     for state, result, kept in states.kept(graph):
         fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
         # The plugins keep no variables of 64-bit integers.
         own = DType.INT32 if fact.dtype is DType.INT64 else fact.dtype
         if kept.variable not in restored:
-            read = _read(graph, state, kept, own)
+            read = _read(graph, state, kept, own, last)
+            last = read.producer
             if own is not fact.dtype:
                 read = _converted(graph, read.producer, read, fact.dtype)
             rewrite.swap_names(state, read)
@@ -96,8 +98,8 @@ def hide_states(graph: Graph) -> None:
         graph.append(Node("opset6.Assign", [source], [assigned], attributes, dialect="openvino"))
 
 
-def _read(graph: Graph, state: Value, kept: states.State, own: DType | None) -> Value:
-    """A variable in the place of an input, which begins with the numbers of that."""
+def _read(graph: Graph, state: Value, kept: states.State, own: DType | None, last: Node | None) -> Value:
+    """A variable in the place of an input, which begins with the numbers of that; it is read behind `last`."""
     fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
     attributes = {
         "variable_id": kept.variable,
@@ -109,7 +111,11 @@ def _read(graph: Graph, state: Value, kept: states.State, own: DType | None) -> 
     if state.storage is not None:
         storage = state.storage if own is fact.dtype or own is None else _as(state.storage, own)
         start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(storage), storage)]
-    put_first(graph, Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin))
+    node = Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin)
+    if last is None:
+        put_first(graph, node)
+    else:
+        graph.insert_after(last, node)
     return read
 
 
