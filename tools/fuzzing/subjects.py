@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -233,7 +234,8 @@ def _changing_verbs(model: gp.Model) -> Iterator[Verb]:
     middle = inner[len(inner) // 2 : len(inner) // 2 + 1]
     yield "cut before", lambda: gp.cut(model, outputs=middle)
     yield "cut behind", lambda: gp.cut(model, inputs=middle)
-    yield "batch", lambda: gp.edit(model, batch="n")
+    if (_elements(model) or 0) <= MOST_RUN:  # it runs the model
+        yield "batch", lambda: gp.edit(model, batch="n")
     yield "rename", lambda: gp.edit(model, rename=dict.fromkeys(inner[:1], "other"), add_outputs=middle)
     yield "layout", lambda: gp.edit(model, layout={"": "nhwc"})
     yield "merge", lambda: gp.merge(model, model, dict(zip(model.outputs, model.inputs, strict=False)))
@@ -248,23 +250,24 @@ def _long_verbs(model: gp.Model) -> Iterator[Verb]:
     """Those that take long, or run the model."""
     import graphport as gp
     from graphport.api.run import first_run
-    from graphport.core.facts import TensorFact
 
     yield "prepare", lambda: gp.prepare(model, verify=False)
-    elements = 0
-    for value in model.graph.values():
-        fact = value.fact
-        if not isinstance(fact, TensorFact) or not fact.is_static:
-            return
-        count = 1
-        for extent in fact.shape or ():
-            count *= int(extent)  # type: ignore[arg-type]
-        elements += count
-    if elements <= MOST_RUN:
+    elements = _elements(model)
+    if elements is not None and elements <= MOST_RUN:
         yield "run", lambda: first_run(model, "reference")
         yield "compare", lambda: gp.compare(model, model, backend="reference", every_value=True)
         yield "cast", lambda: gp.cast(model, "float16")
         yield "quantize", lambda: gp.quantize(model, weights_only=True)
+
+
+def _elements(model: gp.Model) -> int | None:
+    """How many elements all values of a model have; `None` if extents are open."""
+    from graphport.core.facts import TensorFact
+
+    facts = [value.fact for value in model.graph.values()]
+    if not all(isinstance(fact, TensorFact) and fact.is_static for fact in facts):
+        return None
+    return sum(prod(map(int, fact.shape or ())) for fact in facts)  # type: ignore[arg-type, union-attr]
 
 
 def _laid_out(path: Path) -> str:
