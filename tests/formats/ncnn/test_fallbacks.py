@@ -261,6 +261,23 @@ def test_integers_of_any_size_are_not_computed_with(tmp_path):
             gp.save(gp.from_onnx(proto), tmp_path / "net.ncnn.param")
 
 
+@pytest.mark.parametrize(
+    ("op", "operands", "places", "attributes"),
+    [
+        ("GatherND", "x p", [[0, 5]], {}),
+        ("GatherElements", "x p", [[[0, -9, 0, 0]]], {"axis": 1}),
+        ("ScatterND", "x p u", [[0, 1 << 40]], {}),
+        ("ScatterND", "x p u", [[0, 5]], {"reduction": "add"}),
+    ],
+)
+def test_places_that_are_not_there_are_refused(tmp_path, op, operands, places, attributes):
+    nodes = [node(op, operands.split(), ["y"], **attributes)]
+    inputs = [*X, *([("u", [1, 4])] if "u" in operands else [])]
+    proto = model(nodes, inputs, [("y", None)], {"p": np.array(places, np.int64)})
+    with pytest.raises(DiagnosticError, match=r"LEG0002.*a place that is not there"):
+        gp.save(gp.from_onnx(proto), tmp_path / "net.ncnn.param")
+
+
 def test_an_input_of_one_number_is_refused(tmp_path):
     proto = model([node("Mul", ["x", "t"], ["y"])], [*X, ("t", [1])], [("y", [1, 5, 4])])
     with pytest.raises(DiagnosticError, match="an axis at least behind the batch"):

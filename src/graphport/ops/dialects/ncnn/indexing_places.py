@@ -137,8 +137,20 @@ def _moved(b: Builder, page: Page, data: Value, indices: Value, **stated: Any) -
     """Which element comes to stand where, the page itself tells of numbers."""
     refuse_constants(data)
     (numbers,) = _numbered(data, b=b)
-    found = page.function(numbers, _array(indices), **stated)
-    return _picked(b, [data], found)
+    return _picked(b, [data], _meant(page, numbers, _array(indices), **stated))
+
+
+def _meant(page: Page, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarray[Any, Any]:
+    """What an operator of one result makes of arrays.
+
+    Raises:
+        UnsupportedError: a place lies outside of what it is one of.
+    """
+    try:
+        return page.function(*arrays, **stated)
+    except IndexError as error:
+        message = f"a place that is not there: {error}"
+        raise UnsupportedError(message) from error
 
 
 def _array(value: Value) -> np.ndarray[Any, Any]:
@@ -163,13 +175,13 @@ def _written(
         affordable(prod(shape) * count)
         units = np.eye(count, dtype=np.float32).reshape(*sizes(b.dims(updates)), count)
         rows = [
-            page.function(np.zeros(shape, np.float32), places, units[..., each], reduction="add", **stated).reshape(-1)
+            _meant(page, np.zeros(shape, np.float32), places, units[..., each], reduction="add", **stated).reshape(-1)
             for each in range(count)
         ]
         flat = b(Reshape, updates, vector(b, [1, count]))
         return b(Add, data, b(Reshape, b(MatMul, flat, b.constant(np.array(rows))), vector(b, shape)))
     old, new = _numbered(data, updates, b=b)
-    return _picked(b, [data, updates], page.function(old, places, new, **stated))
+    return _picked(b, [data, updates], _meant(page, old, places, new, **stated))
 
 
 def _picked(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
