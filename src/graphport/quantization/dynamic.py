@@ -34,8 +34,6 @@ def dynamic_products(graph: Graph) -> Graph:
         if weight is not None:
             _emit(twin, node, weight, rounded)
     rewrite.remove_dead(twin)
-    for value in [value for value in twin.constants if not value.uses]:
-        twin.remove_constant(value)
     return twin
 
 
@@ -54,8 +52,6 @@ def products_of_rows(graph: Graph) -> Graph:
         if weight is not None:
             _emit_rows(twin, node, weight, rounded)
     rewrite.remove_dead(twin)
-    for value in [value for value in twin.constants if not value.uses]:
-        twin.remove_constant(value)
     infer(twin)
     return twin
 

@@ -115,8 +115,6 @@ def without_roundings(graph: Graph) -> Graph:
         elif maker is not None and maker.op == "QuantizeLinear":
             rewrite.replace(node.output, maker.operands[0])
     rewrite.remove_dead(twin)
-    for value in [value for value in twin.constants if not value.uses]:
-        twin.remove_constant(value)
     return twin
 
 

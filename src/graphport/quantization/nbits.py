@@ -43,8 +43,6 @@ def exact_products(graph: Graph, exact: Collection[str] | None = None) -> Graph:
         can = made.operands[0].storage is not None and made.operands[0].storage.dtype is DType.INT4
         _emit(twin, node, made, EXACT if can and (exact is None or node.output.name in exact) else ROUNDED)
     rewrite.remove_dead(twin)
-    for value in [value for value in twin.constants if not value.uses]:
-        twin.remove_constant(value)
     return twin
 
 

@@ -75,8 +75,6 @@ def block_tables(graph: Graph) -> Graph:
     for node, made in _tables(twin):
         _emit(twin, node, made)
     rewrite.remove_dead(twin)
-    for value in [value for value in twin.constants if not value.uses]:
-        twin.remove_constant(value)
     return twin
 
 
