@@ -1,23 +1,42 @@
-"""The negative log-likelihood of answers in canonical operators, for dialects that have no word for it."""
+"""Losses in canonical operators, for dialects that have no words for them: what stands at each answer is gathered."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, vector
+from graphport.ops.pages.activation import LogSoftmax
 from graphport.ops.pages.arithmetic import Div, Mul, Neg
 from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.indexing import Gather, GatherElements
 from graphport.ops.pages.reduction.reduce import ReduceMean, ReduceSum
 from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.views.loss import NegativeLogLikelihoodLossView, SoftmaxCrossEntropyLossView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 
-def negative_log_likelihood(
+Lifted: TypeAlias = "tuple[Value, ...] | None"
+
+
+def register(dialect: str) -> None:
+    """Let `dialect` write both losses so."""
+
+    @NegativeLogLikelihoodLossView.lift(dialect)
+    def lifted(b: Builder, op: NegativeLogLikelihoodLossView) -> Lifted:
+        return (_negative_log_likelihood(b, op.input, op.target, op.weight, op.ignore_index, op.reduction),)
+
+    @SoftmaxCrossEntropyLossView.lift(dialect)
+    def lifted_cross_entropy(b: Builder, op: SoftmaxCrossEntropyLossView) -> Lifted:
+        logarithms = b(LogSoftmax, op.scores, axis=1)
+        loss = _negative_log_likelihood(b, logarithms, op.labels, op.weights, op.ignore_index, op.reduction)
+        return (loss, logarithms)[: b.count]
+
+
+def _negative_log_likelihood(
     b: Builder, logarithms: Value, target: Value, weight: Value | None, ignore_index: int | None, reduction: str
 ) -> Value:
     """What stands at each answer, negated, times the weight of its class; what is ignored weighs nothing."""
