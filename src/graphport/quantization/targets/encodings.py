@@ -35,33 +35,12 @@ QNN = Target(
     is_whole=True,
     encodings="qnn",
 )
-RKNN = Target(
+RKNN = replace(
+    QNN,
     name="rknn",
-    formats=("onnx",),
-    weighted=_LAYERS,
-    pointwise=frozenset({"Add", "Mul", "AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Concat"}),
-    fused=frozenset({"Relu", "Clip"}),
-    per_channel=_LAYERS,
     activation=DType.INT8,
     activations=frozenset({DType.INT8}),
     weights=frozenset({DType.INT8}),
-    has_blocks=False,
-    bias_bits=0,
-    is_whole=True,
     encodings="rknn",
 )
-MNN = Target(
-    name="mnn",
-    formats=("onnx",),
-    weighted=_LAYERS,
-    pointwise=frozenset({"Add"}),
-    fused=frozenset({"Relu", "Clip"}),
-    per_channel=_LAYERS,
-    activation=DType.INT8,
-    activations=frozenset({DType.INT8}),
-    weights=frozenset({DType.INT8}),
-    has_blocks=False,
-    symmetric=True,
-    bias_bits=0,
-    encodings="mnn",
-)
+MNN = replace(RKNN, name="mnn", pointwise=frozenset({"Add"}), is_whole=False, symmetric=True, encodings="mnn")
