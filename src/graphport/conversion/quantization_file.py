@@ -79,7 +79,7 @@ def _dequantize(graph: Graph, value: Value, stored: Decoded) -> None:
     codes = graph.add_constant(value.name, TensorFact.of(stored.codes), stored.codes, origin=value.origin)
     result = Value(graph.fresh(value.name), value.fact, origin=value.origin)
     node = Node("DequantizeLinear", [codes, *_parameters(graph, value.name, grid)], [result], _axis(grid))
-    _insert(graph, value, node)
+    graph.insert_after(value.producer, node)
     rewrite.swap_names(value, result)
     value.replace_uses(result)
     graph.remove_constant(value)
@@ -101,25 +101,13 @@ def _quantize(graph: Graph, value: Value, quantization: Quantization, edition: E
     for node in _steps(graph, value, _grid_of(quantization), result) or [
         _word(graph, value, quantization, edition, result)
     ]:
-        _insert(graph, place, node)
+        graph.insert_after(place.producer, node)
         place = node.output
-    for user, index in readers:
-        if isinstance(user, Node):
-            user.set_input(index, result)
-        elif not value.is_input:
-            user.set_output(index, result)
+    for use in readers:
+        if isinstance(use.user, Node) or not value.is_input:
+            use.read(result)
     if not value.is_input:
         rewrite.swap_names(value, result)
-
-
-def _insert(graph: Graph, value: Value, node: Node) -> None:
-    """Put `node` as early as `value` is known."""
-    if value.producer is not None:
-        graph.insert_after(value.producer, node)
-    elif graph.first is not None:
-        graph.insert_before(graph.first, node)
-    else:
-        graph.append(node)
 
 
 def _steps(graph: Graph, value: Value, grid: _Grid | None, result: Value) -> list[Node]:

@@ -312,8 +312,10 @@ class Graph(Body):
         self._check(place)
         return self._link(node, place.previous, place)
 
-    def insert_after(self, place: Node, node: Node) -> Node:
-        """Put `node` right behind `place`."""
+    def insert_after(self, place: Node | None, node: Node) -> Node:
+        """Put `node` right behind `place`, or in front of all where that is `None`, such as what makes an input."""
+        if place is None:
+            return self._link(node, None, self._first)
         self._check(place)
         return self._link(node, place, place.next)
 

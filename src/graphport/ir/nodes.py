@@ -57,6 +57,13 @@ class Use(NamedTuple):
     user: Node | Graph
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]  nobody looks for an item in a use
 
+    def read(self, value: Value) -> None:
+        """Let it read `value` there."""
+        if isinstance(self.user, Node):
+            self.user.set_input(self.index, value)
+        else:
+            self.user.set_output(self.index, value)
+
 
 _use = cast("Callable[[type[Use], tuple[Node | Graph, int]], Use]", cast("Any", tuple).__new__)
 """Makes a use without the call in Python that its own constructor is."""

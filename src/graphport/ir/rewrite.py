@@ -53,12 +53,7 @@ def _identity(old: Value, new: Value) -> Value:
         raise ValueError(message)
     copy = Value(graph.fresh(new.name), new.fact)
     node = Node("Identity", [new], [copy], origin=old.producer.origin if old.producer else None)
-    if new.producer is not None and new.graph is graph:
-        graph.insert_after(new.producer, node)
-    elif graph.first is not None:
-        graph.insert_before(graph.first, node)
-    else:
-        graph.append(node)
+    graph.insert_after(new.producer if new.graph is graph else None, node)
     return copy
 
 

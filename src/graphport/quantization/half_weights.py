@@ -46,12 +46,12 @@ def _is_fit(value: Value) -> bool:
 
 
 def _store(graph: Graph, value: Value) -> None:
-    stored, first = value.storage, graph.first
-    if stored is None or first is None:
+    stored = value.storage
+    if stored is None:
         return
     half = kept(stored.numpy().astype(np.float16), DType.FLOAT16)
     codes = graph.add_constant(graph.fresh(f"{value.name}_half"), TensorFact.of(half), half)
     real = Value(graph.fresh(f"{value.name}_single"), value.fact)
-    graph.insert_before(first, Node("Cast", [codes], [real], {"to": DType.FLOAT32}))
+    graph.insert_after(None, Node("Cast", [codes], [real], {"to": DType.FLOAT32}))
     value.replace_uses(real)
     graph.remove_constant(value)

@@ -154,10 +154,7 @@ def _emit_point(
     is_apart = bool(quantization.guarded) and grid.dtype.is_floating
     decoded = Value(graph.fresh(f"{value.name}_decoded"), value.fact) if is_apart else rounded
     dequantize = Node("DequantizeLinear", [codes, scale, zero_point], [decoded], attributes)
-    if node is not None:
-        graph.insert_after(node, quantize)
-    elif graph.first is not None:
-        graph.insert_before(graph.first, quantize)
+    graph.insert_after(node, quantize)
     graph.insert_after(quantize, dequantize)
     if is_apart:
         graph.insert_after(dequantize, Node("Max", [decoded], [rounded]))

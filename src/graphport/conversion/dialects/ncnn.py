@@ -77,11 +77,8 @@ def _tell_input(graph: Graph, value: Value, told: Mapping[str, Any]) -> None:
     if type_of(told) is None and _expected(value).dtype is DType.INT32 and isinstance(value.fact, TensorFact):
         value.fact = TensorFact(DType.INT32, value.fact.shape)
     inner = bare(Builder(Inference(), graph, first, stem=value.name), value, told)
-    for user, index in uses:
-        if isinstance(user, Node):
-            user.set_input(index, inner)
-        else:
-            user.set_output(index, inner)
+    for use in uses:
+        use.read(inner)
 
 
 def _expected(value: Value) -> TensorFact:
@@ -358,18 +355,9 @@ def _split(graph: Graph, value: Value) -> None:
     uses = list(value.uses)
     copies = [Value(graph.fresh(f"{value.name}_split"), value.fact) for _ in uses]
     node = Node("Split", [], copies, dialect=_DIALECT, name=f"split_{value.name}")
-    first = graph.first
-    if value.producer is not None:
-        graph.insert_after(value.producer, node)
-    elif first is not None:
-        graph.insert_before(first, node)
-    else:
-        graph.append(node)
-    for (user, index), copy in zip(uses, copies, strict=True):
-        if isinstance(user, Node):
-            user.set_input(index, copy)
-        else:
-            user.set_output(index, copy)
+    graph.insert_after(value.producer, node)
+    for use, copy in zip(uses, copies, strict=True):
+        use.read(copy)
     node.inputs = [value]
     returned = [copy for copy in copies if copy.returns]
     if returned and not value.is_input:

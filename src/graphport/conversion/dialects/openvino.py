@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.conversion.dialects.openvino_older import rule as older
 from graphport.conversion.dialects.openvino_starts import restore
-from graphport.conversion.dialects.openvino_states import ASSIGN, expose_states, hide_states, is_word, put_first
+from graphport.conversion.dialects.openvino_states import ASSIGN, expose_states, hide_states, is_word
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage, Storage
@@ -68,7 +68,8 @@ def _store_narrowly(graph: Graph) -> None:
         value.replace_uses(wide)
         stored = graph.add_constant(f"{value.name}_stored", TensorFact.of(storage.source), storage.source)
         type = {"destination_type": storage.dtype}
-        put_first(graph, Node("opset1.Convert", [stored], [wide], type, dialect="openvino", origin=value.origin))
+        node = Node("opset1.Convert", [stored], [wide], type, dialect="openvino", origin=value.origin)
+        graph.insert_after(None, node)
         graph.remove_constant(value)
 
 
@@ -91,7 +92,7 @@ def _subtract_means(graph: Graph) -> None:
         centred = Value(graph.fresh(f"{value.name}_centred"), value.fact)
         value.replace_uses(centred)
         constant = graph.add_constant(f"{value.name}_mean", TensorFact.of(means), means)
-        put_first(graph, Node("opset1.Subtract", [value, constant], [centred], dialect="openvino"))
+        graph.insert_after(None, Node("opset1.Subtract", [value, constant], [centred], dialect="openvino"))
 
 
 def _drop_dead(graph: Graph) -> None:

@@ -112,10 +112,7 @@ def _read(graph: Graph, state: Value, kept: states.State, own: DType | None, las
         storage = state.storage if own is fact.dtype or own is None else _as(state.storage, own)
         start = [graph.add_constant(f"{kept.variable}_start", TensorFact.of(storage), storage)]
     node = Node("opset6.ReadValue", start, [read], attributes, dialect="openvino", origin=state.origin)
-    if last is None:
-        put_first(graph, node)
-    else:
-        graph.insert_after(last, node)
+    graph.insert_after(last, node)
     return read
 
 
@@ -153,14 +150,6 @@ def _copied(graph: Graph, result: Value) -> Value:
 def is_word(node: Node, words: tuple[str, ...]) -> bool:
     """Whether a node is one of these words of OpenVINO."""
     return node.dialect == "openvino" and node.word in words
-
-
-def put_first(graph: Graph, node: Node) -> None:
-    """Insert a node before all others."""
-    if graph.first is None:
-        graph.append(node)
-    else:
-        graph.insert_before(graph.first, node)
 
 
 def _declared(node: Node) -> TensorFact:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.expression.syntax import Node as Tree
     from graphport.ir.graph import Attribute, Graph
-    from graphport.ir.nodes import Use
 
 _DIALECT = "pnnx"
 _DICTIONARY = "prim::DictConstruct"
@@ -291,25 +290,17 @@ def _format_scalar(graph: Graph, value: Value, text: str) -> None:
     uses = list(value.uses)
     numeric = [use for use in uses if isinstance(use.user, Node) and use.user.word == "Expression"]
     if numeric:
-        made = _put_first(graph, Node("Expression", [], [_fresh(graph, value)], {"expr": text}, dialect=_DIALECT))
+        node = Node("Expression", [], [_fresh(graph, value)], {"expr": text}, dialect=_DIALECT)
+        made = graph.insert_after(None, node).output
         for use in numeric:
-            _reread(use, made)
+            use.read(made)
     if len(numeric) < len(uses) and value.storage is not None:
         storage = value.storage.reshaped((1,))
         weight = graph.add_constant(graph.fresh(value.name), TensorFact.of(storage), storage, origin=value.origin)
-        made = _put_first(graph, Node("torch.squeeze", [weight], [_fresh(graph, value)], dialect=_DIALECT))
+        node = Node("torch.squeeze", [weight], [_fresh(graph, value)], dialect=_DIALECT)
+        made = graph.insert_after(None, node).output
         value.replace_uses(made)
 
 
 def _fresh(graph: Graph, value: Value) -> Value:
     return Value(graph.fresh(value.name), UNKNOWN)
-
-
-def _put_first(graph: Graph, node: Node) -> Value:
-    first = graph.first
-    return (graph.append(node) if first is None else graph.insert_before(first, node)).output
-
-
-def _reread(use: Use, value: Value) -> None:
-    if isinstance(use.user, Node):
-        use.user.set_input(use.index, value)

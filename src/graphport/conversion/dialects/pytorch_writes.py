@@ -233,11 +233,7 @@ class _Functionalizer:
         if dtype is None or (kinds == {dtype} and dtype.kind in "fc"):
             return new
         cast = Value(self.graph.fresh(new.name), new.fact)
-        for user, index in list(new.uses):
-            if isinstance(user, Node):
-                user.set_input(index, cast)
-            else:
-                user.set_output(index, cast)
+        new.replace_uses(cast)
         new.fact = UNKNOWN
         made = Node(_CAST, [new], [cast], {"dtype": f"torch.{dtype.text}", KEYS: ("self",)}, dialect=DIALECT)
         self.graph.insert_after(new.producer or node, made)

@@ -50,7 +50,7 @@ def before(graph: Graph) -> None:
             if name not in held:
                 held[name] = inputs[name] = _state(graph, name, begins[name], node.output)
             # What is read is the same value under another name, which outputs keep.
-            _replace(node.output, held[name])
+            node.output.replace_uses(held[name])
         else:
             if name not in inputs:
                 inputs[name] = _state(graph, name, begins[name], node.operands[1])
@@ -137,21 +137,13 @@ def _state(graph: Graph, name: str, begins: Storage, like: Value) -> Value:
     return value
 
 
-def _replace(old: Value, new: Value) -> None:
-    for use in list(old.uses):
-        if isinstance(use.user, Graph):
-            use.user.set_output(use.index, new)
-        else:
-            use.user.set_input(use.index, new)
-
-
 def _return(graph: Graph, inputs: dict[str, Value], held: dict[str, Value]) -> None:
     outputs = graph.outputs
     for name, value in inputs.items():
         last = held[name]
         if last is value:
             # Nobody sets it.
-            _replace(value, graph.add_constant(value.name, value.fact, value.storage, origin=value.origin))
+            value.replace_uses(graph.add_constant(value.name, value.fact, value.storage, origin=value.origin))
             graph.remove_input(value)
             outputs = graph.outputs
             continue

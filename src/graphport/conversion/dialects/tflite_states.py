@@ -49,7 +49,7 @@ def keep_states(graph: Graph) -> None:
         start = once.add_constant(value.name, TensorFact.of(begins), begins)
         once.append(Node("ASSIGN_VARIABLE", [_variable(once, state, None), start], [], dialect=_DIALECT))
     begin = Node("CALL_ONCE", [], [], {"init_subgraph": once, "types": ()}, dialect=_DIALECT)
-    graph.insert_before(graph.first, begin) if graph.first is not None else graph.append(begin)
+    graph.insert_after(None, begin)
 
 
 def _begins(value: Value) -> Storage | None:

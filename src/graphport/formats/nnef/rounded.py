@@ -84,11 +84,9 @@ def _round(graph: Graph, value: Value, scale: Array, shift: Array, least: int, m
     whole = made("select", made("lt", rest, 0.5, fact=_BOOL), below, above)
     code = made("min", made("max", made("add", whole, zero), float(least)), float(most))
     result = made("mul", made("sub", code, zero), step, fact=value.fact)
-    for user, index in readers:
-        if isinstance(user, Node):
-            user.set_input(index, result)
-        elif not value.is_input:
-            user.set_output(index, result)
+    for use in readers:
+        if isinstance(use.user, Node) or not value.is_input:
+            use.read(result)
     if not value.is_input:
         rewrite.swap_names(value, result)
 
@@ -112,11 +110,5 @@ class _Steps:
         values = [x if isinstance(x, Value) else self.number(np.asarray(x, np.float32)) for x in operands]
         result = Value(self._graph.fresh(self._value.name), fact)
         node = Node(word, values, [result], {}, dialect=DIALECT, origin=self._value.origin)
-        if self._last is not None:
-            self._graph.insert_after(self._last, node)
-        elif self._graph.first is not None:
-            self._graph.insert_before(self._graph.first, node)
-        else:
-            self._graph.append(node)
-        self._last = node
+        self._last = self._graph.insert_after(self._last, node)
         return result

@@ -49,10 +49,7 @@ def close(body: Graph, given: list[Value]) -> list[int]:
         if not uses:
             continue
         inner = body.add_input(value.name, value.fact)
-        for user, index in uses:
-            if isinstance(user, Node):
-                user.set_input(index, inner)
-            else:
-                user.set_output(index, inner)
+        for use in uses:
+            use.read(inner)
         places.append(place)
     return places

@@ -117,12 +117,7 @@ class _Halving:
     def _cast(self, value: Value, to: DType, name: str) -> Value:
         made = Value(self.graph.fresh(f"{value.name}_{name}"), _typed(value, to))
         node = Node("Cast", [value], [made], {"to": to})
-        if value.producer is not None and value.graph is self.graph:
-            self.graph.insert_after(value.producer, node)
-        elif self.graph.first is not None:
-            self.graph.insert_before(self.graph.first, node)
-        else:
-            self.graph.append(node)
+        self.graph.insert_after(value.producer if value.graph is self.graph else None, node)
         return made
 
     def _deliver(self, value: Value, other: Value) -> None:

@@ -178,8 +178,5 @@ def _take_axis_away(b: Builder, body: Graph, value: Value, operand: Value, axis:
     value.fact = TensorFact(fact.dtype if isinstance(fact, TensorFact) else None, part)
     front = Builder(b.inference, body, body.first, origin=b.origin, stem=b.stem)
     entry = front(registry.pages()["Squeeze"], value, front.constant(np.array([axis], np.int64)))
-    for user, index in users:
-        if isinstance(user, Node):
-            user.set_input(index, entry)
-        else:
-            user.set_output(index, entry)
+    for use in users:
+        use.read(entry)
