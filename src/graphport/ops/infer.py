@@ -26,6 +26,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
 from graphport.ops.propagation import with_elements
 from graphport.ops.requirements import collected
+from graphport.ops.type_variables import bind, result_dtype, result_types
 from graphport.ops.wording import Wording
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.ir.graph import Attribute, Node
     from graphport.ops.declare import Page
-    from graphport.ops.types import Types
 
 
 _MOST_EXTENT = (1 << 63) - 1
@@ -253,7 +253,7 @@ class Inference:
         Raises:
             ShapeError: operands or attributes break a rule of the operator.
         """
-        bound = _bind(page, operands)
+        bound = bind(page, operands)
         known = page.signature.keywords
         for name in attributes:
             if name not in known:
@@ -269,7 +269,7 @@ class Inference:
                 answer = page.shape(*operands, **arguments)
             self.required += required
         except (Unknown, Undecided):
-            answer = [TensorFact(_result_dtype(types, bound), None) for types in _result_types(page, count)]
+            answer = [TensorFact(result_dtype(types, bound), None) for types in result_types(page, count)]
         facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
         for fact in facts:
             _check_extents(fact)
@@ -409,62 +409,6 @@ def _check_extents(fact: Fact | None) -> None:
             if isinstance(extent, int) and not 0 <= extent <= _MOST_EXTENT:
                 message = f"its result has an extent of {extent if abs(extent) < 1 << 70 else 'more than 2^70'}"
                 raise ShapeError(message, "extents lie between 0 and 2^63 - 1")
-
-
-def _bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
-    """Element types of the type variables, after checking number and types of operands."""
-    signature = page.signature
-    if len(operands) < signature.least:
-        message = f"{len(operands)} operands, at least {signature.least} are needed"
-        raise ShapeError(message)
-    bound: dict[str, DType] = {}
-    for index, fact in enumerate(operands):
-        operand = signature.operand(index)
-        if operand is None:
-            message = f"{len(operands)} operands, at most {len(signature.operands)} are known"
-            raise ShapeError(message)
-        if fact is None:
-            if not operand.is_optional and not operand.is_variadic:
-                message = f"the operand {operand.name} is missing"
-                raise ShapeError(message)
-            continue
-        if operand.types is not None:
-            _bind_type(operand.name, operand.types, fact, bound)
-    return bound
-
-
-def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> None:
-    if types.form == "any" or fact == UNKNOWN:
-        return
-    if types.form != _FORMS[type(fact)]:
-        message = f"{name} is {fact}, no {types.form}"
-        raise ShapeError(message)
-    while not isinstance(fact, TensorFact):
-        fact = fact.element
-    if fact.dtype is None:
-        return
-    if fact.dtype not in types.dtypes:
-        message = f"{name} is {fact.dtype}"
-        raise ElementTypeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}", dtype=fact.dtype)
-    if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
-        message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
-        raise ShapeError(message, "both must have one element type; cast one of them")
-
-
-_FORMS: dict[type[Fact], str] = {TensorFact: "tensor", SequenceFact: "sequence", OptionalFact: "optional"}
-
-
-def _result_types(page: Page, count: int) -> tuple[Types | None, ...]:
-    types = page.signature.results
-    return types * max(count, 1) if page.is_variadic_output and len(types) == 1 else types
-
-
-def _result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | None:
-    if types is None or types.form != "tensor":
-        return None
-    if types.name in bound:
-        return bound[types.name]
-    return next(iter(types.dtypes)) if len(types.dtypes) == 1 else None
 
 
 def _may_equal(inferred: Sequence[Any], declared: Sequence[Any]) -> bool:

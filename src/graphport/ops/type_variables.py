@@ -1,0 +1,78 @@
+"""Type variables of a page, bound to the element types of a node's operands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import UNKNOWN, OptionalFact, SequenceFact, TensorFact
+from graphport.ops.declare import ElementTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphport.core.dtypes import DType
+    from graphport.core.facts import Fact
+    from graphport.ops.declare import Page
+    from graphport.ops.types import Types
+
+_FORMS: dict[type[Fact], str] = {TensorFact: "tensor", SequenceFact: "sequence", OptionalFact: "optional"}
+
+
+def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
+    """The element types of a page's type variables, by their names.
+
+    Raises:
+        ShapeError: there are too few or too many operands, or two of one variable have other element types.
+        ElementTypeError: an operand has an element type that its variable does not admit.
+    """
+    signature = page.signature
+    if len(operands) < signature.least:
+        message = f"{len(operands)} operands, at least {signature.least} are needed"
+        raise ShapeError(message)
+    bound: dict[str, DType] = {}
+    for index, fact in enumerate(operands):
+        operand = signature.operand(index)
+        if operand is None:
+            message = f"{len(operands)} operands, at most {len(signature.operands)} are known"
+            raise ShapeError(message)
+        if fact is None:
+            if not operand.is_optional and not operand.is_variadic:
+                message = f"the operand {operand.name} is missing"
+                raise ShapeError(message)
+            continue
+        if operand.types is not None:
+            _bind_type(operand.name, operand.types, fact, bound)
+    return bound
+
+
+def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> None:
+    if types.form == "any" or fact == UNKNOWN:
+        return
+    if types.form != _FORMS[type(fact)]:
+        message = f"{name} is {fact}, no {types.form}"
+        raise ShapeError(message)
+    while not isinstance(fact, TensorFact):
+        fact = fact.element
+    if fact.dtype is None:
+        return
+    if fact.dtype not in types.dtypes:
+        message = f"{name} is {fact.dtype}"
+        raise ElementTypeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}", dtype=fact.dtype)
+    if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
+        message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
+        raise ShapeError(message, "both must have one element type; cast one of them")
+
+
+def result_types(page: Page, count: int) -> tuple[Types | None, ...]:
+    """What a page says of the element types of its `count` results."""
+    types = page.signature.results
+    return types * max(count, 1) if page.is_variadic_output and len(types) == 1 else types
+
+
+def result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | None:
+    """The element type of a result, once the type variables are bound; `None` where they do not tell it."""
+    if types is None or types.form != "tensor":
+        return None
+    if types.name in bound:
+        return bound[types.name]
+    return next(iter(types.dtypes)) if len(types.dtypes) == 1 else None
