@@ -47,6 +47,17 @@ def test_word_of_one_operand(word, x):
 
 
 @pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("Neg", np.int8), *((name, dtype) for name in ("Add", "Sub", "Mul", "Abs") for dtype in (np.int8, np.uint8))],
+)
+def test_bytes_wrap_as_other_integers_do(name, dtype):
+    every = np.arange(256, dtype=np.uint8).astype(dtype)
+    others = RANDOM.permutation(every)
+    operands = [every] if name in ("Neg", "Abs") else [every, others]
+    assert check_page(registry.pages()[name], operands) is not None
+
+
+@pytest.mark.parametrize(
     "word", ["opset1.Exp", "opset1.Sin", "opset1.Erf", "opset4.Asinh", "opset1.Sigmoid", "opset1.Elu"]
 )
 def test_a_function_of_reals_rounds_that_of_integers(word):

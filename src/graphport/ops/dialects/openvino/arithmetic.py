@@ -28,6 +28,7 @@ from graphport.ops.pages.arithmetic import (
     Min,
     Mod,
     Mul,
+    Neg,
     Pow,
     Reciprocal,
     Round,
@@ -75,6 +76,37 @@ _chained(Max, "opset1.Maximum")
 _chained(Min, "opset1.Minimum")
 
 
+def _wrapped(b: Builder, word: str, *operands: Value) -> Lifted:
+    """Bytes computed in 32 bits, for OpenVINO 2026.4 saturates what ONNX lets wrap; `None` of other types."""
+    fact = operands[0].fact
+    dtype = fact.dtype if isinstance(fact, TensorFact) else None
+    if dtype not in (DType.INT8, DType.UINT8):
+        return None
+    wide = emit(b, word, *(emitted_cast(b, x, DType.INT32) for x in operands))
+    facts = [TensorFact(dtype, wide.fact.shape if isinstance(wide.fact, TensorFact) else None)]
+    return b.word("opset1.Convert", wide, facts=facts, destination_type=dtype)
+
+
+@Add.lift("openvino")
+def lift_add(b: Builder, x: Value, y: Value) -> Lifted:
+    return _wrapped(b, "opset1.Add", x, y)
+
+
+@Sub.lift("openvino")
+def lift_sub(b: Builder, x: Value, y: Value) -> Lifted:
+    return _wrapped(b, "opset1.Subtract", x, y)
+
+
+@Mul.lift("openvino")
+def lift_mul(b: Builder, x: Value, y: Value) -> Lifted:
+    return _wrapped(b, "opset1.Multiply", x, y)
+
+
+@Neg.lift("openvino")
+def lift_neg(b: Builder, x: Value) -> Lifted:
+    return _wrapped(b, "opset1.Negative", x)
+
+
 @lower("openvino", "opset1.Abs")
 def absolute(b: Builder, x: Value) -> Value:
     return b(Abs, x)
@@ -84,7 +116,7 @@ def absolute(b: Builder, x: Value) -> Value:
 def lift_abs(b: Builder, x: Value) -> tuple[Value, ...]:
     """OpenVINO 2026.4 drops `Abs` of what constants and shapes decide, also where it is negative."""
     if not _is_decided(x):
-        return b.word("opset1.Abs", x)
+        return _wrapped(b, "opset1.Abs", x) or b.word("opset1.Abs", x)
     return b.word("opset1.Maximum", x, emit(b, "opset1.Negative", x))
 
 
