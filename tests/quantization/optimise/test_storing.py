@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -9,8 +11,10 @@ import pytest
 
 import graphport as gp
 from graphport.core.dtypes import DType
+from graphport.quantization import choices
 from graphport.quantization.optimise.library import Library, Way
 from graphport.quantization.optimise.storing import fitting, noise_of, plans, size
+from graphport.quantization.targets.onnxruntime import ONNXRUNTIME
 from tests.quantization import nets
 from tests.quantization.test_weights_alone import _tokens, decoder
 
@@ -103,6 +107,16 @@ def test_a_goal_below_what_integers_have_stores_weights_in_fewer_bits():
     assert any("weights" in name or name == "float16" for name in made.report.chosen.layers)
     # Each layer is told once.
     assert sorted(layer.name for layer in made.report.layers) == ["first", "head", "second"]
+
+
+@pytest.mark.parametrize("stored", [{DType.FLOAT16, DType.INT8}, {DType.INT8}, {DType.FLOAT16}])
+def test_a_target_that_reads_no_four_bits_has_what_it_does_read(monkeypatch, stored):
+    target = replace(ONNXRUNTIME, stored=frozenset(stored))
+    monkeypatch.setattr(choices, "find_target", lambda name: target)
+    found = nets.residual()
+    made = gp.quantize(found, nets.samples(found, 64), max_bytes=2000)
+    assert not any("int4" in name or "int2" in name for point in made.report.front for name in point.layers)
+    assert (DType.INT8 in stored) == any(name == "int8 weights" for point in made.report.front for name in point.layers)
 
 
 def test_two_bits_are_said_in_the_operator_that_runtimes_have_them_in():

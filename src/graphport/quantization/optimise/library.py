@@ -61,7 +61,7 @@ class Library:
 
 
 def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
-    """Every way of every layer of `base` that the target can read.
+    """Every way of every layer of `base` that the target can read; none where it reads no codes of weights alone.
 
     Args:
         work: made `base`, and measures others.
@@ -70,15 +70,17 @@ def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
     """
     made = Library()
     uniform = {bits: found for bits in _BITS if (found := _uniform(work, base, bits)) is not None}
-    reference = uniform[min(4, *uniform)] if 4 not in uniform else uniform[4]
+    if not uniform:
+        return made
+    judged = 4 if 4 in uniform else min(uniform)
+    reference = uniform[judged]
     noises = _noises(work, reference)
     errors = {bits: _errors(found) for bits, found in uniform.items()}
-    known = errors[next(bits for bits, found in uniform.items() if found is reference)]
     times = {} if timed is None else _times(work, base, uniform, timed)
     for node, layer in reference.quantization.placement.layers.items():
         name, numbers = node.output.name, layer.numbers()
         made.layers[name] = layer
-        unit = noises[node] / max(known[name], 1e-30)
+        unit = noises[node] / max(errors[judged][name], 1e-30)
         signal = max(float(np.sum(numbers.astype(np.float64) ** 2)), 1e-30)
         halves = numbers.astype(np.float16).astype(np.float64)
         lost = float(np.sum((halves - numbers) ** 2)) / signal if np.isfinite(halves).all() else np.inf
@@ -87,10 +89,9 @@ def library(work: Work, base: Candidate, timed: Run | None = None) -> Library:
         if DType.FLOAT16 in work.choices.target.stored:
             ways.append(Way(DType.FLOAT16, 2 * numbers.size, lost * unit, time=real))
         for bits, found in uniform.items():
-            twin = next((n for n in found.quantization.weights if n.output.name == name), None)
-            if twin is None or (bits == 2 and layer.kind != "product"):
+            weight = found.quantization.weights.get(node)
+            if weight is None or (bits == 2 and layer.kind != "product"):
                 continue
-            weight = found.quantization.weights[twin]
             spent = times.get(bits, {}).get(node.name, real)
             ways.append(Way(weight.grid.dtype, _bytes(weight), errors[bits][name] * unit, weight, spent))
         made.ways[name] = ways

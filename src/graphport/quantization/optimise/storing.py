@@ -65,6 +65,8 @@ class Storing:
             self.of = library(self.work, self.base, self.timed)
             every = plans(self.of, has_times=self.timed is not None)
             self.made = [plan for plan in every if any(way.dtype is not DType.FLOAT32 for way in plan.values())]
+        if not self.made:
+            return []
         asked = self._asked(goals, points)
         if self._rounds == 1:
             asked += spread(self.made, _MOST) if is_alone else []
