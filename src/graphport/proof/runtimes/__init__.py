@@ -25,9 +25,9 @@ class Runtime(NamedTuple):
     takes_all: bool = True
     """Whether it takes whatever the format can say, but for operators that it says it lacks."""
     keeps_states: bool = False
+    """Whether what a model keeps from run to run is kept inside, and can be set and read."""
     takes_more: bool = False
     """Whether an input that has numbers in the file may be given others."""
-    """Whether what a model keeps from run to run is kept inside, and can be set and read."""
     rounds_to_steps: bool = False
     """Whether it rounds quantized numbers to a neighbour of what others round them to, here and there."""
     switched_off: tuple[str, ...] = ()
