@@ -96,6 +96,21 @@ def test_a_measure_of_ones_own_is_a_goal(monkeypatch):
     assert tight.chosen.metric == max(point.metric for point in tight.front)
 
 
+def test_a_measure_is_taken_of_each_plan_once():
+    found = nets.residual()
+    x = nets.samples(found, 32, seed=4)
+    seen = []
+
+    def metric(run):
+        seen.append(run(x)["y"].tobytes())
+        return 0.0
+
+    gp.quantize(found, nets.samples(found, 64), max_bytes=2500, metric=metric)
+    # Plans in fewer bits follow in rounds; the first of all is what they begin with.
+    assert len(seen) > 2
+    assert seen.count(seen[0]) == 1
+
+
 def test_a_latency_without_a_runtime_to_time_is_refused():
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0024.*nnef"):

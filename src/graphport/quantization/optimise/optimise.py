@@ -81,14 +81,14 @@ def optimised(work: Work, base: Candidate, goals: Goals, metric: Any = None) -> 
     """
     table = _table(work, base)
     candidates = [base, *([] if table else _variants(work, base)), *work.timed("plans", _planned, work, base, table)]
-    points = _measured(work, candidates, metric, table)
+    points = _measured(work, base, candidates, metric, table)
     storing = Storing(work, base, _timed_run(work, base, goals))
     while table is None and work.choices.target.stored and base.quantization.placement.layers:
         more = work.timed("storing", storing.more, goals, points)
         if not more:
             break
         candidates += more
-        points += _measured(work, [base, *more], metric, table)[1:]
+        points += _measured(work, base, more, metric, table)
     kept = front(points)
     by_point = {id(point): candidate for point, candidate in zip(points, candidates, strict=True)}
     numbered = [replace(point, point=number) for number, point in enumerate(kept, 1)]
@@ -195,11 +195,14 @@ def _joined(a: Any, b: Any) -> Any:
     return np.concatenate([a, b])
 
 
-def _measured(work: Work, candidates: Sequence[Candidate], metric: Any, table: _Known | None) -> list[FrontPoint]:
+def _measured(
+    work: Work, base: Candidate, candidates: Sequence[Candidate], metric: Any, table: _Known | None
+) -> list[FrontPoint]:
+    """What each of `candidates` is worth; times are beside the graph that `base` begins with."""
     settings = work.choices.settings
     graphs = [as_written(insert_qdq(each.graph, each.quantization), settings) for each in candidates]
     noises = [each.noise or work.measure(each) for each in candidates]
-    times = _latencies(work, candidates[0], graphs) if table is None else _told(work, candidates, table)
+    times = _latencies(work, base, graphs) if table is None else _told(work, base, candidates, table)
     points: list[FrontPoint] = []
     for number, (each, graph, noise) in enumerate(zip(candidates, graphs, noises, strict=True)):
         ends = noise.snr_range
@@ -235,9 +238,9 @@ def _latencies(work: Work, base: Candidate, graphs: Sequence[Graph]) -> tuple[fl
     return milliseconds, parts[1:]
 
 
-def _told(work: Work, candidates: Sequence[Candidate], table: _Known) -> tuple[float, list[float]]:
+def _told(work: Work, base: Candidate, candidates: Sequence[Candidate], table: _Known) -> tuple[float, list[float]]:
     """Milliseconds of a real run, and what part of that each candidate takes, by the table."""
-    base, target = candidates[0], work.choices.target
+    target = work.choices.target
     every = {node.output.name for node in (*base.quantization.placement.layers, *base.quantization.placement.pointwise)}
 
     def cost(floating: Collection[str]) -> float:
