@@ -16,6 +16,8 @@ from graphport.ops.infer import infer
 from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.ir.graph import Attribute, Graph
 
 
@@ -27,14 +29,7 @@ def dynamic_products(graph: Graph) -> Graph:
 
     What several products read is rounded once. Leaves alone: blocks, other types, weights that somebody else reads.
     """
-    twin = rewrite.copy(graph)
-    rounded: dict[Value, tuple[Value, Value, Value]] = {}
-    for node in list(twin):
-        weight = _weight(node)
-        if weight is not None:
-            _emit(twin, node, weight, rounded)
-    rewrite.remove_dead(twin)
-    return twin
+    return _with_products(graph, _emit)
 
 
 def products_of_rows(graph: Graph) -> Graph:
@@ -45,13 +40,7 @@ def products_of_rows(graph: Graph) -> Graph:
 
     Leaves alone: what `dynamic_products` does.
     """
-    twin = rewrite.copy(graph)
-    rounded: dict[Value, tuple[Value, Value]] = {}
-    for node in list(twin):
-        weight = _weight(node)
-        if weight is not None:
-            _emit_rows(twin, node, weight, rounded)
-    rewrite.remove_dead(twin)
+    twin = _with_products(graph, _emit_rows)
     infer(twin)
     return twin
 
@@ -59,6 +48,18 @@ def products_of_rows(graph: Graph) -> Graph:
 def products_on_integers(graph: Graph) -> int:
     """How many products of a graph that was made so are sums of integers."""
     return sum(not node.dialect and node.word == "MatMulInteger" for node in graph)
+
+
+def _with_products(graph: Graph, emit: Callable[[Graph, Node, Node, dict[Value, tuple[Value, ...]]], None]) -> Graph:
+    """A copy of `graph` with other nodes for its products with weights; those share what an operand is rounded to."""
+    twin = rewrite.copy(graph)
+    rounded: dict[Value, tuple[Value, ...]] = {}
+    for node in list(twin):
+        weight = _weight(node)
+        if weight is not None:
+            emit(twin, node, weight, rounded)
+    rewrite.remove_dead(twin)
+    return twin
 
 
 def _weight(node: Node) -> Node | None:
@@ -84,7 +85,7 @@ def _weight(node: Node) -> Node | None:
     return made if is_plain and is_fit and is_whole and is_wide else None
 
 
-def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, Value, Value]]) -> None:
+def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, ...]]) -> None:
     x, name = node.operands[0], made.operands[0].name
     codes, scale = (np.asarray(stored.numpy()) for value in made.operands[:2] if (stored := value.storage) is not None)
     if node.attributes.get("transB", 0):
@@ -103,12 +104,12 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
     if x not in rounded:
         shape = x.fact.shape if isinstance(x.fact, TensorFact) else None
         parts = [(DType.UINT8, shape), (DType.FLOAT32, ()), (DType.UINT8, ())]
-        made_of = [
+        made_of = tuple(
             Value(graph.fresh(f"{x.name}_{end}"), TensorFact(dtype, dims))
             for end, (dtype, dims) in zip(("codes", "step", "zero"), parts, strict=True)
-        ]
+        )
         graph.insert_before(node, Node("DynamicQuantizeLinear", [x], made_of, name=graph.fresh(f"{x.name}_rounding")))
-        rounded[x] = (made_of[0], made_of[1], made_of[2])
+        rounded[x] = made_of
     numbers, step, middle = rounded[x]
     shape = result.fact.shape if isinstance(result.fact, TensorFact) else None
     real = TensorFact(DType.FLOAT32, shape)
@@ -124,7 +125,7 @@ def _emit(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value
         rewrite.erase(node)
 
 
-def _emit_rows(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, Value]]) -> None:
+def _emit_rows(graph: Graph, node: Node, made: Node, rounded: dict[Value, tuple[Value, ...]]) -> None:
     x, result = node.operands[0], node.output
 
     def put(op: str, *operands: Any, **attributes: Attribute) -> Value:
