@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
-from graphport.ops.folded import folded
+from graphport.ops.dialects.infinities import infinities
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -22,33 +22,16 @@ _KEEPS = frozenset(
 )
 """What gives numbers that it is given."""
 _FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
-_MOST_ASKED = 24
-_MOST_ELEMENTS = 1 << 22
 
 
 def with_infinities(b: Builder, y: Value, data: Value, places: Value, *, largest: bool, keepdims: int) -> Value:
     """`y`, the largest or least along some axes; infinite where a mask may have left nothing else there."""
     infinity = -np.inf if largest else np.inf
     dtype = getattr(data.fact, "dtype", None)
-    if dtype not in _FLOATS or not _may_hold(data, infinity):
+    if dtype not in _FLOATS or infinity not in infinities(data, _KEEPS):
         return y
     b.looks_around = True
     end = b.constant(infinity, dtype)
     is_end = emit(b, "opset1.Equal", data, end)
     only = emit(b, "opset1.ReduceLogicalAnd", is_end, places, keep_dims=bool(keepdims))
     return emit(b, "opset1.Select", only, end, y)
-
-
-def _may_hold(value: Value, infinity: float) -> bool:
-    """Whether an infinity is among the constants that `value` may be made of."""
-    asked = [value]
-    for count, each in enumerate(asked):
-        if count == _MOST_ASKED:
-            break
-        storage = folded(each)
-        if storage is not None:
-            if storage.count <= _MOST_ELEMENTS and bool(np.any(storage.numpy() == infinity)):
-                return True
-        elif each.producer is not None and each.producer.word.partition(".")[2] in _KEEPS:
-            asked += [one for one in each.producer.operands if one not in asked]
-    return False

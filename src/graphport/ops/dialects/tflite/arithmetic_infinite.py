@@ -8,8 +8,9 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.emitting import emit
+from graphport.ops.dialects.infinities import infinities
 from graphport.ops.dialects.operands import dtype_of
-from graphport.ops.dialects.tflite.emitting import array_of, computed_in
+from graphport.ops.dialects.tflite.emitting import computed_in
 from graphport.ops.pages.arithmetic import Add
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ _KEEPS = frozenset(
 )
 """What gives numbers that it is given."""
 _SOFTMAX = ("Softmax", "SOFTMAX")
-_MOST_ASKED = 24
-_MOST_ELEMENTS = 1 << 22
 
 
 @Add.lift("tflite")
@@ -37,7 +36,7 @@ def lift_add(b: Builder, x: Value, y: Value) -> Lifted:
     if dtype_of(total) is not DType.FLOAT32 or _only_softmax_reads(b):
         return (total,)
     for operand in (x, y):
-        for infinity in _infinities(operand):
+        for infinity in infinities(operand, _KEEPS):
             b.looks_around = True
             is_infinite = emit(b, "EQUAL", operand, b.constant(np.float32(infinity)))
             total = emit(b, "SELECT_V2", is_infinite, b.constant(np.float32(infinity)), total)
@@ -50,18 +49,3 @@ def _only_softmax_reads(b: Builder) -> bool:
     if node is None or len(node.results) != 1:
         return False
     return all(getattr(use.user, "word", "") in _SOFTMAX for use in node.results[0].uses)
-
-
-def _infinities(value: Value) -> list[float]:
-    """Which infinities are among the constants that `value` may be made of."""
-    asked, found = [value], set[float]()
-    for count, each in enumerate(asked):
-        if count == _MOST_ASKED:
-            break
-        array = array_of(each)
-        if array is not None:
-            if array.dtype == np.float32 and array.size <= _MOST_ELEMENTS:
-                found |= {float(one) for one in (array.min(initial=0), array.max(initial=0)) if np.isinf(one)}
-        elif each.producer is not None and each.producer.word in _KEEPS:
-            asked += [one for one in each.producer.operands if one not in asked]
-    return sorted(found)

@@ -10,10 +10,10 @@ from graphport.ops.declare import UnsupportedError, lift
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import dtype_of, real
 from graphport.ops.dialects.tflite.emitting import (
-    array_of,
     cast_to,
     computed_in,
     in_single,
+    is_known,
     is_other_real,
     shaped,
     turned,
@@ -162,7 +162,7 @@ def lift_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int
         raise UnsupportedError(message)
     if own is not to and (own in _DENSE or to in _DENSE) and DType.FLOAT32 not in (own, to):
         return (emit(b, "CAST", emit(b, "CAST", input, types=(DType.FLOAT32,)), types=(to,)),)
-    if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and array_of(input) is not None:
+    if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and is_known(input):
         # Delegates take halves that are stored so.
         return b.word("DEQUANTIZE", input, facts=[TensorFact(to, b.dims(input))])
     return (emit(b, "CAST", input, types=(to,)),)
@@ -391,9 +391,9 @@ _along("LOG_SOFTMAX", activation.LogSoftmax)
 def _is_stored(value: Value) -> bool:
     """Whether it is made of constant integers or halves."""
     node = value.producer
-    if node is not None and node.word == "TRANSPOSE" and array_of(node.operand(1)) is not None:
+    if node is not None and node.word == "TRANSPOSE" and is_known(node.operand(1)):
         node = node.operands[0].producer
-    return node is not None and node.word == "DEQUANTIZE" and array_of(node.operand(0)) is not None
+    return node is not None and node.word == "DEQUANTIZE" and is_known(node.operand(0))
 
 
 @MatMul.lift("tflite")
@@ -404,7 +404,7 @@ def lift_matmul(b: Builder, a: Value, other: Value) -> Lifted:
     if dtype_of(a) is not DType.FLOAT32:
         return None
     ranks = len(b.dims(a)), len(b.dims(other))
-    if (array_of(other) is not None or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
+    if (is_known(other) or _is_stored(other)) and ranks[1] == 2 and ranks[0] >= 2:
         w = turned(b, other, (1, 0))
         bias = zeros(b, *(n for n in b.dims(other)[1:] if isinstance(n, int)))
         return (emit(b, "FULLY_CONNECTED", a, w, bias, keep_num_dims=ranks[0] > 2),)

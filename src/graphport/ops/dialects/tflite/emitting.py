@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from graphport.core.dims import Dim
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
@@ -101,18 +102,25 @@ def computed_in(
     return cast_to(b, y, own) if dtype_of(y) is wide else y
 
 
+def _constant_of(value: Value | None) -> Storage | None:
+    """What is stored of a constant, or of one in another element type."""
+    maker = None if value is None else value.producer
+    source = maker.operands[0] if maker is not None and maker.word in ("CAST", "Cast") else value
+    return source.storage if source is not None and source.is_constant else None
+
+
+def is_known(value: Value | None) -> bool:
+    """Whether `array_of` has its numbers, of which it computes none."""
+    return _constant_of(value) is not None
+
+
 def array_of(value: Value | None) -> np.ndarray[Any, Any] | None:
     """The numbers of a constant, which may be one in another element type; `None` of anything else."""
-    if value is None:
+    storage = _constant_of(value)
+    if value is None or storage is None:
         return None
-    if value.is_constant and value.storage is not None:
-        return value.storage.numpy()
-    maker = value.producer
-    if maker is None or maker.word not in ("CAST", "Cast") or not maker.operands[0].is_constant:
-        return None
-    array = array_of(maker.operands[0])
     with np.errstate(over="ignore", invalid="ignore"):
-        return None if array is None else array.astype(dtype_of(value).numpy)
+        return storage.numpy() if storage is value.storage else storage.numpy().astype(dtype_of(value).numpy)
 
 
 def needed_array(value: Value | None, what: str) -> np.ndarray[Any, Any]:

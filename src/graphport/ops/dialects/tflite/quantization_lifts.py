@@ -11,7 +11,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.dialects.emitting import emit
 from graphport.ops.dialects.operands import cast, dtype_of, sizes, vector
-from graphport.ops.dialects.tflite.emitting import array_of, cast_to, ints, needed_array, shaped
+from graphport.ops.dialects.tflite.emitting import cast_to, ints, is_known, needed_array, shaped
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.arithmetic.cast import Cast
 from graphport.ops.pages.convolution import Conv
@@ -49,7 +49,7 @@ def _told(scale: Value, zero: Value | None, dtype: DType, axis: int, rank: int) 
 
 
 def _is_later(*values: Value | None) -> bool:
-    return any(value is not None and array_of(value) is None for value in values)
+    return any(value is not None and not is_known(value) for value in values)
 
 
 def _fitted(b: Builder, parameter: Value, x: Value, axis: int, block_size: int) -> Value:
