@@ -1,13 +1,14 @@
-"""Inverses of small matrices by their minors: ONNX has no operator for them."""
+"""Inverses and determinants of small matrices by their minors, where there is no word for them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.operands import sizes, vector
+from graphport.ops.dialects.operands import scalar, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Neg, Sub
-from graphport.ops.pages.indexing import Slice
+from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
 
 LARGEST = 4
 """Rows of the largest matrix whose minors are written out."""
+
+
+def determinant(b: Builder, x: Value) -> tuple[Value, ...] | None:
+    """That of each matrix in the last two axes; `None` of a matrix with more rows than minors are written out for."""
+    rank = len(b.dims(x))
+    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
+    if rows != columns or not 0 < rows <= LARGEST:
+        return None
+    lines = [b(Gather, x, scalar(b, i, DType.INT64), axis=rank - 2) for i in range(rows)]
+    entries = [[b(Gather, line, scalar(b, j, DType.INT64), axis=rank - 2) for j in range(columns)] for line in lines]
+    return (_written_out(b, entries, list(range(rows)), list(range(columns))),)
 
 
 def inverted(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
@@ -56,7 +68,7 @@ def _minor(b: Builder, entries: list[list[Value]], row: int, column: int, one: V
 
 
 def _written_out(b: Builder, entries: list[list[Value]], rows: list[int], columns: list[int]) -> Value:
-    """The determinant of these rows and columns; three at most."""
+    """The determinant of these rows and columns, by the first row and the determinants of what is left."""
     total = entries[rows[0]][columns[0]]
     if len(rows) == 1:
         return total

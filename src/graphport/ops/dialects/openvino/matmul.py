@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.dialects.emitting import emit, emitted_reshape
-from graphport.ops.dialects.inverse import LARGEST, inverted
+from graphport.ops.dialects.inverse import determinant, inverted
 from graphport.ops.dialects.openvino.arithmetic import emitted_cast
 from graphport.ops.dialects.operands import as_int64, cast, dtype_of, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Sub
@@ -123,41 +123,7 @@ def requantized(b: Builder, scaled: Value, zero_point: Value) -> Value:
     return emitted_cast(b, clipped, dtype_of(zero_point))
 
 
-"""Rows of a matrix whose determinant is written out."""
-
-
-@Det.lift("openvino")
-def lift_det(b: Builder, x: Value) -> Lifted:
-    """By its first row, and the determinants of what is left."""
-    rank = len(b.dims(x))
-    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
-    if rows != columns or not 0 < rows <= LARGEST:
-        return None
-    entries = [[_entry(b, x, rank, i, j) for j in range(columns)] for i in range(rows)]
-    return (_expanded(b, entries, 0, tuple(range(columns))),)
-
-
-def _entry(b: Builder, x: Value, rank: int, row: int, column: int) -> Value:
-    picked = x
-    for place, axis in ((column, rank - 1), (row, rank - 2)):
-        picked = emit(b, "opset8.Gather", picked, _number(b, place), _number(b, axis))
-    return picked
-
-
-def _number(b: Builder, n: int) -> Value:
-    return b.constant(np.array(n, np.int64))
-
-
-def _expanded(b: Builder, entries: list[list[Value]], row: int, columns: tuple[int, ...]) -> Value:
-    """The determinant of the rows from `row` on and these columns; four rows at most."""
-    if len(columns) == 1:
-        return entries[row][columns[0]]
-    total: Value | None = None
-    for number, column in enumerate(columns):
-        rest = _expanded(b, entries, row + 1, columns[:number] + columns[number + 1 :])
-        part = emit(b, "opset1.Multiply", entries[row][column], rest)
-        total = part if total is None else emit(b, "opset1.Subtract" if number % 2 else "opset1.Add", total, part)
-    return entries[row][columns[0]] if total is None else total
+Det.lift("openvino")(determinant)
 
 
 @lower("openvino", "opset17.GroupedMatMul")

@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import dtype_of, reshaped, scalar, sizes, transposed
+from graphport.ops.dialects.inverse import determinant
+from graphport.ops.dialects.operands import dtype_of, reshaped, transposed
 from graphport.ops.dialects.tflite.binding import Operator, known_dims, word
-from graphport.ops.pages.arithmetic import Add, Mul, Sub
-from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.arithmetic import Add
 from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
-    from graphport.ops.builder import Builder
-
-_LARGEST = 4
-"""Rows of a matrix whose determinant is written out."""
 
 
 @word("FULLY_CONNECTED")
@@ -61,24 +57,4 @@ def batch_matmul(op: Operator) -> Value:
     return op.b(page, *operands)
 
 
-@Det.lift("tflite")
-def lift_det(b: Builder, x: Value) -> tuple[Value, ...] | None:
-    """By its first row, and the determinants of what is left."""
-    rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
-    if rows != columns or not 0 < rows <= _LARGEST:
-        return None
-    rank = len(b.dims(x))
-    lines = [b(Gather, x, scalar(b, i, DType.INT64), axis=rank - 2) for i in range(rows)]
-    entries = [[b(Gather, line, scalar(b, j, DType.INT64), axis=rank - 2) for j in range(columns)] for line in lines]
-    return (_expanded(b, entries, 0, tuple(range(columns))),)
-
-
-def _expanded(b: Builder, entries: list[list[Value]], row: int, columns: tuple[int, ...]) -> Value:
-    """The determinant of the rows from `row` on and these columns."""
-    if len(columns) == 1:
-        return entries[row][columns[0]]
-    total: Value | None = None
-    for number, column in enumerate(columns):
-        part = b(Mul, entries[row][column], _expanded(b, entries, row + 1, (*columns[:number], *columns[number + 1 :])))
-        total = part if total is None else b(Sub if number % 2 else Add, total, part)
-    return total if total is not None else entries[row][columns[0]]
+Det.lift("tflite")(determinant)
