@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphport.core.dtypes import DType
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -12,8 +11,7 @@ from graphport.ops.dialects.inverse import LARGEST, inverted
 from graphport.ops.dialects.pnnx.indexing_masks import diagonal_of
 from graphport.ops.dialects.pnnx.matmul import matrix_power
 from graphport.ops.dialects.pnnx.reduction_norms import matrix_norm
-from graphport.ops.dialects.pnnx.reshape_shapes import moved
-from graphport.ops.dialects.pytorch.matmul_factors import inverse, iterated, solved, turned
+from graphport.ops.dialects.pytorch.matmul_factors import in_order, inverse, iterated, solved, turned
 from graphport.ops.dialects.pytorch.overloads import aten
 from graphport.ops.dialects.torch_functions import bounded, length, number, vector
 from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
@@ -47,7 +45,7 @@ def inv(b: Builder, self: Any = None, A: Any = None, check_errors: Any = False) 
     del check_errors
     x: Value = self if self is not None else A
     y = _inverse(b, x)
-    return y if b.count == 1 else (y, _in_order(b, x))
+    return y if b.count == 1 else (y, in_order(b, x))
 
 
 @aten("aten.linalg_solve", "aten.linalg_solve_ex", "aten._linalg_solve_ex")
@@ -64,12 +62,7 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
     else:
         y = solved(b, A, right) if number(left) else turned(b, solved(b, turned(b, A), turned(b, right)))
     y = b(Squeeze, y, vector(b, [-1])) if is_vector else y
-    return y if b.count == 1 else (y, None, None, _in_order(b, A))[: b.count]
-
-
-def _in_order(b: Builder, x: Value) -> Value:
-    """That nothing went wrong, for each matrix."""
-    return b(Expand, b.constant(0, DType.INT32), b(Shape, x, end=len(b.dims(x)) - 2))
+    return y if b.count == 1 else (y, None, None, in_order(b, A))[: b.count]
 
 
 @aten("aten.logdet")
@@ -89,11 +82,9 @@ def slogdet(b: Builder, self: Any = None, A: Any = None) -> Any:
 
 @aten("aten.inner")
 def inner(b: Builder, self: Value, other: Value) -> Value:
-
-    rank = len(b.dims(other))
-    if rank == 1 or not b.dims(self):
+    if len(b.dims(other)) == 1 or not b.dims(self):
         return b(MatMul, self, other)
-    return b(MatMul, self, moved(b, other, [*range(rank - 2), rank - 1, rank - 2]))
+    return b(MatMul, self, turned(b, other))
 
 
 @aten("aten.linalg_matrix_power", "aten.matrix_power")

@@ -85,9 +85,7 @@ def solved(b: Builder, a: Value, right: Value) -> Value:
         message = "matrices of two types"
         raise UnsupportedError(message)
     if b.dims(a)[:-2] != b.dims(right)[:-2]:
-        wide = b(Shape, b(MatMul, a, right))
-        rank = len(b.dims(b(MatMul, a, right)))
-        batch = sliced(b, wide, 0, 0, rank - 2)
+        batch = b(Shape, b(MatMul, a, right), end=-2)
         a, right = (b(Expand, x, b(Concat, batch, b(Shape, x, start=-2), axis=0)) for x in (a, right))
     m = b(Concat, a, right, axis=-1)
     zero = b.like(m, 0)
@@ -133,10 +131,10 @@ def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = Fa
             rest = b(Sub, _part(b, rest, (1, None), (1, None)), b(Mul, below, turned(b, below)))
     y = _joined(b, columns, axis=-1)
     y = turned(b, y) if number(upper) else y
-    return y if b.count == 1 else (y, _in_order(b, self))
+    return y if b.count == 1 else (y, in_order(b, self))
 
 
-def _in_order(b: Builder, x: Value) -> Value:
+def in_order(b: Builder, x: Value) -> Value:
     """That nothing went wrong, for each matrix."""
     return b(Expand, b.constant(0, DType.INT32), b(Shape, x, end=len(b.dims(x)) - 2))
 
