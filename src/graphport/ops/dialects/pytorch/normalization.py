@@ -195,15 +195,16 @@ def running(
     b: Builder, x: Value, mean: Value, variance: Value, running_mean: Value, running_var: Value, momentum: Any
 ) -> tuple[Value, Value]:
     """Running statistics after a batch: the variance of a sample, which is divided by one less than its count."""
-    share = float(number(momentum))
     channels = b(Shape, x, start=1, end=2)
     count = cast(b, b(Div, b(Size, x), channels), dtype_of(variance))
     sample = b(Div, b(Mul, variance, count), b(Sub, count, b.like(count, 1)))
-    found: list[Value] = []
-    for old, new in ((running_mean, mean), (running_var, sample)):
-        kept = b(Mul, old, b.like(old, 1 - share))
-        found.append(b(Add, kept, b(Mul, cast(b, new, dtype_of(old)), b.like(old, share))))
-    return found[0], found[1]
+    return _moved(b, running_mean, mean, momentum), _moved(b, running_var, sample, momentum)
+
+
+def _moved(b: Builder, old: Value, new: Value, momentum: Any) -> Value:
+    """A running average after one more number, which has the share `momentum`."""
+    share = float(number(momentum))
+    return b(Add, b(Mul, old, b.like(old, 1 - share)), b(Mul, cast(b, new, dtype_of(old)), b.like(old, share)))
 
 
 @aten("aten.instance_norm.statistics", ignores=("eps", "use_input_stats"))
@@ -224,13 +225,8 @@ def instance_norm_statistics(
     gap = b(Sub, wide, center)
     count = cast(b, b(Div, b(Size, input), b(Size, center)), dtype_of(wide))
     variance = b(Div, b(ReduceSum, b(Mul, gap, gap), axes), b(Sub, count, b.like(count, 1)))
-    share = float(number(momentum))
-    found: list[Value] = []
-    for old, new in ((running_mean, center), (running_var, variance)):
-        mean = b(Reshape, b(ReduceMean, new, vector(b, [0])), vector(b, [-1]))
-        kept = b(Mul, old, b.like(old, 1 - share))
-        found.append(b(Add, kept, b(Mul, cast(b, mean, dtype_of(old)), b.like(old, share))))
-    return found[0], found[1]
+    mean, sample = (b(Reshape, b(ReduceMean, x, vector(b, [0])), vector(b, [-1])) for x in (center, variance))
+    return _moved(b, running_mean, mean, momentum), _moved(b, running_var, sample, momentum)
 
 
 @aten("aten.batch_norm")
