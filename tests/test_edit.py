@@ -76,6 +76,19 @@ def test_samples_of_a_batch_compute_what_each_does_alone(net, tmp_path, batch):
     np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-5)
 
 
+def test_samples_of_a_batch_are_held_against_each_alone_with_the_other_changes(net, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("w.npy", np.ones((4, 3, 3, 3), np.float32))
+    more = ("--replace-weight", "w=w.npy", "--rename", "x=image", "--rename", "y=z", "--preprocess", "nhwc")
+    document = edit(net, "b.onnx", "--batch", "4", *more)
+    assert codes(document) == []  # nothing is left unproven, and nothing is refuted for another weight
+    x = pictures(4)
+    (found,) = computed("b.onnx", image=np.moveaxis(x, 1, 3))
+    weighed = gp.edit(gp.load(net), weights={"w": np.ones((4, 3, 3, 3), np.float32)})
+    alone = [np.asarray(gp.run(weighed, {"x": x[i : i + 1]})["y"]) for i in range(4)]
+    np.testing.assert_allclose(found, np.concatenate(alone), rtol=1e-4, atol=1e-4)
+
+
 def test_a_batch_that_mixes_samples_is_refused(tmp_path):
     nodes = [node("ReduceMean", ["x"], ["m"], axes=[0], keepdims=1), node("Sub", ["x", "m"], ["y"])]
     net = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [1, 3])], [("y", [1, 3])]))

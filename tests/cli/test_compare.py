@@ -92,6 +92,13 @@ def test_a_measure_of_ones_own(files, tmp_path):
     compare(*files, *options, "0", code=1)
 
 
+@pytest.mark.parametrize("least", ["0.9", "y=0.9"])
+def test_a_least_metric_without_a_metric_is_refused(files, least):
+    assert "--metric MODULE:FUNCTION" in compare(*files, "--min-metric", least, code=2).output
+    with pytest.raises(ValueError, match="there is no metric"):
+        gp.Limits(least_metric=0.9).difference("y", np.zeros(1), np.ones(1))
+
+
 def test_given_inputs_are_those_of_the_search(files):
     np.savez("in.npz", x=np.ones((3, 6), np.float32))
     compare(*files, "--find", "--inputs", "in.npz", code=1)

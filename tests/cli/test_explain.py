@@ -108,3 +108,10 @@ def test_names_that_are_not_known_are_answered_with_those_near(name, meant):
     result = CliRunner().invoke(cli, ["explain", name])
     assert result.exit_code == 2
     assert meant in result.output
+
+
+def test_a_name_that_is_near_nothing_is_told_the_kinds_of_names():
+    result = CliRunner().invoke(cli, ["explain", "9999"])
+    assert result.exit_code == 2
+    assert "passes (fuse-batchnorm)" in result.output
+    assert len(result.output) < 500

@@ -176,6 +176,11 @@ def test_rows_are_as_many_as_nodes_and_csv_has_them_all():
     assert [row["name"] for row in read] == [row["name"] for row in rows]
 
 
+def test_rows_of_nodes_without_a_name_have_that_of_their_result():
+    nameless = model([node("Relu", ["x"], ["y"], name="")], [("x", (2,))], [("y", (2,))])
+    assert [row["name"] for row in gp.report(gp.from_onnx(nameless)).to_rows()] == ["y"]
+
+
 def test_values_that_are_laid_out_otherwise_are_told_as_such():
     def net(axes):
         nodes = [node("Transpose", ["x"], ["t"], perm=axes), node("ReduceSum", ["t"], ["y"], keepdims=0)]

@@ -188,8 +188,13 @@ def _edited(model: Model, changes: Edit) -> Model:
     raise_errors(findings)
     shapes, sizes = _shapes(graph, changes, findings)
     raise_errors(findings)
+    alone = rewrite.copy(graph) if changes.batch is not None else None
     findings += _reshaped(graph, shapes, sizes)
     raise_errors(findings)
+    if alone is not None:
+        # Before values are renamed and what comes before the network is put there: only the batch differs here.
+        findings += _rows(Model(alone, model.format), Model(graph, model.format), changes.batch)
+        raise_errors(findings)
     for name, steps in changes.preprocess.items():
         _preprocess(graph, name, steps, findings)
     _turn(graph, changes.layout, findings)
@@ -200,11 +205,7 @@ def _edited(model: Model, changes: Edit) -> Model:
         inference.graph(graph)
         findings += inference.findings
         raise_errors(findings)
-    result = Model(graph, model.format, None, [*model.findings, *findings], model.versions)
-    if changes.batch is not None and not changes.preprocess and not changes.layout:
-        result.findings.extend(_rows(replace(model, graph=legal), result, changes))
-        raise_errors(result.findings)
-    return result
+    return Model(graph, model.format, None, [*model.findings, *findings], model.versions)
 
 
 def _set_attribute(names: Names, name: str, attribute: str, value: Any, findings: list[Diagnostic]) -> None:
@@ -393,12 +394,12 @@ def _node(names: Names, name: str, findings: list[Diagnostic]) -> Node | None:
     return node
 
 
-def _rows(model: Model, result: Model, changes: Edit) -> list[Diagnostic]:
+def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnostic]:
     """Hold the samples of a batch against what the model computes of each alone; a finding where that differs."""
     old = {value.name: value.fact for value in model.graph.inputs}
     one = next((fact.dims[0] for fact in old.values() if isinstance(fact, TensorFact) and len(fact.shape or ()) > 1), 1)
     step = one if isinstance(one, int) else 1
-    count = changes.batch if isinstance(changes.batch, int) else step * _SEVERAL
+    count = batch if isinstance(batch, int) else step * _SEVERAL
     if isinstance(one, Symbolic) or count % max(step, 1) or count <= step:
         return []
     batched = [value.name for value in _batched(model.graph)]
@@ -427,7 +428,7 @@ def _rows(model: Model, result: Model, changes: Edit) -> list[Diagnostic]:
     limits = Limits(least_snr=least_snr(model.graph))
     for name in model.outputs:
         first: Any = alone[0][name]
-        whole = together.get(changes.rename.get(name, name))
+        whole = together.get(name)
         if not np.ndim(first) or np.shape(first)[0] != step or whole is None:
             continue
         found = limits.difference(name, np.concatenate([each[name] for each in alone]), whole)

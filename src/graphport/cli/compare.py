@@ -124,9 +124,9 @@ def verb(
     from graphport.comparison import Difference as Differs
     from graphport.core.diagnostics import DiagnosticError
 
+    told = _limits(**limits)
     asked: dict[str, Any] = {"shapes": bound(shapes), "program": program, "states": states}
     first, second = graphport.load(a, edition=edition, **asked), graphport.load(b, **asked)
-    told = _limits(**limits)
     given = arrays.inputs_of(first, inputs) if inputs is not None else first_run(first, backend)[0] if find else None
     try:
         result = graphport.compare(first, second, given, backend=backend, every_value=every_value, limits=told)
@@ -159,11 +159,15 @@ def _limits(
 ) -> Limits:
     from graphport.comparison.limits import Limits
 
+    limits = dict(min_metric)
+    if limits and metric is None:
+        message = "--min-metric: of what? --metric MODULE:FUNCTION names the measure"
+        raise click.UsageError(message)
     asked = {
         "relative": dict(rtol),
         "absolute": dict(atol),
         "least_snr": dict(min_snr),
-        "least_metric": dict(min_metric),
+        "least_metric": limits,
     }
     everywhere = Limits(metric=None if metric is None else function_named(metric))
     everywhere = replace(everywhere, **{field: given[""] for field, given in asked.items() if "" in given})

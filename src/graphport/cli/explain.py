@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from graphport.cli.options import Verb, color_option, findings_end, json_option, print_json
-from graphport.core.names import did_you_mean
+from graphport.core.names import near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
     from graphport.passes.driver import Pass
     from graphport.quantization.targets.target import Target
+
+_KINDS = "names are those of diagnostics (NNEF0302), passes (fuse-batchnorm), operators (Conv), and targets (ncnn)"
 
 
 @click.command(cls=Verb, name="explain")
@@ -41,7 +43,9 @@ def verb(name: str, color: str, as_json_: bool) -> None:
     del color
     found = _explained(name)
     if found is None:
-        message = f"nothing is known of {name!r}{did_you_mean(name, known(), 'names')}"
+        found = near(name, known())
+        meant = f"did you mean {' or '.join(map(repr, found))}?" if found else _KINDS
+        message = f"nothing is known of {name!r}; {meant}"
         raise click.UsageError(message)
     if as_json_:
         print_json(found)

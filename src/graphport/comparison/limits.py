@@ -28,10 +28,17 @@ class Limits:
     of: Mapping[str, Limits] = field(default_factory=dict[str, "Limits"])
 
     def difference(self, name: str, a: Any, b: Any, *, other: str | None = None) -> Difference:
-        """How `b` differs from `a`, and whether that passes."""
+        """How `b` differs from `a`, and whether that passes.
+
+        Raises:
+            ValueError: there is a `least_metric` and no `metric`.
+        """
         known = self.of.get(name)
         if known is not None:
             return replace(known, metric=known.metric or self.metric, of={}).difference(name, a, b, other=other)
+        if self.least_metric is not None and self.metric is None:
+            message = f"at least {self.least_metric:g} is asked of a metric, and there is no metric"
+            raise ValueError(message)
         has_tolerance = self.relative is not None or self.absolute is not None
         relative = self.relative if self.relative is not None else 0.0 if has_tolerance else RELATIVE
         absolute = self.absolute if self.absolute is not None else 0.0 if has_tolerance else ABSOLUTE

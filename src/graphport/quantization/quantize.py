@@ -94,6 +94,9 @@ def quantize(
     goals = _goals(settings)
     is_planned = settings.front or settings.point is not None or goals.needs_plans
     refuse_goals(goals, settings)
+    if goals.metric is not None and metric is None:
+        message = f"a goal of {goals.metric:g} is set for a measure, and there is no measure"
+        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "--metric MODULE:FUNCTION, or metric=… in Python"))
     is_half = settings.weight_type == _HALF
     choices = Choices.of(_whole(settings) if is_planned else settings)
     if statistics is not None:

@@ -36,7 +36,7 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         found.append(
             {
                 "index": index,
-                "name": node["name"],
+                "name": node["name"] or first.get("name", ""),
                 "operator": node["op"],
                 "scope": scope_path(model, node.get("scope")),
                 "type": first.get("type"),

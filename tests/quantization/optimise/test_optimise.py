@@ -153,6 +153,7 @@ def test_the_command_prints_the_front(tmp_path):
     assert "the front, * is written" in result.stdout
     assert "QUANT0022" in result.stderr
     assert run("--metric", "nowhere:none", "--min-metric", "1").exit_code == 1
+    assert "there is no measure" in run("--min-metric", "1").stderr
 
 
 def test_kernels_are_known_by_the_layers_that_they_took_in():
