@@ -1,4 +1,8 @@
-"""Operators of ONNX's other domains: said in canonical words by `load`, and kept where a model is only rewritten."""
+"""What a model was read as, kept beside the canonical graph: it holds as long as nobody has changed that.
+
+Operators of ONNX's other domains are kept where a model is only rewritten; words whose integers a format's own runtime
+rounds in its own way, for the reference to compute them so.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.model import Kept
 from graphport.ir.graph import walk
+from graphport.ops import registry
 
 if TYPE_CHECKING:
     from graphport.api.model import Model
@@ -33,6 +38,19 @@ def as_read(model: Model) -> Model:
     if found is None or _structure(model.graph) != found.structure:
         return model
     return replace(model, graph=found.graph, kept=None)
+
+
+def as_said(model: Model) -> Graph | None:
+    """The graph in the words that it was read in, if the reference computes some of these to the last bit."""
+    if has_exact(model.graph):
+        return model.graph
+    found = model.words
+    return found.graph if found is not None and _structure(model.graph) == found.structure else None
+
+
+def has_exact(graph: Graph) -> bool:
+    """Whether the reference computes words of a graph to the last bit as their format's own runtime does."""
+    return any(registry.exact(node) is not None for inner in walk(graph) for node in inner if node.dialect)
 
 
 def _structure(graph: Graph) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphport import formats
-from graphport.api.foreign import foreign, kept
+from graphport.api.foreign import foreign, has_exact, kept
 from graphport.api.model import Model
 from graphport.api.received import hold, received, renamed
 from graphport.conversion.legalize import legalize
@@ -121,15 +121,17 @@ def _read(
         inference = Inference()
         inference.graph(graph, check_declared=True)
         found = inference.findings
-        read = None
+        read = said = None
     else:
         read = rewrite.copy(graph) if foreign(graph) else None
+        said = rewrite.copy(graph) if has_exact(graph) else None
         graph, found = legalize(graph, in_place=True)
     if not shapes:
         kind.mark_again(graph)
     findings = list(dict.fromkeys([*findings, *found]))
-    as_it_was = None if read is None else kept(read, graph)
-    return Model(graph, kind.name, Path(path), findings, versions, kernels=kernels, kept=as_it_was), findings
+    as_it_was, words = (None if each is None else kept(each, graph) for each in (read, said))
+    model = Model(graph, kind.name, Path(path), findings, versions, kernels=kernels, kept=as_it_was, words=words)
+    return model, findings
 
 
 def from_onnx(model: Any) -> Model:

@@ -37,6 +37,7 @@ class Model:
     `findings` are the warnings that reading it gave; `versions` what the file says of its edition or operator sets.
     `kernels` are the file's own operators where they have versions: name, version, how many, and whether a delegate
     takes them. `kept` has what was read with operators of ONNX's other domains, which the graph has in canonical words.
+    `words` has what was read in words that the reference computes to the last bit, if there are any: TFLite's integers.
     """
 
     graph: Graph
@@ -46,6 +47,7 @@ class Model:
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     kernels: Sequence[tuple[str, int, int, str]] = field(default=(), kw_only=True)
     kept: Kept | None = field(default=None, repr=False, kw_only=True)
+    words: Kept | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def inputs(self) -> dict[str, Value]:

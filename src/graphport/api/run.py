@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from graphport.api.foreign import as_said
 from graphport.backends import prepare as prepare_session
 from graphport.backends.inputs import checked, other_random_inputs, random_inputs
 from graphport.conversion.legalize import is_canonical, legalize
@@ -42,7 +43,8 @@ def run(
     Args:
         model: raw ones are legalized first.
         inputs: converted to the declared element types where that loses nothing.
-        backend: `auto` or one of `graphport.backends.BACKENDS`.
+        backend: `auto` or one of `graphport.backends.BACKENDS`. The reference computes integers of a TFLite file that
+            nobody has changed as LiteRT's reference kernels do, to the last bit.
         every_value: all values that are computed, not the outputs alone.
         threads: to compute on, where the backend can be told; as many as it likes if 0.
 
@@ -55,11 +57,13 @@ def run(
 class Runner:
     """A model that is ready to be run many times."""
 
-    def __init__(self, graph: Graph, backend: str, threads: int = 0) -> None:
+    def __init__(self, graph: Graph, backend: str, threads: int = 0, exact: Graph | None = None) -> None:
         self._graph = graph
         self._prepare = partial(prepare_session, backend=backend, threads=threads)
         self._of_shapes: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
+        # Between kernels of integers there are fewer values than in canonical words.
+        self._outputs = self._session if exact is None or self._session is None else self._prepare(exact)
         self._kept = [(value.name, last.name) for value, last, _ in kept(graph)]
         self._states: dict[str, Any] = {}
         self._flags = [value.name for value in graph.inputs if is_flag(value)]
@@ -71,7 +75,8 @@ class Runner:
         if not self._waiting.isdisjoint(inputs):  # who gives a state does not want what the first run begins with
             given = dict.fromkeys(self._flags, True) | given
         arrays = checked(self._graph, given)
-        found = (self._session or self._bound(arrays)).run(arrays, every_value=every_value)
+        session = self._session if every_value else self._outputs
+        found = (session or self._bound(arrays)).run(arrays, every_value=every_value)
         self._states = {name: found[last] for name, last in self._kept if last in found}
         return Outputs(found, self._graph.outputs)
 
@@ -97,7 +102,13 @@ def _waits_for_shapes(graph: Graph) -> bool:
 
 def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
     """`model` loaded into a backend once, for many runs; see `run`."""
-    return Runner(runnable(model), backend, threads)
+    return Runner(runnable(model), backend, threads, _exact(model) if backend == "reference" else None)
+
+
+def _exact(model: Model) -> Graph | None:
+    """The graph of `model` in the words that it was read in, as far as the reference has them to the last bit."""
+    graph = as_said(model)
+    return None if graph is None else legalize(graph, check_declared=False, exact=True)[0]
 
 
 def runnable(model: Model) -> Graph:

@@ -34,7 +34,12 @@ def is_canonical(graph: Graph) -> bool:
 
 
 def legalize(
-    graph: Graph, *, check_declared: bool = True, keep: Collection[str] = (), in_place: bool = False
+    graph: Graph,
+    *,
+    check_declared: bool = True,
+    keep: Collection[str] = (),
+    in_place: bool = False,
+    exact: bool = False,
 ) -> tuple[Graph, list[Diagnostic]]:
     """`graph` with every node that has a canonical form in it, facts set, and what was found on the way.
 
@@ -47,13 +52,14 @@ def legalize(
         check_declared: facts that the file declares are claims, a contradiction is a finding.
         keep: dialects whose nodes stay as they are, also where they have a canonical form.
         in_place: whether `graph` itself, which nobody else holds, becomes the canonical one.
+        exact: nodes stay as they are that the reference computes to the last bit as the format's own runtime does.
     """
     if is_canonical(graph):
         return graph, []
     with paused_collection():
         result = graph if in_place else rewrite.copy(graph)
         spoken = dict.fromkeys(node.dialect for inner in walk(result) for node in inner)
-        worker = _Legalizer(result, check_declared=check_declared, keep=frozenset(keep))
+        worker = _Legalizer(result, check_declared=check_declared, keep=frozenset(keep), exact=exact)
         worker.inference.findings += before_legalizing(result)
         worker.inference.meet(result)
         with stage("reading nodes in canonical words", len(result), "nodes") as step:
@@ -66,11 +72,12 @@ def legalize(
 
 
 class _Legalizer:
-    def __init__(self, graph: Graph, *, check_declared: bool, keep: frozenset[str]) -> None:
+    def __init__(self, graph: Graph, *, check_declared: bool, keep: frozenset[str], exact: bool) -> None:
         self.inference = Inference()
         self.repetition = Repetition(graph, self.inference.findings)
         self.check_declared = check_declared
         self.keep = keep
+        self.exact = exact
 
     def graph(self, graph: Graph, step: Stage | None = None) -> None:
         """Legalize the nodes in order, counted by `step`; a node's operands have final facts when it is reached."""
@@ -96,7 +103,7 @@ class _Legalizer:
 
     def _node(self, graph: Graph, node: Node) -> None:
         version = registry.version(node)
-        if node.dialect in self.keep or registry.own(node) is not None:
+        if node.dialect in self.keep or registry.own(node) is not None or self._is_exact(node):
             self.inference.settle(node, check_declared=self.check_declared)
             self._bodies(node)
             return
@@ -119,6 +126,9 @@ class _Legalizer:
             return
         self._bodies(node)
         self._lower(graph, node, rule, version)
+
+    def _is_exact(self, node: Node) -> bool:
+        return self.exact and registry.exact(node) is not None
 
     def _bodies(self, node: Node) -> None:
         for body in node.bodies():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
+    from graphport.ir.graph import Node
 
 OPSET = 26
 """The version of ai.onnx whose words are canonical: the newest that ONNX Runtime accepts by default."""
@@ -205,6 +206,8 @@ class Dialect:
     """Whether ONNX files have its operators as they are, in the domain of its name."""
     records_facts: bool = False
     """Whether its files record what every value is: where inference says otherwise, it is inference that is wrong."""
+    rounds: bool = False
+    """Whether its runtime rounds integers in its own way: some of its words are `exact`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +220,22 @@ class Rule:
     until: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What a word of a dialect computes to the last bit, of nodes that `when` takes."""
+
+    function: Callable[..., Any]
+    when: Callable[[Node], bool]
+
+
 PAGES: dict[str, Page] = {}
 """Filled by `@op` while the families are imported; read through `ops.pages`."""
 LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
 LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
 MEANINGS: dict[tuple[str, str], Callable[..., Any]] = {}
 """By dialect and word: what is computed by a word that has no canonical form, and stays in every file as it is."""
+EXACT: dict[tuple[str, str], Exact] = {}
+"""By dialect and word: what the format's own runtime computes to the last bit, to which the canonical form is close."""
 OWN: dict[tuple[str, str], Page] = {}
 """By dialect and word: pages of operators that a user has declared; see `ops.own`."""
 FALLBACKS: dict[str, Callable[[str], Lowering | None]] = {}
@@ -325,6 +338,21 @@ def meaning(dialect: str, word: str) -> Callable[[Callable[..., Any]], Callable[
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         MEANINGS[dialect, word] = function
+        return function
+
+    return register
+
+
+def exact(
+    dialect: str, word: str, *, when: Callable[[Node], bool]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what a word computes to the last bit, where its canonical form is as close as real numbers are.
+
+    The reference computes it so where it is given the words of a format (`conversion.legalize`, `exact`).
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        EXACT[dialect, word] = Exact(function, when)
         return function
 
     return register

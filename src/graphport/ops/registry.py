@@ -15,7 +15,18 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops import pattern
-from graphport.ops.declare import FALLBACKS, LIFTINGS, LOWERINGS, MEANINGS, OPSET, OWN, PAGES, Dialect, ShapeError
+from graphport.ops.declare import (
+    EXACT,
+    FALLBACKS,
+    LIFTINGS,
+    LOWERINGS,
+    MEANINGS,
+    OPSET,
+    OWN,
+    PAGES,
+    Dialect,
+    ShapeError,
+)
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
@@ -199,7 +210,16 @@ def meaning(node: Node) -> Callable[..., Any] | None:
     if not node.dialect:
         return pages().get(node.word)
     load(node.dialect)
-    return MEANINGS.get((node.dialect, node.word))
+    return MEANINGS.get((node.dialect, node.word)) or exact(node)
+
+
+def exact(node: Node) -> Callable[..., Any] | None:
+    """What a node of a dialect computes to the last bit, where its canonical form is only close to that."""
+    if not record(node.dialect).rounds:
+        return None
+    load(node.dialect)
+    found = EXACT.get((node.dialect, node.word))
+    return found.function if found is not None and found.when(node) else None
 
 
 def own(node: Node) -> Page | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.ops.dialects.operands import as_int64, integers, vector
 from graphport.ops.dialects.tflite.binding import Operator, first, last, word
-from graphport.ops.dialects.tflite.resize_short import short_bilinear
+from graphport.ops.dialects.tflite.resize_short import coordinates_of, short_bilinear
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.pages.resize import Resize
 
@@ -27,25 +27,19 @@ def _resized(op: Operator, stated: dict[str, Any]) -> Value:
     return last(op.b, op.b(Resize, x, None, None, _sizes(op, x), **stated))
 
 
-def _coordinates(op: Operator) -> str:
-    if op.option("align_corners", default=False):
-        return "align_corners"
-    return "half_pixel" if op.option("half_pixel_centers", default=False) else "asymmetric"
-
-
 @word("RESIZE_BILINEAR")
 def resize_bilinear(op: Operator) -> Value:
     """Linear between the two nearest along each axis."""
-    found = short_bilinear(op, _coordinates(op))
+    found = short_bilinear(op, coordinates_of(op))
     if found is not None:
         return found
-    return _resized(op, {"mode": "linear", "coordinate_transformation_mode": _coordinates(op)})
+    return _resized(op, {"mode": "linear", "coordinate_transformation_mode": coordinates_of(op)})
 
 
 @word("RESIZE_NEAREST_NEIGHBOR")
 def resize_nearest_neighbor(op: Operator) -> Value:
     """The element at the place, rounded down; to the nearest where corners or centers are aligned, halves up."""
-    coordinates = _coordinates(op)
+    coordinates = coordinates_of(op)
     nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
     stated = {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
     return _resized(op, stated)

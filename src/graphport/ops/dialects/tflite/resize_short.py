@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
     from graphport.ops.dialects.tflite.binding import Operator
+    from graphport.ops.dialects.tflite.integer_kernels import Given
+    from graphport.ops.dialects.tflite.tables import Numbers
 
-_UNIT = 1024
+UNIT = 1024
 _LIFT = 1 << 26
 """A multiple of the unit above all that is divided, so that it is rounded down."""
 
@@ -35,14 +37,14 @@ def short_bilinear(op: Operator, coordinates: str) -> Value | None:
     x = cast(b, op.raw(0), DType.INT32)
     tall = _between(b, x, 1, dims[0], sizes[0], coordinates)
     high = _floored(b, tall)
-    low = b(Sub, tall, b(Mul, high, _int(b, _UNIT)))
+    low = b(Sub, tall, b(Mul, high, _int(b, UNIT)))
     wide = [_between(b, part, 2, dims[1], sizes[1], coordinates) for part in (high, low)]
     carried = _floored(b, wide[1])
     whole = b(Add, wide[0], carried)
-    rest = b(Sub, wide[1], b(Mul, carried, _int(b, _UNIT)))
+    rest = b(Sub, wide[1], b(Mul, carried, _int(b, UNIT)))
     # Halves go away from zero.
     is_below = b(And, b(Less, whole, _int(b, 0)), b(Equal, rest, _int(b, 0)))
-    nudged = b(Sub, b(Add, whole, _int(b, _UNIT // 2)), cast(b, is_below, DType.INT32))
+    nudged = b(Sub, b(Add, whole, _int(b, UNIT // 2)), cast(b, is_below, DType.INT32))
     return cast(b, _floored(b, nudged), DType.INT16)
 
 
@@ -52,19 +54,32 @@ def _int(b: Builder, number: int) -> Value:
 
 def _floored(b: Builder, x: Value) -> Value:
     """x over the unit, rounded down."""
-    return b(Sub, b(Div, b(Add, x, _int(b, _LIFT)), _int(b, _UNIT)), _int(b, _LIFT // _UNIT))
+    return b(Sub, b(Div, b(Add, x, _int(b, _LIFT)), _int(b, UNIT)), _int(b, _LIFT // UNIT))
+
+
+def coordinates_of(op: Operator | Given) -> str:
+    """Where cells of the result lie, in ONNX's words."""
+    if op.option("align_corners", default=False):
+        return "align_corners"
+    return "half_pixel" if op.option("half_pixel_centers", default=False) else "asymmetric"
+
+
+def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, Numbers]:
+    """For each of `count` cells made of `n`: the two nearest, and the share of the second in units."""
+    is_aligned = coordinates == "align_corners" and count > 1
+    step = (UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (UNIT * n + count // 2) // count
+    places = np.arange(count, dtype=np.int64) * step
+    if coordinates == "half_pixel":
+        places += step // 2 - UNIT // 2
+    # Divisions of the kernel cut towards zero.
+    lower = np.clip(np.trunc(places / UNIT).astype(np.int64), 0, n - 1)
+    upper = np.clip(np.trunc((places + UNIT - 1) / UNIT).astype(np.int64), 0, n - 1)
+    return lower, upper, places - UNIT * lower
 
 
 def _between(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: str) -> Value:
     """Sums of the two nearest along an axis, their weights in units."""
-    is_aligned = coordinates == "align_corners" and count > 1
-    step = (_UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (_UNIT * n + count // 2) // count
-    places = np.arange(count, dtype=np.int64) * step
-    if coordinates == "half_pixel":
-        places += step // 2 - _UNIT // 2
-    # Divisions of the kernel cut towards zero.
-    lower = np.clip(np.trunc(places / _UNIT).astype(np.int64), 0, n - 1)
-    upper = np.clip(np.trunc((places + _UNIT - 1) / _UNIT).astype(np.int64), 0, n - 1)
-    share = (places - _UNIT * lower).astype(np.int32).reshape(-1, *[1] * (3 - axis))
+    lower, upper, shares = neighbours(n, count, coordinates)
+    share = shares.astype(np.int32).reshape(-1, *[1] * (3 - axis))
     parts = [b(Gather, x, vector(b, indices.tolist()), axis=axis) for indices in (lower, upper)]
-    return b(Add, b(Mul, parts[0], b.constant(_UNIT - share)), b(Mul, parts[1], b.constant(share)))
+    return b(Add, b(Mul, parts[0], b.constant(UNIT - share)), b(Mul, parts[1], b.constant(share)))

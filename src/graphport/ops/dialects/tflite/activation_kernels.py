@@ -1,0 +1,144 @@
+"""Activations of integers, as LiteRT's reference kernels round them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphport.core.dtypes import DType
+from graphport.ops.dialects.tflite import fixed_point
+from graphport.ops.dialects.tflite.fixed_point import shifted, times, twice
+from graphport.ops.dialects.tflite.integer_kernels import BYTES, Given, integers
+
+if TYPE_CHECKING:
+    from graphport.ops.dialects.tflite.fixed_point import Numbers
+
+_WHOLE = 4
+"""Bits in front of the point of what the logistic function and the hyperbolic tangent are given."""
+_DIFFERENCE, _SUM = 5, 12
+"""Bits in front of the point of what a softmax takes exponentials of, and of their sum."""
+_BYTE = frozenset((DType.INT8,))
+
+
+def _radius(whole: int, exponent: int) -> int:
+    """Beyond how many steps numbers do not fit in front of the point."""
+    return int(np.floor(((1 << whole) - 1) * 2.0 ** (31 - whole) / 2.0**exponent))
+
+
+def _with_point(given: Given) -> tuple[Numbers, Numbers, Numbers]:
+    """Operand 0 with bits behind the point; what is too small, and what is too large for that."""
+    x, real = given.centred(0), float(given.scale(0)) * 2.0 ** (31 - _WHOLE)
+    radius = _radius(_WHOLE, int(fixed_point.factors(real)[1]))
+    return twice(np.clip(x, -radius, radius), real), x <= -radius, x >= radius
+
+
+@integers("LOGISTIC", BYTES)
+def logistic(given: Given) -> Numbers:
+    """Between 0 and 1."""
+    x, is_low, is_high = _with_point(given)
+    limits = np.iinfo(given.result[0].numpy)
+    found = shifted(fixed_point.logistic(x, _WHOLE), 23) + limits.min
+    found = np.where(is_low, limits.min, np.where(is_high, limits.max, found))
+    return np.clip(found, limits.min, limits.max).astype(given.result[0].numpy)
+
+
+@integers("TANH", BYTES)
+def tanh(given: Given) -> Numbers:
+    """Between -1 and 1."""
+    x, is_low, is_high = _with_point(given)
+    limits = np.iinfo(given.result[0].numpy)
+    middle = (limits.min + limits.max + 1) // 2
+    found = shifted(fixed_point.tanh(x, _WHOLE), 24) + middle
+    found = np.where(is_low, limits.min, np.where(is_high, limits.max, found))
+    return np.clip(found, limits.min, limits.max).astype(given.result[0].numpy)
+
+
+@integers("SOFTMAX", BYTES)
+def softmax(given: Given) -> Numbers:
+    """Along the last axis, of `beta * x`."""
+    x = given.stored(0)
+    real = min(
+        float(np.float32(given.option("beta", 0.0))) * float(given.scale(0)) * 2.0 ** (31 - _DIFFERENCE), 2.0**31 - 1
+    )
+    below = x - x.max(axis=-1, keepdims=True)
+    is_seen = below >= -_radius(_DIFFERENCE, int(fixed_point.factors(real)[1]))
+    powers = fixed_point.exponential(np.where(is_seen, twice(np.where(is_seen, below, 0), real), 0), _DIFFERENCE)
+    total = np.where(is_seen, shifted(powers, _SUM), 0).sum(axis=-1, keepdims=True)
+    free = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
+    inverse = fixed_point.reciprocal((total << free) - (1 << 31))
+    limits = np.iinfo(given.result[0].numpy)
+    found = shifted(times(powers, inverse), _SUM - free + 31 - 8) + limits.min
+    return np.clip(np.where(is_seen, found, limits.min), limits.min, limits.max).astype(given.result[0].numpy)
+
+
+@integers("HARD_SWISH", BYTES)
+def hard_swish(given: Given) -> Numbers:
+    """x times a line from -3 to 3 that is clamped to 0 and 1, in 16 bits."""
+    fine = np.float32(1 / 128) * given.scale(0)
+    outer, inner = (fixed_point.factors(float(fine / step)) for step in (given.step, np.float32(3 / 32768)))
+    x = given.centred(0) << 7
+    line, exponent = x, int(inner[1])
+    if exponent > 0:
+        line = _within(line << (exponent - 1))
+    line = _times(line, _short(inner[0]))
+    if exponent > 0:
+        line = _within(line << 1)
+    elif exponent < 0:
+        line = shifted(line, -exponent)
+    product = ((line + (1 << 15)) >> 1) * _times(x, _short(outer[0]))
+    half = np.where(product >= 0, product >> 15, -(-product >> 15))
+    return given.clamped(shifted(half, max(0, -int(outer[1]))))
+
+
+def _short(factor: Numbers) -> int:
+    return min((int(factor) + (1 << 15)) >> 16, 0x7FFF)
+
+
+def _within(x: Numbers) -> Numbers:
+    return np.clip(x, -(1 << 15), (1 << 15) - 1)
+
+
+def _times(x: Numbers, y: int) -> Numbers:
+    """The upper 16 bits of twice a product, rounded, halves away from zero."""
+    nudged = x * y + np.where(x * y >= 0, 1 << 14, 1 - (1 << 14))
+    return np.where(nudged >= 0, nudged >> 15, -(-nudged >> 15))
+
+
+def _with_slope(given: Given, below: float | Numbers) -> Numbers:
+    """In steps of the result, by another factor below zero."""
+    x, real = given.centred(0), float(given.scale(0)) / float(given.step)
+    return np.where(x >= 0, twice(x, real), twice(x, below))
+
+
+@integers("LEAKY_RELU")
+def leaky_relu(given: Given) -> Numbers:
+    """`alpha * x` below zero."""
+    alpha = np.float32(given.option("alpha", 0.0))
+    return given.clamped(_with_slope(given, float(given.scale(0) * alpha / given.step)))
+
+
+@integers("PRELU", numbers=(0, 1))
+def prelu(given: Given) -> Numbers:
+    """A slope for each element below zero."""
+    x, real = given.centred(0), float(given.scale(0)) / float(given.step)
+    steep = float(given.scale(0)) * float(given.scale(1)) / float(given.step)
+    return given.clamped(np.where(x >= 0, twice(x, real), twice(x * given.centred(1), steep)))
+
+
+def _between(word: str, low: float, high: float) -> None:
+    @integers(word)
+    def rule(given: Given) -> Numbers:
+        limits, steps = np.iinfo(given.result[0].numpy), twice(given.centred(0), float(given.scale(0) / given.step))
+        ends = [
+            given.zero + int(np.floor(np.float32(end) / given.step + np.float32(0.5))) for end in (low, min(high, 1e6))
+        ]
+        found = np.clip(steps + given.zero, max(ends[0], limits.min), min(ends[1], limits.max))
+        return found.astype(given.result[0].numpy)
+
+    del rule
+
+
+_between("RELU", 0.0, np.inf)
+_between("RELU6", 0.0, 6.0)
+_between("RELU_N1_TO_1", -1.0, 1.0)
