@@ -17,6 +17,39 @@ from tests.passes.cases import info, model, node
 EXTENTS: tuple[int, ...] = (2, 3, 4, 5)
 
 
+def rearranged(
+    draw: st.DrawFn, kind: str, x: str, shape: list[int], axis: int, name: str
+) -> tuple[list[Any], dict[str, list[int]], dict[str, Any]]:
+    """Nodes, results and constants of what is done along an axis.
+
+    It is put behind itself (c), looked up (g), averaged (m), split (v), or shuffled (w): parted, turned, joined.
+    """
+    if kind == "c" and prod(shape) < 1500:
+        doubled = [*shape[:axis], 2 * shape[axis], *shape[axis + 1 :]]
+        return [node("Concat", f"{x} {x}", name, axis=axis - 4)], {name: doubled}, {}
+    if kind in "cm":
+        reduced = [*shape[:axis], 1, *shape[axis + 1 :]]
+        mean = node("ReduceMean", f"{x} {name}axes", name, keepdims=1)
+        return [mean], {name: reduced}, {f"{name}axes": np.array([axis - 4])}
+    if kind == "g":
+        places = draw(st.lists(st.integers(0, shape[axis] - 1), min_size=1, max_size=shape[axis]))
+        result = [*shape[:axis], len(places), *shape[axis + 1 :]]
+        return [node("Gather", f"{x} {name}at", name, axis=axis)], {name: result}, {f"{name}at": np.array(places)}
+    half = [*shape[:axis], shape[axis] // 2, *shape[axis + 1 :]]
+    if kind == "v":
+        return [node("Split", x, f"{name} {name}b", axis=axis, num_outputs=2)], {f"{name}b": half, name: half}, {}
+    parted = [*half[:axis], 2, *half[axis:]]
+    joined, perm = draw(st.integers(0, 3)), draw(st.permutations(range(5)))
+    turned = [parted[i] for i in perm]
+    whole = [*turned[:joined], turned[joined] * turned[joined + 1], *turned[joined + 2 :]]
+    made = [
+        node("Reshape", f"{x} {name}parts", f"{name}parted"),
+        node("Transpose", f"{name}parted", f"{name}turned", perm=perm),
+        node("Reshape", f"{name}turned {name}whole", name),
+    ]
+    return made, {name: whole}, {f"{name}parts": np.array(parted), f"{name}whole": np.array(whole)}
+
+
 @st.composite
 def nets(draw: st.DrawFn) -> Any:
     """A random net of operators that compute the same in any order of axes, and of Transposes between them."""
@@ -39,7 +72,7 @@ def nets(draw: st.DrawFn) -> Any:
         name = draw(st.sampled_from(list(values)[-2:]))
         shape = values[name]
         axis = draw(st.integers(-4, 3))
-        match draw(st.sampled_from("tttrkcmpsza")):
+        match draw(st.sampled_from("tttrkcmpszagvww")):
             case "t":
                 perm = draw(st.permutations(range(4)))
                 add("Transpose", [name], [shape[i] for i in perm], perm=perm)
@@ -53,20 +86,16 @@ def nets(draw: st.DrawFn) -> Any:
             case "a":
                 others = [other for other, extent in values.items() if extent == shape]
                 add("Sub", [name, draw(st.sampled_from(others))], shape)
-            case "c":
-                joined = list(shape)
-                joined[axis] *= 2
-                if prod(joined) < 3000:
-                    add("Concat", [name, name], joined, axis=axis)
-            case "m":
-                reduced = list(shape)
-                reduced[axis] = 1
-                add("ReduceMean", [name, constant(np.array([axis]))], reduced, keepdims=1)
             case "p":
                 pads = draw(st.lists(st.integers(0, 1), min_size=8, max_size=8))
                 padded = [n + pads[i] + pads[i + 4] for i, n in enumerate(shape)]
                 if prod(padded) < 3000:
                     add("Pad", [name, constant(np.array(pads))], padded)
+            case "c" | "g" | "m" | "v" | "w" as kind if kind in "cgm" or shape[axis] % 2 == 0:
+                more, results, told = rearranged(draw, kind, name, shape, axis % 4, f"t{len(values)}")
+                nodes += more
+                constants |= told
+                values |= results
             case "s":
                 add("Softmax", [name], shape, axis=axis)
             case _:
@@ -123,3 +152,31 @@ def test_what_is_no_input_and_no_order_is_left_alone() -> None:
     told = gp.from_onnx(model([node("Relu", "x", "y")], [info("x", [2, 3])], [info("y", [2, 3])], {}))
     assert layout(told.graph, {"z": (1, 0), "y": (0, 2)}) == []
     assert [each.op for each in told.graph] == ["Relu"]
+
+
+def test_a_shuffle_of_channels_is_one_in_any_order_of_axes() -> None:
+    nodes = [
+        node("Conv", "x w", "c"),
+        node("Reshape", "c parted", "p"),
+        node("Transpose", "p", "t", perm=[0, 2, 1, 3, 4]),
+        node("Reshape", "t joined", "j"),
+        node("Split", "j", "a b", axis=1, num_outputs=2),
+        node("Gather", "a rows", "g", axis=2),
+        node("Conv", "g v", "y"),
+    ]
+    random = np.random.default_rng(3)
+    constants = {
+        "w": random.normal(size=(8, 3, 1, 1)).astype(np.float32),
+        "v": random.normal(size=(2, 4, 1, 1)).astype(np.float32),
+        "parted": np.array([1, 2, 4, 6, 5]),
+        "joined": np.array([1, 8, 6, 5]),
+        "rows": np.array([1, 0, 1, 5]),
+    }
+    told = gp.from_onnx(model(nodes, [info("x", [1, 3, 6, 5])], [info("y", [1, 2, 4, 5])], constants, opset=18))
+    x = random.normal(size=(1, 3, 6, 5)).astype(np.float32)
+    expected = gp.run(told, {"x": x}, backend="reference")["y"]
+    layout(told.graph, channels(told.graph, are_last=True))
+    verify(told.graph)
+    found = gp.run(told, {"x": x.transpose(0, 2, 3, 1)}, backend="reference")["y"]
+    np.testing.assert_allclose(found, expected.transpose(0, 2, 3, 1), rtol=2e-6, atol=1e-6)
+    assert sum(each.op == "Transpose" for each in told.graph) == 3

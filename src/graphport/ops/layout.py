@@ -1,46 +1,23 @@
 """Orders of axes: Transposes moved down past what computes the same in any order, until those that meet cancel.
 
-A language tells what its Transposes and its operators are (`Language`); all else is the same for each.
+A language tells what its Transposes and its operators are (`layout_language`); all else is the same for each.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.core.spill import kept
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.layout_reshapes import behind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from graphport.ops.layout_language import Language
 
 _MOST_ROUNDS = 8
-
-
-class Language(Protocol):
-    """How a dialect says what is moved, and past what."""
-
-    def order(self, node: Node) -> tuple[int, ...] | None:
-        """The order of axes that a node gives, if it is a Transpose by a known one."""
-        ...
-
-    def transpose(self, graph: Graph, result: Value, like: Node) -> Node:
-        """A Transpose without operands that gives `result`, made for the node `like`; it is in no graph yet."""
-        ...
-
-    def set_operands(self, graph: Graph, node: Node, source: Value, order: Sequence[int]) -> None:
-        """Let a Transpose read `source` in an order."""
-        ...
-
-    def carried(self, node: Node) -> Sequence[int]:
-        """The operands whose elements all come in one order, where a node computes the same in any; else none."""
-        ...
-
-    def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
-        """Let what a node says of axes be of operands whose axis `order[i]` was their axis `i`."""
-        ...
 
 
 def settle(graph: Graph, language: Language) -> None:
@@ -49,13 +26,16 @@ def settle(graph: Graph, language: Language) -> None:
     Before  h = Transpose(x, p);  k = Relu(h);  y = Transpose(k, q)
     After   k = Relu(x);  y = Transpose(k, p then q), which is k itself where that changes nothing
 
-    Inputs and outputs keep their order. Keeps values bit for bit.
+    Reshapes that join axes or part them do so in the order that comes. Inputs and outputs keep theirs. Keeps values bit
+    for bit.
     """
     for _ in range(_MOST_ROUNDS):
         changed = False
         for node in graph:
             if language.order(node) is not None:
                 changed |= _merge(graph, node, language)
+            elif language.shape(node) is not None:
+                changed |= _pass_by_reshape(graph, node, language)
             elif (order := _order_before(node, language)) is not None:
                 changed |= _pass_by(graph, node, order, language)
         for node in reversed(graph):
@@ -131,6 +111,34 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
     language.reorder(graph, node, order)
     for old in node.results:
         _turn_back(graph, old, order, language)
+    return True
+
+
+def _pass_by_reshape(graph: Graph, node: Node, language: Language) -> bool:
+    """Let a Reshape read what the Transpose before it reads, or what that is but for the axes that are joined."""
+    before = node.inputs[0]
+    turned = None if before is None else before.producer
+    order = None if turned is None else language.order(turned)
+    source = None if turned is None or order is None else turned.inputs[0]
+    if before is None or turned is None or order is None or source is None:
+        return False
+    found = behind(node, order, language)
+    symbols = 0 if found is None else sum(not isinstance(n, int) for n in found[1])
+    if found is None or symbols > 1:
+        return False
+    first, shape, second = found
+    if first != tuple(range(len(first))):
+        fact = source.fact
+        if not isinstance(fact, TensorFact):
+            return False
+        result = Value(graph.fresh(f"{before.name}_joined"), fact.with_shape([fact.dims[axis] for axis in first]))
+        kept = language.transpose(graph, result, turned)
+        graph.insert_before(node, kept)
+        language.set_operands(graph, kept, source, first)
+        source = result
+    node.set_input(0, source)
+    language.set_shape(graph, node, [n if isinstance(n, int) else -1 for n in shape])
+    _turn_back(graph, node.output, second, language)
     return True
 
 

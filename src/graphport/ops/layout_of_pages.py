@@ -15,11 +15,12 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
     from graphport.ops.declare import Page
 
 
 class Pages:
-    """The language of canonical operators (`ops.layout.Language`)."""
+    """The language of canonical operators (`ops.layout_language`)."""
 
     def order(self, node: Node) -> tuple[int, ...] | None:
         # Constants are turned where they stand: behind what makes filters of bytes real, nobody takes them for such.
@@ -64,6 +65,18 @@ class Pages:
                 node.set_attribute("axis", order[axis])
         elif page.turns:
             _reorder_axes(graph, node, page, order)
+
+    def shape(self, node: Node) -> tuple[Dim, ...] | None:
+        fact = node.outputs[0].fact if not node.dialect and node.word == "Reshape" and node.outputs[0] else None
+        told = node.inputs[1] if len(node.inputs) > 1 else None
+        if not isinstance(fact, TensorFact) or told is None or told.storage is None or not told.is_constant:
+            return None
+        return fact.shape
+
+    def set_shape(self, graph: Graph, node: Node, shape: Sequence[int]) -> None:
+        storage = storage_of(np.array(shape, np.int64))
+        node.set_input(1, graph.add_constant("shape", TensorFact.of(storage), storage))
+        node.set_attribute("allowzero", None)
 
 
 def _place(page: Page) -> int | None:

@@ -154,6 +154,56 @@ def test_constants_that_are_reshaped_do_not_hold_up_transposes(tmp_path: Path) -
     np.testing.assert_allclose(found, gp.run(model, {"x": x})["y"], rtol=1e-5, atol=1e-5)
 
 
+def test_channels_are_shuffled_split_looked_up_and_cut_where_they_come_last(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    constants = {
+        "w": random.normal(size=(8, 3, 1, 1)).astype(np.float32),
+        "v": random.normal(size=(4, 4, 1, 1)).astype(np.float32),
+        "parted": np.array([1, 2, 4, 6, 7]),
+        "joined": np.array([1, 8, 6, 7]),
+        "sizes": np.array([3, 1]),
+        "rows": np.array([2, 0, 5, 5]),
+        "begin": np.array([0, 1]),
+        "end": np.array([3, 7]),
+        "axes": np.array([1, 3]),
+        "steps": np.array([1, 2]),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Reshape", ["c", "parted"], ["p"]),
+        helper.make_node("Transpose", ["p"], ["t"], perm=[0, 2, 1, 3, 4]),
+        helper.make_node("Reshape", ["t", "joined"], ["j"]),
+        helper.make_node("Split", ["j"], ["a", "b"], axis=1),
+        helper.make_node("Conv", ["a", "v"], ["d"]),
+        helper.make_node("Split", ["d", "sizes"], ["e", "f"], axis=1),
+        helper.make_node("Concat", ["f", "e"], ["g"], axis=1),
+        helper.make_node("Gather", ["g", "rows"], ["h"], axis=2),
+        helper.make_node("Slice", ["h", "begin", "end", "axes", "steps"], ["i"]),
+        helper.make_node("Gather", ["b", "rows"], ["k"], axis=2),
+        helper.make_node("Slice", ["k", "begin", "end", "axes", "steps"], ["l"]),
+        helper.make_node("Add", ["i", "l"], ["y"]),
+    ]
+    told = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 3, 6, 7]), ("y", [1, 3, 4, 3]))
+    ]
+    inits = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", told[:1], told[1:], inits)
+    stated = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(stated, tmp_path / "m.onnx")
+    model = gp.load(tmp_path / "m.onnx")
+    gp.save(model, tmp_path / "m.tflite")
+    words = Counter(node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph)
+    # At each end one, and the shuffle itself.
+    assert words["TRANSPOSE"] == 3
+    assert words["SPLIT"] + words["SPLIT_V"] == words["GATHER"] == words["STRIDED_SLICE"] == 2
+    x = random.normal(size=(1, 3, 6, 7)).astype(np.float32)
+    found = gp.run(gp.load(tmp_path / "m.tflite"), {"x": x}, backend="litert")["y"]
+    np.testing.assert_allclose(found, gp.run(model, {"x": x})["y"], rtol=1e-5, atol=1e-5)
+    again = gp.run(gp.load(tmp_path / "m.tflite"), {"x": x})["y"]
+    np.testing.assert_allclose(again, found, rtol=1e-5, atol=1e-5)
+
+
 def test_results_without_elements_are_given_by_litert_too(tmp_path: Path) -> None:
     nodes = [node("Slice", ["x", "start", "end"], ["y"]), node("Neg", ["y"], ["z"])]
     constants = {"start": np.array([5]), "end": np.array([9])}

@@ -16,8 +16,13 @@ from graphport.ops.layout import settle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphport.core.dims import Dim
 
 _TRANSPOSE = "TRANSPOSE"
+_PICKS, _STRIDES = "picks", "strides"
+_MASKS, _OTHER_MASKS = ("begin_mask", "end_mask"), ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+_PARTS = {"parts by 0": (0, 1), "parts by 2": (2, 0)}
+"""Which operand is the axis, and which is parted along it."""
 
 
 def turn(graph: Graph) -> None:
@@ -46,15 +51,32 @@ class _Words:
 
     def carried(self, node: Node) -> Sequence[int]:
         kind = _layout(node)
-        if kind in ("axes", "rows"):
+        if kind == _PICKS:
+            return () if node.attributes.get("batch_dims") else (0,)
+        if kind in _PARTS:
+            return (_PARTS[kind][1],) if _numbers(node.inputs[_PARTS[kind][0]]) is not None else ()
+        if kind == _STRIDES and not _is_of_each_axis(node):
+            return ()
+        if kind in ("axes", "rows", _STRIDES):
             return (0,) if all(_numbers(value) is not None for value in node.inputs[1:]) else ()
         return range(len(node.inputs)) if kind else ()
 
     def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
         kind, axis = _layout(node), node.attributes.get("axis")
-        if kind == "axis" and isinstance(axis, int):
-            node.set_attribute("axis", order[axis])
+        if kind in ("axis", _PICKS):
+            node.set_attribute("axis", order[axis if isinstance(axis, int) else 0])
             return
+        if kind in _PARTS:
+            place = _PARTS[kind][0]
+            told = _numbers(node.inputs[place])
+            if told is not None:
+                node.set_input(place, _ints(graph, np.array(order[int(told.reshape(-1)[0])]).reshape(told.shape)))
+            return
+        if kind == _STRIDES:
+            for name in _MASKS:
+                bits = int(cast("int", node.attributes.get(name) or 0))
+                node.set_attribute(name, sum(1 << new for old, new in enumerate(order) if bits >> old & 1))
+            kind = "rows"
         for place in range(1, len(node.inputs)) if kind == "rows" else (1,) if kind == "axes" else ():
             numbers = _numbers(node.inputs[place])
             if numbers is None or (kind == "rows" and numbers.shape[:1] != (len(order),)):
@@ -65,6 +87,16 @@ class _Words:
             else:
                 told = np.ascontiguousarray(numbers[np.argsort(order)])
             node.set_input(place, _ints(graph, told))
+
+    def shape(self, node: Node) -> tuple[Dim, ...] | None:
+        if node.word != "RESHAPE" or node.dialect != "tflite" or _is_by_axis(node) or len(node.inputs) < 2:
+            return None
+        fact = node.results[0].fact
+        is_known = _numbers(node.inputs[1]) is not None and isinstance(fact, TensorFact)
+        return fact.shape if is_known and isinstance(fact, TensorFact) else None
+
+    def set_shape(self, graph: Graph, node: Node, shape: Sequence[int]) -> None:
+        node.set_input(1, _ints(graph, shape))
 
 
 def _numbers(value: Value | None) -> np.ndarray[Any, Any] | None:
@@ -79,12 +111,26 @@ def _ints(graph: Graph, numbers: Sequence[int] | np.ndarray[Any, Any]) -> Value:
 
 
 def _layout(node: Node) -> str:
-    """How a node tells axes apart: `any` not at all, `axis` by an option, `axes` and `rows` by constant operands."""
-    told: list[Any] = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
-    if len(node.outputs) != 1 or any(each is not None and each[1] != -1 for each in told):
-        return ""
+    """How a node tells axes apart: see `binding.word`."""
     kind = LAYOUTS.get(node.word, "")
+    if (len(node.outputs) != 1 and kind not in _PARTS) or _is_by_axis(node):
+        return ""
     return "" if kind == "axes" and not node.attributes.get("keep_dims") else kind
+
+
+def _is_of_each_axis(node: Node) -> bool:
+    """Whether slices have an entry for each axis, and leave none out and put none in."""
+    rank = len(fact.shape or ()) if isinstance(fact := node.results[0].fact, TensorFact) else 0
+    rows = [_numbers(value) for value in node.inputs[1:]]
+    return not any(node.attributes.get(name) for name in _OTHER_MASKS) and all(
+        each is not None and each.shape == (rank,) for each in rows
+    )
+
+
+def _is_by_axis(node: Node) -> bool:
+    """Whether scales differ along an axis."""
+    told: list[Any] = [*_entries(node, "quantized"), *_entries(node, "quantized_results")]
+    return any(each is not None and each[1] != -1 for each in told)
 
 
 def _entries(node: Node, name: str) -> tuple[Any, ...]:

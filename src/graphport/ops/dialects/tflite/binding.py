@@ -208,8 +208,10 @@ def word(
         moves: it only moves elements: where these operands (the first, if `True`) and the results stand for the same
             numbers, integers are moved as they are.
         is_raw: the rule is given what is stored, and gives that.
-        layout: `any` where it treats every element alike, `axis` where the option `axis` alone tells axes apart, `axes`
-            where operand 1 lists axes, `rows` where operands from 1 on have an entry for each axis.
+        layout: `any` where it treats every element alike; or how it tells axes apart: `axis` by that option alone,
+            `picks` by that of operand 0, `axes` by the numbers of operand 1, `rows` by an entry for each axis in all
+            others, `strides` so with bits beside them, `parts by 0` and `parts by 2` by that operand, along which 1 or
+            0 is parted.
         has_states: it activates itself what it gives, and behind the results gives the next states of operands.
     """
     if layout:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _SUMMED = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64))
 
 
-@word("GATHER", moves=True)
+@word("GATHER", moves=True, layout="picks")
 def gather(op: Operator) -> Value:
     """Slices at places along an axis, for each element of the leading `batch_dims` axes its own."""
     b, x = op.b, op[0]

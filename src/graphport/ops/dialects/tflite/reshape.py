@@ -108,7 +108,7 @@ def unpack(op: Operator) -> list[Value]:
     return [b(Squeeze, part, vector(b, [axis])) for part in parts]
 
 
-@word("SPLIT", moves=(1,))
+@word("SPLIT", moves=(1,), layout="parts by 0")
 def split(op: Operator) -> tuple[Value, ...]:
     """Pieces of one size along an axis; operands are the axis and x."""
     (axis,) = needed(op.raw(0), "the axis")
@@ -122,7 +122,7 @@ def split(op: Operator) -> tuple[Value, ...]:
     return op.b.results(Split, count, x, axis=axis, num_outputs=count)
 
 
-@word("SPLIT_V", moves=True)
+@word("SPLIT_V", moves=True, layout="parts by 2")
 def split_v(op: Operator) -> tuple[Value, ...]:
     """Pieces of given sizes along an axis, one of which may be what is left."""
     (axis,) = needed(op.raw(2), "the axis")
@@ -187,7 +187,7 @@ def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], st
     return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, axes), vector(b, strides))
 
 
-@word("STRIDED_SLICE", moves=True)
+@word("STRIDED_SLICE", moves=True, layout="strides")
 def strided_slice(op: Operator) -> Value:
     """Every so many elements along each axis; masks say which entries are ends of the axis, new or dropped axes."""
     b, x, rank = op.b, op[0], len(op.dims(0))

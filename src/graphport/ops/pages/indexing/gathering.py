@@ -34,6 +34,7 @@ def _check_places(indices: TensorFact, length: Dim, axis: int) -> None:
 
 
 @op(
+    turns="axis",
     shape=_gather_shape,
     since=1,
     outputs=("output",),

@@ -1,0 +1,93 @@
+"""Reshapes that part axes or join them, in another order of axes: Transposes in front of them go behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Value
+    from graphport.ops.layout_language import Language
+
+_FARTHEST = 6
+"""How many operators are looked past for the Transpose that another one would cancel with."""
+
+
+def pieces(before: Sequence[Dim], after: Sequence[Dim]) -> list[tuple[list[int], list[int]]] | None:
+    """The axes of `before`, in order, that become those of `after`; `None` where that is not known.
+
+    [1, 6, 4] and [1, 2, 3, 4] give 0 → 0, 1 → 1 and 2, 2 → 3.
+    """
+    found: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(before) and j < len(after):
+        taken, given = [i], [j]
+        a, b = before[i], after[j]
+        i, j = i + 1, j + 1
+        while a != b:
+            if not isinstance(a, int) or not isinstance(b, int) or not a or not b:
+                return None
+            if a < b:
+                if i == len(before) or not isinstance(extent := before[i], int):
+                    return None
+                a, i, taken = a * extent, i + 1, [*taken, i]
+            else:
+                if j == len(after) or not isinstance(extent := after[j], int):
+                    return None
+                b, j, given = b * extent, j + 1, [*given, j]
+        found.append((taken, given))
+    if not found or any(n != 1 for n in (*before[i:], *after[j:])):
+        return None
+    found[-1][0].extend(range(i, len(before)))
+    found[-1][1].extend(range(j, len(after)))
+    return found
+
+
+def behind(
+    node: Node, order: Sequence[int], language: Language
+) -> tuple[tuple[int, ...], tuple[Dim, ...], tuple[int, ...]] | None:
+    """How `Reshape(Transpose(x, order))` is said as `Transpose(Reshape(Transpose(x, first), shape), second)`.
+
+    Returns:
+        First, shape and second, where first changes nothing, or second meets one that takes it back; else `None`.
+    """
+    shape, moved = language.shape(node), _extents(node.inputs[0])
+    parts = None if shape is None or moved is None else pieces(moved, shape)
+    if parts is None or shape is None:
+        return None
+    # Together stays what is joined or parted; pieces come as the first of their axes does in what is turned.
+    parts.sort(key=lambda part: min(order[axis] for axis in part[0]))
+    first = tuple(order[axis] for taken, _ in parts for axis in taken)
+    given = [axis for _, into in parts for axis in into]
+    second = tuple(given.index(axis) for axis in range(len(given)))
+    if second == tuple(range(len(second))):
+        return None
+    if first != tuple(range(len(first))) and not _is_taken_back(node.results[0], second, language, _FARTHEST):
+        return None
+    return first, tuple(shape[axis] for axis in given), second
+
+
+def _is_taken_back(value: Value, order: tuple[int, ...], language: Language, farthest: int) -> bool:
+    for use in value.uses:
+        user = use.user
+        if not farthest or not isinstance(user, Node):
+            continue
+        again = language.order(user)
+        if again is not None:
+            if len(again) == len(order) and all(order[axis] == place for place, axis in enumerate(again)):
+                return True
+        elif language.carried(user) and any(
+            _is_taken_back(result, order, language, farthest - 1) for result in user.results
+        ):
+            return True
+    return False
+
+
+def _extents(value: Value | None) -> tuple[Dim, ...] | None:
+    fact = None if value is None else value.fact
+    return fact.shape if isinstance(fact, TensorFact) else None
