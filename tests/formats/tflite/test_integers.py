@@ -234,3 +234,50 @@ def test_zero_points_that_are_cast_are_as_good_as_stored_ones(tmp_path: Path) ->
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
     words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
     assert words == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
+
+
+def test_factors_of_channels_are_scales_of_filters_and_their_bias(tmp_path: Path) -> None:
+    """What NNCF makes: batch normalization behind convolutions, and steps of each channel before depthwise ones."""
+    random = np.random.default_rng(11)
+    told: dict[str, Any] = {"s": np.float32(0.03), "z": np.int8(-3), "t": np.float32(0.05), "zero": np.uint8(0)}
+    told |= {"steps": random.uniform(0.02, 0.06, 4).astype(np.float32), "zeros": np.zeros(4, np.uint8)}
+    for name, shape in (("w", (4, 3, 3, 3)), ("v", (4, 1, 3, 3))):
+        told[name] = random.integers(-127, 128, shape).astype(np.int8)
+        told |= {f"{name}s": random.uniform(0.003, 0.006, 4).astype(np.float32), f"{name}z": np.zeros(4, np.int8)}
+        told[f"{name}_scale"] = np.array([1.2, -0.7, 0.9, 1.4], np.float32)
+        told |= {f"{name}_{part}": random.uniform(0.5, 1, 4).astype(np.float32) for part in ("bias", "mean", "var")}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0),
+        helper.make_node("Conv", ["xd", "wd"], ["c"]),
+        helper.make_node("BatchNormalization", ["c", "w_scale", "w_bias", "w_mean", "w_var"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("QuantizeLinear", ["r", "steps", "zeros"], ["rq"], axis=1),
+        helper.make_node("DequantizeLinear", ["rq", "steps", "zeros"], ["rd"], axis=1),
+        helper.make_node("DequantizeLinear", ["v", "vs", "vz"], ["vd"], axis=0),
+        helper.make_node("Conv", ["rd", "vd"], ["d"], group=4, pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("BatchNormalization", ["d", "v_scale", "v_bias", "v_mean", "v_var"], ["m"]),
+        helper.make_node("Relu", ["m"], ["o"]),
+        helper.make_node("QuantizeLinear", ["o", "t", "zero"], ["oq"]),
+        helper.make_node("DequantizeLinear", ["oq", "t", "zero"], ["y"]),
+    ]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 3, 9, 8]), ("y", [1, 4, 4, 3]))
+    ]
+    inits = [numpy_helper.from_array(np.asarray(array), name) for name, array in told.items()]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], inits)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    model = gp.load(tmp_path / "m.onnx")
+    gp.save(model, tmp_path / "m.tflite")
+    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert [word for word in words if word != "TRANSPOSE"] == [
+        *("QUANTIZE", "CONV_2D", "PAD", "DEPTHWISE_CONV_2D", "DEQUANTIZE")
+    ]
+    x = {"x": random.normal(size=(1, 3, 9, 8)).astype(np.float32)}
+    expected = gp.run(model, x, backend="reference")["y"]
+    assert len(np.unique(expected)) > 10
+    found = gp.run(gp.load(tmp_path / "m.tflite"), x, backend="litert")["y"]
+    assert np.abs(found - expected).max() < 2.01 * 0.05
+    assert np.mean(np.abs(found - expected) > 0.01) < 0.1

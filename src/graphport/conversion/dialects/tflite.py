@@ -8,6 +8,7 @@ from graphport.conversion.dialects.tflite_hash import fill_tables
 from graphport.conversion.dialects.tflite_hybrid import products_of_rows
 from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
+from graphport.conversion.dialects.tflite_scales import even_out, fold_scales
 from graphport.conversion.dialects.tflite_states import keep_states
 from graphport.conversion.dialects.tflite_views import drop_identities, shape_from_root
 from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_stored
@@ -83,7 +84,9 @@ def after_lifting(graph: Graph) -> None:
     for inner in walk(graph):
         shape_constants(inner)
         turn_stored(inner)
+        even_out(inner)
         turn(inner)
+        fold_scales(inner)
         integers(inner)
         clamp_results(inner)
         shape_from_root(inner)

@@ -299,7 +299,7 @@ def _operands(
 
 def _filler(value: Value | None, told: Quantization) -> np.ndarray[Any, Any] | None:
     """The integer that stands for a number, or the least one that there is if it is below all."""
-    real = _reals(value)
+    real = reals_of(value)
     if real is None or real.size != 1:
         return None
     dtype, _, scales, zeros = told
@@ -358,8 +358,8 @@ def _weights(
 ) -> tuple[list[Value | None], list[Quantization | None]] | None:
     """Filters in int8, and the bias in steps of the products; `at` are their places, and the axis of scales."""
     place, last, along = at
-    found = _filters(node.inputs[place])
-    bias = _reals(node.inputs[last]) if len(node.inputs) > last else None
+    found = filters_of(node.inputs[place])
+    bias = reals_of(node.inputs[last]) if len(node.inputs) > last else None
     if found is None or bias is None:
         return None
     array, told = found
@@ -383,7 +383,7 @@ def _weights(
     return list(values), [told, products]
 
 
-def _filters(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization] | None:
+def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization] | None:
     """The stored numbers of constant filters, in their order of axes."""
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
@@ -397,7 +397,7 @@ def _filters(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization] |
             return first.storage.numpy(), told
         return (first.storage.numpy().astype(np.int16) - _BYTES).astype(np.int8), _signed(told)
     order = node.inputs[1] if node.word == "TRANSPOSE" else None
-    found = _filters(first) if order is not None and order.storage is not None else None
+    found = filters_of(first) if order is not None and order.storage is not None else None
     if found is None or order is None or order.storage is None:
         return None
     perm = [int(axis) for axis in order.storage.numpy()]
@@ -405,7 +405,7 @@ def _filters(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization] |
     return np.ascontiguousarray(array.transpose(perm)), (dtype, perm.index(axis) if axis >= 0 else -1, scales, zeros)
 
 
-def _reals(value: Value | None) -> np.ndarray[Any, Any] | None:
+def reals_of(value: Value | None) -> np.ndarray[Any, Any] | None:
     """The numbers of a constant bias, which may be made out of integers."""
     if value is None:
         return None
@@ -415,12 +415,12 @@ def _reals(value: Value | None) -> np.ndarray[Any, Any] | None:
     if node is None or node.dialect != _DIALECT:
         return None
     if node.word in ("RESHAPE", "CAST"):
-        return _reals(node.inputs[0])
+        return reals_of(node.inputs[0])
     if node.word == "MUL":
         # Of integers of 64 bits, which ONNX does not make real in one step.
-        factors = [_reals(each) for each in node.inputs]
+        factors = [reals_of(each) for each in node.inputs]
         return None if any(each is None for each in factors) else _product(cast("Any", factors))
-    found = _filters(value)
+    found = filters_of(value)
     if found is None or found[0].ndim != 1:
         return None
     array, (_, _, scales, zeros) = found
