@@ -8,14 +8,21 @@ import pytest
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
+from graphport.formats.options import WriteOptions
 from tests.models import model, node
 
 TARGETS = ["ncnn", "nnef"]
 
 
 def refused(loaded, folder, format):
+    options: WriteOptions = {"flavour": "khronos"} if format == "nnef" else {}
     with pytest.raises(DiagnosticError) as caught:
-        gp.save(loaded, folder / f"out.{format}.param" if format != "nnef" else folder / "out.nnef", format=format)
+        gp.save(
+            loaded,
+            folder / f"out.{format}.param" if format != "nnef" else folder / "out.nnef",
+            format=format,
+            **options,
+        )
     return caught.value.diagnostics
 
 
@@ -59,7 +66,8 @@ def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
 def test_a_refusal_names_the_flavour_that_has_words_for_it(tmp_path):
     whole = onnx.TensorProto.INT64
     nodes = [node("GatherND", ["x", "at"], ["y"])]
-    onnx.save(model(nodes, [("x", [3, 8]), ("at", [5, 2], whole)], [("y", [5])]), tmp_path / "m.onnx")
+    at = onnx.helper.make_tensor_value_info("at", whole, [5, 2])
+    onnx.save(model(nodes, [("x", [3, 8]), at], [("y", [5])]), tmp_path / "m.onnx")
     loaded = gp.load(tmp_path / "m.onnx")
     assert [finding.help for finding in refused(loaded, tmp_path, "nnef")] == ["--flavour tract has words for it"]
     gp.save(loaded, tmp_path / "out.nnef", format="nnef", flavour="tract")

@@ -214,7 +214,7 @@ def test_what_is_read_before_it_is_quantized_is_copied(tmp_path, reads_before):
     numbers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "g", typed[:1], typed[1:], numbers)
     first = gp.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
-    gp.save(first, tmp_path / "model")
+    gp.save(first, tmp_path / "model", flavour="khronos")
     second = gp.load(tmp_path / "model")
     np.testing.assert_array_equal(gp.run(second, {"x": X})["y"], gp.run(first, {"x": X})["y"])
     words = ops(gp.load(tmp_path / "model", raw=True).graph)
@@ -227,7 +227,8 @@ def test_weights_that_a_scale_of_0_makes_0_come_back(zero, tmp_path):
     codes[:, 3] = zero
     nodes = [node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=1), node("MatMul", ["x", "w"], ["y"])]
     initializers = {"q": codes, "s": scale, "z": shift}
-    gp.save(gp.from_onnx(onnx_model(nodes, [("x", [2, 3])], [("y", [2, 4])], initializers)), tmp_path / "m.nnef")
+    model = gp.from_onnx(onnx_model(nodes, [("x", [2, 3])], [("y", [2, 4])], initializers))
+    gp.save(model, tmp_path / "m.nnef", flavour="khronos")
     assert "zero_point_linear_quantize" in (tmp_path / "m.nnef" / "graph.quant").read_text()
     outputs = gp.run(gp.load(tmp_path / "m.nnef"), {"x": X}, backend="reference")
     expected = X @ ((codes.astype(np.float32) - zero) * scale)

@@ -110,14 +110,14 @@ def test_nor_is_one_that_is_rewritten(sources, tmp_path, monkeypatch, verb):
 
 def sabotaged(monkeypatch, fault) -> None:
     """Let `convert` write another network than it has read."""
-    lifted_for = convert.lifted_for
+    stated_for = convert.stated_for
 
-    def wrong(model, kind, **options):
+    def wrong(model, kind, options):
         graph = rewrite.copy(model.graph)
         fault(graph)
-        return lifted_for(replace(model, graph=graph), kind, **options)
+        return stated_for(replace(model, graph=graph), kind, options)
 
-    monkeypatch.setattr(convert, "lifted_for", wrong)
+    monkeypatch.setattr(convert, "stated_for", wrong)
 
 
 @pytest.mark.parametrize(

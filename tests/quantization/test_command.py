@@ -287,8 +287,8 @@ def test_what_is_written_is_judged_by_the_runtime_of_the_target(place, target, n
 def test_a_file_that_computes_something_else_is_not_left(place, verb, monkeypatch):
     from graphport.api import written
 
-    right = written.lifted_for
-    monkeypatch.setattr(written, "lifted_for", lambda *args, **options: sabotaged(right(*args, **options)))
+    right = written.stated_for
+    monkeypatch.setattr(written, "stated_for", lambda *of: (said := right(*of))._replace(graph=sabotaged(said.graph)))
     said = ["--preset", "fast", "--no-latency"] if verb == "quantize" else ["--to", "float16"]
     arguments = [verb, place / "net.onnx", place / "o.onnx", "--calibration", place / "samples.npz", "--json", *said]
     result = CliRunner().invoke(cli, list(map(str, arguments)))

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.load import load
-from graphport.api.save import computed, fitted, lifted_for, resolved
+from graphport.api.save import Stated, computed, fitted, stated_for
 from graphport.api.staging import staged
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
 from graphport.conversion.coverage import missing_operators
-from graphport.conversion.lift import lift
-from graphport.core.diagnostics import Diagnostic, Severity
+from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.facts import TensorFact
 from graphport.quantization.record import note_documents
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from graphport.api.model import Model, Shapes
     from graphport.formats.options import FileOptions
-    from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
 
@@ -108,31 +106,23 @@ def convert(  # noqa: PLR0913  keywords, each documented
         kind.name == model.format and not shapes and program is None and options.keys() <= set(kind.faithful_choices)
     )
     raw = load(source, raw=True, edition=edition) if is_faithful else None
-    stated: Graph = model.graph
-    if raw is None or not kind.can_stay(raw.graph, **options):
+    if raw is not None and kind.can_stay(raw.graph, **options):
+        stated = Stated(raw.graph, options)
+    else:
         raw = None
-        is_whole = not options.get("allow_fragments")
-        dialect = kind.dialect_with(**options)
-        graph = fitted(model.graph, options)
-        missing = missing_operators(graph, kind, dialect=dialect) if is_whole else {}
-        if missing:
-            known = resolved(graph)
-            missing = missing_operators(known, kind, dialect=dialect)
-        if missing:
-            known = computed(graph)
-            missing = missing_operators(known, kind, dialect=dialect)
-            if missing:
-                _, findings = lift(known, dialect)
-                return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *findings])
-        newest = options.get("ir_opset")
-        stated = lifted_for(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
+        try:
+            stated = stated_for(model, kind, options)
+        except DiagnosticError as error:
+            missing = missing_operators(computed(fitted(model.graph, options)), kind, **options)
+            if not missing:
+                raise
+            return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *error.diagnostics])
         if kind.has_documents:
-            note_documents(stated, origin(model), made_by="convert")
+            note_documents(stated.graph, origin(model), made_by="convert")
     became = write_proven(
-        raw.graph if raw is not None else stated,
+        stated,
         target,
         kind,
-        options,
         source=model,
         against=_source(model, options, program),
         checking=Checking(verify, verify_limit, keep_failed, effort),

@@ -10,7 +10,7 @@ from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
 from graphport.api.run import Runner, first_run, runnable
-from graphport.api.save import lifted_for
+from graphport.api.save import Stated, stated_for
 from graphport.api.verify import expect, side
 from graphport.api.written import Checking, write_proven
 from graphport.backends import memory
@@ -122,21 +122,17 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
     if own:
         whole = load(source, edition=edition, program=program, shapes=own)
     model, added = _cut(whole, inputs, outputs, later)
-    graph = None
+    own_words = None
     if kind.name == whole.format and not shapes and options.keys() <= set(kind.faithful_choices):
-        graph = _in_own_words(load(source, raw=True, edition=edition, program=program), model, kind, options)
-    if graph is None:
-        dialect = kind.dialect_with(**options)
-        graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
+        own_words = _in_own_words(load(source, raw=True, edition=edition, program=program), model, kind, options)
     given = None
     if checking.verify is not False:
         given, finding = _numbers(whole, model)
         model.findings.extend(finding)
     became = write_proven(
-        graph,
+        stated_for(model, kind, options) if own_words is None else Stated(own_words, options),
         target,
         kind,
-        options,
         source=model,
         against=side("a", model, label=f"the part of {Path(source).name}"),
         checking=checking,

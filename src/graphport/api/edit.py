@@ -12,7 +12,7 @@ from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
 from graphport.api.run import Runner, runnable
-from graphport.api.save import lifted_for
+from graphport.api.save import stated_for
 from graphport.api.verify import side
 from graphport.api.written import Checking, write_proven
 from graphport.backends import memory
@@ -144,22 +144,20 @@ def edit_file(
     kind.check_choices(options)
     model = load(source, edition=edition, program=program, states=states)
     result = edit(model, changes)
-    dialect = kind.dialect_with(**options)
-    graph = lifted_for(result, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     name = Path(source).name
     is_same = changes.keeps_meaning and _takes_same(model, result)
     against = side("a", model) if is_same else side("a", result, label=f"{name} with the changes")
     became = write_proven(
-        graph,
+        stated_for(result, kind, options),
         target,
         kind,
-        options,
         source=model,
         against=against,
         checking=checking or Checking(),
         least_snr=kind.least_snr(**options),
     )
-    return EditReport(result, against.label, result.findings, became.proof, became.skipped, became.written)
+    findings = [*result.findings, *became.findings]
+    return EditReport(result, against.label, findings, became.proof, became.skipped, became.written)
 
 
 def _takes_same(model: Model, result: Model) -> bool:

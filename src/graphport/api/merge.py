@@ -10,7 +10,7 @@ from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
 from graphport.api.run import Runner, first_run, runnable
-from graphport.api.save import lifted_for
+from graphport.api.save import stated_for
 from graphport.api.verify import side
 from graphport.api.written import Checking, write_proven
 from graphport.comparison.limits import Limits
@@ -89,19 +89,17 @@ def merge_files(
     if checking.verify is not False:
         model.findings.extend(_chained(first, second, model, connected))
         raise_errors(model.findings)
-    dialect = kind.dialect_with(**options)
-    graph = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     became = write_proven(
-        graph,
+        stated_for(model, kind, options),
         target,
         kind,
-        options,
         source=model,
         against=side("a", model, label=f"{Path(b).name} behind {Path(a).name}"),
         checking=checking,
         least_snr=kind.least_snr(**options),
     )
-    return MergeReport(model, connected, model.findings, became.proof, became.skipped, became.written)
+    findings = [*model.findings, *became.findings]
+    return MergeReport(model, connected, findings, became.proof, became.skipped, became.written)
 
 
 @budget.fresh()

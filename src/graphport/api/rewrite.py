@@ -11,7 +11,7 @@ from graphport import formats
 from graphport.api.documents import origin
 from graphport.api.foreign import as_read, foreign
 from graphport.api.model import Model
-from graphport.api.save import lifted_for
+from graphport.api.save import Stated, stated_for
 from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
 from graphport.api.work import beside
 from graphport.api.written import Checking, write_proven
@@ -186,10 +186,9 @@ def rewrite_file(  # noqa: PLR0913  keywords, each documented
         is_bound=bool(shapes),
         opset=options.get("opset"),
     )
-    newest = options.get("ir_opset")
-    stated = lifted_for(result, kind, newest=newest, options=options) if kind.dialect else without_idle(result.graph)
+    stated = stated_for(result, kind, options) if kind.dialect else Stated(without_idle(result.graph), options)
     checking = Checking(verify, verify_limit, keep_failed, effort)
-    became = write_proven(stated, target, kind, options, source=model, against=side("a", model), checking=checking)
+    became = write_proven(stated, target, kind, source=model, against=side("a", model), checking=checking)
     report.findings.extend(became.findings)
     return report.verified(became.proof, became.skipped, became.written)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from graphport import formats
 from graphport.api.foreign import foreign
@@ -21,7 +21,7 @@ from graphport.passes import driver
 from graphport.passes.fuse_expressions import without_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from graphport.core.diagnostics import Diagnostic
@@ -47,18 +47,15 @@ def save(
         return kind.write(graph, path, **options)
     if model.format == kind.name and not options and kind.copy_unchanged(graph, path):
         return []
-    dialect = kind.dialect_with(**options)
-    is_whole = not options.get("allow_fragments")
-    newest = options.get("ir_opset")
-    stated = lifted_for(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
+    stated = stated_for(model, kind, options)
     if not isinstance(model, QuantizedModel):
-        return kind.write(stated, path, **options)
+        return [*stated.findings, *kind.write(stated.graph, path, **stated.options)]
     # What belongs together is seen together.
     with staged(path, kind) as place:
-        findings = place.write(stated, kind, options)
+        findings = place.write(stated.graph, kind, stated.options)
         write_scales(model, kind, place.path)
         place.accept()
-    return findings
+    return [*stated.findings, *findings]
 
 
 def write_scales(model: Model, kind: formats.Format, path: Path) -> None:
@@ -84,6 +81,31 @@ def to_onnx(model: Model) -> Any:
     """
     kind = formats.FORMATS["onnx"]
     return kind.module.to_proto(lifted_for(model, kind))
+
+
+class Stated(NamedTuple):
+    """A model in the words of a format, what its writer is to be told, and what there is to say of these words."""
+
+    graph: Graph
+    options: Mapping[str, Any]
+    findings: Sequence[Diagnostic] = ()
+
+
+def stated_for(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Stated:
+    """`model` in the words that a format has for it.
+
+    Raises:
+        DiagnosticError: LEG0002 for everything that it cannot say.
+    """
+
+    def lifted(dialect: str) -> Graph:
+        is_whole, newest = not options.get("allow_fragments"), options.get("ir_opset")
+        return lifted_for(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
+
+    if isinstance(model, QuantizedModel):
+        # Its grids are those of the format.
+        return Stated(lifted(kind.dialects_with(**options)[0]), options)
+    return Stated(*kind.settled(lifted, options, model.versions if model.format == kind.name else {}))
 
 
 @budget.fresh()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from graphport import formats
 from graphport.api.documents import write_checks
-from graphport.api.save import lifted_for, write_scales
+from graphport.api.save import Stated, stated_for, write_scales
 from graphport.api.staging import staged
 from graphport.api.verify import proven, reason_to_skip, side, tolerance, written_side
 from graphport.core.diagnostics import Diagnostic, Severity
@@ -62,10 +62,9 @@ class Written:
 
 
 def write_proven(  # noqa: PLR0913  keywords, each documented
-    graph: Graph,
+    stated: Stated,
     target: str | Path,
     kind: Format,
-    options: Mapping[str, Any],
     *,
     source: Model,
     against: Side,
@@ -75,13 +74,12 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     has_checks: bool = True,
     beside: Callable[[Path], None] | None = None,
 ) -> Written:
-    """Write `graph`, in the words of a format, and prove that the file computes what another side does.
+    """Write a model, in the words of a format, and prove that the file computes what another side does.
 
     Args:
-        graph: what is written.
+        stated: what is written.
         target: where to.
         kind: the format.
-        options: of its writer.
         source: the model whose weights have to be there and to fit; its precision says what passes as equal.
         against: what the file is held against.
         checking: what is to be proven.
@@ -95,9 +93,10 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
     """
     reason = reason_to_skip(source, checking.verify_limit, verify=checking.verify)
     if kind.has_documents and has_checks:
-        note_checks(graph, None, reason)
+        note_checks(stated.graph, None, reason)
     with staged(target, kind) as place:
-        findings = [*_narrowed(source.graph, kind), *place.write(graph, kind, options)]
+        findings = [*_narrowed(source.graph, kind), *stated.findings]
+        findings += place.write(stated.graph, kind, stated.options)
         if beside is not None:
             beside(place.path)
         if reason is not None:
@@ -112,7 +111,7 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
             effort=checking.effort,
         )
         if has_checks:
-            write_checks(graph, kind, place.path, proof, proof.unproven, options)
+            write_checks(stated.graph, kind, place.path, proof, proof.unproven, stated.options)
         kept = place.settle(has_failed=proof.failed, keep_failed=checking.keep_failed)
         return Written(proof, proof.unproven, kept, findings)
 
@@ -139,18 +138,15 @@ def save_proven(
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
-    dialect = kind.dialect_with(**options)
-    stated = lifted_for(model, kind, newest=options.get("ir_opset"), dialect=dialect, options=options)
     given = None
     if calibration is not None and checking.verify is not False and not _takes_integers(model.graph):
         from graphport.quantization.sizes import first_run
 
         given = first_run(model.graph, calibration)
     return write_proven(
-        stated,
+        stated_for(model, kind, options),
         target,
         kind,
-        options,
         source=model,
         against=side("a", model, is_file=False, label="the model that was measured"),
         checking=checking,

@@ -81,7 +81,7 @@ def _rehearse(graph: Graph, kind: Format, path: Path) -> None:
         trial.add_output(same)
     with tempfile.TemporaryDirectory(prefix="graphport-") as folder:
         try:
-            graphport.save(graphport.Model(trial), Path(folder) / f"model{kind.endings[0]}", format=kind.name)
+            graphport.save(graphport.QuantizedModel(trial), Path(folder) / f"model{kind.endings[0]}", format=kind.name)
         except DiagnosticError as error:
             raise DiagnosticError(*(_moved(finding, folder, path) for finding in error.diagnostics)) from error
 

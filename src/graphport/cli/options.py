@@ -156,7 +156,7 @@ WRITER = (
         _NNEF,
         "--flavour",
         type=click.Choice(["khronos", "tract", "both"]),
-        help="The words of Khronos' text, of tract, or those that both take (default, where there are such).",
+        help="The words of Khronos' text, of tract, or those that both take (default; else those of tract).",
     ),
     grouped(_IR, "--ir-version", type=click.Choice(["10", "11"]), help="The version of the file."),
     grouped(_IR, "--ir-opset", type=click.IntRange(1), metavar="N", help="The newest operation set."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphport.conversion.lift import ONE_EACH, unsupported
 from graphport.core.diagnostics import DiagnosticError
@@ -18,15 +18,25 @@ if TYPE_CHECKING:
 
 
 def missing_operators(
-    graph: Graph, format: Format, stands_for: Mapping[str, int] = ONE_EACH, *, dialect: str | None = None
+    graph: Graph, format: Format, stands_for: Mapping[str, int] = ONE_EACH, **options: Any
 ) -> dict[str, int]:
     """How many nodes of each operator a format cannot say, of a graph that is canonical where it can be.
 
-    Some nodes may stand for several, by their first result: see `typical`.
+    Some nodes may stand for several, by their first result: see `typical`. Where `options` of the writer leave several
+    dialects open, one that can say all is enough; what is missing is missing in the last one.
     """
-    if target := format.dialect if dialect is None else dialect:
+    missing: dict[str, int] = {}
+    for dialect in format.dialects_with(**options):
+        missing = _missing(graph, format, dialect, stands_for)
+        if not missing:
+            break
+    return missing
+
+
+def _missing(graph: Graph, format: Format, dialect: str, stands_for: Mapping[str, int]) -> dict[str, int]:
+    if dialect:
         try:
-            return unsupported(graph, target, stands_for)
+            return unsupported(graph, dialect, stands_for)
         except DiagnosticError:
             # What goes through the whole graph stumbles: nothing of it can be written.
             return dict(Counter(node.op for inner in walk(graph) for node in inner))

@@ -13,7 +13,7 @@ from graphport.core.opening import belonging, regular
 from graphport.core.replacing import recover
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import ModuleType
 
     from graphport.ir.graph import Graph
@@ -160,10 +160,28 @@ class Format(NamedTuple):
         """Whether it is written."""
         return "write" in self.module.__all__
 
-    def dialect_with(self, **options: Any) -> str:
-        """The dialect that its writer takes with these options."""
-        dialect_with = getattr(self.module, "dialect_with", None)
-        return self.dialect if dialect_with is None else str(dialect_with(**options))
+    def settled(
+        self, stated: Callable[[str], Graph], options: Mapping[str, Any], versions: Mapping[str, str]
+    ) -> tuple[Graph, Mapping[str, Any], list[Diagnostic]]:
+        """A model in words that its writer takes, what to tell the writer, and what there is to say of the choice.
+
+        Args:
+            stated: the model in the words of a dialect; raises `DiagnosticError` where there are none.
+            options: what the writer is told. Where they leave open which words are wanted, the model decides.
+            versions: what a source in the same format says of its own.
+
+        Raises:
+            DiagnosticError: no words that are left open say the model; of all of them why.
+        """
+        settled = getattr(self.module, "settled", None)
+        if settled is None:
+            return stated(self.dialect), options, []
+        return settled(stated, options, versions)
+
+    def dialects_with(self, **options: Any) -> tuple[str, ...]:
+        """The dialects that its writer takes with these options, that of the most words last."""
+        dialects_with = getattr(self.module, "dialects_with", None)
+        return (self.dialect,) if dialects_with is None else dialects_with(**options)
 
     @property
     def read_dialect(self) -> str:

@@ -1,9 +1,10 @@
-"""Whom a text is for when nobody says so: for Khronos' parser and tract alike, else for the former, with a note."""
+"""Whom a text is for when nobody says so: for Khronos' parser and tract alike, else for the latter, with a note."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import nnef
 import numpy as np
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from onnx import helper, numpy_helper
 
 import graphport as gp
+from graphport.api.edit import edit_file
 from graphport.cli.main import cli
 from graphport.core.diagnostics import DiagnosticError, Severity
 from graphport.core.facts import TensorFact
@@ -66,30 +68,113 @@ def test_a_text_is_for_both_where_one_means_the_same(tmp_path, word):
 
 
 @pytest.mark.parametrize("word", APART)
-def test_else_it_is_for_the_standard_and_a_note_says_what_tract_would_not_take(tmp_path, word):
+def test_else_it_is_for_tract_and_a_note_says_why_and_how_the_standard_is_had(tmp_path, word):
     model = document(tmp_path / "a", APART[word])
-    findings = gp.save(model, tmp_path / "b", format="nnef")
-    assert [(each.code, each.severity) for each in findings] == [("NNEF0774", Severity.NOTE)] * len(findings)
-    assert any(f"tract would not take {word}" in each.message for each in findings)
-    nnef.load_graph(str(tmp_path / "b"))
+    (finding,) = gp.save(model, tmp_path / "b", format="nnef")
+    assert (finding.code, finding.severity) == ("NNEF0776", Severity.NOTE)
+    assert f"tract would not take {word}" in finding.message
+    assert "--flavour khronos writes the standard's text" in str(finding.help)
+    assert f"tract_core_{word}(" in (tmp_path / "b" / "graph.nnef").read_text()
+    inputs = {"x": np.array([2, 0])}
+    (wanted,) = gp.run(model, inputs, backend="reference").values()
+    np.testing.assert_allclose(by_tract(tmp_path / "b", *inputs.values()), wanted, rtol=1e-6)
     with pytest.raises(DiagnosticError) as caught:
         gp.save(model, tmp_path / "c", format="nnef", flavour="both")
     assert {each.code for each in caught.value.diagnostics} == {"NNEF0774"}
     assert not (tmp_path / "c").exists()
     assert gp.save(model, tmp_path / "d", format="nnef", flavour="khronos") == []
+    nnef.load_graph(str(tmp_path / "d"))
+
+
+def by_tract(folder: Path, *inputs):
+    import tract
+
+    runnable: Any = tract.nnef().load(str(folder)).into_runnable()
+    return runnable.run(list(inputs))[0].to_numpy()
+
+
+def onnx_of(folder: Path, nodes, inputs, outputs):
+    given = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs]
+    made = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in outputs]
+    graph = helper.make_graph(nodes, "net", given, made)
+    (folder / "a.onnx").write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+    )
+    return gp.load(folder / "a.onnx")
+
+
+def test_open_extents_are_symbols_of_tract_for_the_standard_has_numbers_alone(tmp_path):
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    model = onnx_of(tmp_path, nodes, [("x", 1, ["N", 3])], [("y", 1, ["N", 3])])
+    (finding,) = gp.save(model, tmp_path / "b", format="nnef")
+    assert finding.code == "NNEF0776"
+    assert "the standard has no text for it" in finding.message
+    assert "extension tract_symbol N;" in (tmp_path / "b" / "graph.nnef").read_text()
+    for count in (1, 4):
+        x = RNG.normal(size=(count, 3)).astype(np.float32)
+        np.testing.assert_array_equal(by_tract(tmp_path / "b", x), np.maximum(x, 0))
+
+
+def test_what_the_standard_has_no_word_for_is_said_in_the_words_of_tract(tmp_path):
+    nodes = [helper.make_node("GatherND", ["x", "at"], ["y"])]
+    onnx_of(tmp_path, nodes, [("x", 1, [3, 8]), ("at", 7, [5, 2])], [("y", 1, [5])])
+    report = gp.convert(tmp_path / "a.onnx", tmp_path / "b", format="nnef")
+    assert [each.code for each in report.findings] == ["NNEF0776"]
+    assert report.passed
+    assert report.verification is not None
+
+
+def test_arrays_of_the_three_types_of_the_standard_are_taken_and_given_whichever_flavour_it_is(tmp_path):
+    nodes = [helper.make_node("Cast", ["x"], ["r"], to=1), helper.make_node("Cast", ["r"], ["y"], to=2)]
+    model = onnx_of(tmp_path, nodes, [("x", 2, [3])], [("y", 2, [3])])
+    assert [each.code for each in gp.save(model, tmp_path / "b", format="nnef")] == ["NNEF0776"]
+    found = by_tract(tmp_path / "b", np.array([0, 7, 255]))
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, [0, 7, 255])
+    gp.save(model, tmp_path / "c", format="nnef", flavour="tract")
+    assert by_tract(tmp_path / "c", np.array([0, 7, 255], np.uint8)).dtype == np.uint8
+
+
+def test_where_neither_can_say_it_the_reasons_of_both_are_told(tmp_path):
+    nodes = [helper.make_node("Loop", ["m", "c", "x"], ["y"], body=body_of_a_loop())]
+    given = [("m", 7, []), ("c", 9, []), ("x", 1, [2])]
+    model = onnx_of(tmp_path, nodes, given, [("y", 1, [2])])
+    with pytest.raises(DiagnosticError) as caught:
+        gp.save(model, tmp_path / "b", format="nnef")
+    said = [each.message.partition(" cannot say ")[0] for each in caught.value.diagnostics]
+    assert said == ["nnef", "tract"]
+    report = gp.convert(tmp_path / "a.onnx", tmp_path / "b", format="nnef")
+    assert report.unsupported == {"Loop": 1}
+    assert [each.message for each in report.findings] == [each.message for each in caught.value.diagnostics]
+    assert not (tmp_path / "b").exists()
+
+
+def body_of_a_loop():
+    nodes = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "v"], ["w"])]
+    given = [("i", 7, []), ("go", 9, []), ("v", 1, [2])]
+    typed = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in given]
+    made = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in [("on", 9, []), ("w", 1, [2])]]
+    return helper.make_graph(nodes, "body", typed, made)
+
+
+def test_what_was_read_of_the_standard_stays_that_with_a_note_on_what_tract_would_not_take(tmp_path):
+    document(tmp_path / "a", APART["gather"])
+    report = edit_file(tmp_path / "a", tmp_path / "b", gp.Edit(rename={"x": "places"}), format="nnef")
+    assert {each.code for each in report.findings} == {"NNEF0774"}
+    nnef.load_graph(str(tmp_path / "b"))
 
 
 def test_what_is_for_the_standard_alone_keeps_its_costly_words(tmp_path):
     body = SHARED["deconv"].replace("y =", "t =") + " y = cast<integer>(t);"
     model = document(tmp_path / "a", body)
-    gp.save(model, tmp_path / "b", format="nnef")
+    gp.save(model, tmp_path / "b", format="nnef", flavour="khronos")
     assert "deconv(" in (tmp_path / "b" / "graph.nnef").read_text()
 
 
 def test_the_note_stands_in_the_document_of_convert_and_fails_nothing(tmp_path):
     document(tmp_path / "a", APART["gather"])
     result = CliRunner().invoke(cli, ["convert", str(tmp_path / "a.onnx"), str(tmp_path / "b.nnef.tgz"), "--json"])
-    found = [each for each in json.loads(result.output)["diagnostics"] if each["code"] == "NNEF0774"]
+    found = [each for each in json.loads(result.output)["diagnostics"] if each["code"] == "NNEF0776"]
     assert result.exit_code == 0
     assert [each["severity"] for each in found] == ["note"]
 

@@ -48,7 +48,7 @@ def source(tmp_path) -> Path:
 
 
 def test_without_leave_nothing_is_written_and_all_is_told(tmp_path, source):
-    report = gp.convert(source, tmp_path / "out")
+    report = gp.convert(source, tmp_path / "out", flavour="khronos")
     assert report.unsupported == {"LSTM": 1, "TopK": 1}
     assert not (tmp_path / "out").exists()
 

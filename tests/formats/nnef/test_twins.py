@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import nnef
 import numpy as np
@@ -122,7 +123,7 @@ def test_what_is_quantized_is_arithmetic_for_both(tmp_path, case):
 
 
 def test_codes_of_each_channel_are_numbers_for_both_and_codes_for_tract(tmp_path):
-    names = {"w": RNG.integers(-128, 128, (5, 6)).astype(np.int8), "z": np.zeros(6, np.int8)}
+    names: dict[str, Any] = {"w": RNG.integers(-128, 128, (5, 6)).astype(np.int8), "z": np.zeros(6, np.int8)}
     names["s"] = (RNG.random(6) + 0.1).astype(np.float32)
     graph = helper.make_graph(
         [
@@ -146,5 +147,8 @@ def test_codes_of_each_channel_are_numbers_for_both_and_codes_for_tract(tmp_path
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
         assert max(file.stat().st_size for file in (tmp_path / folder).glob("*.dat")) - 128 == least
     findings = gp.save(model, tmp_path / "default", format="nnef")
-    assert [finding.code for finding in findings] == ["NNEF0774"]
-    assert "[[" in (tmp_path / "default" / "graph.quant").read_text()
+    assert [finding.code for finding in findings] == ["NNEF0776"]
+    text = (tmp_path / "default" / "graph.nnef").read_text()
+    assert text == (tmp_path / "tract" / "graph.nnef").read_text()
+    gp.save(model, tmp_path / "khronos", format="nnef", flavour="khronos")
+    assert "[[" in (tmp_path / "khronos" / "graph.quant").read_text()

@@ -9,12 +9,16 @@ from graphport.formats.nnef.original import versions
 from graphport.formats.nnef.recognition import recognizes
 
 if TYPE_CHECKING:
+    from graphport.formats.nnef.chosen import settled
     from graphport.formats.nnef.container import home, refuse_place
     from graphport.formats.nnef.reader import read
     from graphport.formats.nnef.writer import write
     from graphport.ir.graph import Graph
 
-__all__ = ["can_stay", "dialect_with", "home", "read", "recognizes", "refuse_place", "versions", "write"]
+__all__ = ["can_stay", "dialects_with", "home", "read", "recognizes", "refuse_place", "settled", "versions", "write"]
+
+ASKING = ("flavour", "edition", "strict", "allow_fragments")
+"""Options that say who is to read a text."""
 
 __getattr__ = first_used(
     __name__,
@@ -22,6 +26,7 @@ __getattr__ = first_used(
         "home": "graphport.formats.nnef.container",
         "refuse_place": "graphport.formats.nnef.container",
         "read": "graphport.formats.nnef.reader",
+        "settled": "graphport.formats.nnef.chosen",
         "write": "graphport.formats.nnef.writer",
     },
 )
@@ -32,7 +37,8 @@ def can_stay(graph: Graph, **options: object) -> bool:
     return options.get("flavour") != "tract" and all(node.dialect != "tract" for node in graph)
 
 
-def dialect_with(flavour: str | None = None, **options: object) -> str:
-    """The dialect that the writer takes: with the flavour `tract` that of its words."""
-    del options
-    return "tract" if flavour == "tract" else "nnef"
+def dialects_with(**options: object) -> tuple[str, ...]:
+    """The dialects that the writer takes: the standard's words, tract's, or either where nobody asked for one."""
+    if options.get("flavour") == "tract":
+        return ("tract",)
+    return ("nnef",) if any(options.get(name) is not None for name in ASKING) else ("nnef", "tract")

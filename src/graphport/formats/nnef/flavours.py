@@ -19,6 +19,7 @@ from graphport.ir import rewrite
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
+    from graphport.formats.nnef.tract.taken import NotTaken
     from graphport.ir.graph import Graph, Value
 
 
@@ -47,6 +48,14 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
         raise DiagnosticError(*told(found, Severity.ERROR))
     findings += told(found, Severity.NOTE)
     return (portable(graph, edition, COSTLY), False) if found else (_with_one_width(shared), True)
+
+
+def shared(graph: Graph) -> tuple[Graph, list[NotTaken], list[Diagnostic]]:
+    """`graph` in operations that tract takes as the standard means them, what keeps it from that, and findings."""
+    graph, findings = as_reals(graph)
+    result = portable(graph, Edition.FINAL)
+    found = not_taken(result)
+    return (graph if found else _with_one_width(result)), found, findings
 
 
 def _with_one_width(graph: Graph) -> Graph:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbolic, example, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -27,6 +29,7 @@ from graphport.formats.nnef.primitives import EXTENSION, Primitives
 from graphport.formats.nnef.printer import to_text
 from graphport.formats.nnef.quant import quantization_text
 from graphport.formats.nnef.quantized import quantization_of
+from graphport.formats.nnef.recognition import GRAPH
 from graphport.formats.nnef.spelling import (
     Unspellable,
     attribute_text,
@@ -38,7 +41,7 @@ from graphport.formats.nnef.spelling import (
 )
 from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.types import ArrayOf, TensorOf
-from graphport.ir.graph import Value
+from graphport.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.syntax import Fragment
     from graphport.formats.nnef.tensors import Payload
     from graphport.formats.nnef.types import Type
-    from graphport.ir.graph import Attribute, Graph, Node
+    from graphport.ir.graph import Attribute, Node
 
 SYMBOLS = "tract_symbol"
 _MOST_NUMBERS = 1024
@@ -87,7 +90,8 @@ def write(
         flatten: write a flat text in any case.
         allow_fragments: declare fragments without body for canonical operators that NNEF has no words for.
         flavour: `tract` for its own words and types; `khronos` for the standard's, `both` for those of them that tract
-            takes too. If `None` both, and where there is something that they cannot say alike, `khronos`.
+            takes too. If `None` both, and where there is something that they cannot say alike, `khronos`: in words of
+            the dialect `nnef` there is no other choice; `chosen` has one ahead of that.
         findings: takes a note (NNEF0774) for all that tract would not take of a text whose flavour was not said.
 
     Returns:
@@ -100,12 +104,9 @@ def write(
     path = Path(path)
     flavours.check(flavour)
     if flavour == "tract":
-        from graphport.formats.nnef.tract.fitted import fitted
-        from graphport.formats.nnef.tract.writer import TractFiles
+        from graphport.formats.nnef.tract.writer import files_of
 
-        with paused_collection():
-            files = TractFiles(fitted(graph), path).files()
-        write_container(path, files)
+        write_container(path, files_of(graph, path))
         return {}
     wanted = None if edition is None else Edition(edition)
     original = original_of(graph)
@@ -125,6 +126,18 @@ def write(
         files = writer.files()
     write_container(path, files)
     return writer.bent
+
+
+def unwritten_inputs(graph: Graph) -> list[Diagnostic]:
+    """Why the standard has no way to write the inputs of `graph`."""
+    alone = Graph(graph.name)
+    for value in graph.inputs:
+        alone.add_output(alone.add_input(value.name, value.fact))
+    try:
+        _Flat(alone, Edition.FINAL, None, Path(GRAPH), None, strict=True, is_shared=True).files()
+    except DiagnosticError as error:
+        return [replace(each, span=None) for each in error.diagnostics]
+    return []
 
 
 class _Flat(Files):

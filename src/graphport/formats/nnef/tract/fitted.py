@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from graphport.core.budget import made_up
+from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.build import DTYPE
@@ -18,8 +19,6 @@ from graphport.ops.dialects.tract.types import datum_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from graphport.core.dtypes import DType
 
 _ENTRIES_OF_A_NODE = 256
 _WHOLE = frozenset(["nearest_upsample", "multilinear_upsample", "unstack", "pad", "deconv"])
@@ -38,6 +37,52 @@ def fitted(graph: Graph) -> Graph:
                 rule(inner, node)
     rewrite.remove_dead(found)
     return found
+
+
+def with_common_types(graph: Graph) -> Graph:
+    """`graph`, changed in place, that takes and gives the types of the standard's readers, and computes as it did.
+
+    Before  x = external(datum_type = "u8")
+    After   w = external(datum_type = "i64");  x = tract_core_cast(w, to = "u8")
+    """
+    first = next(iter(graph), None)
+    for value in graph.inputs:
+        common, own = _common(value), value.fact
+        if common is None or first is None or not isinstance(own, TensorFact):
+            continue
+        inner = Value(graph.fresh(value.name), own)
+        value.replace_uses(inner)
+        graph.insert_before(first, _cast_of(value, inner))
+        value.fact = own.with_dtype(common)
+    outputs = [_commonly_typed(graph, value) for value in graph.outputs]
+    if outputs != graph.outputs:
+        graph.set_outputs(outputs)
+    return graph
+
+
+def _commonly_typed(graph: Graph, value: Value) -> Value:
+    """An output in a type of the standard's readers, by its own name."""
+    common, own = _common(value), value.fact
+    if common is None or value.is_input or value.producer is None or not isinstance(own, TensorFact):
+        return value
+    outer = Value(graph.fresh(value.name), own.with_dtype(common))
+    graph.append(_cast_of(value, outer))
+    rewrite.swap_names(value, outer)
+    return outer
+
+
+def _common(value: Value) -> DType | None:
+    """The type of the standard's readers for numbers of another one that tract has."""
+    dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    if dtype is None or dtype in (DType.FLOAT32, DType.INT64) or datum_name(dtype) is None:
+        return None
+    return DType.FLOAT32 if dtype.is_floating else DType.INT64 if dtype.is_integer else None
+
+
+def _cast_of(value: Value, result: Value) -> Node:
+    dtype = result.fact.dtype if isinstance(result.fact, TensorFact) else None
+    to = {"to": datum_name(cast("DType", dtype))}
+    return Node("tract_core_cast", [value], [result], to, dialect="tract")
 
 
 def _inserted(graph: Graph, node: Node, word: str, operands: list[Value], **attributes: Any) -> Value:

@@ -12,6 +12,7 @@ from graphport.core.dims import Symbol, Symbolic, bounds, substitute, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.build import DTYPE
+from graphport.formats.nnef.collection import paused_collection
 from graphport.formats.nnef.container import DATA
 from graphport.formats.nnef.declare import standard
 from graphport.formats.nnef.files import Files
@@ -24,6 +25,7 @@ from graphport.formats.nnef.syntax import Edition
 from graphport.formats.nnef.tensors import Payload
 from graphport.formats.nnef.tract.blocks import blocked_file
 from graphport.formats.nnef.tract.evaluate import registry
+from graphport.formats.nnef.tract.fitted import fitted
 from graphport.formats.nnef.tract.taken import overhangs
 from graphport.formats.nnef.types import ArrayOf, TensorOf, TupleOf
 from graphport.ir.graph import Graph, Node, Value, walk
@@ -37,6 +39,16 @@ if TYPE_CHECKING:
 
 _REGISTRY = re.compile(r"tract_(core|onnx|pulse|extra|transformers)_")
 _UNSUPPORTED = re.compile(r"[~%]")
+
+
+def files_of(graph: Graph, path: Path) -> dict[str, Payload]:
+    """The files of a model in tract's flavour.
+
+    Raises:
+        DiagnosticError: everything that tract has no words for.
+    """
+    with paused_collection():
+        return TractFiles(fitted(graph), path).files()
 
 
 class TractFiles(Files):
