@@ -202,8 +202,10 @@ class Text(Container):
             return _whole(MappedFile(self.path), self.name)
         if self._folder is not None:
             return self._folder.find(name)
+        if name != QUANTIZATION:
+            return None
         beside = belonging(self.path.with_suffix(QUANTIZATION_SUFFIX), self.path)
-        if name != QUANTIZATION or beside == self.path or not beside.is_file():
+        if beside == self.path or not beside.is_file():
             return None
         return _whole(MappedFile(beside), str(beside))
 

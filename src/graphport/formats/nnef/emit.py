@@ -297,8 +297,11 @@ class Emitter:
         while self._propagated < len(self.operations):
             operation = self.operations[self._propagated]
             self._propagated += 1
-            if any(tensor.order in self._failed for tensor in operation.inputs()) or not self._is_right(operation):
+            if self._is_made_of_failed(operation) or not self._is_right(operation):
                 self._failed.update(tensor.order for tensor in operation.outputs())
+
+    def _is_made_of_failed(self, operation: Operation) -> bool:
+        return bool(self._failed) and any(tensor.order in self._failed for tensor in operation.inputs())
 
     def _is_right(self, operation: Operation) -> bool:
         """Whether there is no error in `operation`; if so, what is known of its results is set."""
