@@ -299,3 +299,14 @@ def test_bodies_with_sequences_are_not_optimized(makes_sequence, monkeypatch):
     np.testing.assert_array_equal(found["y"], x)
     off = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     assert [options.graph_optimization_level == off for options in levels] == [makes_sequence]
+
+
+@pytest.mark.parametrize(("options", "spins"), [({}, True), ({"spins": False}, False), ({"once": True}, False)])
+def test_threads_wait_busily_only_where_more_work_comes(options, spins):
+    session = onnxruntime.prepare(legalize(from_proto(perceptron()))[0], **options)
+    told = session._session.get_session_options()
+    if spins:
+        with pytest.raises(RuntimeError, match="does not have"):
+            told.get_session_config_entry("session.intra_op.allow_spinning")
+    else:
+        assert told.get_session_config_entry("session.intra_op.allow_spinning") == "0"

@@ -51,15 +51,17 @@ def run(
     Raises:
         DiagnosticError: inputs do not fit, the backend is not there, or it cannot run the model.
     """
-    return session(model, backend, threads=threads).run(inputs, every_value=every_value)
+    return _runner(model, backend, threads, once=True).run(inputs, every_value=every_value)
 
 
 class Runner:
     """A model that is ready to be run many times."""
 
-    def __init__(self, graph: Graph, backend: str, threads: int = 0, exact: Graph | None = None) -> None:
+    def __init__(
+        self, graph: Graph, backend: str, threads: int = 0, exact: Graph | None = None, *, once: bool = False
+    ) -> None:
         self._graph = graph
-        self._prepare = partial(prepare_session, backend=backend, threads=threads)
+        self._prepare = partial(prepare_session, backend=backend, threads=threads, once=once)
         self._of_shapes: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._session = None if _waits_for_shapes(graph) else self._prepare(graph)
         # Between kernels of integers there are fewer values than in canonical words.
@@ -102,7 +104,12 @@ def _waits_for_shapes(graph: Graph) -> bool:
 
 def session(model: Model, backend: str = "auto", *, threads: int = 0) -> Runner:
     """`model` loaded into a backend once, for many runs; see `run`."""
-    return Runner(runnable(model), backend, threads, _exact(model) if backend == "reference" else None)
+    return _runner(model, backend, threads)
+
+
+def _runner(model: Model, backend: str, threads: int, *, once: bool = False) -> Runner:
+    exact = _exact(model) if backend == "reference" else None
+    return Runner(runnable(model), backend, threads, exact, once=once)
 
 
 def _exact(model: Model) -> Graph | None:
@@ -131,7 +138,7 @@ def first_run(
         DiagnosticError: no inputs can be made up, or it runs with none of those that were tried.
     """
     graph = runnable(model)
-    given, runner = random_inputs(graph), Runner(graph, backend)
+    given, runner = random_inputs(graph), Runner(graph, backend, once=True)
     try:
         return given, runner.run(given, every_value=every_value)
     except DiagnosticError as error:

@@ -48,37 +48,52 @@ _BYTE = 8
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 
 
+class _Options(NamedTuple):
+    """What `prepare` was told."""
+
+    optimize: bool = True
+    threads: int = 0
+    once: bool = False
+    quick: bool = False
+    spins: bool = True
+
+
 def prepare(
-    graph: Graph, *, optimize: bool = True, threads: int = 0, once: bool = False, quick: bool = False
+    graph: Graph,
+    *,
+    optimize: bool = True,
+    threads: int = 0,
+    once: bool = False,
+    quick: bool = False,
+    spins: bool = True,
 ) -> OnnxRuntimeSession:
     """A session on `graph`; without `optimize` every node is computed as it stands.
 
     It computes on `threads` threads, by default on as many as ONNX Runtime likes. What is run `once` gives its memory
     back at once. Unless it has to be `quick`, as when time is measured, sums of products of bytes are right on every
-    processor.
+    processor. Threads that wait for work keep their processor busy, as ONNX Runtime likes it, unless told not to; after
+    a model that is run `once` there is nothing to wait for.
 
     Raises:
         DiagnosticError: RUN0003 with ONNX Runtime's words, where it does not load the model.
     """
-    return OnnxRuntimeSession(graph, optimize=optimize, threads=threads, once=once, quick=quick)
+    return OnnxRuntimeSession(graph, _Options(optimize, threads, once, quick, spins))
 
 
 class OnnxRuntimeSession:
     """One inference session, and a second one that returns every value once that is asked for."""
 
-    def __init__(
-        self, graph: Graph, *, optimize: bool = True, threads: int = 0, once: bool = False, quick: bool = False
-    ) -> None:
+    def __init__(self, graph: Graph, options: _Options) -> None:
         self._graph = graph
-        self._options: dict[str, Any] = {"optimize": optimize, "threads": threads, "once": once, "quick": quick}
-        self._session = _session(graph, (), **self._options)
+        self._options = options
+        self._session = _session(graph, (), options)
         self._observed: Any = None
 
     def run(self, inputs: Mapping[str, Any], *, every_value: bool = False) -> dict[str, Any]:
         session, order = self._session, [value.name for value in self._graph.outputs]
         if every_value:
             computed = [value.name for node in self._graph for value in node.results]
-            session = self._observed = self._observed or _session(self._graph, computed, **self._options)
+            session = self._observed = self._observed or _session(self._graph, computed, self._options)
             order = [*computed, *order]
         wanted = [value.name for value in self._graph.inputs]
         names = [output.name for output in session.get_outputs()]
@@ -111,7 +126,7 @@ def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 12) -> 
         DiagnosticError: RUN0003 it does not load the model, RUN0005 it does not run it.
     """
     with TemporaryDirectory(prefix="graphport-") as folder:
-        session = _session(graph, (), optimize=True, threads=1, quick=True, profile=str(Path(folder) / "profile"))
+        session = _session(graph, (), _Options(threads=1, quick=True), profile=str(Path(folder) / "profile"))
         names = [output.name for output in session.get_outputs()]
         try:
             for _ in range(runs):
@@ -135,16 +150,7 @@ def kernel_times(graph: Graph, inputs: Mapping[str, Any], *, runs: int = 12) -> 
     return [Kernel(name, about[name][0], median, about[name][1]) for name, median in medians.items()]
 
 
-def _session(
-    graph: Graph,
-    extra_outputs: Sequence[str],
-    *,
-    optimize: bool,
-    threads: int,
-    profile: str | None = None,
-    once: bool = False,
-    quick: bool = False,
-) -> Any:
+def _session(graph: Graph, extra_outputs: Sequence[str], told: _Options, profile: str | None = None) -> Any:
     import onnxruntime
 
     if extra_outputs:
@@ -157,18 +163,20 @@ def _session(
     runtime: Any = onnxruntime  # what it gets from its native module is unknown to a type checker
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = threads
-    options.enable_cpu_mem_arena = not once
+    options.intra_op_num_threads = told.threads
+    options.enable_cpu_mem_arena = not told.once
+    if told.once or not told.spins:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile
     # By itself it rounds the other operand of products with compressed weights to eight bits: 4e-3 of the result.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
-    if not quick:
+    if not told.quick:
         # On x86 without dot products of bytes its kernels add two products in 16 bits, which overflow.
         options.add_session_config_entry("session.x64quantprecision", "1")
         graph = _with_zero_points(graph)
-    if not optimize or _has_sequences_below(graph):
+    if not told.optimize or _has_sequences_below(graph):
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return _loaded(runtime, graph, options)
 

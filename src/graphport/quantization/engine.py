@@ -49,7 +49,7 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True) -> Session
     # What it loads with optimizations may be more or less than without: not every kernel takes every type.
     for is_optimized in dict.fromkeys((optimize, False)):
         try:
-            return onnxruntime.prepare(graph, threads=threads, optimize=is_optimized)
+            return onnxruntime.prepare(graph, threads=threads, optimize=is_optimized, spins=False)
         except DiagnosticError as error:
             if any(finding.code != "RUN0003" for finding in error.diagnostics):
                 raise

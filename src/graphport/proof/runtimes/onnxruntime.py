@@ -36,6 +36,8 @@ class _Session:
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
         options.graph_optimization_level = _runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        # Between draws other witnesses compute; threads that wait for work are not to keep their processor.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # By itself it rounds the other operand of products with compressed weights to eight bits.
         options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         try:
