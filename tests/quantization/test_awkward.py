@@ -8,6 +8,7 @@ import pytest
 import graphport as gp
 from graphport.backends import reference
 from graphport.ir.verify import verify
+from graphport.quantization.engine import MOST
 from graphport.quantization.targets import TARGETS
 from tests.quantization import nets
 from tests.quantization.awkward import CASES
@@ -72,7 +73,7 @@ def _renamed(computed, key, said):
 
 
 def _assert_close(said, computed, expected):
-    """Ten decibels more than the noise of rounding."""
+    """Ten decibels more than the noise of rounding, as far as anything differs at all."""
     if np.allclose(said, computed, rtol=1e-4, atol=1e-30):
         return
-    assert nets.snr(said, computed) > nets.snr(expected, said) + 10
+    assert nets.snr(said, computed) > min(nets.snr(expected, said) + 10, MOST)
