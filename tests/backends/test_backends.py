@@ -218,5 +218,14 @@ def test_sessions_are_timed_in_turns():
     assert 0 <= slow.least <= slow.median
 
 
+def test_turns_end_where_there_are_enough():
+    class Quick:
+        def run(self, inputs, *, every_value=False):
+            return {}
+
+    (found,) = latencies([Quick()], {}, seconds=60, most=7)
+    assert found.runs == 7
+
+
 def test_no_sessions_take_no_time():
     assert latencies([], {}) == []

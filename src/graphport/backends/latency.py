@@ -24,26 +24,28 @@ class Latency(NamedTuple):
 
 
 def latencies(
-    sessions: Sequence[Session], inputs: Mapping[str, Any], *, seconds: float = 1.0, least: int = 5
+    sessions: Sequence[Session], inputs: Mapping[str, Any], *, seconds: float = 1.0, least: int = 5, most: int = 10_000
 ) -> list[Latency]:
     """What each of `sessions` takes for `inputs`, which all of them take, run in turns.
 
-    Each runs once before that is measured. Turns are taken until `seconds` are over, and `least` times at least: what
-    else the machine does happens to all alike. Of a runtime in a process of its own the way there does not count.
+    Each runs once before that is measured. Turns are taken until `seconds` are over, and `least` times at least and
+    `most` times at most: what else the machine does happens to all alike. Of a runtime in a process of its own the way there does not count.
 
     Raises:
         DiagnosticError: what a session raises that cannot run.
     """
-    return in_turns([lambda made=made: made.run(inputs) for made in sessions], seconds, least)
+    return in_turns([lambda made=made: made.run(inputs) for made in sessions], seconds, least, most)
 
 
-def in_turns(tasks: Sequence[Callable[[], object]], seconds: float, least: int = 5) -> list[Latency]:
+def in_turns(
+    tasks: Sequence[Callable[[], object]], seconds: float, least: int = 5, most: int = 10_000
+) -> list[Latency]:
     """What each of `tasks` takes, as `latencies` measures it."""
     for task in tasks:
         task()
     spent: list[list[float]] = [[] for _ in tasks]
     until = time.perf_counter() + seconds
-    while tasks and (time.perf_counter() < until or len(spent[0]) < least):
+    while tasks and (time.perf_counter() < until or len(spent[0]) < least) and len(spent[0]) < most:
         for task, times in zip(tasks, spent, strict=True):
             with trips() as lost:
                 start = time.perf_counter()

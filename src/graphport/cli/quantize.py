@@ -50,6 +50,8 @@ _WITH_WEIGHTS_BESIDE = (".xml", ".param")
 _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convolutions", "closure")
 _EITHER = ("real_results", "cheap_layers", "tables")
 """Options of which a `no` is said, too."""
+_TURNS = 200
+"""Runs of each of two models beside each other, from which on a median is known well enough."""
 _WITHIN_SPREAD = 0.03  # of two medians on a machine that does other things, too
 
 
@@ -328,7 +330,8 @@ def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str,
     from graphport.core.diagnostics import DiagnosticError
 
     try:
-        before, after = latencies([graphport.session(made, name) for made in (model, result)], inputs, seconds=0.5)
+        sessions = [graphport.session(made, name) for made in (model, result)]
+        before, after = latencies(sessions, inputs, seconds=0.5, most=_TURNS)
     except DiagnosticError:
         return None
     speed_up = round(before.median / after.median, 2)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 _TURNS, _LEAST_TURNS = 9, 3
-_SECONDS = 0.04
-"""How many turns are taken at most, and at least; and what a turn of one model takes, at least."""
+_SECONDS, _RUNS = 0.04, 200
+"""How many turns are taken at most, and at least; and what a turn of one model takes, or how many runs that has."""
 _WHOLE = 12.0
 """Seconds of processor time that all turns may take, unless the least number of them takes more."""
 _FUSED = 3
@@ -47,7 +47,7 @@ def parts_of(sessions: Sequence[Session], inputs: Mapping[str, Any]) -> tuple[fl
         started = time.process_time()
         made.run(inputs)
         once = max(time.process_time() - started, 1e-6)
-        runs.append(max(int(_SECONDS / once), 1))
+        runs.append(min(max(int(_SECONDS / once), 1), _RUNS))
         whole += runs[-1] * once
     table: list[list[float]] = []
     for _ in range(min(_TURNS, max(int(_WHOLE / whole), _LEAST_TURNS))):
