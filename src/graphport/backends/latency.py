@@ -29,7 +29,8 @@ def latencies(
     """What each of `sessions` takes for `inputs`, which all of them take, run in turns.
 
     Each runs once before that is measured. Turns are taken until `seconds` are over, and `least` times at least and
-    `most` times at most: what else the machine does happens to all alike. Of a runtime in a process of its own the way there does not count.
+    `most` times at most: what else the machine does happens to all alike. Of a runtime in a process of its own the way
+    there does not count.
 
     Raises:
         DiagnosticError: what a session raises that cannot run.

@@ -5,8 +5,6 @@ LiteRT runs in a process of its own: some of its kernels end the process that th
 
 from __future__ import annotations
 
-import sys
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -119,4 +117,4 @@ def _words(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    serve(partial(_load, sys.argv[1]))
+    serve(_load)

@@ -6,7 +6,6 @@ meets what it did not expect, it ends the process that it is in.
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -175,7 +174,7 @@ def _supported(array: Any) -> Any:
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _load(path: str, threads: str, names: Sequence[str]) -> Callable[[list[Any]], Sequence[Any]]:
+def _load(path: str, threads: str, *names: str) -> Callable[[list[Any]], Sequence[Any]]:
     """What computes the outputs of the model at `path`, whose names stand behind `--`, of its inputs, before it."""
     import ncnn
 
@@ -188,7 +187,7 @@ def _load(path: str, threads: str, names: Sequence[str]) -> Callable[[list[Any]]
     if net.load_param(path) or net.load_model(path.removesuffix("param") + "bin"):
         message = "there is a layer that it does not know, or a weight is missing"
         raise RefusedError(message)
-    middle = list(names).index("--")
+    middle = names.index("--")
     return partial(_computed, runtime, net, names[:middle], names[middle + 1 :])
 
 
@@ -209,4 +208,4 @@ def _computed(runtime: Any, net: Any, inputs: Sequence[str], outputs: Sequence[s
 
 
 if __name__ == "__main__":
-    serve(partial(_load, sys.argv[1], sys.argv[2], sys.argv[3:]))
+    serve(_load)

@@ -1,11 +1,14 @@
 """A runtime in a process of its own, for one that ends the process that it is in where it meets the unexpected.
 
-The process is given arrays and answers with arrays and the seconds they took, or with the reason why there are none.
+The process is given a model, then arrays, and answers with arrays and the seconds they took, or with the reason why
+there are none. To start one takes longer than many a model: it is kept for the next.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import struct
 import subprocess
 import sys
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
 
     Shapes = dict[str, tuple[int, ...]]
 
-_DONE, _FAILED = b"+", b"-"
+_LOAD, _DROP, _DONE, _FAILED = b"*", b"0", b"+", b"-"
+_MOST_IDLE = 2
+"""Processes of a runtime that wait for a model: as many as are beside each other when two are compared."""
 _SECONDS = struct.Struct("<d")
 
 
@@ -56,24 +61,79 @@ def trips() -> Generator[Trips]:
         _TRIPS.reset(token)
 
 
+class _Process:
+    """The process of a runtime, with at most one model in it. It ends with the program, or when nobody has it."""
+
+    def __init__(self, module: str) -> None:
+        self.module, self.program = module, os.getpid()
+        self._process = subprocess.Popen(  # noqa: S603  a module of this package
+            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        weakref.finalize(self, _end, self._process)
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether it runs, and is not that of a program which this one was forked from."""
+        return self.program == os.getpid() and self._process.poll() is None
+
+    def ask(self, state: bytes, content: bytes) -> None:
+        """Let it do something."""
+        stream = self._process.stdin
+        if stream is None:
+            message = f"the process of {self.module} has no input"
+            raise OSError(message)
+        with suppress(BrokenPipeError):  # what became of it is told by the answer that does not come
+            _send(stream, state, content)
+
+    def answer(self) -> tuple[bytes, bytes] | None:
+        """What it says; `None` where it has ended."""
+        stream = self._process.stdout
+        return None if stream is None else _receive(stream)
+
+    def wait(self) -> int:
+        """What it ended with."""
+        return self._process.wait()
+
+
+_IDLE: dict[str, list[_Process]] = {}
+"""Processes that wait for a model, by module."""
+
+
+def _given_back(process: _Process) -> None:
+    """Keep a process for the next model, without the one that it has; end it where enough are kept."""
+    idle = _IDLE.setdefault(process.module, [])
+    if process.can_be_asked and len(idle) < _MOST_IDLE:
+        process.ask(_DROP, b"")
+        idle.append(process)
+
+
 class Worker:
-    """A process with one model. It ends when nobody has it any more."""
+    """A model in a process of its runtime. The process takes another when nobody has this one any more."""
 
     def __init__(self, runtime: str, module: str, arguments: Sequence[str]) -> None:
-        """Start `module`, which calls `serve` with the model that its `arguments` name.
+        """Have `module`, which calls `serve`, load the model that `arguments` name.
 
         Raises:
             DiagnosticError: RUN0003 with the words of `runtime`, where it does not load the model.
         """
         self._runtime = runtime
-        self._process = subprocess.Popen(  # noqa: S603  a module of this package
-            [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        weakref.finalize(self, _end, self._process)
-        self._answer("RUN0003", f"{runtime} does not load the model")
+        asked, idle = json.dumps(list(arguments)).encode(), _IDLE.get(module, [])
+        answer = None
+        while answer is None and idle:  # one that ended over what it had before is none
+            with suppress(IndexError):  # another thread was quicker
+                self._process = idle.pop()
+                answer = self._loaded(asked)
+        if answer is None:
+            self._process = _Process(module)
+            answer = self._loaded(asked)
+        weakref.finalize(self, _given_back, self._process)
+        self._checked(answer, "RUN0003", f"{runtime} does not load the model")
+
+    def _loaded(self, asked: bytes) -> tuple[bytes, bytes] | None:
+        if not self._process.can_be_asked:
+            return None
+        self._process.ask(_LOAD, asked)
+        return self._process.answer()
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs.
@@ -81,22 +141,16 @@ class Worker:
         Raises:
             DiagnosticError: RUN0005 with the runtime's words.
         """
-        began, stream = time.perf_counter(), self._process.stdin
-        if stream is None:
-            message = f"the process of {self._runtime} has no input"
-            raise OSError(message)
-        with suppress(BrokenPipeError):  # what became of it is told by the answer that does not come
-            _send(stream, _DONE, _packed(arrays))
-        answer = self._answer("RUN0005", self._runtime)
+        began = time.perf_counter()
+        self._process.ask(_DONE, _packed(arrays))
+        answer = self._checked(self._process.answer(), "RUN0005", self._runtime)
         found = _unpacked(answer[_SECONDS.size :])
         lost = _TRIPS.get()
         if lost is not None:
             lost.seconds += time.perf_counter() - began - _SECONDS.unpack_from(answer)[0]
         return found
 
-    def _answer(self, code: str, what: str) -> bytes:
-        stream = self._process.stdout
-        answer = None if stream is None else _receive(stream)
+    def _checked(self, answer: tuple[bytes, bytes] | None, code: str, what: str) -> bytes:
         if answer is None:
             message = f"{what}: it gave up, and its process ended with {self._process.wait()}"
             raise DiagnosticError(Diagnostic(code, message, None, "choose another backend"))
@@ -110,25 +164,28 @@ class RefusedError(Exception):
     """The runtime cannot load the model, or cannot compute; its text is what is told."""
 
 
-def serve(load: Callable[[], Callable[[list[Any]], Sequence[Any]]]) -> None:
-    """Be the process: load a model, then answer inputs with outputs until there are no more.
+def serve(load: Callable[..., Callable[[list[Any]], Sequence[Any]]]) -> None:
+    """Be the process: load a model, answer inputs with outputs, and take another, until there are no more.
 
     Args:
-        load: gives what computes outputs; both raise `RefusedError`.
+        load: gives, of the arguments that name a model, what computes its outputs; both raise `RefusedError`.
     """
     answers = sys.stdout.buffer
-    try:
-        compute = load()
-    except RefusedError as reason:
-        _send(answers, _FAILED, str(reason).encode())
-        return
-    _send(answers, _DONE, b"")
+    compute: Callable[[list[Any]], Sequence[Any]] | None = None
     while (given := _receive(sys.stdin.buffer)) is not None:
-        arrays = _unpacked(given[1])
+        state, content = given
         try:
-            began = time.perf_counter()
-            made = compute(arrays)
-            content = _SECONDS.pack(time.perf_counter() - began) + _packed(made)
+            if state == _DONE and compute is not None:
+                arrays = _unpacked(content)
+                began = time.perf_counter()
+                made = compute(arrays)
+                content = _SECONDS.pack(time.perf_counter() - began) + _packed(made)
+                del arrays, made
+            else:
+                compute = None
+                if state == _DROP:
+                    continue
+                compute, content = load(*json.loads(content)), b""
         except RefusedError as reason:
             _send(answers, _FAILED, str(reason).encode())
         else:
@@ -162,7 +219,8 @@ def returned(graph: Graph, *, every_value: bool) -> list[Value]:
 def _end(process: subprocess.Popen[bytes]) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            stream.close()
+            with suppress(OSError):  # what it was not given any more
+                stream.close()
     process.wait()
 
 

@@ -6,8 +6,6 @@ tract runs in a process of its own: where it meets what it did not expect, it en
 from __future__ import annotations
 
 import re
-import sys
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -143,4 +141,4 @@ def _words(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    serve(partial(_load, sys.argv[1]))
+    serve(_load)
