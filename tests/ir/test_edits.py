@@ -159,6 +159,7 @@ class Edits(RuleBasedStateMachine):
     def remove_what_is_dead(self, where: int) -> None:
         rewrite.remove_dead(self.graph if where % 3 else self.pick_graph(where))
 
+    @precondition(lambda self: len(self.all_nodes) < 500)  # each walk may double them
     @rule(where=places)
     def edit_while_walking(self, where: int) -> None:
         graph = self.pick_graph(where)
