@@ -191,6 +191,18 @@ def test_an_integer_division_by_zero_is_found_on_any_thread(monkeypatch):
         Expression("floor_divide(@0,@1)", tier="fused", threads=3)(x, y)
 
 
+@pytest.mark.parametrize(("operations", "elements", "threads"), [(9, 60, 1), (9, 90, 3), (10, 20, 1), (10, 60, 3)])
+def test_long_programs_are_worth_threads_sooner(operations, elements, threads, monkeypatch):
+    monkeypatch.setattr(kernel, "_WORTH_THREADS", 80)
+    monkeypatch.setattr(kernel, "_WORTH_THREADS_LONG", 40)
+    x, out = np.ones(elements, np.float32), np.empty(elements, np.float32)
+    text = "@0"
+    for _ in range(operations):
+        text = f"add({text},@0)"
+    fused = FusedProgram(program_of(text, Argument(DType.FLOAT32, x.shape)), NUMPY_FUNCTIONS, 3)
+    assert fused._prepared([x, out]).threads == threads
+
+
 def test_many_threads_of_python_use_one_expression():
     e = Expression("add(mul(@0,@0),@1)", tier="fused")
     failures = []

@@ -37,6 +37,8 @@ LONGEST = 4096
 """Operations of a program that is compiled; longer ones take seconds, which NumPy would need for gigabytes."""
 _WORTH_THREADS = LARGE
 """Elements from which a second thread saves more than waking it costs."""
+_WORTH_THREADS_LONG, _LONG = 1 << 20, 10
+"""The same of a program of so many operations, which is bound by arithmetic rather than by memory."""
 _PART = 1 << 18
 """Elements that a thread takes at once."""
 _MOST_WORKS = 64
@@ -185,7 +187,8 @@ class FusedProgram:
         plan = layout(out.shape, arrays)
         is_large = sum(array.nbytes for array in arrays) > 2 * last_level_cache()
         function, code = self.kernel(Access(plan.modes(self._sizes), is_large and plan.inner[-1] == out.itemsize))
-        threads = (self.threads or processors()) if out.size > _WORTH_THREADS else 1
+        worth = _WORTH_THREADS_LONG if self.program.operation_count >= _LONG else _WORTH_THREADS
+        threads = (self.threads or processors()) if out.size > worth else 1
         return _Work(function, code, [_Part(*part) for part in _parts(plan, out.size, threads)], threads)
 
     def _divides(self, value: Value) -> bool:
