@@ -1,6 +1,8 @@
 """Metrics between tensors and the pairing of outputs."""
 
+import json
 import math
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from graphport.comparison import compare_outputs, difference
+from graphport.comparison import compare_outputs, difference, metrics
 from graphport.comparison.metrics import Comparison, pair
 
 A = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
@@ -231,3 +233,122 @@ def test_the_verdict_names_the_first_value_that_differs():
     same, other = difference("h", A, A), difference("k", A, A + 1)
     assert Comparison((same,), ()).caption == "equal within tolerance"
     assert Comparison((other,), (same, other)).caption == "the outputs differ; the first value that differs is k"
+
+
+def test_integers_that_differ_are_told_from_noise_and_from_other_faults():
+    assert difference("y", np.array([1, 2]), np.array([1, 3])).is_of_integers
+    assert difference("y", np.array([True]), np.array([False])).is_of_integers
+    for a, b in ((A, A + 1), (A, np.full_like(A, np.nan)), (A, A[0]), (np.array([1]), np.array([1]))):
+        assert not difference("y", a, b).is_of_integers
+
+
+def test_a_row_of_the_table_is_a_value_where_values_were_compared_and_an_output_elsewhere():
+    output, value = difference("y", A, A + 1, other="z"), difference("h", A, A[0])
+    (row,) = Comparison((output,)).to_rows()
+    assert row == {
+        "value": "y",
+        "other": "z",
+        "equal": False,
+        "max_abs": 1.0,
+        "mean_abs": 1.0,
+        "snr_db": output.snr_db,
+        "cosine": output.cosine,
+        "reason": None,
+    }
+    (row,) = Comparison((output,), (value,)).to_rows()
+    assert (row["value"], row["other"], row["max_abs"], row["reason"]) == ("h", "h", None, value.reason)
+
+
+def test_json_has_no_infinity_and_a_measure_only_where_there_is_one():
+    assert "metric" not in difference("y", A, A).as_json()
+    for metric, told in ((0.0, 0.0), (-2.5, -2.5), (math.inf, None), (math.nan, None)):
+        assert replace(difference("y", A, A), metric=metric).as_json()["metric"] == told
+    told = difference("y", A, A).as_json()
+    assert (told["name"], told["other"], told["snr_db"], told["reason"]) == ("y", "y", None, None)
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_an_output_without_partner_is_told_by_its_name():
+    lost = compare_outputs({"a": A, "b": A}, {"a": A}).outputs[1]
+    assert (lost.name, lost.other, lost.passed) == ("b", "", False)
+    assert "no such output" in (lost.reason or "")
+
+
+def test_outputs_are_measured_in_the_order_of_both_models():
+    seen = []
+
+    def measured(name, a, b, *, other):
+        seen.append((name, other, float(a), float(b)))
+        return difference(name, a, b, other=other)
+
+    found = compare_outputs({"p": 1.0, "q": 2.0}, {"r": 4.0, "q": 3.0}, {"r": "p"}, measured)
+    assert seen == [("p", "r", 1.0, 4.0), ("q", "q", 2.0, 3.0)]
+    assert found.notes == ()
+    assert compare_outputs({"p": 1.0}, {"r": 4.0}).notes == ("p is paired with r by position",)
+
+
+def test_a_name_that_is_remembered_counts_where_its_value_is_an_output():
+    assert pair(["a"], ["x"], {"gone": "a"}) == ([("a", "x")], ["a is paired with x by position"])
+    assert pair(["a", "b"], ["b"], {"b": "a"})[0] == [("a", "b"), ("b", "b")]
+    assert pair(["a", "b", "c"], ["z", "y"], {}) == (
+        [("a", "z"), ("b", "y"), ("c", None)],
+        ["a is paired with z by position", "b is paired with y by position"],
+    )
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7])
+def test_blocks_change_nothing(block, monkeypatch):
+    random = np.random.default_rng(2)
+    cases = [(random.normal(size=(3, 2)), random.normal(size=(3, 2))) for _ in range(4)]
+    cases += [(random.integers(3, size=5), random.integers(3, size=5)) for _ in range(4)]
+    cases += [(np.array([1.0, np.nan, 3.0, np.inf]), np.array([1.0, np.nan, 4.0, last])) for last in (np.inf, 1.0)]
+    whole = [difference("y", a, b) for a, b in cases]
+    monkeypatch.setattr(metrics, "_BLOCK", block)
+    for (a, b), expected in zip(cases, whole, strict=True):
+        found = difference("y", a, b)
+        assert (found.passed, found.reason, found.first) == (expected.passed, expected.reason, expected.first)
+        assert found.max_abs == expected.max_abs
+        for name in ("mean_abs", "snr_db", "cosine"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name))
+
+
+def test_the_first_wrong_element_is_told_by_its_place():
+    a = np.arange(24).reshape(2, 3, 4)
+    for place in np.ndindex(a.shape):
+        for kind in (np.int64, np.float32, object):
+            changed = np.where(np.arange(24).reshape(a.shape) >= a[place], -1, a)
+            assert difference("y", a.astype(kind), changed.astype(kind)).first == place
+
+
+def test_infinities_of_other_signs_and_nan_in_other_places_are_unlike():
+    def unlike(a, b):
+        return difference("y", np.array(a), np.array(b)).reason == "NaN or infinity in different places"
+
+    inf, nan = math.inf, math.nan
+    for a, b in (([inf], [-inf]), ([inf], [nan]), ([nan, 1.0], [1.0, nan]), ([1.0], [inf]), ([nan], [0.0])):
+        assert unlike(a, b)
+        assert unlike(b, a)
+    for a in ([inf, -inf], [nan, 1.0], [complex(nan, 1)]):
+        assert not unlike(a, a)
+    found = difference("y", np.array([inf, 3.0, 1.0]), np.array([inf, 3.0, 2.0]))
+    assert (found.max_abs, found.mean_abs, found.reason, found.first) == (1.0, pytest.approx(1 / 3), None, (2,))
+
+
+def test_a_sequence_is_told_by_its_first_wrong_element_and_compared_within_the_same_tolerance():
+    near = [A, A + np.float32(0.3)]
+    assert not difference("s", [A, A], near).passed
+    assert difference("s", [A, A], near, relative=0.1).passed
+    assert difference("s", [A, A], near, absolute=0.5).passed
+    found = difference("s", [A, A, A], [A, A + 1, A + 2])
+    assert (found.reason, found.max_abs, found.passed) == ("s.1 differs", 1.0, False)
+    assert difference("s", [A], [A[0]]).reason == "s.0 shape [2, 2] against [2]"
+    assert difference("s", [A], A).reason == difference("s", A, [A]).reason == "sequences of different lengths"
+
+
+def test_only_noise_is_let_pass_from_some_decibels_on():
+    a = np.ones(4)
+    noisy, lost = difference("y", a, a + 0.1), difference("z", a, a[:2])
+    found = Comparison((noisy, lost), (noisy,), ("first",)).within(noisy.snr_db or 0, "why")
+    assert [each.passed for each in found.outputs] == [True, False]
+    assert (found.values, found.notes) == ((noisy,), ("first", f"why: outputs pass from {noisy.snr_db:g} dB on"))
+    assert not Comparison((noisy,)).within((noisy.snr_db or 0) + 1e-6).passed

@@ -8,7 +8,8 @@ from onnx import TensorProto
 
 from graphport import from_onnx
 from graphport.comparison import compare_outputs
-from graphport.comparison.precision import least_snr
+from graphport.comparison.precision import least_snr, quantized_snr
+from graphport.ir.text import from_text
 from tests.models import model, node
 
 
@@ -41,3 +42,12 @@ def test_noise_decides_and_not_the_largest_difference():
     assert found.passed
     assert found.notes == ("computed in half precision: outputs pass from 50 dB on",)
     assert not compare_outputs(exact, far).within(50).passed
+
+
+def test_only_what_is_quantized_may_be_a_step_off_also_in_a_body():
+    quantized = "%q = QuantizeLinear(%x, %s)"
+    assert quantized_snr(from_text(f"graph g(%x, %s) {{ {quantized} return %q }}")) == 25
+    body = f"%y = If(%x) {{then_branch = graph then() {{ {quantized} return %q }}}}"
+    assert quantized_snr(from_text(f"graph g(%x, %s) {{ {body} return %y }}")) == 25
+    for other in ("Neg(%x)", "nnef.QuantizeLinear(%x)", "DequantizeLinear(%x, %s)"):
+        assert quantized_snr(from_text(f"graph g(%x, %s) {{ %y = {other} return %y }}")) is None

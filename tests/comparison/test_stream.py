@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
+import ml_dtypes
 import numpy as np
 import pytest
 
 from graphport.comparison import stream
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
-from graphport.ir import part
+from graphport.ir import part, rewrite
 from graphport.ir.graph import Graph, Node, Value
 
 ROW = 4
@@ -37,8 +38,8 @@ def chain(draw, length: int) -> Graph:
 
 
 def nbytes(value: Value) -> int:
-    fact = value.fact
-    return 4096 if fact.shape is None else 4 * math.prod(fact.shape)
+    assert isinstance(value.fact, TensorFact)
+    return 4096 if value.fact.shape is None else 4 * ROW
 
 
 def cost(nodes) -> int:
@@ -65,7 +66,7 @@ def test_elements_of_less_than_a_byte_take_one_and_wide_ones_what_they_have(monk
     graph = Graph("wide")
     x = graph.add_input("x", TensorFact(DType.INT8, (8,)))
     for i, dtype in enumerate([DType.FLOAT64, DType.INT4, DType.FLOAT64, DType.INT4]):
-        graph.append(Node("Cast", [x], [Value(f"v{i}", TensorFact(dtype, (8,)))], (("to", dtype),)))
+        graph.append(Node("Cast", [x], [Value(f"v{i}", TensorFact(dtype, (8,)))], {"to": dtype}))
     monkeypatch.setattr(stream, "MOST_BYTES", 72)
     assert [len(nodes) for nodes in stream.sliced(graph)] == [2, 2]
 
@@ -118,3 +119,159 @@ def numbers(graph: Graph, x: np.ndarray) -> dict[Value, np.ndarray]:
 def test_what_can_stand_where_another_does(x, y, alike):
     assert stream.is_alike(x, y) is alike
     assert stream.is_alike(y, x) is alike
+
+
+@pytest.mark.parametrize(
+    ("dtype", "real"),
+    [
+        (np.float16, True),
+        (np.float64, True),
+        (ml_dtypes.bfloat16, True),
+        (ml_dtypes.float8_e4m3fn, True),
+        (ml_dtypes.int4, False),
+        (np.int8, False),
+        (np.uint8, False),
+        (bool, False),
+        (np.complex64, False),
+        (object, False),
+        ("S1", False),
+        ("U1", False),
+    ],
+)
+def test_real_numbers_are_those_of_any_floating_type(dtype, real):
+    assert stream.is_real(np.zeros(1, dtype)) is real
+
+
+def test_a_value_takes_the_bytes_of_its_numbers_and_one_of_unknown_shape_a_page():
+    def taken(dtype, shape):
+        return stream._nbytes(Value("v", TensorFact(dtype, shape)))
+
+    weights = Graph("weights").add_constant("w", TensorFact(None, None), storage_of([1.0, 2.0, 3.0]))
+    assert stream._nbytes(weights) == storage_of([1.0, 2.0, 3.0]).nbytes
+    assert taken(DType.FLOAT32, (2, 3)) == 24
+    assert taken(DType.FLOAT64, ()) == 8
+    assert taken(DType.INT4, (3,)) == 3
+    assert taken(DType.INT8, (0, 3)) == 0
+    assert {taken(DType.FLOAT32, None), taken(DType.FLOAT32, (Symbol("N"), 2)), taken(None, (2, 3))} == {4096}
+
+
+def refusing(most: int, refused=()):
+    """`stream.computed` of a backend that refuses more than some nodes at a time, and some of them at all."""
+    plain = stream.computed
+
+    def computed(nodes, wanted, known, backend="auto"):
+        if backend == "refusing" and (len(nodes) > most or not set(nodes).isdisjoint(refused)):
+            raise DiagnosticError(Diagnostic("RUN0003", "too many", None))
+        return plain(nodes, wanted, known, "reference")
+
+    return computed
+
+
+@pytest.mark.parametrize("most_nodes", [1, 3, 256])
+@pytest.mark.parametrize("most_at_once", [1, 2, 256])
+def test_values_come_in_pairs_with_what_each_graph_gives(most_nodes, most_at_once, monkeypatch):
+    """Whatever belongs to whatever; each pair once, a value that several are held against with each of them."""
+    monkeypatch.setattr(stream, "MOST_NODES", most_nodes)
+    monkeypatch.setattr(stream, "computed", refusing(most_at_once))
+    draw = np.random.default_rng(3)
+    for _ in range(4):
+        a, b = chain(draw, int(draw.integers(1, 12))), chain(draw, int(draw.integers(1, 12)))
+        x, y = draw.normal(size=(2, ROW)).astype(np.float32)
+        of_a, of_b = numbers(a, x), numbers(b, y)
+        partners = list(of_a)
+        pairs = {v: partners[draw.integers(len(partners))] for v in of_b if not v.is_input and draw.integers(3)}
+        side_by_side = stream.Stream(a, b, pairs, {"x": x}, {"x": y}, backend_a="reference", backend_b="refusing")
+        found = [pair for step in side_by_side for pair in step]
+        assert {pair.b: pair.a for pair in found} == pairs
+        assert len(found) == len(pairs)
+        for pair in found:
+            np.testing.assert_array_equal(pair.x, of_a[pair.a])
+            np.testing.assert_array_equal(pair.y, of_b[pair.b])
+        assert not side_by_side.known_a
+        assert not side_by_side.known_b
+
+
+def twins(draw, length: int):
+    """A chain, its copy in which every constant is another one, and all results of the copy with those of the first."""
+    a = chain(draw, length)
+    b = rewrite.copy(a)
+    for value in b.constants:
+        value.storage = storage_of(draw.normal(size=ROW).astype(np.float32))
+    return a, b, {mine.output: other.output for mine, other in zip(b, a, strict=True)}
+
+
+def given_first(node, of_a, pairs):
+    """What a node of the second graph gives for the numbers of the first."""
+    return np.add(*(v.storage.numpy() if v.is_constant else of_a[pairs.get(v, v)] for v in node.operands))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_forced_graph_computes_each_slice_from_the_numbers_of_the_first(dtype, monkeypatch):
+    monkeypatch.setattr(stream, "MOST_NODES", 1)
+    draw = np.random.default_rng(4)
+    for _ in range(4):
+        a, b, pairs = twins(draw, 8)
+        x = draw.normal(size=ROW).astype(dtype)
+        of_a = {**numbers(a, x), b.inputs[0]: x}
+        steps = list(stream.Stream(a, b, pairs, {"x": x}, {"x": x}, True, "reference", "reference"))
+        assert [pair.b for step in steps for pair in step] == list(pairs)
+        for step in steps:
+            for pair in step:
+                np.testing.assert_array_equal(pair.y, given_first(pair.b.producer, of_a, pairs))
+
+
+@pytest.mark.parametrize("most_nodes", [1, 4, 256])
+def test_a_node_that_does_not_compute_ends_a_forced_stream_behind_all_before_it(most_nodes, monkeypatch):
+    monkeypatch.setattr(stream, "MOST_NODES", most_nodes)
+    draw = np.random.default_rng(5)
+    for place in range(6):
+        a, b, pairs = twins(draw, 6)
+        wrong = list(b)[place]
+        x = draw.normal(size=ROW).astype(np.float32)
+        with monkeypatch.context() as patch:
+            patch.setattr(stream, "computed", refusing(256, [wrong]))
+            *steps, last = stream.Stream(a, b, pairs, {"x": x}, {"x": x}, True, "reference", "refusing")
+            with pytest.raises(DiagnosticError, match="too many"):
+                list(stream.Stream(a, b, pairs, {"x": x}, {"x": x}, False, "reference", "refusing"))
+        assert [pair.b for step in steps for pair in step] == list(pairs)[:place]
+        assert isinstance(last, stream.Unanswered)
+        assert (last.nodes, last.reason.diagnostics[0].code) == ([wrong], "RUN0003")
+        of_a = numbers(a, x)
+        for value in (v for v in wrong.operands if not v.is_constant):
+            np.testing.assert_array_equal(last.given[value], x if value.is_input else of_a[pairs[value]])
+
+
+def test_a_stream_holds_what_is_read_later_and_what_is_still_to_be_held_against_it(monkeypatch):
+    monkeypatch.setattr(stream, "MOST_NODES", 2)
+    draw = np.random.default_rng(6)
+    for _ in range(4):
+        a, b, pairs = twins(draw, 12)
+        x = draw.normal(size=ROW).astype(np.float32)
+        side_by_side = stream.Stream(a, b, pairs, {"x": x}, {"x": x}, False, "reference", "reference")
+        done = 0
+        for step in side_by_side:
+            behind = {value for each in list(a)[done:] for value in part.reads(each)}
+            assert set(side_by_side.known_a) <= behind | {pair.a for pair in step} | set(a.inputs)
+            done += len(step)
+            ahead = {value for each in list(b)[done - len(step) :] for value in part.reads(each)}
+            assert set(side_by_side.known_b) <= ahead | {pair.b for pair in step} | set(b.inputs)
+        assert done == len(a)
+
+
+def test_nothing_is_computed_that_nobody_asks_for(monkeypatch):
+    graph = chain(np.random.default_rng(7), 9)
+    x = np.ones(ROW, np.float32)
+    expected = numbers(graph, x)
+    assert stream.computed(list(graph), [], {}, "no such backend") == {}
+    first, second = (each.output for each in list(graph)[:2])
+    found = stream.computed(list(graph)[:2], [second, first, second], {graph.inputs[0]: x}, "reference")
+    assert list(found) == [second, first]
+    np.testing.assert_array_equal(found[second], expected[second])
+    monkeypatch.setattr(stream, "MOST_NODES", 1)
+    plain, runs = stream.computed, []
+    monkeypatch.setattr(stream, "computed", lambda nodes, *rest: (runs.append(nodes), plain(nodes, *rest))[1])
+    found = stream.values_of(graph, {"x": x}, [graph.inputs[0], second], "reference")
+    assert set(found) == {graph.inputs[0], second}
+    assert len(runs) == 2
+    assert stream.values_of(graph, {"x": x}, [graph.inputs[0]], "reference") == {graph.inputs[0]: x}
+    assert len(runs) == 2
