@@ -38,6 +38,7 @@ def test_the_text_computes_the_number(tree, data):
     dim = dim_of_tree(tree)
     text = text_of(dim)
     assume(text is not None)
+    assert text is not None
     numbers = {
         name: data.draw(st.integers(max(-5, symbol.bounds[0] or 0), min(9, symbol.bounds[1] or 9)))
         for name, symbol in ({} if isinstance(dim, int) else symbols(dim)).items()
@@ -75,3 +76,19 @@ def test_a_quotient_of_what_may_be_below_0_has_no_text():
     assert text_of(FREE // 2) is None
     assert text_of(N // C) is None
     assert text_of((Symbol("M") - 1) // Symbol("K")) == 'floor_divide(sub(s("M"),1),s("K"))'
+
+
+def test_only_a_quotient_of_what_is_never_below_0_by_what_is_always_above_has_a_text():
+    for low, least in ((low, least) for low in (None, -1, 0, 1) for least in (None, -1, 0, 1, 2)):
+        numerator, denominator = Symbol("n", low), Symbol("d", least)
+        text = text_of(numerator // denominator)
+        is_known = low is not None and low >= 0 and least is not None and least >= 1
+        assert text == ('floor_divide(s("n"),s("d"))' if is_known else None)
+
+
+def test_what_is_taken_away_comes_behind_what_is_added():
+    assert text_of(3 - N) == 'sub(3,s("N"))'
+    assert text_of(N * C - 2 * N - 3) == 'sub(sub(mul(s("C"),s("N")),mul(2,s("N"))),3)'
+    assert text_of(-N * C) == 'sub(0,mul(s("C"),s("N")))'
+    assert text_of(maximum(maximum(N, C), 7)) == 'maximum(maximum(s("C"),s("N")),7)'
+    assert text_of(minimum(N, C) + 1) == 'add(minimum(s("C"),s("N")),1)'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 import pytest
@@ -15,7 +16,13 @@ from graphport.core.flexbuffers import FlexBufferError, numbers
 VALUES = st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), st.floats(-1e30, 1e30))
 
 
-def written(entries, *, indirect=frozenset(), unsigned=frozenset(), texts=frozenset()):
+def written(
+    entries,
+    *,
+    indirect: AbstractSet[str] = frozenset(),
+    unsigned: AbstractSet[str] = frozenset(),
+    texts: AbstractSet[str] = frozenset(),
+):
     builder = flexbuffers.Builder()
     with builder.Map():
         for name, value in entries.items():
@@ -80,3 +87,43 @@ def test_a_map_of_too_many_entries_is_refused():
 def test_a_name_that_is_no_text_is_told_byte_by_byte():
     data = written({"ab": 1})
     assert numbers(data.replace(b"ab\0", b"a\xff\0")) == {"a\\xff": 1}
+
+
+def test_a_map_of_as_many_entries_as_it_may_have_is_read():
+    most = {f"k{number:04}": number % 7 for number in range(1 << 12)}
+    assert numbers(written(most)) == most
+    with pytest.raises(FlexBufferError, match="a map of 4097 entries"):
+        numbers(written(most | {"more": 1}))
+
+
+def test_the_shortest_bytes_that_may_be_a_map_lead_out_of_themselves():
+    with pytest.raises(FlexBufferError, match="is not among its 3"):
+        numbers(bytes([1, 9 << 2, 1]))
+
+
+def test_what_is_no_number_is_left_out():
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        builder.Key("a")
+        builder.Int(1)
+        builder.Key("b")
+        with builder.Vector():
+            builder.Int(1)
+        builder.Key("c")
+        builder.Null()
+        builder.Key("d")
+        builder.Bool(True)
+    assert numbers(bytes(builder.Finish())) == {"a": 1, "d": True}
+    assert numbers(written({})) == {}
+
+
+def test_a_real_number_of_one_byte_is_refused():
+    data = bytearray(written({"a": 0.5}))
+    data[-2] = 9 << 2 | data[-2] & 3
+    found = numbers(bytes(data))
+    assert found == {"a": 0.5}
+    small = bytearray(written({"a": 3}))
+    place = small.rindex(bytes([1 << 2]))
+    small[place] = 3 << 2
+    with pytest.raises(FlexBufferError, match="numbers of 1 bytes"):
+        numbers(bytes(small))

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
-from graphport.core.replacing import obstacle, recover, replacing, together
+from graphport.core.replacing import beside_of, move, obstacle, recover, replacing, together
 
 
 def test_a_file_is_there_when_it_is_whole(tmp_path):
@@ -92,6 +96,138 @@ def test_weights_without_any_graph_are_replaced(tmp_path):
     (tmp_path / "b.onnx.bin").write_bytes(b"left")
     write_pair(tmp_path, "b.onnx", "", b"its own by name")
     assert (tmp_path / "b.onnx.bin").read_bytes() == b"its own by name"
+
+
+def steps_of(work, folder, monkeypatch):
+    """What the disk is made to hold and what is moved, in order: `flush` and `move` with names in a folder."""
+    steps = []
+
+    def named(path):
+        found = re.sub(r"^\.(.+)\.[0-9]+-[0-9a-f]{8}\.part$", r"new \1", Path(path).name)
+        return "the folder" if Path(path) == folder else found
+
+    def moved(real):
+        return lambda self, target: (steps.append(f"move {named(self)} to {named(target)}"), real(self, target))[1]
+
+    with monkeypatch.context() as patch:
+        patch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
+        patch.setattr(
+            os, "fsync", lambda handle: steps.append(f"flush {named(Path(f'/proc/self/fd/{handle}').readlink())}")
+        )
+        for name in ("rename", "replace"):
+            patch.setattr(Path, name, moved(getattr(Path, name)))
+        work()
+    return steps
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are named in /proc")
+def test_the_disk_holds_each_step_before_the_next_one_is_made(tmp_path, monkeypatch):
+    assert steps_of(lambda: write_alone(tmp_path), tmp_path, monkeypatch) == [
+        "flush new a.onnx",
+        "move new a.onnx to a.onnx",
+        "flush the folder",
+    ]
+    written = ["flush new a.bin", "flush new a.xml", "flush new a.xml", "move new a.xml to .a.xml.moves"]
+    moved = ["move new a.bin to a.bin", "move new a.xml to a.xml"]
+    assert steps_of(lambda: write_pair(tmp_path, "a", ".xml", b"one"), tmp_path, monkeypatch) == [
+        *written,
+        "flush the folder",
+        *moved,
+        "flush the folder",
+    ]
+    aside = ["move a.xml to new a.xml", "move a.bin to new a.bin"]
+    assert steps_of(lambda: write_pair(tmp_path, "a", ".xml", b"two"), tmp_path, monkeypatch) == [
+        *written,
+        "flush the folder",
+        *aside,
+        *moved,
+        "flush the folder",
+    ]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.bin", "a.onnx", "a.xml"]
+
+
+def write_alone(folder):
+    with replacing(folder / "a.onnx") as file:
+        file.write(b"new")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are named in /proc")
+def test_all_files_of_a_folder_are_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
+    beside = beside_of(tmp_path / "m")
+    (beside / "inner").mkdir(parents=True)
+    for name in ("one", "inner/two"):
+        (beside / name).write_text("new")
+    found = steps_of(lambda: move([(beside, tmp_path / "m")]), tmp_path, monkeypatch)
+    assert sorted(found[:4]) == ["flush inner", "flush new m", "flush one", "flush two"]
+    assert found[4:] == ["move new m to m", "flush the folder"]
+    again = beside_of(tmp_path / "m")
+    again.mkdir()
+    assert steps_of(lambda: move([(again, tmp_path / "m")]), tmp_path, monkeypatch)[-3:] == [
+        "move m to new m",
+        "move new m to m",
+        "flush the folder",
+    ]
+    assert [each.name for each in tmp_path.rglob("*")] == ["m"]
+
+
+def test_a_folder_is_not_taken_the_place_of_by_a_file(tmp_path):
+    beside = beside_of(tmp_path / "m")
+    beside.write_text("new")
+    (tmp_path / "m").mkdir()
+    with pytest.raises(IsADirectoryError, match="it is a folder") as caught:
+        move([(beside, tmp_path / "m")])
+    assert (caught.value.errno, caught.value.filename) == (errno.EISDIR, str(tmp_path / "m"))
+    move([])
+
+
+def test_leftovers_of_ended_processes_are_swept_and_those_of_living_ones_are_not(tmp_path):
+    gone = 2**22 + 1  # no process has a number so large
+    names = [
+        f".a.onnx.{gone}-0123abcd.part",
+        f".a.onnx.{os.getpid()}-0123abcd.part",
+        f".a.onnx.{os.getppid()}-89abcdef.part",
+    ]
+    others = [f".b.onnx.{gone}-0123abcd.part", f".a.onnx.{gone}-0123abc.part", f"a.onnx.{gone}-0123abcd.part"]
+    for name in (*names, *others):
+        (tmp_path / name).write_text("half")
+    folder = tmp_path / f".a.onnx.{10**30}-0123abcd.part"
+    folder.mkdir()
+    (folder / "inner").write_text("half")
+    write_alone(tmp_path)
+    assert {each.name for each in tmp_path.iterdir()} == {"a.onnx", *names[1:], *others}
+
+
+def test_a_note_that_is_large_or_no_file_is_none(tmp_path):
+    beside = beside_of(tmp_path / "a.onnx")
+    beside.write_text("new")
+    note, stated = tmp_path / ".a.onnx.moves", json.dumps([[beside.name, "a.onnx"]])
+    note.write_text(stated + " " * ((1 << 16) - len(stated) + 1))
+    recover(tmp_path / "a.onnx")
+    assert not (tmp_path / "a.onnx").exists()
+    note.write_text(stated + " " * ((1 << 16) - len(stated)))
+    recover(tmp_path / "a.onnx")
+    assert (tmp_path / "a.onnx").read_text() == "new"
+    assert not note.exists()
+    note.mkdir()
+    recover(tmp_path / "a.onnx")
+    assert note.is_dir()
+
+
+def test_a_note_moves_out_of_one_folder_of_ours_and_that_one_goes(tmp_path):
+    inside = beside_of(tmp_path / "a.onnx")
+    inside.mkdir()
+    for name in ("one", "two"):
+        (inside / name).write_text(name)
+    note = tmp_path / ".b.moves"
+    for wrong in (f"{inside.name}/deeper/one", f"{inside.name}/../one", "other/one"):
+        note.write_text(json.dumps([[wrong, "a"]]))
+        recover(tmp_path / "b")
+        assert note.exists()
+    note.write_text(
+        json.dumps([[f"{inside.name}/one", "a"], [f"{inside.name}/two", "b"], [f"{inside.name}/gone", "c"]])
+    )
+    recover(tmp_path / "b")
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"a": "one", "b": "two"}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")

@@ -152,3 +152,49 @@ def test_an_array_that_comes_in_pieces_is_never_there_as_a_whole(inside):
     assert (storage.dtype, storage.shape) == (DType.FLOAT32, LARGE.shape)
     np.testing.assert_array_equal(storage.numpy(), wide.astype(np.float32))
     assert asked
+
+
+def test_each_array_begins_at_a_multiple_of_64_bytes_behind_those_before():
+    file = UnnamedFile()
+    assert file.size == 0
+    starts = [file.add([memoryview(bytes([number]) * length)]) for number, length in enumerate((1, 63, 64, 65, 0, 2))]
+    assert starts == [0, 64, 128, 192, 320, 320]
+    assert file.size == 322
+    assert bytes(file.view(0, 2)) == b"\0\0"
+    assert bytes(file.view(127, 66)) == b"\0" + b"\2" * 64 + b"\3"
+    assert bytes(file.view(320, 2)) == b"\5\5"
+    assert [bytes(piece) for piece in file.chunks(190, 5, 2)] == [b"\2\2", b"\3\3", b"\3"]
+    assert list(file.chunks(190, 0, 2)) == []
+
+
+def test_what_the_system_writes_in_parts_is_written_whole(monkeypatch):
+    file = UnnamedFile()
+    file.add([])
+    plain, real = file._file, []
+    assert plain is not None
+
+    class Slow:
+        seek, tell = plain.seek, plain.tell
+
+        def write(self, data):
+            real.append(len(data))
+            return plain.write(data[:2])
+
+    monkeypatch.setattr(file, "_file", Slow())
+    assert file.add([memoryview(b"abcde"), memoryview(b"fg")]) == 0
+    monkeypatch.setattr(file, "_file", plain)
+    assert bytes(file.view(0, 7)) == b"abcdefg"
+    assert real == [5, 3, 1, 2]
+
+
+def test_an_array_is_rounded_in_pieces_of_about_a_megabyte(monkeypatch):
+    seen, plain = [], UnnamedFile.add
+
+    def watched(self, pieces):
+        return plain(self, (seen.append(len(piece)) or piece for piece in pieces))
+
+    monkeypatch.setattr(UnnamedFile, "add", watched)
+    with spilling():
+        rounded_to(np.zeros((1 << 18) + 1, np.float64), DType.FLOAT32)
+        rounded_to(np.zeros(1 << 18, np.float32), DType.FLOAT64)
+    assert seen == [1 << 20, 4, 1 << 20, 1 << 20]

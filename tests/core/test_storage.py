@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -24,12 +25,15 @@ from graphport.core.storage import (
     FileStorage,
     MappedFile,
     Packing,
+    Pages,
     Storage,
     View,
+    Windows,
     pack,
     storage_of,
     unpack,
 )
+from tests.every import every
 from tests.models import model, node, typed
 
 NARROW = [dtype for dtype in DType if 0 < dtype.bits < 8]
@@ -158,6 +162,59 @@ def test_one_number_that_is_exchanged_between_the_digested_pages_is_noticed_thou
     for _ in range(2):
         with pytest.raises(OSError, match=CHANGED):
             file.view(0, 5)
+
+
+def test_all_of_a_small_file_is_digested_and_evenly_spread_pages_of_a_large_one(tmp_path):
+    def digests(size, place):
+        path = tmp_path / "weights.bin"
+        path.write_bytes(bytes(size))
+        file = MappedFile(path)
+        before = file._sampled()
+        with path.open("r+b") as written:
+            written.seek(place)
+            written.write(b"1")
+        return before, file._sampled()
+
+    page, whole = 4096, 1 << 18
+    for size in (1, page, page + 1, 100_000, whole + page - 1):
+        for place in {0, 1, size // 2, size // 5, size - 1} - {size}:
+            before, after = digests(size, place)
+            assert before != after, (size, place)
+    size = whole + 10 * page
+    starts = [(size - page) * each // 3 for each in range(4)]
+    for start in starts:
+        for place in (start, start + page - 1):
+            before, after = digests(size, place)
+            assert before != after, place
+        if start:
+            before, after = digests(size, start - 1)
+            assert before == after, start
+    before, after = digests(whole + page, whole // 2)
+    assert before == after
+
+
+def test_a_file_is_digested_again_once_its_time_has_come(tmp_path, monkeypatch):
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(10))
+    now, looks = [0.0], []
+    monkeypatch.setattr(storage.time, "monotonic", lambda: now[0])
+    plain = MappedFile._sampled
+    monkeypatch.setattr(MappedFile, "_sampled", lambda self: (looks.append(now[0]), plain(self))[1])
+    file = MappedFile(path)
+    file.view(0, 1)
+    for now[0] in (0.0, 0.04, 0.05, 0.09, 0.101, 0.2):
+        file.view(0, 1)
+    assert looks == [0.0, 0.05, 0.101, 0.2]
+
+
+def test_a_file_that_may_not_be_read_has_no_digest_and_is_no_other_one(weights, monkeypatch):
+    monkeypatch.setattr(storage, "_PATIENCE", 0)
+    file = MappedFile(weights)
+    file.view(0, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "_sampled", lambda self: None)
+        assert bytes(file.view(1, 2)) == b"\1\2"
+    assert bytes(file.view(1, 2)) == b"\1\2"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights and links as POSIX has them")
@@ -452,3 +509,56 @@ else:
     raise SystemExit("it was mapped")
 """
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+def test_pages_are_given_back_once_as_many_bytes_were_looked_at(weights, monkeypatch):
+    class Map:
+        given_back = 0
+
+        def madvise(self, _):
+            Map.given_back += 1
+
+    monkeypatch.setattr(storage, "HELD", 5 * 4096)
+    with weights.open("rb") as file:
+        pages = Pages(file.fileno())
+    pages._map = Map()  # pyright: ignore[reportAttributeAccessIssue]
+    # However little is looked at, a page of it is held.
+    for length, expected in ((1, 0), (4096, 0), (3 * 4096, 0), (1, 1), (4 * 4096, 1), (1, 2), (6 * 4096, 3), (0, 4)):
+        pages.view(0, length)
+        assert Map.given_back == expected, length
+
+
+def test_a_window_begins_where_a_mapping_may(tmp_path):
+    path, grain = tmp_path / "weights.bin", mmap.ALLOCATIONGRANULARITY
+    data = np.random.default_rng(0).bytes(3 * grain)
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        windows = Windows(file.fileno(), len(data), path)
+    for start in (0, 1, grain - 1, grain, grain + 1, 2 * grain + 7):
+        for length in (0, 1, 100, grain - 7):
+            assert bytes(windows.view(start, length)) == data[start : start + length]
+    assert not windows.is_cut()
+    os.truncate(path, len(data) - 1)
+    assert windows.is_cut()
+
+
+@every("limit", [1, 3, 7, 100])
+def test_narrow_numbers_in_pieces_are_those_at_once(limit):
+    """Of any number of elements, in both orders of bits."""
+    raw = bytes(range(0, 250, 4))
+    for bits, dtype in ((2, DType.UINT2), (4, DType.UINT4)):
+        for count in (0, 1, 7, 8, 9, 100):
+            for packing in Packing:
+                stored = FileStorage(Bytes(raw), 2, dtype, (count,), packing)
+                packed = bytes_of(stored, limit)
+                again = FileStorage(Bytes(packed), 0, dtype, (count,))
+                np.testing.assert_array_equal(again.numpy(), stored.numpy())
+                assert len(packed) == (count * bits + 7) // 8
+                if packing is Packing.LOW_FIRST:
+                    expected = [(raw[2 + at * bits // 8] >> (at * bits % 8)) & ((1 << bits) - 1) for at in range(count)]
+                else:
+                    shifts = [8 - bits - at * bits % 8 for at in range(count)]
+                    expected = [
+                        (raw[2 + at * bits // 8] >> shift) & ((1 << bits) - 1) for at, shift in enumerate(shifts)
+                    ]
+                assert stored.numpy().astype(int).tolist() == expected

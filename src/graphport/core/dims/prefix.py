@@ -67,7 +67,8 @@ def _atom(atom: Atom, functions: Functions, length: Callable[[Symbolic], str | N
         return known
     if isinstance(atom, Quotient):
         numerator, denominator = dim_from(atom.numerator), dim_from(atom.denominator)
-        if (bounds(numerator)[0] or 0) < 0 or bounds(numerator)[0] is None or (bounds(denominator)[0] or 0) < 1:
+        low, least = bounds(numerator)[0], bounds(denominator)[0]
+        if low is None or low < 0 or least is None or least < 1:
             return None
         parts, name = [prefixed(part, functions, length) for part in (numerator, denominator)], functions.floor_divide
     else:

@@ -1,0 +1,352 @@
+"""Dims of symbols with few values, tried out: numbers, bounds and decisions."""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import pytest
+
+from graphport.core.dims import (
+    Symbol,
+    Symbolic,
+    TooLong,
+    bounds,
+    ceil_div,
+    decide_equal,
+    decide_less,
+    evaluate,
+    maximum,
+    minimum,
+)
+from graphport.core.dims import symbolic as arithmetic
+from graphport.core.dims.symbolic import Dim, terms_of
+from graphport.core.dims.terms import FARTHEST, extent
+from graphport.core.dims.text import expression_of
+from tests.core.dim_samples import C, H, N, W
+from tests.every import every
+
+BOUNDS = [(-3, -1), (-1, -1), (-1, 1), (0, 0), (0, 2), (1, 3), (2, 2)]
+
+ONCE = {
+    "sum": (lambda a, b: a + b, lambda a, b: a + b),
+    "difference": (lambda a, b: a - b, lambda a, b: a - b),
+    "weighted": (lambda a, b: 3 * a - 2 * b + 1, lambda a, b: 3 * a - 2 * b + 1),
+    "product": (lambda a, b: a * b, lambda a, b: a * b),
+    "negative product": (lambda a, b: -2 * a * b, lambda a, b: -2 * a * b),
+    "maximum": (maximum, max),
+    "minimum": (minimum, min),
+    "quotient": (lambda a, b: a // b, lambda a, b: a // b),
+    "half": (lambda a, b: a // 2 + b, lambda a, b: a // 2 + b),
+    "mirrored": (lambda a, b: a // -3 + b, lambda a, b: a // -3 + b),
+}
+"""Forms in which each symbol occurs once, of dims and of numbers: their bounds are exact."""
+
+TWICE = {
+    "remainder": (lambda a, b: a % b, lambda a, b: a % b),
+    "ceiling": (ceil_div, lambda a, b: -(-a // b)),
+    "remainder by a number": (lambda a, b: (a + b) % 3 - a, lambda a, b: (a + b) % 3 - a),
+    "by a negative number": (lambda a, b: (2 * a + b) // -4, lambda a, b: (2 * a + b) // -4),
+    "square": (lambda a, b: a * a - b, lambda a, b: a * a - b),
+    "cube": (lambda a, b: a * a * a + b, lambda a, b: a * a * a + b),
+    "polynomial": (lambda a, b: a * b - a - b, lambda a, b: a * b - a - b),
+    "rising": (lambda a, b: a * a + a * b, lambda a, b: a * a + a * b),
+    "to a maximum": (lambda a, b: maximum(a, b) - a, lambda a, b: max(a, b) - a),
+    "to a minimum": (lambda a, b: a - minimum(a, b), lambda a, b: a - min(a, b)),
+    "length of a slice": (lambda a, b: maximum(a - minimum(a, b), 0), lambda a, b: max(a - min(a, b), 0)),
+    "two strides": (lambda a, b: ((a + b) // 2 + 1) // 2, lambda a, b: ((a + b) // 2 + 1) // 2),
+    "the other half": (lambda a, b: a - a // 2 - b, lambda a, b: a - a // 2 - b),
+    "nested": (lambda a, b: (a // 2) // b, lambda a, b: (a // 2) // b),
+    "quotient of a sum": (lambda a, b: (a + b) // 3 + a % 2, lambda a, b: (a + b) // 3 + a % 2),
+    "factor left": (lambda a, b: (2 * a * b + a) // (2 * b), lambda a, b: (2 * a * b + a) // (2 * b)),
+    "polynomial divisor": (lambda a, b: (a * b + a + 1) // (b + 1), lambda a, b: (a * b + a + 1) // (b + 1)),
+    "three of a kind": (
+        lambda a, b: maximum(maximum(a, b), a + 1),
+        lambda a, b: max(a, b, a + 1),
+    ),
+}
+
+
+def values_of(form, firsts, others):
+    """What a form gives for all pairs of numbers that divide by nothing that is 0."""
+    found = {}
+    for x, y in itertools.product(firsts, others):
+        try:
+            found[x, y] = form(x, y)
+        except ZeroDivisionError:
+            continue
+    return found
+
+
+def cases(forms):
+    for name, (of_dims, of_numbers) in forms.items():
+        for first, other in itertools.product(BOUNDS, BOUNDS):
+            dim = of_dims(Symbol("a", *first), Symbol("b", *other))
+            found = values_of(of_numbers, range(first[0], first[1] + 1), range(other[0], other[1] + 1))
+            if found:
+                yield (name, first, other), dim, found
+
+
+def test_dims_are_the_numbers_that_they_stand_for():
+    for case, dim, found in cases(ONCE | TWICE):
+        for (x, y), number in found.items():
+            assert evaluate(dim, {"a": x, "b": y}) == number, case
+
+
+def test_bounds_hold_every_value_and_are_exact_where_no_symbol_occurs_twice():
+    for case, dim, found in cases(ONCE | TWICE):
+        lower, upper = bounds(dim)
+        assert lower is not None, case
+        assert upper is not None, case
+        assert lower <= min(found.values()) <= max(found.values()) <= upper, case
+        if case[0] in ONCE:
+            assert (lower, upper) == (min(found.values()), max(found.values())), case
+
+
+def test_bounds_without_an_end_are_those_of_an_end_that_is_far():
+    """Far out the forms are monotonic: their values at the ends, and beside 0, are the least and the largest."""
+    far = 10**6
+    ends = [(None, None), (None, -1), (None, 2), (-2, None), (0, None), (1, None), (3, None), (-1, 4)]
+    for (name, (of_dims, of_numbers)), first, other in itertools.product(ONCE.items(), ends, ends):
+        corners = [
+            {low if low is not None else -far, high if high is not None else far, -1, 1} for low, high in (first, other)
+        ]
+        within = [
+            [x for x in found if (low is None or low <= x) and (high is None or x <= high)]
+            for found, (low, high) in zip(corners, (first, other), strict=True)
+        ]
+        found = values_of(of_numbers, *within).values()
+        expected = tuple(None if abs(end) >= far // 10 else end for end in (min(found), max(found)))
+        assert bounds(of_dims(Symbol("a", *first), Symbol("b", *other))) == expected, (name, first, other)
+
+
+def test_decisions_are_right_for_every_value():
+    for case, dim, found in cases(ONCE | TWICE):
+        for number in (-1, 0, 2):
+            equal, less = decide_equal(dim, number), decide_less(dim, number)
+            assert equal is None or {value == number for value in found.values()} == {equal}, case
+            assert less is None or {value < number for value in found.values()} == {less}, case
+
+
+@every(
+    ("lower", "upper", "form", "least"),
+    [
+        pytest.param(2, None, lambda x: x * x - 2 * x, 0, id="from 2 on"),
+        pytest.param(None, -1, lambda x: x * x + x, 0, id="up to -1"),
+        pytest.param(None, -3, lambda x: x * x + x, 6, id="up to -3"),
+        pytest.param(0, None, lambda x: x * x + x, 0, id="from 0 on"),
+        pytest.param(-2, None, lambda x: x * x * x + 6 * x * x + 12 * x, -8, id="a cube from -2 on"),
+    ],
+)
+def test_polynomials_are_decided_counted_from_their_bounds(lower, upper, form, least):
+    dim = form(Symbol("x", lower, upper))
+    assert decide_less(dim, least) is False
+    assert decide_less(dim, least + 1) is None
+    assert decide_less(least - 1, dim) is True
+    assert decide_less(least, dim) is None
+    assert decide_equal(dim, least - 1) is False
+    assert decide_equal(dim, least) is None
+
+
+@every(
+    ("dim", "number", "expected"),
+    [
+        pytest.param(6 * N + 4 * C, 3, False, id="a sum of even numbers is not odd"),
+        pytest.param(6 * N + 4 * C, 4, None, id="and may be even"),
+        pytest.param(6 * N + 9 * C + 1, 5, False, id="by 3"),
+        pytest.param(6 * N + 9 * C + 1, 4, None, id="by 3 with the same rest"),
+        pytest.param(Symbol("x", 3, 3), 3, True, id="one value"),
+        pytest.param(Symbol("x", 3, 3), 4, False, id="another one"),
+        pytest.param(N * N, -1, False, id="below"),
+        pytest.param(-N, 1, False, id="above"),
+    ],
+)
+def test_sums_are_told_from_numbers_by_their_divisors_and_bounds(dim, number, expected):
+    assert decide_equal(dim, number) is expected
+    assert decide_equal(number, dim) is expected
+    assert decide_equal(dim - number, 0) is expected
+
+
+# Limits
+
+
+def powers(count):
+    return prod([N] * count)
+
+
+def plain(count, prefix="s"):
+    return sum((Symbol(f"{prefix}{index}") for index in range(count)), start=0)
+
+
+@every(
+    ("limit", "make", "largest"),
+    [
+        pytest.param("MOST_TERMS", plain, 128, id="terms"),
+        pytest.param("MOST_DEGREE", powers, 32, id="factors"),
+        pytest.param(
+            "MOST_OPERANDS", lambda n: arithmetic.extreme_of(2, [Symbol(f"s{i}") for i in range(n)]), 16, id="operands"
+        ),
+        pytest.param("MOST_PRODUCTS", lambda n: plain(2, "a") * plain(n // 2, "b"), 6, id="products"),
+        pytest.param("MOST_SIZE", lambda n: plain(n // 2), 20, id="size"),
+    ],
+)
+def test_what_is_as_large_as_it_may_be_is_made_and_what_is_larger_is_not(limit, make, largest, monkeypatch):
+    if limit in ("MOST_PRODUCTS", "MOST_SIZE"):
+        monkeypatch.setattr(arithmetic, limit, largest)
+    assert isinstance(make(largest), Symbolic)
+    with pytest.raises(TooLong):
+        make(largest + (2 if limit in ("MOST_PRODUCTS", "MOST_SIZE") else 1))
+
+
+def nested(depth: int) -> Dim:
+    dim: Dim = N
+    for level in range(depth):
+        dim = (dim + 1) // (C + level + 1)
+    return dim
+
+
+def test_divisions_are_nested_as_deep_as_they_may():
+    assert extent(terms_of(nested(24)))[1] == 24
+    with pytest.raises(TooLong):
+        nested(25)
+
+
+def test_numbers_are_as_large_as_they_may():
+    largest = FARTHEST - 1
+    for dim in (N * largest, N * -largest, (N + 1) // largest, maximum(N, largest), minimum(N, -largest)):
+        assert evaluate(dim, {"N": 5}) in (5 * largest, -5 * largest, 0, largest, -largest)
+    for make in (
+        lambda: N * FARTHEST,
+        lambda: N * -FARTHEST,
+        lambda: C // (N * FARTHEST),
+        lambda: (N * N + C) // FARTHEST,
+    ):
+        with pytest.raises(TooLong):
+            make()
+    assert str(Symbol("n" * 100_000)) == "n" * 100_000
+
+
+@every(
+    ("dim", "size", "depth"),
+    [
+        pytest.param(7, 1, 0, id="number"),
+        pytest.param(N, 2, 0, id="symbol"),
+        pytest.param(Symbol("n" * 32), 3, 0, id="long name"),
+        pytest.param(N * N * C + 1, 5, 0, id="polynomial"),
+        pytest.param(N // 2, 5, 1, id="quotient"),
+        pytest.param((N + 1) // 2 + N, 8, 1, id="quotient beside a symbol"),
+        pytest.param(N + (N // C + 1) // H, 13, 2, id="nested"),
+        pytest.param((N // C + 1) // H + N // 3, 16, 2, id="nested and not"),
+        pytest.param(maximum(N // 3, C), 9, 2, id="maximum of a quotient"),
+    ],
+)
+def test_sizes_count_symbols_numbers_and_operations(dim, size, depth):
+    assert extent(terms_of(dim)) == (size, depth)
+
+
+# Other spellings
+
+
+@every(
+    ("text", "expected"),
+    [
+        ("1+N", Symbol("N") + 1),
+        ("(N)", Symbol("N")),
+        ("((N+1))*2", 2 * Symbol("N") + 2),
+        ("N-1-2", Symbol("N") - 3),
+        ("-N+C", Symbol("C") - Symbol("N")),
+        ("N//2//3", Symbol("N") // 6),
+        ("N//2*3", 3 * (Symbol("N") // 2)),
+        ("N%3*2", 2 * (Symbol("N") % 3)),
+        ("N*2//2", Symbol("N")),
+        ("2+3*4", 14),
+        ("(2+3)*4", 20),
+        ("7//2%2", 1),
+        ("max(1,N,C)", maximum(maximum(1, Symbol("N")), Symbol("C"))),
+        ("min(N)", Symbol("N")),
+        ("min(max(N,2),C)*2", 2 * minimum(maximum(Symbol("N"), 2), Symbol("C"))),
+        ("`a``b`+1", Symbol("a`b") + 1),
+        ("`max`", Symbol("max")),
+        ("max-1", None),
+        ("max(N", None),
+        ("max()", None),
+        ("max(N,)", None),
+        ("(N", None),
+        ("N)", None),
+        ("N+", None),
+        ("2*-N", None),
+        ("--N", None),
+        ("N N", None),
+        ("N + 1", None),
+        ("", None),
+        ("2-3", None),
+        ("3-3", 0),
+        ("1//0", None),
+        ("1//(N-N)", None),
+        ("N//0", 0),
+        ("-0", 0),
+        ("-2", None),
+    ],
+)
+def test_expressions_in_any_spelling(text, expected):
+    assert expression_of(text) == expected
+
+
+def test_symbols_of_expressions_are_looked_up():
+    narrow = Symbol("N", 1, 8)
+    found = expression_of("1+N*M", {"N": narrow})
+    assert found == 1 + narrow * Symbol("M")
+    assert bounds(expression_of("N+N", {"N": narrow}) or 0) == (2, 16)
+
+
+def test_brackets_are_counted_where_they_are_within_each_other():
+    for opening, closing in (("(", ")"), ("max(", ",1)"), ("min(", ",N)")):
+        assert expression_of(opening * 72 + "N" + closing * 72) == Symbol("N")
+        assert expression_of(opening * 73 + "N" + closing * 73) is None
+        beside = "+".join(f"{opening}N{closing}" for _ in range(90))
+        assert expression_of(beside) == 90 * Symbol("N")
+    assert expression_of("max(" * 40 + "(" * 32 + "N" + ")" * 72) == Symbol("N")
+    assert expression_of("max(" * 40 + "(" * 33 + "N" + ")" * 73) is None
+
+
+def test_texts_and_numbers_are_read_up_to_their_limits():
+    assert expression_of("N" * 65_536) == Symbol("N" * 65_536)
+    assert expression_of("N" * 65_537) is None
+    assert expression_of(f"N+{FARTHEST - 1}") == Symbol("N") + (FARTHEST - 1)
+    assert expression_of("N+" + "0" * 77 + "1") == Symbol("N") + 1
+    assert expression_of("N+" + "0" * 78 + "1") is None
+
+
+@every(
+    ("dim", "text"),
+    [
+        (H - (H + 3) // 4, "(3*H)//4"),
+        (H - (H + 1) // 4, "(3*H+2)//4"),
+        (W + H - (H + 3) // 4, "(3*H)//4+W"),
+        (2 * H - 2 * ((H + 3) // 4), "2*((3*H)//4)"),
+        (H - 2 * ((H + 3) // 4), "H-2*((H+3)//4)"),
+        (2 * H - (H + 3) // 4, "2*H-((H+3)//4)"),
+        ((H + 3) // 4 - H, "(H+3)//4-H"),
+        (31 - (H + 31) % 32, "(-H)%32"),
+        (31 - (H + 30) % 32, "(1-H)%32"),
+        (30 - (H + 31) % 32, "30-((H+31)%32)"),
+        (62 - 2 * ((H + 31) % 32), "2*((-H)%32)"),
+        (C * (31 - (H + 31) % 32), "31*C-C*((H+31)%32)"),
+        (1 - (H + 1) % 2, "1-((H+1)%2)"),
+        ((H % 4) * 3 - 1, "3*(H%4)-1"),
+        (-(H % 4), "-(H%4)"),
+        (-3 * (H // 4), "-3*(H//4)"),
+        (-(H // 4), "-(H//4)"),
+        (5 - H // 4, "5-(H//4)"),
+        (-H - W, "-H-W"),
+        (maximum(H // 2, 1) * W, "W*max(H//2,1)"),
+        (maximum(Symbol("a b"), H) + 1, "max(H,`a b`)+1"),
+        (maximum(Symbol("1.5"), H), "max(`1.5`,H)"),
+        (minimum(H, 4 - 3 * W), "min(H,4-3*W)"),
+        (H // (W + 1), "H//(W+1)"),
+        (H // maximum(W, 2), "H//max(W,2)"),
+        ((H // 2) * (W % 3) * 5, "5*(H//2)*(W%3)"),
+    ],
+)
+def test_texts_of_dims(dim, text):
+    assert str(dim) == text
