@@ -6,7 +6,7 @@ from graphport.core.facts import UNKNOWN
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Use, Value
 from graphport.ir.verify import verify
-from tests.ir.samples import FACT, chain, names, relu
+from tests.ir.samples import FACT, branch, chain, names, relu
 
 # --- nodes know operands and results ----------------------------------------------------------------------------------
 
@@ -174,6 +174,22 @@ def test_a_result_is_dropped():
     graph.add_output(y)
     with pytest.raises(ValueError, match="%y is still read"):
         node.drop_output(0)
+    verify(graph)
+
+
+def test_a_node_becomes_another_operation_in_its_place():
+    graph, (a, _) = chain(2)
+    a.notes["onnx"] = 1
+    attributes = {"alpha": 2.0}
+    a.restate("elu", "nnef", attributes)
+    assert (a.op, a.word, a.dialect, a.attributes, a.has_notes) == ("nnef.elu", "elu", "nnef", {"alpha": 2.0}, False)
+    attributes["alpha"] = 3.0
+    assert a.attributes == {"alpha": 2.0}
+    assert (a.inputs, names(a.outputs), graph.first) == ((graph.inputs[0],), ["v0"], a)
+    node, _ = branch(graph, graph.inputs[0])
+    with pytest.raises(ValueError, match="has bodies"):
+        node.restate("elu", "nnef", {})
+    assert node.word == "If"
     verify(graph)
 
 

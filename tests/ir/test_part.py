@@ -11,9 +11,10 @@ from onnx import TensorProto, helper
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from graphport.ir import part
+from graphport.ir import part, states
 from graphport.ir.graph import walk
 from graphport.ir.lookup import Names
+from graphport.ir.text import from_text
 from graphport.ir.verify import verify
 from tests.ir.samples import chain, names
 from tests.models import model, node, perceptron, typed
@@ -116,6 +117,17 @@ def test_a_given_value_forgets_what_was_known_of_its_numbers():
     cut = gp.cut(gp.Model(whole), ["s", "x"])
     assert str(cut.graph.inputs[0].fact) == "int64[2]"
     assert str(cut.outputs["y"].fact) != "float32[2, 3]"
+
+
+def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():
+    text = "graph g(%s: float32[1], %x: float32[1]) { %h = Add(%s, %x) %y = Neg(%h) return %y, %h }"
+    whole = from_text(text)
+    s, _ = whole.inputs
+    states.mark(s, states.State("h", "variable"))
+    h, y = named(whole, "h", "y")
+    assert states.state_of(part.cut([y, h]).graph.inputs[0]) == states.State("h", "variable")
+    assert states.state_of(part.cut([y]).graph.inputs[0]) is None
+    assert states.state_of(s) is not None
 
 
 @settings(max_examples=40, deadline=None)

@@ -6,7 +6,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ir.states import State, forget, kept, mark, state_of, told
+from graphport.ir.states import KEPT, State, forget, is_flag, kept, mark, state_of, told, waiting
 from graphport.ir.text import from_text, to_text
 from graphport.ir.verify import verify
 
@@ -49,5 +49,46 @@ def test_text_has_the_numbers_that_an_input_begins_with():
     text = to_text(graph)
     assert "%s: float32[2] = float32[2](0.5, 1.0)" in text
     again = from_text(text)
+    assert again.inputs[1].storage is not None
     np.testing.assert_array_equal(again.inputs[1].storage.numpy(), [0.5, 1])
     assert to_text(again) == text
+
+
+def test_notes_tell_what_was_marked():
+    for state in (State("y", "v"), State("y", "v", is_returned=True)):
+        value = Value("x")
+        mark(value, state)
+        assert state_of(value) == told(value.notes) == state
+        value.notes["other"] = "note"
+        forget(value)
+        assert (state_of(value), value.notes) == (None, {"other": "note"})
+
+
+def flagged(operand, *, other=""):
+    """A state that is read in a branch of a node that reads `operand`, and maybe elsewhere."""
+    graph = from_text(
+        f"""graph g(%flag, %other, %s) {{
+            %b = If({operand}) {{then_branch = graph then() {{ %a = Neg(%s) return %a }}}}
+            {other}
+            return %b
+        }}"""
+    )
+    flag, _, s = graph.inputs
+    mark(flag, State("b", KEPT))
+    mark(s, State("b", "s"))
+    return graph
+
+
+def test_a_state_waits_that_is_read_where_the_flag_says_so_alone():
+    graph = flagged("%flag")
+    assert [is_flag(value) for value in (*graph.inputs, None)] == [True, False, False, False]
+    assert waiting(graph) == {"s"}
+    assert waiting(flagged("%flag", other="%z = Abs(%s)")) == set()
+    assert waiting(flagged("%other")) == set()
+    assert waiting(flagged("")) == set()
+    unread = flagged("%flag")
+    mark(unread.inputs[1], State("b", "unread"))
+    assert waiting(unread) == {"s"}
+    returned = flagged("%flag")
+    returned.add_output(returned.inputs[2])
+    assert waiting(returned) == {"s"}
