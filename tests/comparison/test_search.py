@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from graphport.comparison import find
 from graphport.comparison.find import Search
 from graphport.comparison.limits import Limits
 from graphport.comparison.pairs import pairs
+from graphport.comparison.stream import Pair
+from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Graph, Value
+from graphport.ir.graph import Graph, Value, walk
 from graphport.ir.text import from_text
 
 X = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]], np.float32)
@@ -33,11 +36,18 @@ def net(*lines: str, inputs: str = "%x", **constants: Any) -> Graph:
     return from_text("\n".join([f"graph g({inputs}) {{", *said, *lines, f"return {last} }}"]))
 
 
-def search(a: Graph, b: Graph, x: np.ndarray = X, y: np.ndarray | None = None, deadline: float | None = None) -> Search:
+def search(
+    a: Graph,
+    b: Graph,
+    x: np.ndarray = X,
+    y: np.ndarray | None = None,
+    *,
+    deadline: float | None = None,
+    limits: Limits = Limits(),  # noqa: B008  frozen
+) -> Search:
     """A search in two graphs that are both given `x`; what only the second one takes is `y`."""
     given_a = {each.name: x for each in a.inputs}
     given_b = {each.name: given_a.get(each.name, y) for each in b.inputs}
-    limits = Limits()
     partners = pairs(a, b, outputs_first=True)
     return Search(a, b, partners, given_a, given_b, limits, "reference", "reference", deadline=deadline)
 
@@ -45,6 +55,8 @@ def search(a: Graph, b: Graph, x: np.ndarray = X, y: np.ndarray | None = None, d
 def found_in(a: Graph, b: Graph, x: np.ndarray = X, y: np.ndarray | None = None) -> find.Found:
     found = search(a, b, x, y).run()
     assert found is not None
+    assert (found.difference.name, found.difference.other) == (found.partner.name, found.value.name)
+    assert [[each.name for each in graph.outputs] for graph in (found.a, found.b)] == [[found.partner.name]] * 2
     return found
 
 
@@ -79,6 +91,33 @@ def test_where_each_node_is_within_tolerance_the_one_that_adds_most_is_told():
     assert (found.value.name, found.is_beyond, found.difference.passed) == ("h3", False, True)
     assert (words(found), list(found.inputs)) == ((["Mul"], ["Mul"]), ["h2"])
     assert search(products(2, 2), products(2, 2)).run() is None
+
+
+def test_both_values_are_told_by_their_own_names():
+    a = net("%h = Neg(%x)", "%y = Abs(%h)")
+    for last in ("%z = Exp(%h)", "%z = NoSuchOperator(%h)", "%z = Transpose(%h)"):
+        found = found_in(a, net("%h = Neg(%x)", last))
+        assert (found.value.name, found.partner.name) == ("z", "y")
+    found = found_in(products(2, 2), net("%h1 = Mul(%x, %w)", "%z = Mul(%h1, %v)", w=2.00002, v=2.00006))
+    assert (found.value.name, found.partner.name, found.is_beyond) == ("z", "h2", False)
+
+
+def test_limits_are_those_of_the_value_of_the_first_graph():
+    a, b = net("%y = Neg(%x)"), net("%z = Mul(%x, %w)", w=-1.1)
+    assert search(a, b, limits=Limits(of={"z": Limits(relative=0.2)})).run() is not None
+    found = search(a, b, limits=Limits(of={"y": Limits(relative=0.2)})).run()
+    assert found is not None
+    assert not found.is_beyond
+
+
+def test_a_value_of_another_size_is_told():
+    found = found_in(net("%y = Identity(%x)"), net(AXIS, "%y = ReduceSum(%x, %axis)"))
+    assert (found.value.name, found.difference.reason) == ("y", "shape [2, 3] against [2, 1]")
+
+
+def test_a_result_may_be_an_input_of_the_first_graph():
+    found = found_in(from_text("graph g(%x) { return %x }"), net("%y = Neg(%x)"), X, X)
+    assert (found.value.name, found.partner.name, words(found)) == ("y", "x", ([], ["Neg"]))
 
 
 def test_of_those_only_the_noisiest_are_measured(monkeypatch):
@@ -128,6 +167,31 @@ def test_numbers_of_the_first_graph_are_given_where_the_second_has_others():
     np.testing.assert_array_equal(found.inputs["h"], 2 * X)
 
 
+def test_numbers_are_given_with_the_digits_that_both_graphs_have():
+    a = from_text("graph g(%x) { constant %w = float32[](0.1) %h: float32[2, 3] = Mul(%x, %w) %y = Exp(%h) return %y }")
+    b = from_text(
+        """graph g(%x) {
+            constant %w = float32[](0.1)
+            %g: float32[2, 3] = Mul(%x, %w)
+            %h: float16[2, 3] = Cast(%g) {to = float16}
+            %i: float32[2, 3] = Cast(%h) {to = float32}
+            %y = Sin(%i)
+            return %y
+        }"""
+    )
+    found = search(a, b, limits=Limits(relative=1e-2)).run()
+    assert found is not None
+    assert (found.value.name, list(found.inputs)) == ("y", ["h"])
+    expected = (X * np.float32(0.1)).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(found.inputs["h"], expected)
+
+
+def test_what_only_the_first_graph_is_given_is_given_to_its_part():
+    found = found_in(net("%y = Mul(%x, %k)", inputs="%x, %k"), net("%y = Mul(%x, %w)", w=5))
+    assert ([each.name for each in found.a.inputs], [each.name for each in found.b.inputs]) == (["x", "k"], ["x"])
+    np.testing.assert_array_equal(found.inputs["k"], X)
+
+
 def test_what_only_the_second_graph_is_given_stays_as_it_is():
     a, b = net("%y = Mul(%x, %w)", w=2), net("%y = Mul(%x, %k)", inputs="%x, %k")
     assert search(a, b, X, floats(2)).run() is None
@@ -175,12 +239,26 @@ def test_inner_values_with_other_names_make_a_part_smaller():
 INNER = ("Neg", "Sin", "Exp", "Sqrt", "Cos")
 
 
-def test_what_does_not_compute_has_no_equal_values_within():
-    a, b = net("%h = Neg(%x)", "%y = Abs(%h)"), net("%k = Neg(%x)", "%y = NoSuchOperator(%k)")
+def test_equal_values_within_are_each_paired_once_and_results_are_none():
+    a = net("%h = Neg(%x)", "%k = Identity(%h)", "%l = Abs(%k)", "%y = Neg(%l)")
+    b = net("%p = Neg(%x)", "%q = Identity(%p)", "%r = Exp(%q)", "%y = Identity(%q)")
     looked = search(a, b)
-    right = find._Cell(a, a, {"x": X}, tuple(a))
-    assert [(mine.name, other.name) for mine, other in looked._equal_within(right)] == [("h", "h")]
-    assert looked._equal_within(find._Cell(a, b, {"x": X}, tuple(b))) == []
+    found = looked._equal_within(find._Cell(a, b, {"x": X}, tuple(b)))
+    assert [(mine.name, other.name) for mine, other in found] == [("p", "h"), ("q", "h")]
+    assert all(mine.graph is b and other.graph is a for mine, other in found)
+    # A value that has another name in the part than in the graph stands for none.
+    assert looked._equal_within(find._Cell(a, b, {"x": X}, tuple(b)[1:])) == found[1:]
+
+
+def test_what_does_not_compute_has_no_equal_values_within_and_differs():
+    a, b = net("%h = Neg(%x)", "%y = Abs(%h)"), net("%k = Neg(%x)", "%z = NoSuchOperator(%k)")
+    looked = search(a, b)
+    cell = find._Cell(a, b, {"x": X}, tuple(b))
+    assert looked._equal_within(cell) == []
+    found = looked._local(Pair(a.outputs[0], b.outputs[0], None, None), cell)
+    assert found is not None
+    assert (found.name, found.other, found.passed) == ("y", "z", False)
+    assert "NoSuchOperator" in (found.reason or "")
 
 
 # What does not compute at all
@@ -197,7 +275,7 @@ def test_a_node_that_does_not_compute_is_blamed_for_its_result_or_what_is_behind
 
 
 def test_where_nothing_behind_it_has_a_partner_nothing_is_told():
-    a, b = net("%y = Neg(%x)"), net("%lost = NoSuchOperator(%x)", "%y = Neg(%x)")
+    a, b = net("%y = Neg(%x)"), net("%lost = NoSuchOperator(%x)", "%behind = Abs(%lost)", "%y = Neg(%x)")
     assert search(a, b).run() is None
 
 
@@ -207,6 +285,7 @@ def test_the_next_value_with_a_partner_is_the_nearest():
     x, h, r, m, y = (named(graph)[name] for name in "xhrmy")
     assert find._next_pair(node, {h: x, r: x}) is h
     assert find._next_pair(node, {m: x, r: x}) is r
+    assert find._next_pair(node, {m: x, y: x}) is m
     assert find._next_pair(node, {y: x}) is y
     assert find._next_pair(node, {x: x}) is None
     branches = net("%h = Neg(%x)", "%y = If(%x) {then_branch = graph then() { %inner = Neg(%h) return %inner }}")
@@ -318,6 +397,8 @@ def test_it_gives_up_once_its_time_is_over(monkeypatch):
     graphs = products(2, 2, 2, 2), products(*rounded)
     assert search(*graphs, deadline=0.0).run() is not None
     with pytest.raises(TimeoutError):
+        search(graphs[0], graphs[0], deadline=-1.0).run()
+    with pytest.raises(TimeoutError):
         search(*graphs, deadline=-1.0).run()
     plain = find._run
 
@@ -393,3 +474,27 @@ def test_what_a_body_reads_from_around_it_is_given_to_it():
 def test_bodies_that_take_something_else_are_not_looked_into():
     found = found_in(looped("Abs"), looped("Sin", taken=", %more: float32[1]"), HALF)
     assert (found.value.name, found.is_beyond) == ("inner", True)
+
+
+def test_a_body_of_other_names_is_given_what_the_first_one_is():
+    """Its result is called like a value within the body of the first: the place of a result counts more."""
+    a, b = looped("Abs"), looped("Abs", "Add")
+    for body in walk(b):
+        if body.name == "inside":
+            names = {"t": "u", "j": "k", "on": "off", "changed": "between", "next": "changed"}
+            for value in list(body.values()):
+                body.rename(value, names.get(value.name, value.name))
+    found = found_in(a, b, HALF)
+    assert (found.value.name, found.partner.name) == ("changed", "next")
+    assert words(found) == (["Abs", "Sub"], ["Abs", "Add"])
+    np.testing.assert_array_equal(found.inputs["t"], HALF)
+
+
+def test_only_nodes_with_bodies_are_computed_again(monkeypatch):
+    def refused(_):
+        raise DiagnosticError(Diagnostic("RUN0003", "not here", None))
+
+    monkeypatch.setattr(find, "reference", SimpleNamespace(prepare=refused))
+    assert found_in(looped("Abs"), looped("Sin"), HALF).value.name == "whole"
+    monkeypatch.setattr(find, "reference", None)
+    assert found_in(net("%y = Abs(%x)"), net("%y = Sin(%x)")).value.name == "y"

@@ -262,9 +262,10 @@ class Search:
             if twin is not None:
                 _call(piece_b.graph, piece_b.values[twin], each.name)
         _call(piece_b.graph, piece_b.values[value], partner.name)
-        for each in piece_b.graph.inputs:
-            if each.name not in inputs:
-                inputs[each.name] = self.given_b[each.name]
+        for piece, given in ((piece_a, self.given_a), (piece_b, self.given_b)):
+            for own, twin in piece.values.items():
+                if twin.is_input and twin.name not in inputs:
+                    inputs[twin.name] = given[own.name]
         return _Cell(piece_a.graph, piece_b.graph, inputs, tuple(piece_b.nodes))
 
     def _numbers(self, values: Iterable[Value], known: Mapping[Value, Any]) -> dict[Value, Any]:
