@@ -1,7 +1,8 @@
 """Small faults in Python code: a comparison that is another one, a constant off by one, a statement that is gone.
 
 A module has a list of faults that is the same as long as its text is; `faulty(text, n)` is its tree with the nth one.
-What changes no result is left out: annotations, decorators, docstrings, texts put together for people, `strict=`.
+What changes no result is left out: annotations, decorators, docstrings, texts put together for people, `strict=`,
+a `return None` that ends a function.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _below(node: ast.AST, statement: ast.stmt | None, *, in_function: bool) -> I
             if own is not None:
                 for kind, apply in _faults(child):
                     yield Site(kind, child, own, inside, apply)
-                if isinstance(child, ast.stmt) and isinstance(content, list):
+                if isinstance(child, ast.stmt) and isinstance(content, list) and not _is_end(node, content, child):
                     yield from _removal(content, child, in_function=inside)
             yield from _below(child, own, in_function=inside)
 
@@ -117,6 +118,13 @@ def _is_left_out(node: ast.AST) -> bool:
             return True
         case _:
             return _is_text(node)
+
+
+def _is_end(node: ast.AST, body: list[ast.stmt], child: ast.stmt) -> bool:
+    """Whether it returns nothing at the end of a function, which then ends all the same."""
+    returned = child.value if isinstance(child, ast.Return) else child
+    is_nothing = returned is None or (isinstance(returned, ast.Constant) and returned.value is None)
+    return is_nothing and isinstance(node, ast.FunctionDef) and child is body[-1]
 
 
 def _removal(body: list[ast.stmt], node: ast.stmt, *, in_function: bool) -> Iterator[Site]:

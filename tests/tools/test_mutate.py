@@ -73,6 +73,14 @@ def test_what_changes_no_result_is_left_out():
         assert all(kept in text for text in texts), kept
 
 
+def test_to_return_nothing_at_the_end_of_a_function_is_left_out():
+    text = "def f(x):\n    if x:\n        return None\n    {}\n    return {}\n"
+    for returned in ("None", ""):
+        removed = [before for _, before, after in faults(text.format("g(x)", returned)) if not after]
+        assert removed == ["return None", "g(x)"]
+    assert [before for _, before, after in faults(text.format("g(x)", "0")) if not after][2:] == ["return 0"]
+
+
 def test_what_is_done_at_import_is_told_from_what_is_done_in_a_call():
     sites = mutations.sites(ast.parse(TEXT))
     lines = {site.node.lineno: site.in_function for site in sites}
