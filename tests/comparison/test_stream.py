@@ -46,7 +46,7 @@ def cost(nodes) -> int:
     return sum(nbytes(v) for each in nodes for v in [*each.results, *(v for v in each.operands if v.is_constant)])
 
 
-@pytest.mark.parametrize(("most_bytes", "most_nodes"), [(48, 256), (4200, 256), (1 << 20, 5), (1, 3)])
+@pytest.mark.parametrize(("most_bytes", "most_nodes"), [(48, 256), (47, 256), (4200, 256), (1 << 20, 5), (1, 3)])
 def test_slices_are_the_graph_in_order_and_as_large_as_they_may_be(most_bytes, most_nodes, monkeypatch):
     monkeypatch.setattr(stream, "MOST_BYTES", most_bytes)
     monkeypatch.setattr(stream, "MOST_NODES", most_nodes)
@@ -256,6 +256,31 @@ def test_a_stream_holds_what_is_read_later_and_what_is_still_to_be_held_against_
             ahead = {value for each in list(b)[done - len(step) :] for value in part.reads(each)}
             assert set(side_by_side.known_b) <= ahead | {pair.b for pair in step} | set(b.inputs)
         assert done == len(a)
+
+
+def test_of_a_slice_nothing_is_asked_but_what_is_read_behind_it_or_compared(monkeypatch):
+    monkeypatch.setattr(stream, "MOST_NODES", 3)
+    asked, plain = [], stream.computed
+
+    def watched(nodes, wanted, known, backend="auto"):
+        asked.append((list(nodes), set(wanted)))
+        return plain(nodes, wanted, known, backend)
+
+    monkeypatch.setattr(stream, "computed", watched)
+    draw = np.random.default_rng(8)
+    for _ in range(4):
+        a, b, pairs = twins(draw, 12)
+        x = draw.normal(size=ROW).astype(np.float32)
+        pairs = {value: partner for value, partner in pairs.items() if draw.integers(3) == 0}
+        compared = {*pairs, *pairs.values()}
+        asked.clear()
+        list(stream.Stream(a, b, pairs, {"x": x}, {"x": x}, False, "reference", "reference"))
+        stream.values_of(a, {"x": x}, [a.outputs[0]], "reference")
+        compared.add(a.outputs[0])
+        for place, (nodes, wanted) in enumerate(asked):
+            behind = [each for later, _ in asked[place + 1 :] for each in later]
+            assert wanted <= compared | {value for each in behind for value in part.reads(each)}
+            assert wanted <= {value for each in nodes for value in each.results}
 
 
 def test_nothing_is_computed_that_nobody_asks_for(monkeypatch):

@@ -6,6 +6,7 @@ later slice reads is forgotten, and so a stream of a model takes little more mem
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -87,16 +88,18 @@ class Stream:
         self.known_a = {value: self.given_a[value.name] for value in self.a.inputs}
         self.known_b = {value: self.given_b[value.name] for value in self.b.inputs}
         for number, (nodes_a, nodes_b) in enumerate(zip(slices_a, slices_b, strict=True)):
-            wanted = [v for n in nodes_a for v in n.results if last_a.get(v, -1) > number or v in partners]
+            wanted = [v for n in nodes_a for v in n.results if _is_read(v, last_a, number) or v in partners]
             self.known_a.update(computed(nodes_a, wanted, self.known_a, self.backend_a))
             for step in self._second(nodes_b, last_b, number):
                 yield step
                 if isinstance(step, Unanswered):
                     return
-            for value in [v for v in self.known_a if max(last_a.get(v, -1), wanted_by_b.get(v, -1)) <= number]:
-                del self.known_a[value]
-            for value in [v for v in self.known_b if last_b.get(v, -1) <= number]:
-                del self.known_b[value]
+            for value in list(self.known_a):
+                if not _is_read(value, last_a, number) and not _is_read(value, wanted_by_b, number):
+                    del self.known_a[value]
+            for value in list(self.known_b):
+                if not _is_read(value, last_b, number):
+                    del self.known_b[value]
 
     def _second(self, nodes: list[Node], last: Mapping[Value, int], number: int) -> Iterator[list[Pair] | Unanswered]:
         """Compute nodes of the second graph, in smaller steps where that cannot be done at once."""
@@ -104,8 +107,8 @@ class Stream:
         while pending:
             step = pending.pop()
             # Of a slice that is taken apart, each part reads what those before it computed.
-            least = number if step is not nodes else number + 1
-            wanted = [v for n in step for v in n.results if last.get(v, -1) >= least or v in self.pairs]
+            behind = number if step is nodes else number - 1
+            wanted = [v for n in step for v in n.results if _is_read(v, last, behind) or v in self.pairs]
             try:
                 found = computed(step, wanted, self.known_b, self.backend_b)
             except DiagnosticError as error:
@@ -134,9 +137,9 @@ class Stream:
         stages: dict[Value, int] = {}
         second: list[list[Node]] = [[] for _ in first] or [[]]
         for node in self.b:
-            operands = [stages.get(value, 0) for value in part.reads(node)]
-            own = [place.get(self.pairs[value], 0) for value in node.results if value in self.pairs]
-            stage = max([*operands, *own], default=0)
+            operands = [stages[value] for value in part.reads(node) if value in stages]
+            partners = [self.pairs[value] for value in node.results if value in self.pairs]
+            stage = max([*operands, *(place[value] for value in partners if value in place)], default=0)
             stages.update((value, stage) for value in node.results)
             second[stage].append(node)
         return first or [[]], second
@@ -162,10 +165,10 @@ def is_real(x: np.ndarray[Any, Any]) -> bool:
 def sliced(graph: Graph) -> list[list[Node]]:
     """The nodes of a graph in slices of limited bytes and numbers."""
     found: list[list[Node]] = []
-    spent = MOST_BYTES + 1
+    spent = 0
     for node in graph:
         cost = sum(_nbytes(value) for value in [*node.results, *(v for v in node.operands if v.is_constant)])
-        if spent + cost > MOST_BYTES or len(found[-1]) >= MOST_NODES:
+        if not found or spent + cost > MOST_BYTES or len(found[-1]) >= MOST_NODES:
             found.append([])
             spent = 0
         found[-1].append(node)
@@ -203,11 +206,10 @@ def values_of(
     for number, nodes in enumerate(slices):
         if len(found) == len(asked):
             break
-        results = [value for node in nodes for value in node.results if last.get(value, -1) > number or value in asked]
+        results = [v for node in nodes for v in node.results if _is_read(v, last, number) or v in asked]
         known.update(computed(nodes, results, known, backend))
         found.update((value, known[value]) for value in results if value in asked)
-        for value in [value for value in known if last.get(value, -1) <= number]:
-            del known[value]
+        known = {value: x for value, x in known.items() if _is_read(value, last, number)}
     return found
 
 
@@ -216,13 +218,15 @@ def _last(slices: Iterable[Sequence[Node]]) -> dict[Value, int]:
     return {value: number for number, nodes in enumerate(slices) for node in nodes for value in part.reads(node)}
 
 
+def _is_read(value: Value, last: Mapping[Value, int], number: int) -> bool:
+    """Whether a slice behind that of this number reads a value."""
+    return value in last and last[value] > number
+
+
 def _nbytes(value: Value) -> int:
     if value.storage is not None:
         return value.storage.nbytes
     fact = value.fact
     if not isinstance(fact, TensorFact) or not fact.is_static or fact.dtype is None:
         return _UNKNOWN
-    count = 1
-    for dim in fact.dims:
-        count *= dim if isinstance(dim, int) else 1
-    return count * max(fact.dtype.bits, 8) // 8
+    return math.prod(dim for dim in fact.dims if isinstance(dim, int)) * max(fact.dtype.bits, 8) // 8
