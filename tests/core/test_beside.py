@@ -37,8 +37,9 @@ def test_what_lies_below_is_opened(folder, location):
     ],
 )
 def test_what_leads_out_is_refused(folder, location):
-    with pytest.raises(OutsideError, match="leaves the folder of the model"):
+    with pytest.raises(OutsideError, match="leaves the folder of the model") as caught:
         open_beside(folder, None, location)
+    assert caught.value.help == "keep weights beside the model, under a relative path without '..'"
 
 
 def test_a_file_that_is_not_there_and_one_that_is_no_file(folder):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from graphport.core.budget import (
+    LIMITS,
     MOST_AT_ONCE,
     MOST_MADE,
     SETTING,
     OverBudgetError,
     bounded,
     fresh,
+    limit,
     made_up,
     spelt_out,
 )
@@ -89,3 +91,25 @@ def test_the_setting_allows_more_and_less(monkeypatch):
         monkeypatch.setenv(SETTING, text)
         with fresh() as budget:
             assert budget.entries == MOST_MADE
+
+
+def test_bounds_of_readers_are_told_by_name(monkeypatch):
+    assert limit("nnef.depth", 7) == 7
+    monkeypatch.setenv(LIMITS, "nnef.depth=20, onnx.inlined=3  nnef.depth=9,caffe=x,own=-1,last=" + "9" * 18)
+    assert [limit(name, 7) for name in ("nnef.depth", "onnx.inlined", "caffe", "own", "nnef")] == [20, 3, 7, 7, 7]
+    assert limit("last", 7) == int("9" * 18)
+
+
+def test_a_number_past_all_addresses_is_not_written_out():
+    for count, told in (((1 << 63) - 1, str((1 << 63) - 1)), (1 << 63, "more than 2\\^63")):
+        with pytest.raises(OverBudgetError, match=f"^{told} pairs, at most"):
+            spelt_out(count, "pairs")
+
+
+def test_an_eighth_of_what_is_allowed_is_made_up_at_once(monkeypatch):
+    monkeypatch.setenv(SETTING, str(8 * MOST_AT_ONCE + 8))
+    assert made_up(MOST_AT_ONCE + 1) == MOST_AT_ONCE + 1
+    with pytest.raises(OverBudgetError):
+        made_up(MOST_AT_ONCE + 2)
+    monkeypatch.setenv(SETTING, "1")
+    assert made_up(MOST_AT_ONCE) == MOST_AT_ONCE

@@ -103,3 +103,26 @@ def test_errors_are_raised_with_the_warnings_beside_them():
 
 def test_warnings_alone_raise_nothing():
     raise_errors([Diagnostic("NNEF0002", "b", severity=Severity.WARNING)])
+
+
+def test_findings_are_plain_data():
+    span = Span(Source("m.nnef", "a\nbc"), 3, 4)
+    finding = Diagnostic("NNEF0001", "no such name", span, "assign it", Severity.WARNING)
+    assert not finding.is_error
+    assert finding.as_json() == {
+        "code": "NNEF0001",
+        "severity": "warning",
+        "message": "no such name",
+        "file": "m.nnef",
+        "line": 2,
+        "column": 2,
+        "help": "assign it",
+    }
+    bare = Diagnostic("RUN0001", "m").as_json()
+    assert (bare["severity"], bare["file"], bare["line"], bare["column"], bare["help"]) == ("error", *[None] * 4)
+
+
+def test_joined_spans_keep_the_place_of_the_first():
+    source = Source("m.nnef", "abcdef")
+    first = Span(source, 1, 2, "here", "block")
+    assert first.to(Span(source, 4, 5, "there", "other")) == Span(source, 1, 5, "here", "block")

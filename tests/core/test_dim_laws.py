@@ -26,7 +26,7 @@ from graphport.core.dims import (
 from graphport.core.dims import symbolic as arithmetic
 from graphport.core.dims.symbolic import Dim, terms_of
 from graphport.core.dims.terms import FARTHEST, extent
-from graphport.core.dims.text import expression_of
+from graphport.core.dims.text import dim_name, expression_of
 from tests.core.dim_samples import C, H, N, W
 from tests.every import every
 
@@ -342,6 +342,28 @@ def test_brackets_are_counted_where_they_are_within_each_other():
         assert expression_of(beside) == 90 * Symbol("N")
     assert expression_of("max(" * 40 + "(" * 32 + "N" + ")" * 72) == Symbol("N")
     assert expression_of("max(" * 40 + "(" * 33 + "N" + ")" * 73) is None
+    # Those that are closed again leave as many as there were.
+    for closed in ("(N)+", "max(N,1)+"):
+        assert expression_of(closed * 3 + "(" * 72 + "N" + ")" * 72) == 4 * Symbol("N")
+        assert expression_of(closed * 3 + "(" * 73 + "N" + ")" * 73) is None
+        assert expression_of(closed * 3 + "max(" * 73 + "N" + ")" * 73) is None
+
+
+def test_files_call_a_symbol_as_it_is():
+    names = ("N", "361.0", "1e5", "batch size", "N+1", "7", "max", "a`b")
+    assert [dim_name(Symbol(name)) for name in names] == [
+        "N",
+        "361.0",
+        "1e5",
+        "batch size",
+        "`N+1`",
+        "`7`",
+        "max",
+        "a`b",
+    ]
+    for dim, text in ((2 * H + 1, "2*H+1"), (Symbol("361.0") + 1, "`361.0`+1")):
+        assert isinstance(dim, Symbolic)
+        assert dim_name(dim) == text
 
 
 def test_texts_and_numbers_are_read_up_to_their_limits():

@@ -5,7 +5,7 @@ from math import nan
 import numpy as np
 import pytest
 
-from graphport.core.dims import Symbol
+from graphport.core.dims import Symbol, bounds
 from graphport.core.dtypes import DType
 from graphport.core.facts import (
     MOST_ELEMENTS,
@@ -16,8 +16,11 @@ from graphport.core.facts import (
     SequenceFact,
     TensorFact,
     Unknown,
+    closed,
+    is_open,
     named,
     number,
+    open_dim,
 )
 from graphport.core.storage import Storage, storage_of
 
@@ -129,3 +132,37 @@ def test_dims_that_only_a_run_can_tell_are_named_after_the_value():
     assert named(SequenceFact(fact), "y") == SequenceFact(fact)
     for same in (FLOAT, UNKNOWN):
         assert named(same, "y") is same
+
+
+def test_an_open_dim_has_the_bounds_that_are_known():
+    assert bounds(open_dim(None)) == bounds(OPEN) == (0, None)
+    assert bounds(open_dim(5)) == (0, 5)
+    assert bounds(open_dim(0)) == (0, 0)
+    assert bounds(open_dim(-1)) == bounds(open_dim(N)) == (0, None)
+    assert [is_open(dim) for dim in (OPEN, open_dim(3) + N, (N + OPEN) // 2, N, 4)] == [True, True, True, False, False]
+
+
+def test_open_dims_are_closed_with_their_bounds():
+    asked = []
+
+    def made(low, high):
+        asked.append((low, high))
+        return Symbol("k", low, high)
+
+    assert closed(open_dim(7) * 2 + N, made) == 2 * Symbol("k", 0, 7) + N
+    assert asked == [(0, 7)]
+    assert closed(N, made) is N
+    assert closed(3, made) == 3
+    assert asked == [(0, 7)]
+
+
+def test_a_named_dim_is_as_long_as_it_is_at_least():
+    fact = TensorFact(DType.BOOL, (open_dim(9), N, OPEN), None)
+    assert named(fact, "y", 2) == TensorFact(DType.BOOL, (Symbol("y.0", 2, 9), N, Symbol("y.2", 2)))
+    assert named(fact, "y") == TensorFact(DType.BOOL, (Symbol("y.0", 0, 9), N, Symbol("y.2", 0)))
+
+
+def test_elements_keep_the_real_numbers_beside_them():
+    fact = TensorFact(DType.FLOAT32, (1,), None, (0.5,))
+    assert fact.with_elements([1]) == TensorFact(DType.FLOAT32, (1,), (1,), (0.5,))
+    assert str(TensorFact(DType.INT8, (OPEN, N, OPEN))) == "int8[?, N, ?]"

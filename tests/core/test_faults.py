@@ -139,3 +139,36 @@ def test_too_large_a_table_refuses_one_format_and_not_the_others(tmp_path):
     gp.save(wide, tmp_path / "m.xml")
     with pytest.raises(DiagnosticError, match="LIMIT0001"):
         gp.save(wide, tmp_path / "m.nnef")
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_failed_is_told_in_a_line():
+    assert faults.described(ValueError(" a\n  b ")) == "ValueError: a b"
+    assert faults.described(KeyError()) == "KeyError"
+    found = faults.stumbled("the rule", ValueError("no"), severity=Severity.WARNING)
+    assert (found.code, found.message, found.severity) == (
+        "BUG0001",
+        "the rule failed: ValueError: no",
+        Severity.WARNING,
+    )
+    assert faults.is_ours(found)
+    found = faults.stumbled("the rule", MemoryError())
+    assert (found.code, found.message) == ("LIMIT0001", "the rule takes more memory than there is")
+    assert not faults.is_ours(found)
+    assert faults.exhausted("it", MemoryError("3 rows")).message == "it takes more memory than there is: 3 rows"
+
+
+@pytest.mark.usefixtures("quiet")
+def test_only_mistakes_become_findings():
+    def raised(error):
+        with faults.told("reading"):
+            raise error
+
+    with pytest.raises(DiagnosticError, match="reading failed: KeyError") as caught:
+        raised(KeyError())
+    assert isinstance(caught.value.__cause__, KeyError)
+    for error in (UnicodeDecodeError("utf-8", b"a", 0, 1, "no"), OSError("no"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            raised(error)
+    with faults.told("reading"):
+        pass

@@ -11,7 +11,7 @@ from flatbuffers import flexbuffers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphport.core.flexbuffers import FlexBufferError, numbers
+from graphport.core.flexbuffers import FlexBufferError, _Reader, numbers
 
 VALUES = st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), st.floats(-1e30, 1e30))
 
@@ -127,3 +127,11 @@ def test_a_real_number_of_one_byte_is_refused():
     small[place] = 3 << 2
     with pytest.raises(FlexBufferError, match="numbers of 1 bytes"):
         numbers(bytes(small))
+
+
+def test_a_name_ends_at_the_first_zero_or_with_the_bytes():
+    for data, expected in ((b"ab\0c", "ab"), (b"\0ab", ""), (b"ab", "ab"), (b"a", "a")):
+        assert _Reader(data).text(0) == expected
+    assert _Reader(b"ab\0cd").text(3) == "cd"
+    with pytest.raises(FlexBufferError):
+        _Reader(b"ab").text(2)

@@ -528,6 +528,25 @@ def test_pages_are_given_back_once_as_many_bytes_were_looked_at(weights, monkeyp
         assert Map.given_back == expected, length
 
 
+def test_a_mapped_file_knows_that_it_was_cut(weights):
+    with weights.open("rb") as file:
+        pages = Pages(file.fileno())
+    assert not pages.is_cut()
+    os.truncate(weights, 20)
+    assert not pages.is_cut()
+    os.truncate(weights, 9)
+    assert pages.is_cut()
+
+
+def test_a_file_that_may_not_be_opened_has_no_digest(weights, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError
+
+    file = MappedFile(weights)
+    monkeypatch.setattr(storage, "open", refused, raising=False)
+    assert file._sampled() is None
+
+
 def test_a_window_begins_where_a_mapping_may(tmp_path):
     path, grain = tmp_path / "weights.bin", mmap.ALLOCATIONGRANULARITY
     data = np.random.default_rng(0).bytes(3 * grain)

@@ -486,3 +486,23 @@ def test_all_nodes_may_be_removed_on_the_way():
             graph.remove(gone)
         assert node is nodes[0]
     assert (order(graph), graph.first, graph.last) == ([], None, None)
+
+
+def test_an_input_is_replaced_in_its_place():
+    graph, (node,) = chain(1)
+    x, z = graph.inputs[0], graph.add_input("z")
+    other = Value("x")
+    with pytest.raises(ValueError, match="%x is still read"):
+        graph.replace_input(x, other)
+    x.replace_uses(other)
+    graph.replace_input(x, other)
+    assert graph.inputs == [other, z]
+    assert (x.graph, other.graph, other.is_input, x.is_input) == (None, graph, True, False)
+    assert node.inputs == (other,)
+    verify(graph)
+    another = Value("k")
+    graph.replace_input(z, another)
+    assert graph.inputs == [other, another]
+    assert graph.fresh("k") == "k_1"
+    with pytest.raises(ValueError, match="%k"):
+        graph.replace_input(another, another)

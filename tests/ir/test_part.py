@@ -119,6 +119,42 @@ def test_a_given_value_forgets_what_was_known_of_its_numbers():
     assert str(cut.outputs["y"].fact) != "float32[2, 3]"
 
 
+def test_the_border_of_a_part_is_the_nearest_that_is_given():
+    whole = from_text(
+        """graph g(%x, %z) {
+            constant %w = float32[](2.0)
+            %h = Mul(%x, %w)
+            %k = Neg(%h)
+            %l = Add(%k, %h)
+            %m = Mul(%l, %z)
+            return %m, %x
+        }"""
+    )
+    x, z, w, h, k, m = named(whole, "x", "z", "w", "h", "k", "m")
+    assert part.border([m], set()) == [z, x]
+    assert set(part.border([m], {h})) == {z, h}
+    assert set(part.border([m], {h, k})) == {z, h, k}
+    assert set(part.border([m], {k})) == {z, k, x}
+    assert set(part.border([m], {k, w, z})) == {z, k, x, w}
+    assert part.border([m], {m}) == []
+    assert part.border([h, k], {h}) == [h]
+
+
+def test_what_hangs_on_an_input_varies():
+    whole = from_text(
+        """graph g(%x) {
+            constant %w = float32[](2.0)
+            %a = Neg(%w)
+            %b = Add(%a, %w)
+            %c = Mul(%b, %x)
+            %d = If(%b) {then_branch = graph then() { %e = Neg(%x) return %e }}
+            return %c, %d
+        }"""
+    )
+    x, w, b, c, d = named(whole, "x", "w", "b", "c", "d")
+    assert [part.varies(value) for value in (x, w, b, c, d)] == [True, False, False, True, True]
+
+
 def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():
     text = "graph g(%s: float32[1], %x: float32[1]) { %h = Add(%s, %x) %y = Neg(%h) return %y, %h }"
     whole = from_text(text)
