@@ -352,3 +352,21 @@ def test_only_noise_is_let_pass_from_some_decibels_on():
     assert [each.passed for each in found.outputs] == [True, False]
     assert (found.values, found.notes) == ((noisy,), ("first", f"why: outputs pass from {noisy.snr_db:g} dB on"))
     assert not Comparison((noisy,)).within((noisy.snr_db or 0) + 1e-6).passed
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-30, 1.0, 1e30, 1e200])
+def test_directions_do_not_depend_on_how_large_either_is(size):
+    x, y = np.array([3.0, 4.0, 0.0]), np.array([4.0, 3.0, 0.0])
+    for a, b in ((x * size, y), (x, y * size)):
+        assert difference("y", a, b).cosine == pytest.approx(24 / 25)
+        assert difference("y", a, -b).cosine == pytest.approx(-24 / 25)
+
+
+def test_no_direction_is_more_than_the_same_one():
+    """Also where rounding would have it so."""
+    random = np.random.default_rng(9)
+    for _ in range(200):
+        a = random.normal(size=int(random.integers(1, 9)))
+        scale = random.uniform(0.1, 10)
+        assert 1 - 1e-12 < difference("y", a, a * scale).cosine <= 1.0
+        assert -1.0 <= difference("y", a, a * -scale).cosine < -1 + 1e-12
