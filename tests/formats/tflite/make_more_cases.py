@@ -81,6 +81,16 @@ def exact_layer_int16(m):
 
 
 @case
+def exact_bias_of_other_steps(m):
+    """Kernels add the stored bias to sums, whatever its scale is said to be."""
+    x = m.input("i2", (3, 40), scale=0.0004)
+    w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (6, 40)), scale=0.0137)
+    b = m.tensor("b", "i8", data=m.random.integers(-90000, 90000, 6), scale=0.7 * 0.0004 * np.float32(0.0137))
+    m.graph.outputs = [m.tensor("y", "i2", (3, 6), scale=0.0031)]
+    m.op("FULLY_CONNECTED", [x, w, b], m.graph.outputs, "FullyConnectedOptions", version=7)
+
+
+@case
 def exact_convolution_int16(m):
     x = m.input("i2", (1, 5, 6, 3), scale=0.0004)
     w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (4, 3, 3, 3)), scale=[0.01, 0.013, 0.017, 0.02])

@@ -98,11 +98,21 @@ class Operator:
         if self.is_raw:
             return self.raw(index)
         value, told = self._wide(index)
-        if told is not None and told[0] is DType.INT64 and (x := self._short()) is not None:
-            # A bias, which is in steps of x times w.
-            steps = self._multiplied(tuple(step / x for step in told[2]))
-            told = (*told[:2], tuple(step * x for step in steps), told[3])
         return value if told is None else dequantized(self.b, value, told)
+
+    def bias(self, index: int, x: int = 0) -> Value | None:
+        """Operand `index`, which is added to products of operands `x` and 1, if it is there.
+
+        Kernels add the stored numbers to sums of stored numbers: what the file says of their scale is not looked at.
+        """
+        if not self.has(index):
+            return None
+        told, left, right = self.quantization(index), self.quantization(x), self.quantization(1)
+        if told is None or left is None or right is None or told[0] not in (DType.INT32, DType.INT64):
+            return self[index]
+        steps = tuple(left[2][0] * step for step in self._multiplied(right[2]))
+        zeros = (0,) * len(steps)
+        return dequantized(self.b, self.raw(index), (told[0], 0 if len(steps) > 1 else -1, steps, zeros))
 
     def _wide(self, index: int) -> tuple[Value, Quantization | None]:
         """Operand `index` as it is stored: weights in int8 that runtimes of ONNX do not take in fewer bits.

@@ -20,15 +20,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
 
 
-def _bias(op: Operator, index: int) -> Value | None:
-    return op[index] if op.has(index) else None
-
-
 def _convolved(op: Operator, w: Value, group: int, strides: Sequence[int], dilations: Sequence[int]) -> Value:
     """A convolution of operand 0 with filters in ONNX's order."""
     b, kernel = op.b, known_dims(op.b.dims(w)[2:], "the window")
     stated = window(kernel, strides, dilations) | pads_of(op, op.dims(0)[1:-1], kernel, strides, dilations)
-    y = b(Conv, first(b, op[0]), w, _bias(op, 2), group=group if group > 1 else None, **stated)
+    y = b(Conv, first(b, op[0]), w, op.bias(2), group=group if group > 1 else None, **stated)
     return last(b, y)
 
 
@@ -108,7 +104,7 @@ def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilat
     ends = [f - begin - out for f, begin, out in zip(full, begins, wanted, strict=True)]
     more = [max(0, -end) for end in ends]
     stated["pads"] = (*begins, *[max(0, end) for end in ends])
-    x, bias = first(b, op[2]), _bias(op, 3)
+    x, bias = first(b, op[2]), op.bias(3, 2)
     if not any(more):
         return last(b, b(ConvTranspose, x, w, bias, **stated))
     if all(extra < s for extra, s in zip(more, strides, strict=True)):

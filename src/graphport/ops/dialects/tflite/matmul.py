@@ -29,7 +29,7 @@ def fully_connected(op: Operator) -> Value:
         raise ShapeError(message, "they are [maps, k]")
     rank = len(b.dims(x))
     is_hybrid = op.quantization(0) is None
-    bias = op[2] if op.has(2) else None
+    bias = op.bias(2)
     if op.option("keep_num_dims", default=False) and rank != 2:
         y = b(MatMul, x, op.weight(1, (1, 0), is_symmetric=is_hybrid))
         return y if bias is None else b(Add, y, bias)
