@@ -6,7 +6,8 @@ from bisect import bisect_left
 
 from graphport.formats.nnef.lexer import tokenize
 
-_BLOCK = 4096
+_FIRST, _BLOCK = 256, 4096
+"""Characters that are cut at once: few at first, for most of a flat text is read by other means."""
 _AHEAD = 4
 _WIDEST = 1000
 
@@ -92,7 +93,8 @@ class Stream:
         self.stop = self.start + len(self.word)
 
     def _extend(self) -> None:
-        newline = self.text.find("\n", self._cut + max(_BLOCK, len(self.text) // 64))
+        size = max(_BLOCK, len(self.text) // 64) if self._starts else _FIRST
+        newline = self.text.find("\n", self._cut + size)
         stop = len(self.text) if newline < 0 else newline
         tokens = tokenize(self.text, self._cut, stop)
         self._ended = stop == len(self.text)

@@ -7,7 +7,16 @@ import pytest
 
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.reduction import ArgMax, CumSum, ReduceLogSumExp, ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from graphport.ops.pages.reduction import (
+    ArgMax,
+    CumProd,
+    CumSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+)
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
@@ -116,16 +125,17 @@ def test_products_are_made_of_halves(length, axes, keepdims):
     assert found.count("mul") <= 8
 
 
+@pytest.mark.parametrize("page", [CumSum, CumProd])
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
-@pytest.mark.parametrize("length", [1, 2, 5, 8])
-def test_running_sums_are_made_by_doubling(length, exclusive, reverse):
-    x = np.random.default_rng(length).normal(size=(2, length, 3)).astype(np.float32)
-    settings = {"exclusive": exclusive, "reverse": reverse, "constants": (1,), "tolerance": 1e-5}
-    assert there_and_back(CumSum, [x, np.array(1)], **settings)
-    # What follows an infinite entry is infinite, what stands before it is not.
-    x[0, length // 2, 0] = np.inf
-    assert there_and_back(CumSum, [x, np.array(-2)], **settings)
+def test_running_sums_and_products_are_made_by_doubling(page, exclusive, reverse):
+    settings: dict[str, Any] = {"exclusive": exclusive, "reverse": reverse, "constants": (1,), "tolerance": 1e-5}
+    for length in (1, 2, 5, 8):
+        x = np.random.default_rng(length).normal(size=(2, length, 3)).astype(np.float32)
+        assert there_and_back(page, [x, np.array(1)], **settings)
+        # What follows an infinite entry is infinite, what stands before it is not.
+        x[0, length // 2, 0] = np.inf
+        assert there_and_back(page, [x, np.array(-2)], **settings)
 
 
 def test_integers_have_no_products_there():

@@ -16,6 +16,7 @@ from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reduction import (
     ArgMax,
     ArgMin,
+    CumProd,
     CumSum,
     ReduceL1,
     ReduceL2,
@@ -157,18 +158,28 @@ def lift_product(
 
 @CumSum.lift("nnef")
 def lift_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    return _running(b, x, axis, Add, 0, exclusive, reverse)
+
+
+@CumProd.lift("nnef")
+def lift_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+    """As a running sum, of products."""
+    return _running(b, x, axis, Mul, 1, exclusive, reverse)
+
+
+def _running(b: Builder, x: Value, axis: Value, joined: Page, neutral: int, exclusive: int, reverse: int) -> Lifted:
     """Each entry and that before it, then that two before it, and so on by doubling distances."""
     found = integers(axis)
     if found is None or not dtype_of(x).is_floating:
         return None
-    dims = sizes(b.dims(x), "the entries that are added")
+    dims = sizes(b.dims(x), "the entries that are joined")
     place = found[0] % len(dims)
     if not dims[place]:
         return None
-    y = _shifted(b, x, place, 1, reverse) if exclusive else x
+    y = _shifted(b, x, place, 1, reverse, neutral) if exclusive else x
     distance = 1
     while distance < dims[place]:
-        y = b(Add, y, _shifted(b, y, place, distance, reverse))
+        y = b(joined, y, _shifted(b, y, place, distance, reverse, neutral))
         distance *= 2
     return (b(Identity, y) if y is x else y,)
 
@@ -177,15 +188,16 @@ def _ranged(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
 
 
-def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int) -> Value:
-    """`x` moved along an axis, zeros where nothing moves to."""
+def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutral: int) -> Value:
+    """`x` moved along an axis, `neutral` where nothing moves to."""
     dims = sizes(b.dims(x))
     n = dims[axis]
-    zeros = b.like(x, np.zeros([min(distance, n) if place == axis else dim for place, dim in enumerate(dims)]))
+    filled = np.full([min(distance, n) if place == axis else dim for place, dim in enumerate(dims)], neutral)
+    begun = b.like(x, filled)
     if distance >= n:
-        return zeros
+        return begun
     rest = _ranged(b, x, axis, *((distance, n) if reverse else (0, n - distance)))
-    return b(Concat, *((rest, zeros) if reverse else (zeros, rest)), axis=axis)
+    return b(Concat, *((rest, begun) if reverse else (begun, rest)), axis=axis)
 
 
 def _register_arg(page: Page, word: str) -> None:
