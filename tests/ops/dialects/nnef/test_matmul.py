@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.matmul import Det, Gemm, MatMul
 from tests.ops.oracle import compare, lowered_nodes, run_word, there_and_back
 
 
@@ -81,3 +81,9 @@ def test_saying_a_general_product_keeps_its_meaning(trans_a, trans_b, summand, a
     assert words is not None
     if trans_b and not trans_a and alpha == beta == 1 and summand not in ((3, 5), (3, 1)):
         assert words == ["linear"]
+
+
+def test_determinants_of_small_matrices_are_sums_of_products():
+    for size in (1, 2, 3):
+        x = np.random.default_rng(size).normal(size=(2, size, size)).astype(np.float32)
+        assert there_and_back(Det, [x], tolerance=1e-5)

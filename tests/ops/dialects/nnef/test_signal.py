@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.pages.signal import DFT
+from graphport.ops.pages.signal import DFT, STFT
 from tests.ops.oracle import there_and_back
 
 RANDOM = np.random.default_rng(0)
@@ -31,3 +31,11 @@ def test_axes_that_are_computed_and_long_signals_cannot_be_said():
     x = RANDOM.normal(size=(1, 6, 2)).astype(np.float32)
     assert there_and_back(DFT, [x, None, np.array(1)]) is None
     assert there_and_back(DFT, [np.zeros((1, 4096, 1), np.float32), None, np.array(1)], constants=(2,)) is None
+
+
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_frames_are_convolutions(onesided):
+    window = RANDOM.random(5).astype(np.float32)
+    for parts, weights in ((1, window), (1, None), (2 - onesided, window)):
+        operands = [RANDOM.normal(size=(2, 17, parts)).astype(np.float32), np.array(3), weights, np.array(5)]
+        assert there_and_back(STFT, operands, constants=(1, 2, 3), onesided=onesided, tolerance=1e-5)

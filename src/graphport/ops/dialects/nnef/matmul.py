@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from graphport.core.dims import decide_equal
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.dialects.inverse import determinant
 from graphport.ops.dialects.leading_broadcast import led, trailed
 from graphport.ops.dialects.nnef.convolution import is_zero, literal
 from graphport.ops.dialects.nnef.convolution_borders import fact_of
 from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.matmul import Gemm, MatMul
+from graphport.ops.pages.matmul import Det, Gemm, MatMul
 from graphport.ops.pages.matmul.shapes import multiplied
 from graphport.ops.pages.reshape import Transpose
 from graphport.ops.views.matmul import GemmView
@@ -92,3 +93,6 @@ def lift_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     if op.beta != 1:
         summand = b.word("mul", summand, literal(b, op.beta), facts=[fact_of(summand)])[0]
     return b.word("add", *y, summand)
+
+
+Det.lift("nnef")(determinant)
