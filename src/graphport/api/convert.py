@@ -117,6 +117,8 @@ def convert(  # noqa: PLR0913  keywords, each documented
             if not missing:
                 raise
             return ConversionReport(**report, unsupported=missing, findings=[*model.findings, *error.diagnostics])
+        if not kind.dialect and (missing := missing_operators(stated.graph, kind)):
+            return ConversionReport(**report, unsupported=missing, findings=model.findings)
         if kind.has_documents:
             note_documents(stated.graph, origin(model), made_by="convert")
     became = write_proven(
