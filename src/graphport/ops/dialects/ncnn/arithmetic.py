@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from math import isfinite
 
 from graphport.core.dims import Dim, settle_equal
 from graphport.core.dtypes import DType
@@ -20,10 +20,9 @@ from graphport.ops.dialects.ncnn.binding import (
     joining,
     laid,
     layer,
-    refuse_constants,
     settled,
 )
-from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, is_bits, is_left, kept, most, real
+from graphport.ops.dialects.ncnn.integers import dtype_in, real
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.dialects.torch_promotion import kernel
 from graphport.ops.pages.arithmetic import (
@@ -35,7 +34,6 @@ from graphport.ops.pages.arithmetic import (
     Asinh,
     Atan,
     Atanh,
-    Cast,
     Ceil,
     Cos,
     Cosh,
@@ -46,19 +44,14 @@ from graphport.ops.pages.arithmetic import (
     Log,
     Max,
     Mean,
-    Min,
-    Mod,
     Mul,
-    Neg,
     Pow,
     Reciprocal,
     Round,
-    Sign,
     Sin,
     Sinh,
     Sqrt,
     Sub,
-    Sum,
     Tan,
 )
 from graphport.ops.pages.indexing import Slice
@@ -220,8 +213,6 @@ def split(at: Layer) -> Sequence[Value]:
 
 def _register_unary() -> None:
     pages = {
-        Abs: 0,
-        Neg: 1,
         Floor: 2,
         Ceil: 3,
         Sqrt: 5,
@@ -235,7 +226,6 @@ def _register_unary() -> None:
         Atan: 14,
         Reciprocal: 15,
         Round: 18,
-        Sign: 20,
         Sinh: 22,
         Asinh: 23,
         Cosh: 24,
@@ -249,80 +239,12 @@ def _register_unary() -> None:
 def _register_one(page: Page, number: int) -> None:
     @lift("ncnn", page.name)
     def lifted(b: Builder, x: Value) -> Value:
-        y = emitted(b, "UnaryOp", x, p0=number)
-        kept(y, x)
-        return y
+        return emitted(b, "UnaryOp", x, p0=number)
 
 
-def _register_binary() -> None:
-    for page, number in ((Add, 0), (Sub, 1), (Mul, 2), (Div, 3)):
-        _register_two(page, number)
-    for page, number in ((Max, 4), (Min, 5), (Sum, 0)):
-        _register_many(page, number)
-
-
-def _register_two(page: Page, number: int) -> None:
-    @lift("ncnn", page.name)
-    def lifted(b: Builder, x: Value, y: Value) -> Value:
-        return _exact(b, number, x, y)
-
-
-def _register_many(page: Page, number: int) -> None:
-    @lift("ncnn", page.name)
-    def lifted(b: Builder, *operands: Value) -> Value:
-        if len(operands) == 1:
-            return emitted(b, "Noop", operands[0])
-        return reduce(lambda x, y: _exact(b, number, x, y), operands)
-
-
-def _exact(b: Builder, number: int, x: Value, y: Value) -> Value:
-    """As `both`; of integers, if single precision has the result."""
-    dtype = dtype_in(x)
-    if dtype is None or dtype.is_floating:
-        return both(b, number, x, y)
-    if number == _OVER:
-        return _divided(b, x, y, dtype)
-    sizes = most(x), most(y)
-    size = bounded(
-        "arithmetic",
-        sizes[0] * sizes[1] if number == _TIMES else sum(sizes) if all(sizes) else 0,
-        is_secondary=is_left(x) or is_left(y),
-    )
-    found = both(b, number, x, y)
-    found.fact = TensorFact(dtype, b.dims(found))
-    return counted(found, size)
-
-
-def _divided(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
-    """Towards zero: what is left of the sign is put back."""
-    signs = emitted(b, "UnaryOp", x, p0=_SIGN)
-    found = both(b, _TIMES, signs, _quotient(b, emitted(b, "AbsVal", x), y, most(x)))
-    found.fact = TensorFact(dtype, b.dims(x))
-    return counted(found, most(x))
-
-
-def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
-    """Rounded towards minus infinity. Layers may multiply by a reciprocal, so what is divided is half a one larger.
-
-    Raises:
-        UnsupportedError: it is divided by what is no positive number that is known, or it may be too large for that.
-    """
-    storage = folded(y)
-    divisor = 0 if storage is None or storage.count != 1 else int(storage.numpy().reshape(-1)[0])
-    if divisor < 1 or not 0 < size < _MOST_DIVIDED:
-        message = f"integers up to {_MOST_DIVIDED} are divided by positive ones that are known"
-        raise UnsupportedError(message)
-    halved = emitted(b, "BinaryOp", x, p0=0, p1=1, p2=0.5)
-    return emitted(b, "UnaryOp", emitted(b, "BinaryOp", halved, p0=_OVER, p1=1, p2=float(divisor)), p0=_FLOOR)
-
-
-_MOST_DIVIDED = 1 << 20
-_CUBE, _MOST_FACTORS = 3, 8
-"""Powers that are products: of negative numbers those by logarithms are wrong."""
-_TIMES, _OVER = 2, 3
-_FLOOR, _TRUNC, _SIGN = 2, 19, 20
-
-
+_TIMES = 2
+_LARGE = 1e30
+"""A number whose square is infinite."""
 _SWAPPED = {1: 7, 3: 8, 6: 9}
 """Operations with operands in the other order."""
 
@@ -330,59 +252,43 @@ _SWAPPED = {1: 7, 3: 8, 6: 9}
 def both(b: Builder, number: int, x: Value, y: Value) -> Value:
     """A layer of two blobs, of which one may be a number."""
     x, y = real(b, x), real(b, y)
-    first, second = folded(x), folded(y)
-    if second is not None and second.count == 1 and first is None:
-        return emitted(b, "BinaryOp", x, p0=number, p1=1, p2=float(second.numpy().reshape(-1)[0]))
-    if first is not None and first.count == 1 and second is None:
-        return emitted(b, "BinaryOp", y, p0=_SWAPPED.get(number, number), p1=1, p2=float(first.numpy().reshape(-1)[0]))
+    first, second = _number(x), _number(y)
+    if second is not None and folded(x) is None:
+        return emitted(b, "BinaryOp", x, p0=number, p1=1, p2=second)
+    if first is not None and folded(y) is None:
+        return emitted(b, "BinaryOp", y, p0=_SWAPPED.get(number, number), p1=1, p2=first)
     fact = TensorFact(DType.FLOAT32, broadcast(b.dims(x), b.dims(y)))
     blobs, batch = joining(b, x, y)
     return settled(b, emitted(b, "BinaryOp", *blobs, fact=fact, p0=number), batch)
 
 
-_register_unary()
-_register_binary()
+def _number(x: Value) -> float | None:
+    """The one number of a constant, if a layer can have it in its text."""
+    storage = folded(x)
+    number = None if storage is None or storage.count != 1 else float(storage.numpy().reshape(-1)[0])
+    return number if number is not None and isfinite(number) else None
 
 
-_POWERS = {2.0: 4, 0.5: 5, -1.0: 15}
+def infinite(b: Builder, truth: Value, sign: int = 1) -> Value:
+    """Infinity for 1, and 0 for 0; ncnn's logarithm and quotient of 0 are no numbers."""
+    large = emitted(b, "BinaryOp", truth, p0=_TIMES, p1=1, p2=sign * _LARGE)
+    return emitted(b, "BinaryOp", large, p0=_TIMES, p1=1, p2=_LARGE)
 
 
-@Pow.lift("ncnn")
-def lift_pow(b: Builder, x: Value, y: Value) -> Value:
-    """A power by logarithms, which negative numbers have none of: squares are a function of their own."""
-    exponent = folded(y)
-    if exponent is not None and exponent.count == 1:
-        number = _POWERS.get(float(exponent.numpy().reshape(-1)[0]))
-        if number is not None and len(b.dims(y)) <= len(b.dims(x)):
-            return emitted(b, "UnaryOp", _floating(x), p0=number)
-        power = float(exponent.numpy().reshape(-1)[0])
-        if power.is_integer() and _CUBE <= power <= _MOST_FACTORS and len(b.dims(y)) <= len(b.dims(x)):
-            return reduce(lambda product, factor: both(b, _TIMES, product, factor), [_floating(x)] * int(power))
-    return both(b, 6, _floating(x), _floating(y))
+def floating(x: Value) -> Value:
+    """A value of real numbers.
 
-
-@Mod.lift("ncnn")
-def lift_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
-    """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
-    dtype = dtype_in(a)
-    if fmod:
-        return both(b, 12, _floating(a), _floating(b_))
-    if dtype is None or dtype.is_floating:
-        message = "the remainder of reals takes its sign from the dividend (fmod=1)"
-        raise UnsupportedError(message)
-    a = real(b, a)
-    whole = _quotient(b, a, b_, most(a))
-    y = both(b, 1, a, both(b, _TIMES, whole, b_))
-    y.fact = TensorFact(dtype, b.dims(y))
-    return counted(y, most(b_))
-
-
-def _floating(x: Value) -> Value:
+    Raises:
+        UnsupportedError: it has integers.
+    """
     dtype = dtype_in(x)
     if dtype is not None and not dtype.is_floating:
         message = f"{x.name} is {x.fact}: of integers this is not what blobs of real numbers give"
         raise UnsupportedError(message)
     return x
+
+
+_register_unary()
 
 
 @Erf.lift("ncnn")
@@ -394,68 +300,6 @@ def lift_erf(b: Builder, input: Value) -> Value:
 def lift_identity(b: Builder, input: Value) -> Value:
     laid(b, input)
     return emitted(b, "Noop", input)
-
-
-@Cast.lift("ncnn")
-def lift_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value:
-    """Blobs have real numbers: of half precision they may be, too, of eight bits they are not.
-
-    Integers are numbers without a fraction, and truth is 1.
-
-    Raises:
-        UnsupportedError: numbers are rounded to fewer bits than blobs can have.
-    """
-    del attributes
-    refuse_constants(input)
-    source = dtype_in(input)
-    if to.is_floating:
-        if to.bits < _FEWEST_BITS:
-            message = f"{input.name} is rounded to {to}, which no blob has"
-            raise UnsupportedError(message)
-        return emitted(b, "Noop", real(b, input))
-    if to is DType.BOOL:
-        return _is_true(b, input)
-    if not to.is_integer or source is None:
-        message = f"{input.name} is made {to}, which no blob has"
-        raise UnsupportedError(message)
-    if not source.is_floating:
-        if is_bits(input) and source is not DType.BOOL and min(to.bits, source.bits) >= _INTEGER:
-            return emitted(b, "Noop", input)
-        x = real(b, input)
-        if to.bits < _INTEGER and not 0 < most(x) < 1 << (to.bits - 1):
-            message = f"integers are cut to the {to.bits} bits of {to}"
-            raise UnsupportedError(message)
-        y = emitted(b, "Noop", x)
-        y.fact = TensorFact(to, b.dims(y))
-        kept(y, x)
-        return y
-    if to.bits < _INTEGER:
-        message = f"numbers are cut to the {to.bits} bits of {to}"
-        raise UnsupportedError(message)
-    y = emitted(b, "UnaryOp", input, p0=_TRUNC)
-    y.fact = TensorFact(to, b.dims(y))
-    return counted(y)
-
-
-_INTEGER = 32
-
-
-def _is_true(b: Builder, x: Value) -> Value:
-    """1 of what is not 0: also of what is no number, which is neither above 0 nor not."""
-    if dtype_in(x) is DType.BOOL:
-        return emitted(b, "Noop", x)
-    size = emitted(b, "AbsVal", real(b, x))
-    y = emitted(b, "Threshold", size, p0=0.0)
-    source = dtype_in(x)
-    if source is None or source.is_floating:
-        is_number = emitted(b, "Threshold", size, p0=-1.0)
-        y = both(b, 4, y, emitted(b, "BinaryOp", is_number, p0=7, p1=1, p2=1.0))
-    y.fact = TensorFact(DType.BOOL, b.dims(y))
-    return y
-
-
-_FEWEST_BITS = 16
-"""Of numbers that blobs can have where that is asked for."""
 
 
 @Mean.lift("ncnn")

@@ -20,10 +20,14 @@ BITS = "ncnn.bits"
 """The note of a value whose blob has the bits of integers."""
 MOST = "ncnn.most"
 """The note of a value whose blob has integers as numbers: the largest size that they may have, 0 if nothing tells."""
+LEAST = "ncnn.least"
+"""The note beside it: what no integer is below, where that is known."""
 ROUNDED = -1
 """The size of integers of any size, which single precision rounds."""
 LIMIT = 1 << 24
 """Integers up to here are all there in single precision."""
+NARROW = 16
+"""Bits of integers that single precision has all of."""
 MOVING = frozenset(
     {
         *("Noop", "Reshape", "Crop", "Concat", "Slice", "Permute", "Flip", "Tile", "Squeeze", "ExpandDims", "Flatten"),
@@ -51,30 +55,57 @@ def is_bits(x: Value) -> bool:
 def counted(y: Value, most: int = 0) -> Value:
     """`y`, whose blob has integers as numbers, of which none is larger than `most`, if that is known."""
     y.notes[MOST] = most
+    y.notes.pop(LEAST, None)
+    return y
+
+
+def spanned(y: Value, low: int, high: int) -> Value:
+    """`y`, whose blob has integers as numbers, of which none is outside of two."""
+    counted(y, max(-low, high) or 1)
+    y.notes[LEAST] = low
     return y
 
 
 def most(x: Value) -> int:
     """The largest size that integers of a value may have; 0 if that is not known."""
-    if dtype_in(x) is DType.BOOL:
-        return 1
-    storage = folded(x)
+    span = span_of(x)
+    return 0 if span is None else max(-span[0], span[1]) or 1
+
+
+def span_of(x: Value) -> tuple[int, int] | None:
+    """The least and the largest integer that a value may have; `None` if that is not known."""
+    dtype, storage = dtype_in(x), folded(x)
+    if dtype is DType.BOOL:
+        return 0, 1
     if storage is not None:
-        return max((abs(int(n)) for n in storage.numpy().reshape(-1)), default=0) or 1
+        numbers = storage.numpy().reshape(-1)
+        return (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
     found = x.notes.get(MOST, 0) if x.has_notes else 0
-    return max(found, 0) if isinstance(found, int) else 0
+    if not isinstance(found, int) or found <= 0:
+        return range_of(dtype) if dtype is not None and dtype.is_integer and dtype.bits <= NARROW else None
+    least = x.notes.get(LEAST, 0 if dtype is not None and dtype.kind == "u" else -found)
+    return (least if isinstance(least, int) else -found), found
+
+
+def range_of(dtype: DType) -> tuple[int, int]:
+    """The least and the largest integer of an element type."""
+    half = 1 << (dtype.bits - 1)
+    return (0, 2 * half - 1) if dtype.kind == "u" else (-half, half - 1)
 
 
 def is_rounded(x: Value) -> bool:
     """Whether integers of a value may be other ones than they were, for they are of any size."""
-    return is_bits(x) or (x.has_notes and x.notes.get(MOST) == ROUNDED)
+    return span_of(x) is None and (is_bits(x) or (x.has_notes and x.notes.get(MOST) == ROUNDED))
 
 
 def kept(y: Value, *sources: Value) -> None:
     """Note that `y` has the integers of other values."""
     if sources and _is_whole(y) and all(map(is_number, sources)):
-        sizes = [most(x) for x in sources]
-        counted(y, ROUNDED if any(map(is_rounded, sources)) else max(sizes) if all(sizes) else 0)
+        spans = [span for x in sources if (span := span_of(x)) is not None]
+        if len(spans) == len(sources):
+            spanned(y, min(low for low, _ in spans), max(high for _, high in spans))
+        else:
+            counted(y, ROUNDED if any(map(is_rounded, sources)) else 0)
 
 
 def moved(y: Value, *sources: Value) -> None:
@@ -102,7 +133,8 @@ def real(b: Builder, x: Value) -> Value:
         y = b.word("Dequantize", x, facts=[x.fact], **{"0": 1, "1": 0, "@0": one})[0]
         if x.has_notes:
             y.notes.update({key: note for key, note in x.notes.items() if key != BITS})
-        return counted(y, ROUNDED)
+        span = span_of(x)
+        return counted(y, ROUNDED) if span is None else spanned(y, *span)
     if not is_number(x):
         message = f"{x.name} is {x.fact}: blobs have real numbers"
         raise UnsupportedError(message, is_secondary=is_left(x))
@@ -123,7 +155,7 @@ def refuse_rounded(b: Builder, x: Value) -> None:
         UnsupportedError: they are returned.
     """
     results = () if b.before is None else b.before.results
-    if dtype_in(x) is DType.BOOL or not any(y.is_output and _is_integer(y) for y in results):
+    if span_of(x) is not None or not any(y.is_output and _is_integer(y) for y in results):
         return
     message = f"{x.name} is {x.fact}: its integers may be larger than {LIMIT}, which single precision rounds"
     raise UnsupportedError(message, help="let the input be real, or only be compared or converted")
