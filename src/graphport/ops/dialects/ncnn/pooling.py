@@ -28,6 +28,8 @@ from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 
 Axes = tuple[int, ...]
 _MAXIMUM = 0
+_FULL = 0
+"""The mode that adds behind the end what the last window needs."""
 
 
 def _along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
@@ -159,8 +161,13 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
         raise UnsupportedError(message)
     if any(gap != 1 for gap in slid.dilations):
         return _spread(b, x, slid, is_maximum=kind == _MAXIMUM, counts_padding=counts_padding)
-    if op.ceil_mode and kind != _MAXIMUM and (counts_padding or any(p != q for p, q in pairs)):
+    if op.ceil_mode and kind != _MAXIMUM and counts_padding:
         return _counted(b, x, slid, counts_padding=counts_padding)
+    mode = 1
+    if op.ceil_mode:
+        ends = _ends(b, x, slid)
+        mode = _FULL if ends is None else 1
+        pairs = pairs if ends is None else [(p, max(end, 0)) for (p, _), end in zip(pairs, ends, strict=True)]
     keyed: dict[str, Any] = {}
     for keys, numbers in (
         (_KERNEL, op.kernel_shape),
@@ -169,23 +176,36 @@ def _emitted(b: Builder, op: AveragePoolView | MaxPoolView, kind: int, *, counts
         (_END, [q for _, q in pairs]),
     ):
         keyed |= {f"p{key}": number for key, number in zip(keys, reversed(numbers), strict=False)}
-    mode = 0 if op.ceil_mode else 1
     return emitted(b, f"Pooling{_ENDINGS[count]}", x, p0=kind, **keyed, p5=mode, p6=1 if counts_padding else None)
+
+
+def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
+    """What the last window needs behind each axis; `None` if that is open, and the layer finds as much by itself.
+
+    ONNX has no window that begins behind the end, but the layer has.
+
+    Raises:
+        UnsupportedError: it is open, and such a window may be.
+    """
+    dims, kernel = b.dims(x)[2:], sizes(slid.kernel)
+    lengths = [n for n in (*dims, *slid.lengths) if isinstance(n, int)]
+    if len(lengths) < 2 * len(dims):
+        if any(q + stride > k for k, stride, (_, q) in zip(kernel, slid.strides, _numbers(slid), strict=True)):
+            message = f"{x.name} is {x.fact}: whether the last window begins behind its end is open"
+            raise UnsupportedError(message, cause="a layer has lengths that are open")
+        return None
+    return [
+        (n - 1) * stride + (k - 1) * gap + 1 - extent - p
+        for n, stride, k, gap, extent, (p, _) in zip(
+            sizes(slid.lengths), slid.strides, kernel, slid.dilations, sizes(dims), _numbers(slid), strict=True
+        )
+    ]
 
 
 def _filled(b: Builder, x: Value, slid: Window, filler: float) -> Value:
     """All that windows cover: what is given, what is added to it, and what the last window needs more."""
     dims = sizes(b.dims(x), "a picture")[2:]
-    spans = sizes(
-        [(k - 1) * d + 1 if isinstance(k, int) else k for k, d in zip(slid.kernel, slid.dilations, strict=True)]
-    )
-    ends = [
-        (n - 1) * stride + span - extent - p
-        for n, stride, span, extent, (p, _) in zip(
-            sizes(slid.lengths), slid.strides, spans, dims, _numbers(slid), strict=True
-        )
-    ]
-    starts = [p for p, _ in _numbers(slid)]
+    starts, ends = [p for p, _ in _numbers(slid)], _ends(b, x, slid) or []
     y = x
     if any([*starts, *ends]):
         axes = list(range(2, 2 + len(dims)))
