@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
@@ -167,11 +169,11 @@ class _Writer:
         match value:
             case bool():
                 return f"{key}={int(value)}"
-            case int() | float():
+            case int() | float() if _has_text(value):
                 return f"{key}={_number_text(value)}"
             case str():
                 return f"{key}={value}"
-            case tuple() if all(isinstance(item, int | float) for item in value):
+            case tuple() if all(isinstance(item, int | float) and _has_text(item) for item in value):
                 items = [_number_text(item) for item in value if isinstance(item, int | float)]
                 return f"{_ARRAY - int(key)}={','.join([str(len(items)), *items])}"
             case _:
@@ -220,12 +222,25 @@ def _place(owner: Node | Value) -> int:
     return layer.start if isinstance(layer, Layer) and layer.start is not None else -1
 
 
+def _has_text(number: float) -> bool:
+    """Whether ncnn reads a number: it has no words for infinity, and for what is no number."""
+    return isinstance(number, int) or abs(number) <= _LARGEST
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
 def _number_text(number: float) -> str:
-    """At most nine digits: ncnn's own reader overflows beyond."""
+    """The fewest digits that ncnn reads as that single float: nine at most, for its reader overflows beyond."""
     if isinstance(number, int):
         return str(number)
-    text = f"{number:.8g}"
-    if "e" in text:
-        digits, exponent = text.split("e")
-        return f"{digits if '.' in digits else f'{digits}.0'}e{int(exponent)}"
-    return text if "." in text else f"{text}.0"
+    value = np.float32(number)
+    text = np.format_float_positional(value, trim="0")
+    whole, _, rest = text.lstrip("-").partition(".")
+    if len(whole) <= _MOST_DIGITS and len(rest) <= _MOST_DIGITS:
+        return text
+    return np.format_float_scientific(value, trim="0", exp_digits=1).replace("e+", "e")
+
+
+_MOST_DIGITS = 9
+"""In front of the point and behind it."""
