@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
-from tests.models import model, node, write_onnx
+from tests.models import model, node, typed, write_onnx
 
 pytest.importorskip("ncnn")
 
@@ -258,6 +259,36 @@ def test_a_batch_that_is_declared_is_run_item_by_item(tmp_path):
     np.testing.assert_allclose(gp.run(loaded, {"x": x}, backend="ncnn")["y"], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 3, 4), (1, 4)])
+@pytest.mark.parametrize("keeps", [0, 1])
+def test_results_have_their_own_shapes(tmp_path, shape, keeps):
+    constants = {"first": np.array([0]), "two": np.array([0, 1])}
+    nodes = [node("ReduceSum", ["x", axes], [f"y_{axes}"], keepdims=keeps) for axes in ("first", "two", "")]
+    nodes += [node("Transpose", ["x"], ["t"], perm=range(len(shape))[::-1]), node("ArgMax", ["x"], ["i"], axis=-1)]
+    outputs = [(each.output[0], None) for each in nodes[:-1]] + [typed("i", None, TensorProto.INT64)]
+    loaded = gp.load(write_onnx(tmp_path / "net.onnx", model(nodes, [("x", shape)], outputs, constants)))
+    x = numbers(*shape)
+    found, expected = (gp.run(loaded, {"x": x}, backend=name) for name in ("ncnn", "onnxruntime"))
+    for name, array in expected.items():
+        assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype), name
+        np.testing.assert_allclose(found[name], array, rtol=1e-5)
+
+
+def test_items_stand_where_the_batch_of_a_result_is(tmp_path):
+    proto = model([node("Transpose", ["x"], ["y"], perm=[1, 0, 2])], [("x", ["N", 3, 4])], [("y", [3, "N", 4])])
+    loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto))
+    x = numbers(5, 3, 4)
+    assert np.array_equal(gp.run(loaded, {"x": x}, backend="ncnn")["y"], x.transpose(1, 0, 2))
+
+
+def test_a_result_without_a_batch_is_refused_for_several_items(tmp_path):
+    proto = model([node("Squeeze", ["x", "axis"], ["y"])], [("x", ["N", 4])], [("y", [4])], {"axis": np.array([0])})
+    loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto))
+    assert gp.run(loaded, {"x": numbers(1, 4)}, backend="ncnn")["y"].shape == (4,)
+    with pytest.raises(DiagnosticError, match="no axis for the items"):
+        gp.run(loaded, {"x": numbers(2, 4)}, backend="ncnn")
+
+
 def test_what_begins_with_no_batch_of_one_is_a_blob_with_all_axes(tmp_path):
     proto = model([node("Softmax", ["x"], ["y"], axis=0)], [("x", [2, 3])], [("y", [2, 3])])
     report = gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.ncnn.param")
@@ -307,7 +338,8 @@ def test_every_value_that_ncnn_has_is_returned(tmp_path):
 )
 def test_what_ncnn_cannot_say_is_told(tmp_path, proto, reason):
     loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto()))
-    arrays = {name: np.zeros(value.fact.shape, value.fact.dtype.numpy) for name, value in loaded.inputs.items()}
+    shapes = {name: [dim for dim in value.fact.dims if isinstance(dim, int)] for name, value in loaded.inputs.items()}
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     with pytest.raises(DiagnosticError, match=reason):
         gp.run(loaded, arrays, backend="ncnn")
 

@@ -20,6 +20,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.formats.ncnn import write
 from graphport.ir import rewrite
+from graphport.ops.dialects.ncnn.told import PLACE, shape_of, stated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +63,10 @@ class NcnnSession:
         model = self._model({name: (1, *array.shape[1:]) for name, array in arrays.items()}, every_value=every_value)
         count = max(items, default=1)
         rows = [model.run([array[item] for array in arrays.values()]) for item in range(count)]
-        return {value.name: _joined([row[index] for row in rows], value) for index, value in enumerate(model.values)}
+        return {
+            value.name: _joined([row[index] for row in rows], value, model.told[value.name])
+            for index, value in enumerate(model.values)
+        }
 
     def _model(self, shapes: Shapes, *, every_value: bool) -> _Loaded:
         key = tuple(shapes.values()), every_value
@@ -120,16 +124,23 @@ def _is_length(value: Value) -> bool:
     return isinstance(value.fact, TensorFact) and value.fact.elements is not None
 
 
-def _joined(blobs: Sequence[Any], value: Value) -> Any:
-    """The results of the items of a batch as one array of the declared type and rank."""
-    found = np.stack(list(blobs))
+def _joined(blobs: Sequence[Any], value: Value, told: Mapping[str, Any]) -> Any:
+    """The results of the items of a batch as one array of the declared type and rank.
+
+    Raises:
+        DiagnosticError: RUN0005 there are several, and the result has no axis for them.
+    """
     fact = value.fact
-    if not isinstance(fact, TensorFact):
-        return found
-    dims = [dim for dim in fact.shape or () if isinstance(dim, int)]
-    if fact.shape is not None and len(dims) == len(fact.shape) and dims[:1] == [1]:
-        found = found.reshape(len(blobs), *dims[1:])
-    return found if fact.dtype is None else found.astype(fact.dtype.numpy, copy=False)
+    dims = [dim for dim in fact.shape or () if isinstance(dim, int)] if isinstance(fact, TensorFact) else []
+    is_known = isinstance(fact, TensorFact) and fact.shape is not None and len(dims) == len(fact.shape)
+    place = told.get(PLACE, 0)
+    items = [np.asarray(blob).reshape(dims if is_known else shape_of(told, np.shape(blob))) for blob in blobs]
+    if len(items) > 1 and not 0 <= place < items[0].ndim:
+        message = f"{value.name} has no axis for the items of a batch, and a blob is one of them"
+        raise DiagnosticError(Diagnostic("RUN0005", message, None, "choose another backend"))
+    found = items[0] if len(items) == 1 else np.concatenate(items, axis=place)
+    dtype = fact.dtype if isinstance(fact, TensorFact) else None
+    return found if dtype is None else found.astype(dtype.numpy, copy=False)
 
 
 class _Loaded:
@@ -137,15 +148,15 @@ class _Loaded:
 
     def __init__(self, graph: Graph, threads: int, *, every_value: bool) -> None:
         self.values = returned(graph, every_value=every_value)
-        stated, findings = lift(graph, "ncnn")
+        lifted, findings = lift(graph, "ncnn")
         if findings:
             raise _unsupported(findings)
-        known = {value.name for value in stated.values()}
-        self.values = [value for value in self.values if value.name in known]
+        self.told = {value.name: _told(value) for value in lifted.values()}
+        self.values = [value for value in self.values if value.name in self.told]
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.param"
             try:
-                write(stated, path)
+                write(lifted, path)
             except DiagnosticError as error:
                 raise _unsupported(error.diagnostics) from error
             names = [*(value.name for value in graph.inputs), "--", *(value.name for value in self.values)]
@@ -158,6 +169,13 @@ class _Loaded:
             DiagnosticError: RUN0005 with what ncnn says.
         """
         return self._worker.run([_supported(array) for array in arrays])
+
+
+def _told(value: Value) -> Mapping[str, Any]:
+    """What the blob of a value does not tell of it, which the layer behind a result has."""
+    maker = value.producer
+    own = {} if maker is None or maker.word != "Noop" else maker.attributes
+    return own or stated(value)
 
 
 def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
