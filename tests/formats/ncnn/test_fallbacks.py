@@ -247,13 +247,6 @@ def test_axes_of_volumes_and_lines_are_resized(tmp_path):
     written(tmp_path, nodes, inputs, outputs, {"s": ints(1, 2, 5, 3, 4), "t": ints(1, 3, 10)})
 
 
-def test_a_choice_by_what_is_no_number_is_refused(tmp_path):
-    nodes = [node("IsNaN", ["x"], ["n"]), node("Not", ["n"], ["o"]), node("Where", ["o", "x", "zero"], ["y"])]
-    proto = model(nodes, X, [("y", [1, 5, 4])], {"zero": np.array(0, np.float32)})
-    with pytest.raises(DiagnosticError, match="what is not chosen would remain"):
-        gp.save(gp.from_onnx(proto), tmp_path / "net.ncnn.param")
-
-
 def test_integers_of_any_size_are_not_computed_with(tmp_path):
     for op in ("Add", "Mul", "Sub"):
         proto = model([node(op, ["m", "m"], ["y"])], [typed("m", [1, 4], INT)], [typed("y", [1, 4], INT)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ from graphport.ops.pages.activation import (
     Tanh,
     ThresholdedRelu,
 )
-from graphport.ops.pages.arithmetic import Cast, Exp, Log, Mul, Sub
+from graphport.ops.pages.arithmetic import Cast, Exp, Log, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import Equal, Greater
 from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceSum
 from graphport.ops.pages.reshape import Split
@@ -93,10 +94,12 @@ def prelu(at: Layer) -> Value:
     return at.b(PRelu, at.x, at.weight(0, shape))
 
 
+_LARGEST = float(np.finfo(np.float32).max)
+
+
 @layer("Clip")
 def clip(at: Layer) -> Value:
-    largest = 3.4028234663852886e38
-    return at.b(Clip, at.x, at.b.like(at.x, at.real(0, -largest)), at.b.like(at.x, at.real(1, largest)))
+    return at.b(Clip, at.x, at.b.like(at.x, at.real(0, -_LARGEST)), at.b.like(at.x, at.real(1, _LARGEST)))
 
 
 @layer("ELU")
@@ -262,12 +265,16 @@ def lift_shrink(b: Builder, input: Value, *, bias: float = 0.0, lambd: float = 0
 
 @Clip.lift("ncnn")
 def lift_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value | None:
-    """Bounds are numbers there."""
+    """Bounds are numbers there, and finite: of one that is infinite, the other one is an extreme."""
     bounds = [None if bound is None else constant_numbers(bound) for bound in (min, max)]
     if any(bound is not None and found is None for bound, found in zip((min, max), bounds, strict=True)):
         return None
     low, high = (None if found is None else float(found[0]) for found in bounds)
-    return emitted(b, "Clip", input, p0=low, p1=high)
+    ends = [(Max, -_LARGEST if low is None else low), (Min, _LARGEST if high is None else high)]
+    finite = [(page, end) for page, end in ends if not isinf(end)]
+    if len(finite) == len(ends):
+        return emitted(b, "Clip", input, p0=low, p1=high)
+    return b(finite[0][0], input, b.like(input, finite[0][1])) if finite else emitted(b, "Noop", input)
 
 
 @PRelu.lift("ncnn")

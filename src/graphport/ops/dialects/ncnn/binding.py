@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, TypeAlias, TypeVar
 
 from graphport.core.dims import Dim, Functions, Symbolic, prefixed
@@ -290,6 +291,9 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
         laid(b, each)
     if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
         raise _open_lengths(f"a layer {type_}")
+    if any(isinstance(n, float) and not isfinite(n) for n in named.values()):
+        message = f"a layer {type_} with a parameter that is not finite, which the text of ncnn has no word for"
+        raise UnsupportedError(message)
     own = fact if fact is not None else blobs[0].fact if blobs else UNKNOWN
     if fact is None and type_ not in MOVING and isinstance(own, TensorFact):
         # What layers compute is real; what they compute of integers is not always one.

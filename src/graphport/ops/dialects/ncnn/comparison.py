@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.dialects.ncnn.arithmetic import both
-from graphport.ops.dialects.ncnn.binding import emitted, folded
+from graphport.ops.dialects.ncnn.arithmetic import both, infinite
+from graphport.ops.dialects.ncnn.binding import emitted, folded, refuse_constants
 from graphport.ops.dialects.ncnn.integers import (
     LIMIT,
+    MOVING,
     dtype_in,
     is_bits,
     is_left,
@@ -26,7 +28,9 @@ from graphport.ops.dialects.ncnn.integers import (
     most,
     real,
 )
+from graphport.ops.dialects.ncnn.places import sampled
 from graphport.ops.dialects.ncnn.told import FUNCTION
+from graphport.ops.dialects.operands import sizes, vector
 from graphport.ops.dialects.torch_functions import dtype_of, seen
 from graphport.ops.folded import Computed
 from graphport.ops.pages.comparison import (
@@ -43,13 +47,13 @@ from graphport.ops.pages.comparison import (
     Where,
     Xor,
 )
+from graphport.ops.pages.reshape import Concat, Expand, Reshape
 from graphport.ops.shapes import broadcast
 
-_SUB, _MUL, _MAX = 1, 2, 4
+_ADD, _SUB, _MUL, _MAX, _MIN = 0, 1, 2, 4, 5
+_NEGATIVE = 1
 _FLIPPED = 7
 """The operation `b - x` on a blob and a number."""
-_LARGE = 1e30
-"""A number whose square is infinite."""
 
 
 def _truth(b: Builder, y: Value) -> Value:
@@ -137,7 +141,7 @@ Or.lift("ncnn")(partial(_logical, _MAX))
 @IsNaN.lift("ncnn")
 def lift_is_nan(b: Builder, x: Value) -> Value:
     """Not even the size of what is no number is above -1."""
-    return _of_finite(_truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))))
+    return _of_finite(_truth(b, _inverted(b, emitted(b, "Threshold", emitted(b, "AbsVal", x), p0=-1.0))), of=x)
 
 
 @IsInf.lift("ncnn")
@@ -149,18 +153,42 @@ def lift_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_p
         size = emitted(b, "Noop" if detect_positive else "UnaryOp", x, p0=None if detect_positive else 1)
     else:
         size = emitted(b, "BinaryOp", x, p0=_MUL, p1=1, p2=0.0)
-    return _of_finite(_truth(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))))
+    return _of_finite(_truth(b, emitted(b, "Threshold", size, p0=float(np.finfo(np.float32).max))), of=x)
 
 
 _FINITE = "ncnn.finite"
-"""The note of a truth that tells finite numbers from others."""
+"""The note of a truth that tells finite numbers from others: whether those are what they should be."""
+_KEEPS, _LOSES = 1, 2
+_SUMS = (_ADD, _SUB, _MUL)
+_FAR = 64
+"""Values that are followed back at most."""
 
 
-def _of_finite(y: Value, *sources: Value) -> Value:
-    """Note that what is chosen by `y` may be what is not finite, if one of `sources` says so or there is none."""
-    if not sources or any(x.has_notes and _FINITE in x.notes for x in sources):
-        y.notes[_FINITE] = 1
+def _of_finite(y: Value, *sources: Value, of: Value | None = None) -> Value:
+    """Note that what is chosen by `y` may be what is not finite, as `sources` say, or that it is told of a value."""
+    found = [x.notes[_FINITE] for x in sources if x.has_notes and _FINITE in x.notes]
+    if of is not None:
+        found.append(_KEEPS if _keeps(of) else _LOSES)
+    if found:
+        y.notes[_FINITE] = _LOSES if _LOSES in found else _KEEPS
     return y
+
+
+def _keeps(x: Value) -> bool:
+    """Whether a value is made of inputs by moves, samples and sums of products, which alone keep what is not finite."""
+    waiting, seen_ = [x], {x}
+    while waiting:
+        made = waiting.pop().producer
+        if made is None:
+            continue
+        is_sum = made.word == "BinaryOp" and made.attributes.get("0") in _SUMS
+        if len(seen_) > _FAR or not (is_sum or made.word in (*MOVING, "GridSample", "MemoryData")):
+            return False
+        kept_ = made.operands[:1] if made.word == "GridSample" else made.operands
+        new = [each for each in kept_ if each not in seen_]
+        seen_.update(new)
+        waiting += new
+    return True
 
 
 @Xor.lift("ncnn")
@@ -175,76 +203,76 @@ def lift_not(b: Builder, x: Value) -> Value:
 
 @Where.lift("ncnn")
 def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """`c x + (1 - c) y`; for 0 times an infinite constant is no number, such a one is made where it is wanted."""
+    """The larger of `x`, which is minus infinity where it is not chosen, and of such a `y`."""
     node = b.before
     function = None if node is None or not node.has_notes else node.notes.get(FUNCTION)
     if isinstance(function, int):
         b.looks_around = True
         return emitted(b, "UnaryOp", x, p0=function)
-    if condition.has_notes and _FINITE in condition.notes:
-        message = "a choice by IsNaN or IsInf: it is a sum of products, and what is not chosen would remain"
-        raise UnsupportedError(message)
     x, y = real(b, x), real(b, y)
-    found = _chosen(b, condition, x, y)
+    tells = condition.notes.get(_FINITE) if condition.has_notes else None
+    if tells == _LOSES:
+        message = "a choice by IsNaN or IsInf of what is computed: exp, a softmax or a quotient loses what is no number"
+        raise UnsupportedError(message)
+    found = (_chosen if tells is None else _sampled)(b, condition, x, y)
     if dtype_in(x) not in (None, DType.BOOL) and not dtype_of(x).is_floating:
         found.fact = TensorFact(dtype_of(x), b.dims(found))
         kept(found, x, y)
     return found
 
 
+def _sampled(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """One of two pixels each, for what is no number is no larger or smaller one."""
+    shape = sizes(b.dims(condition), "the condition")
+    for each in (x, y):
+        shape = np.broadcast_shapes(shape, sizes(b.dims(each), "what is chosen from"))
+    columns = [prod(shape), 1]
+    pair = [b(Reshape, b(Expand, each, vector(b, shape)), vector(b, [1, 1, *columns])) for each in (x, y)]
+    other = b(Reshape, b(Expand, _inverted(b, condition), vector(b, shape)), vector(b, [1, *columns]))
+    return b(Reshape, sampled(b, b(Concat, *pair, axis=3), other), vector(b, shape))
+
+
 def _chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """Numbers that are no NaN, which two of the layers lose and others spread."""
     mask = folded(condition)
     if mask is not None:
-        is_swapped = folded(x) is not None
-        return _by_known(b, mask, *((y, x) if is_swapped else (x, y)), is_swapped=is_swapped)
-    for chosen, other, is_first in ((x, y, True), (y, x, False)):
-        known = seen(other)
-        if known is not None and known.size and np.isneginf(known).all():
-            dropped = _inverted(b, condition) if is_first else condition
-            return _added(b, chosen, _infinite(b, dropped), other)
-        if folded(other) is not None and (known is None or not np.isfinite(known).all()):
-            message = "an infinite or a large constant that is chosen"
-            raise UnsupportedError(message)
-    return both(b, 0, both(b, _MUL, condition, x), both(b, _MUL, _inverted(b, condition), y))
-
-
-def _infinite(b: Builder, dropped: Value) -> Value:
-    """Minus infinity for 1, and 0 for 0; ncnn's logarithm of 0 is no number."""
-    large = emitted(b, "BinaryOp", dropped, p0=_MUL, p1=1, p2=-_LARGE)
-    return emitted(b, "BinaryOp", large, p0=_MUL, p1=1, p2=_LARGE)
-
-
-def _added(b: Builder, x: Value, mask: Value, other: Value) -> Value:
-    """A sum in the shape of all three."""
-    y = both(b, 0, x, mask)
-    wanted = broadcast(b.dims(y), b.dims(other))
-    if wanted == b.dims(y):
-        return y
-    message = f"{other.name} gives the result its shape"
+        refuse_constants(x, y)
+        least, most = (_known_bounds(b, mask, is_chosen=is_chosen) for is_chosen in (True, False))
+    else:
+        least = infinite(b, emitted(b, "BinaryOp", condition, p0=_ADD, p1=1, p2=-0.5))
+        most = emitted(b, "UnaryOp", least, p0=_NEGATIVE)
+    parts = [
+        part
+        for value, bound in ((x, least), (y, most))
+        if (part := _bounded(b, mask, value, bound, is_first=value is x)) is not None
+    ]
+    found = reduce(lambda p, q: both(b, _MAX, p, q), parts)
+    wanted = reduce(broadcast, [b.dims(each) for each in (condition, x, y)])
+    if b.dims(found) == wanted:
+        return found
+    message = f"{condition.name} and constants give the result its shape"
     raise UnsupportedError(message)
 
 
-def _by_known(b: Builder, mask: Storage, x: Value, y: Value, *, is_swapped: bool) -> Value:
-    """Where the condition, or its opposite, is known: what is chosen of a constant is a constant, too."""
-    if folded(x) is not None:
-        message = "a choice between constants"
-        raise UnsupportedError(message)
+def _known_bounds(b: Builder, mask: Storage, *, is_chosen: bool) -> Value:
+    """Infinity where a value is chosen, and minus infinity elsewhere."""
 
-    def kept(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return (array != 0) != is_swapped
+    def bounds(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.where((array != 0) == is_chosen, np.inf, -np.inf)
 
-    def dropped(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return (array != 0) == is_swapped
+    return b.constant(Computed(bounds, (mask,), DType.FLOAT32, mask.shape))
 
-    keep = b.constant(Computed(kept, (mask,), DType.FLOAT32, mask.shape))
-    rest = folded(y)
-    if rest is None:
-        drop = b.constant(Computed(dropped, (mask,), DType.FLOAT32, mask.shape))
-        return both(b, 0, both(b, _MUL, x, keep), both(b, _MUL, y, drop))
+
+def _bounded(b: Builder, mask: Storage | None, x: Value, bound: Value, *, is_first: bool) -> Value | None:
+    """The smaller of two; `None` where it is minus infinity throughout."""
+    storage, known = folded(x), seen(x)
+    if known is not None and known.size and np.isneginf(known).all():
+        return None
+    if storage is None or mask is None:
+        return both(b, _MIN, x, bound)
 
     def chosen(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.where(kept(array), 0.0, other)
+        return np.where((array != 0) == is_first, other, -np.inf)
 
-    shape = np.broadcast_shapes(mask.shape, rest.shape)
-    other = b.constant(Computed(chosen, (mask, rest), DType.FLOAT32, shape))
-    return both(b, 0, both(b, _MUL, x, keep), other)
+    shape = np.broadcast_shapes(mask.shape, storage.shape)
+    return b.constant(Computed(chosen, (mask, storage), DType.FLOAT32, shape))

@@ -1,4 +1,4 @@
-"""Elements that are chosen by places, on the way to ncnn, which has no layers for it: pieces, or products with rows."""
+"""Elements that are chosen by places, on the way to ncnn, which has no layers for it: pieces, or pixels of pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
 from graphport.ops.dialects.ncnn.binding import folded, refuse_constants
 from graphport.ops.dialects.ncnn.integers import dtype_in
-from graphport.ops.dialects.ncnn.places import MOST_ENTRIES, affordable, rows_of
+from graphport.ops.dialects.ncnn.places import (
+    MOST_ENTRIES,
+    accumulated,
+    affordable,
+    along,
+    elements_of,
+    rows_of,
+    sampled,
+)
 from graphport.ops.dialects.operands import integers, needed, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Cast, Mul
 from graphport.ops.pages.comparison import Greater, Where
@@ -28,42 +36,39 @@ from graphport.ops.pages.indexing import (
     Slice,
     Trilu,
 )
-from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ReduceMax, ReduceSum
 from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
 
 
 def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
-    """Slices of `data` at places that are computed: a product with rows that are 1 there."""
-    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
-    affordable(prod(wanted) * dims[axis])
+    """Slices of `data` at places that are computed: pixels of a picture of one row."""
+    wanted = sizes(b.dims(indices), "the places")
     _real_table(data)
-    order = [axis, *(each for each in range(len(dims)) if each != axis)]
-    rest = [dims[each] for each in order[1:]]
-    table = b(Reshape, transposed(b, data, order), vector(b, [dims[axis], prod(rest)]))
-    flat = b(Reshape, indices, vector(b, [prod(wanted)]))
-    found = b(Reshape, b(MatMul, rows_of(b, flat, dims[axis]), table), vector(b, [*wanted, *rest]))
-    front, many = list(range(axis)), len(wanted)
-    places = [many + each for each in front]
-    return transposed(b, found, [*places, *range(many), *(many + each for each in range(axis, len(rest)))])
+    places = b(Cast, indices, to=DType.FLOAT32)
+    return _sliced(b, data, places, wanted, axis)
 
 
 def chosen(b: Builder, data: Value, places: Sequence[int], axis: int) -> Value:
-    """Slices at places that are known and many: a product with a matrix."""
-    dims = sizes(b.dims(data), "what is chosen from")
-    affordable(len(places) * dims[axis])
+    """Slices at places that are known and many."""
     _real_table(data)
-    matrix = np.zeros((dims[axis], len(places)), np.float32)
-    matrix[list(places), range(len(places))] = 1
-    order = [*(each for each in range(len(dims)) if each != axis), axis]
-    found = b(MatMul, transposed(b, data, order), b.constant(matrix))
-    return transposed(b, found, [order.index(each) for each in range(len(dims))])
+    return _sliced(b, data, b.constant(np.array(places, np.float32)), (len(places),), axis)
+
+
+def _sliced(b: Builder, data: Value, places: Value, wanted: Sequence[int], axis: int) -> Value:
+    dims = sizes(b.dims(data), "what is chosen from")
+    rest = [n for each, n in enumerate(dims) if each != axis]
+    moved = transposed(b, data, [*(each for each in range(len(dims)) if each != axis), axis])
+    table = b(Reshape, moved, vector(b, [1, prod(rest), 1, dims[axis]]))
+    found = sampled(b, table, b(Reshape, places, vector(b, [1, 1, prod(wanted)])))
+    found = b(Reshape, found, vector(b, [*rest, *wanted]))
+    many = len(rest)
+    return transposed(b, found, [*range(axis), *range(many, many + len(wanted)), *range(axis, many)])
 
 
 def _real_table(data: Value) -> None:
     dtype = dtype_in(data)
     if dtype is not None and not dtype.is_floating:
-        message = f"{data.name} is {data.fact}: a choice by computed places is a product of real numbers"
+        message = f"{data.name} is {data.fact}: a choice by computed places is one of real numbers"
         raise UnsupportedError(message)
 
 
@@ -77,13 +82,8 @@ def lift_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int =
         starts = [0] * rank
         stops = [n if each == at else m for each, (n, m) in enumerate(zip(dims, wanted, strict=True))]
         data = b(Slice, data, vector(b, starts), vector(b, stops), vector(b, list(range(rank))))
-    affordable(prod(wanted) * dims[at])
     _real_table(data)
-    order = [*(each for each in range(rank) if each != at), at]
-    rows = rows_of(b, transposed(b, indices, order), dims[at])
-    column = b(Unsqueeze, transposed(b, data, order), vector(b, [rank]))
-    found = b(Squeeze, b(MatMul, rows, column), vector(b, [rank]))
-    return transposed(b, found, [order.index(each) for each in range(rank)])
+    return elements_of(b, data, b(Cast, indices, to=DType.FLOAT32), at)
 
 
 @GatherND.lift("ncnn")
@@ -114,13 +114,15 @@ def lift_scatter_elements(
     affordable(prod(dims) * wanted[at])
     order = [*(each for each in range(rank) if each != at), at]
     back = [order.index(each) for each in range(rank)]
+    # [.., j, i]: whether what stands at j is written to i.
     rows = rows_of(b, transposed(b, indices, order), dims[at])
-    new = b(Mul, rows, b(Unsqueeze, transposed(b, updates, order), vector(b, [rank])))
-    written = transposed(b, b(ReduceSum, new, vector(b, [rank - 1]), keepdims=0), back)
     if reduction == "add":
-        return b(Add, data, written)
+        new = accumulated(b, rows, b(Unsqueeze, transposed(b, updates, order), vector(b, [rank - 1])))
+        return b(Add, data, transposed(b, b(Squeeze, new, vector(b, [rank - 1])), back))
+    sources = b(Mul, rows, along(b, np.arange(wanted[at]), rank - 1, rank + 1, DType.FLOAT32))
+    source = transposed(b, b(ReduceSum, sources, vector(b, [rank - 1]), keepdims=0), back)
     here = transposed(b, b(ReduceMax, rows, vector(b, [rank - 1]), keepdims=0), back)
-    return b(Where, b(Greater, here, b.constant(np.float32(0))), written, data)
+    return b(Where, b(Greater, here, b.constant(np.float32(0))), elements_of(b, updates, source, at), data)
 
 
 def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
@@ -179,7 +181,7 @@ def _written(
             for each in range(count)
         ]
         flat = b(Reshape, updates, vector(b, [1, count]))
-        return b(Add, data, b(Reshape, b(MatMul, flat, b.constant(np.array(rows))), vector(b, shape)))
+        return b(Add, data, b(Reshape, accumulated(b, b.constant(np.array(rows)), flat), vector(b, shape)))
     old, new = _numbered(data, updates, b=b)
     return _picked(b, [data, updates], _meant(page, old, places, new, **stated))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def lift_pad(b: Builder, op: PadView) -> Value:
     pairs = [(max(p, 0), max(q, 0)) for p, q in pairs]
     rest = [axis for axis, pair in enumerate(pairs) if pair != (0, 0)]
     is_inner = all(axis >= max(1, len(dims) - 3) for axis in rest)
-    if x is data and mode in _KINDS and batch_of(data) == 0 and dims and is_inner:
+    if x is data and mode in _KINDS and batch_of(data) == 0 and dims and is_inner and isfinite(filler[0]):
         lengths_of(b, data)
         return _padded(b, data, pairs, _KINDS[mode], float(filler[0]))
     for axis in rest:

@@ -12,7 +12,6 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, ShapeError, UnsupportedError, lift
 from graphport.ops.dialects.einsum import einsum_by_matrices
-from graphport.ops.dialects.ncnn.arithmetic import both
 from graphport.ops.dialects.ncnn.binding import (
     Layer,
     batch_of,
@@ -29,6 +28,7 @@ from graphport.ops.dialects.ncnn.integers import bounded, counted, dtype_in, kep
 from graphport.ops.dialects.torch_functions import vector
 from graphport.ops.folded import folded
 from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reduction import (
     CumSum,
     Einsum,
@@ -180,20 +180,20 @@ _register_reductions()
 
 @CumSum.lift("ncnn")
 def lift_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Backward of an axis that is turned before and after; without an element itself, that is taken away again."""
+    """Backward of an axis that is turned before and after; without an element itself, one place further on."""
     places = constant_numbers(axis)
     laid(b, x)
     if places is None:
         message = "its axis is computed"
         raise UnsupportedError(message)
     place = int(places[0]) % len(b.dims(x))
-    if place == batch_of(x):
-        return emitted(b, "BinaryOp", x, p0=2, p1=1, p2=0.0) if exclusive else emitted(b, "Noop", real(b, x))
+    if place == batch_of(x) or (exclusive and b.dims(x)[place] == 1):
+        return emitted(b, "Clip", x, p0=0.0, p1=0.0) if exclusive else emitted(b, "Noop", real(b, x))
     own = blob_axis(place, len(b.dims(x)), batch_of(x))
     given = emitted(b, "Flip", x, p0=(own,)) if reverse else x
     y = emitted(b, "CumulativeSum", given, p0=own)
+    y = b(Pad, y, vector(b, [1, -1]), None, vector(b, [place])) if exclusive else y
     y = emitted(b, "Flip", y, p0=(own,)) if reverse else y
-    y = both(b, 1, y, x) if exclusive else y
     dtype, length = dtype_in(x), b.dims(x)[place]
     if dtype is not None and dtype.is_integer:
         y.fact = TensorFact(dtype, b.dims(y))

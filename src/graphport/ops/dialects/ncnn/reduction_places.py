@@ -13,13 +13,12 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
 from graphport.ops.dialects.einsum import products_under_mask
 from graphport.ops.dialects.ncnn.binding import refuse_constants
-from graphport.ops.dialects.ncnn.places import affordable, along, places_of
+from graphport.ops.dialects.ncnn.places import affordable, along, elements_of, places_of
 from graphport.ops.dialects.operands import needed, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Cast, Mul, Sub
+from graphport.ops.pages.arithmetic import Cast, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
-from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, ReduceMax, ReduceMin, ReduceSum, TopK
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.pages.reshape import Unsqueeze
 
 CumProd.lift("ncnn")(products_under_mask)
 
@@ -37,6 +36,8 @@ def _searched(
     weights = np.arange(1, n + 1) if select_last_index else np.arange(n, 0, -1)
     score = b(Mul, b(Cast, b(Not, others), to=DType.FLOAT32), along(b, weights, at, len(dims), DType.FLOAT32))
     found = b(ReduceMax, score, vector(b, [at]), keepdims=keepdims)
+    # The extreme of nothing but infinite ones is the largest finite one there, which none of them is.
+    found = b(Max, found, b(Sub, b.like(found, float(n)), b(Mul, found, b.like(found, float(n)))))
     one, last = (b.constant(np.float32(number)) for number in (1, n))
     return places_of(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
 
@@ -67,8 +68,8 @@ def lift_top_k(
     standing = b(ReduceSum, b(Cast, before, to=DType.FLOAT32), vector(b, [rank]), keepdims=0)
     wanted = along(b, np.arange(count), rank - 1, rank + 1, DType.FLOAT32)
     rows = b(Cast, b(Equal, b(Unsqueeze, standing, vector(b, [rank - 1])), wanted), to=DType.FLOAT32)
-    values = b(Squeeze, b(MatMul, rows, one), vector(b, [rank]))
     weighted = b(Mul, rows, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
     numbers = b(ReduceSum, weighted, vector(b, [rank]), keepdims=0)
     back = [order.index(each) for each in range(rank)]
+    values = elements_of(b, moved, numbers, rank - 1)
     return transposed(b, values, back), places_of(b, transposed(b, numbers, back), n)
