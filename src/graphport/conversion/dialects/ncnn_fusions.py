@@ -44,7 +44,7 @@ def fuse_activations(graph: Graph) -> int:
         layer.set_attribute(_TYPE, number)
         if numbers:
             layer.set_attribute(_NUMBERS, numbers)
-        _pass_on(graph, node, layer)
+        pass_on(graph, node, layer)
         count += 1
     return count
 
@@ -67,27 +67,36 @@ def fuse_swish(graph: Graph) -> int:
                 continue
             if split.word != "Split" or sigmoid.operands[0].producer is not split:
                 continue
-            _swish(graph, node, x, sigmoid, split)
+            _swish(graph, node, x, sigmoid)
             count += 1
             break
     return count
 
 
-def _swish(graph: Graph, node: Node, x: Value, sigmoid: Node, split: Node) -> None:
+def _swish(graph: Graph, node: Node, x: Value, sigmoid: Node) -> None:
     copy = sigmoid.operands[0]
     node.word, node.inputs = "Swish", [x]
     node.attributes.clear()
     graph.remove(sigmoid)
-    split.drop_output(split.outputs.index(copy))
-    if len(split.outputs) == 1:
-        x.replace_uses(split.operands[0])
-        graph.remove(split)
+    drop_copies(graph, [copy])
 
 
 _PRODUCT = 2
 
 
-def _pass_on(graph: Graph, node: Node, layer: Node) -> None:
+def drop_copies(graph: Graph, copies: list[Value]) -> None:
+    """Copies of a blob that nobody reads any more; a layer that gives one copy alone does nothing."""
+    for copy in copies:
+        split = copy.producer
+        if split is None or split.word != "Split" or copy.uses or copy.returns:
+            continue
+        split.drop_output(split.outputs.index(copy))
+        if len(split.outputs) == 1 and split.outputs[0] is not None and not split.outputs[0].returns:
+            split.outputs[0].replace_uses(split.operands[0])
+            graph.remove(split)
+
+
+def pass_on(graph: Graph, node: Node, layer: Node) -> None:
     """Let `layer` give what `node` does, under its name."""
     old, new = node.results[0], layer.results[0]
     old.name, new.name = new.name, old.name

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from graphport.conversion.dialects.ncnn_fusions import drop_copies, pass_on
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
@@ -14,9 +15,9 @@ from graphport.core.storage import Storage, storage_of
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
 
-_ADD, _MULTIPLY = 0, 2
-_FURTHER = ("8", "9", "14")
-"""Parameters of a product that make it another thing: integers, an activation, a result that is turned."""
+_ADD, _MULTIPLY, _MEAN = 0, 2, 3
+_FURTHER = ("8", "9")
+"""Parameters of a product that make it another thing: integers, an activation."""
 
 
 def fuse_biases(graph: Graph) -> int:
@@ -41,16 +42,22 @@ def fuse_biases(graph: Graph) -> int:
             ):
                 continue
             bias, outputs = memory.attributes.get("@0"), layer.attributes.get("0")
-            lengths = [memory.attributes.get(key, 0) for key in ("2", "11", "1")]
-            if not isinstance(bias, Storage) or bias.count != outputs or any(n not in (0, 1) for n in lengths):
+            if not isinstance(bias, Storage) or bias.count != outputs or not _is_along(memory, x):
                 continue
             layer.set_attribute("1", 1)
             layer.set_attribute("@1", bias.reshaped((bias.count,)))
-            _replace(graph, node, layer)
+            pass_on(graph, node, layer)
             graph.remove(memory)
             count += 1
             break
     return count
+
+
+def _is_along(memory: Node, like: Value) -> bool:
+    """Whether numbers stand along the last axis of a blob: of a vector, ncnn takes the first one that is as long."""
+    dims = like.fact.shape if isinstance(like.fact, TensorFact) else None
+    own = [memory.attributes[key] for key in ("2", "11", "1", "0") if key in memory.attributes]
+    return dims is not None and len(own) == len(dims) - 1 and all(n == 1 for n in own[:-1])
 
 
 def fuse_shuffles(graph: Graph) -> int:
@@ -69,12 +76,9 @@ def fuse_shuffles(graph: Graph) -> int:
             continue
         groups, each, *plane = (apart.attributes.get(key) for key in ("2", "11", "1", "0"))
         joined = [node.attributes.get(key) for key in ("2", "1", "0")]
-        if (
-            not isinstance(groups, int)
-            or not isinstance(each, int)
-            or "11" in node.attributes
-            or "6" in node.attributes
-        ):
+        if not isinstance(groups, int) or not isinstance(each, int) or min(groups, each) < 1:
+            continue
+        if "11" in node.attributes or any("6" in shape.attributes for shape in (node, apart)):
             continue
         if joined != [groups * each, *plane]:
             continue
@@ -131,8 +135,8 @@ def fuse_squeezes(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        mean = {"0": 3, "1": 0, "3": (1, 2), "4": 1}
-        if node.word != "Reduction" or any(node.attributes.get(key, 0) != told for key, told in mean.items()):
+        # Over which axes, the shape tells that is left.
+        if node.word != "Reduction" or node.attributes.get("0") != _MEAN or node.attributes.get("2", 1) != 1:
             continue
         chain = _squeezed(node)
         if not chain:
@@ -162,7 +166,7 @@ def _squeezed(node: Node) -> list[Node]:
         if user.word == "BinaryOp" and user.attributes.get("0") == _MULTIPLY and len(user.operands) == 2:
             other = user.operands[0] if user.operands[1] is value else user.operands[1]
             picture = other.fact.shape if isinstance(other.fact, TensorFact) else None
-            is_told = picture is not None and len(picture) == _PICTURE and picture[:2] == dims[:2] and dims[1] != 1
+            is_told = picture is not None and len(picture) == _PICTURE and picture[:2] == dims[:2]
             return found if is_told and any(each.word == "Convolution" for each in found) else []
         if user.word not in _ON_PIXELS and not _is_pointwise(user):
             return []
@@ -176,10 +180,9 @@ _ON_PIXELS = frozenset(("ReLU", "Sigmoid", "Swish", "HardSwish", "HardSigmoid", 
 
 
 def _is_pointwise(layer: Node) -> bool:
-    own = layer.attributes
-    is_one = own.get("1") == 1 and own.get("11", 1) == 1 and own.get("3", 1) == own.get("13", 1) == 1
-    plain = not any(own.get(key, 0) for key in ("4", "14", "15", "16", "8", "19"))
-    return layer.word == "Convolution" and len(layer.operands) == 1 and is_one and plain
+    """Whether a convolution that makes one pixel of another one is a product: it adds nothing around."""
+    is_plain = not any(layer.attributes.get(key, 0) for key in ("4", "14", "15", "16", "8"))
+    return layer.word == "Convolution" and len(layer.operands) == 1 and is_plain
 
 
 def _as_product(layer: Node) -> None:
@@ -227,12 +230,12 @@ def _attend(graph: Graph, last: Node) -> bool:
         or turned is None
         or mixed is None
         or turned.attributes.get("0") != _HEADS_IN
-        or len(mixed.operands) != 2
+        or not _is_plain_product(mixed)
     ):
         return False
     shares = _alone(mixed.operands[0], "Softmax")
     scores = None if shares is None else _alone(shares.operands[0], "MatMul")
-    if shares is None or scores is None or shares.attributes.get("0") != _LAST or len(scores.operands) != 2:
+    if shares is None or scores is None or shares.attributes.get("0") != _LAST or not _is_plain_product(scores):
         return False
     scaled = _alone(scores.operands[0], "BinaryOp")
     if scaled is None or scaled.attributes.get("0") != _MULTIPLY or not scaled.attributes.get("1"):
@@ -248,11 +251,11 @@ def _attend(graph: Graph, last: Node) -> bool:
         return False
     heads, size = parts[0].heads, parts[0].size
     embed, width = heads * size, _width(parts[0].layer)
-    if joined.attributes.get("0") != embed or last.attributes.get("0") != width or _width(last) != embed:
+    if last.attributes.get("0") != width or _width(last) != embed or joined.attributes.get("1", 1) == 1:
         return False
     sources = [part.layer.operands[0] for part in parts]
     weights = [storage for layer in [*(part.layer for part in parts), last] for storage in _weights(layer)]
-    inputs = _one_source(graph, sources)
+    inputs = _one_source(sources)
     last.word, last.inputs = "MultiHeadAttention", inputs
     last.attributes.clear()
     last.attributes.update({"0": embed, "1": heads, "2": embed * width})
@@ -270,7 +273,7 @@ def _attend(graph: Graph, last: Node) -> bool:
         *(n for part in parts for n in (*part.path, part.layer)),
     ):
         graph.remove(each)
-    _drop_copies(graph, [source for source in sources if source not in inputs])
+    drop_copies(graph, [source for source in sources if source not in inputs])
     return True
 
 
@@ -279,17 +282,16 @@ _KEYS_OUT = 3
 _LAST = 2
 
 
+def _is_plain_product(node: Node) -> bool:
+    """Whether neither matrix is turned."""
+    return not node.attributes.get("0")
+
+
 def _projected(value: Value, order: int) -> _Projected | None:
     turned = _alone(value, "Permute")
     apart = None if turned is None else _alone(turned.operands[0], "Reshape")
     layer = None if apart is None else _alone(apart.operands[0], "InnerProduct")
-    if (
-        turned is None
-        or apart is None
-        or layer is None
-        or turned.attributes.get("0") != order
-        or len(apart.operands) != 1
-    ):
+    if turned is None or apart is None or layer is None or turned.attributes.get("0") != order:
         return None
     heads, size = apart.attributes.get("1"), apart.attributes.get("0")
     is_plain = not any(layer.attributes.get(key) for key in _FURTHER) and not {"6", "11"} & apart.attributes.keys()
@@ -320,25 +322,12 @@ def _weights(layer: Node) -> tuple[Storage, Storage]:
     return weight, bias
 
 
-def _one_source(graph: Graph, sources: list[Value]) -> list[Value]:
+def _one_source(sources: list[Value]) -> list[Value]:
     """The first of several copies of a blob; three that differ stay three."""
-    del graph
     makers = {source.producer for source in sources}
     maker = sources[0].producer
     is_one = len(set(sources)) == 1 or (len(makers) == 1 and maker is not None and maker.word == "Split")
     return sources[:1] if is_one else sources
-
-
-def _drop_copies(graph: Graph, copies: list[Value]) -> None:
-    """Copies of a blob that nobody reads any more; a layer that gives one copy alone does nothing."""
-    for copy in copies:
-        split = copy.producer
-        if split is None or split.word != "Split" or copy.uses or copy.returns:
-            continue
-        split.drop_output(split.outputs.index(copy))
-        if len(split.outputs) == 1 and split.outputs[0] is not None and not split.outputs[0].returns:
-            split.outputs[0].replace_uses(split.operands[0])
-            graph.remove(split)
 
 
 def _alone(value: Value, word: str) -> Node | None:
@@ -347,12 +336,3 @@ def _alone(value: Value, word: str) -> Node | None:
     if maker is None or maker.word != word or len(value.uses) != 1 or value.returns or len(maker.results) != 1:
         return None
     return maker
-
-
-def _replace(graph: Graph, node: Node, layer: Node) -> None:
-    """Let `layer` give what `node` does, under its name."""
-    old, new = node.results[0], layer.results[0]
-    old.name, new.name = new.name, old.name
-    new.fact = old.fact
-    old.replace_uses(new)
-    graph.remove(node)

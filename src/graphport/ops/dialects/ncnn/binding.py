@@ -152,9 +152,8 @@ _KEYS = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}
 """The parameters that say lengths, for each axis from the outermost in."""
 
 
-def placed(b: Builder, y: Value, batch: int | None) -> Value:
+def placed(y: Value, batch: int | None) -> Value:
     """`y`, whose blob lacks the axis `batch`; there is no such axis if it is `None`."""
-    del b
     if batch != 0:
         y.notes[BATCH] = -1 if batch is None else batch
     elif y.has_notes:
@@ -175,7 +174,7 @@ def lacking(b: Builder, x: Value, axis: int) -> Value:
         raise _no_item(b, x)
     y = reshaped(b, x, [dim for place, dim in enumerate(dims) if place != axis])
     y.fact = x.fact
-    return placed(b, y, axis)
+    return placed(y, axis)
 
 
 def _no_item(b: Builder, x: Value, what: str = "") -> UnsupportedError:
@@ -304,7 +303,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
         y.notes[BITS] = 1
     elif type_ in MOVING:
         kept(y, *blobs)
-    return placed(b, y, batch_of(blobs[0])) if blobs and fact is None else y
+    return placed(y, batch_of(blobs[0])) if blobs and fact is None else y
 
 
 def shaped(lengths: Sequence[int]) -> dict[str, int]:
@@ -367,7 +366,7 @@ def restored(b: Builder, y: Value, like: Value) -> Value:
     """A blob in the shape of another one, wherever the batch of that one is."""
     found = reshaped(b, y, laid(b, like))
     found.fact = like.fact
-    return placed(b, found, batch_of(like))
+    return placed(found, batch_of(like))
 
 
 def blob(b: Builder, x: Value, rank: int) -> Value:
@@ -423,7 +422,7 @@ def settled(b: Builder, y: Value, batch: int | None) -> Value:
     """`y`, whose blob lacks the axis `batch`; where its first axis is of length 1, that one is the batch again."""
     dims = b.dims(y)
     if batch == 0 or not dims or dims[0] != 1:
-        return placed(b, y, batch)
+        return placed(y, batch)
     lengths = [dim for axis, dim in enumerate(dims) if axis != batch]
     rest = list(dims[1:])
     return y if lengths == rest else reshaped(b, y, rest)

@@ -256,7 +256,7 @@ def _stepped(
             return None
         own = blob_axis(axis, len(dims), batch)
         if step < 0:
-            y = placed(b, emitted(b, "Flip", y, p0=(own,)), batch)
+            y = placed(emitted(b, "Flip", y, p0=(own,)), batch)
             taken = range(lengths[own] - 1 - taken[0], lengths[own] - taken[-1], -step)
         y = _every(b, y, own, taken, TensorFact(dtype_of(x), (*dims[:axis], len(taken), *dims[axis + 1 :])))
     return settled(b, y, batch)
@@ -270,7 +270,7 @@ def _every(b: Builder, x: Value, own: int, taken: range, fact: TensorFact) -> Va
         dims = list(b.dims(x))
         dims[own + (batch is not None and own >= batch)] = end - begin
         cut = emitted(b, "Crop", x, fact=TensorFact(fact.dtype, tuple(dims)), p9=(begin,), p10=(end,), p11=(own,))
-        x, lengths = placed(b, cut, batch), [*lengths[:own], end - begin, *lengths[own + 1 :]]
+        x, lengths = placed(cut, batch), [*lengths[:own], end - begin, *lengths[own + 1 :]]
     if taken.step == 1:
         return x
     outer, inner = prod(lengths[:own]), prod(lengths[own + 1 :])
@@ -279,7 +279,7 @@ def _every(b: Builder, x: Value, own: int, taken: range, fact: TensorFact) -> Va
     kept = emitted(b, "Pooling", wide, fact=few, p0=1, p1=1, p11=1, p2=1, p12=taken.step, p5=1)
     y = reshaped(b, kept, [*lengths[:own], len(taken), *lengths[own + 1 :]])
     y.fact = fact
-    return placed(b, y, batch)
+    return placed(y, batch)
 
 
 _MOST_PIECES = 64
@@ -357,12 +357,12 @@ def _pieces(b: Builder, x: Value, runs: list[tuple[int, int]], axis: int, place:
     for start, end in runs:
         fact = TensorFact(dtype_of(x), (*dims[:place], end - start, *dims[place + 1 :]))
         part = emitted(b, "Crop", x, fact=fact, p9=(start,), p10=(end,), p11=(axis,))
-        parts.append(placed(b, part, batch_of(x)))
+        parts.append(placed(part, batch_of(x)))
     if len(parts) == 1:
         return parts[0]
     total = sum(end - start for start, end in runs)
     fact = TensorFact(dtype_of(x), (*dims[:place], total, *dims[place + 1 :]))
-    return placed(b, emitted(b, "Concat", *parts, fact=fact, p0=axis), batch_of(x))
+    return placed(emitted(b, "Concat", *parts, fact=fact, p0=axis), batch_of(x))
 
 
 def _looked_up(b: Builder, table: Value, indices: Value) -> Value:

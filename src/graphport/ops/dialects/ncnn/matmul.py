@@ -188,7 +188,7 @@ def _product(
         w0=weight if found is None else found.codes,
         **more,
     )
-    return placed(b, y, batch_of(x))
+    return placed(y, batch_of(x))
 
 
 @MatMul.lift("ncnn")

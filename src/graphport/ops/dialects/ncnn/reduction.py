@@ -141,10 +141,10 @@ def _register_reduction(page: Page, number: int) -> None:
         made = [1 if place_ in places else dims[axis] for place_, axis in enumerate(own)]
         if places and not keeps:
             made = [dims[axis] for place_, axis in enumerate(own) if place_ not in places]
-        y = placed(b, y, place)
+        y = placed(y, place)
         if made == lengths:
             return y
-        found = placed(b, reshaped(b, y, lengths), place)
+        found = placed(reshaped(b, y, lengths), place)
         found.fact = y.fact
         return found
 

@@ -257,8 +257,8 @@ def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None)
     rest = [n for axis, n in enumerate(target) if axis != kept] or [1]
     fact = TensorFact(dtype_of(x), tuple(target))
     if rest == lengths:
-        return placed(b, emitted(b, "Noop", x, fact=fact), kept)
-    return placed(b, reshaped(b, x, rest), kept)
+        return placed(emitted(b, "Noop", x, fact=fact), kept)
+    return placed(reshaped(b, x, rest), kept)
 
 
 @Reshape.lift("ncnn")
@@ -391,7 +391,7 @@ def lift_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
             raise UnsupportedError(message)
         whole = reshaped(b, input, list(dims))
         whole.fact = input.fact
-        return emitted(b, "Tile", placed(b, whole, None), p2=tuple(int(n) for n in times))
+        return emitted(b, "Tile", placed(whole, None), p2=tuple(int(n) for n in times))
     return emitted(b, "Tile", input, p2=tuple(int(n) for axis, n in enumerate(times) if axis != batch))
 
 
@@ -415,7 +415,7 @@ def lift_expand(b: Builder, input: Value, shape: Value) -> Value | None:
             raise UnsupportedError(message)
         whole = reshaped(b, x, list(b.dims(x)))
         whole.fact = x.fact
-        x, batch = placed(b, whole, None), None
+        x, batch = placed(whole, None), None
         lengths = list(b.dims(x))
     rest = [1 if n == own else n for axis, (n, own) in enumerate(zip(target, b.dims(x), strict=True)) if axis != batch]
     times = tuple(n if m == 1 else 1 for n, m in zip(rest, lengths, strict=True))
