@@ -8,6 +8,7 @@ import pytest
 import graphport as gp
 from tests.formats.ncnn.test_layers import run_ncnn
 from tests.models import model, node
+from tests.ops.dialects.ncnn.written import check, saved
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -61,3 +62,28 @@ def test_an_operator_is_written_as_onnx_means_it(tmp_path, shape, aligns, border
     gp.save(gp.from_onnx(proto), tmp_path / "net.param")
     found = run_ncnn(tmp_path / "net.param", {"x": x, "g": grid}, ["y"])["y"]
     np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("aligns", [0, 1])
+def test_places_that_are_rounded_otherwise_may_stand_half_way(tmp_path, aligns):
+    x, _ = halves((2, 4, 5), aligns=aligns)
+    grid = np.random.default_rng(1).uniform(-1, 1, (6, 9, 2)).astype(np.float32)
+    nodes = [node("Mul", ["g", "four"], ["h"])]
+    for op in ("Round", "Floor"):
+        nodes += [node(op, ["h"], [f"{op}1"]), node("Mul", [f"{op}1", "quarter"], [f"{op}2"])]
+        sampling = {"mode": "nearest", "align_corners": aligns}
+        nodes.append(node("GridSample", ["x", f"{op}2"], [f"y{op}"], **sampling))
+    constants = {"four": np.array(4, np.float32), "quarter": np.array(0.25, np.float32)}
+    check(tmp_path, nodes, {"x": x[None], "g": grid[None]}, constants)
+
+
+@pytest.mark.parametrize("aligns", [0, 1])
+def test_what_is_read_and_written_again_is_no_longer(tmp_path, aligns):
+    first, again = tmp_path / "net.param", tmp_path / "again.param"
+    x, grid = halves((2, 4, 6), aligns=aligns)
+    nodes = [node("GridSample", ["x", "g"], ["y"], mode="nearest", align_corners=aligns)]
+    saved(tmp_path, nodes, {"x": x[None], "g": grid[None]})
+    for source, target in ((first, again), (again, first)):
+        gp.save(gp.load(source), target)
+    lengths = [sum(line.startswith("UnaryOp") for line in path.read_text().splitlines()) for path in (first, again)]
+    assert lengths[0] == lengths[1]

@@ -6,10 +6,14 @@ of their own, and the grid that is left has the middles of pixels, which everybo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -22,9 +26,8 @@ from graphport.ops.views.resize import GridSampleView
 
 _MODES = {1: "linear", 2: "nearest", 3: "cubic"}
 _BORDERS = {1: "zeros", 2: "border", 3: "reflection"}
-_ROUNDS = frozenset({"Floor", "Round"})
-_FAR = 6
-"""Steps that are followed from a grid to where it was rounded: those between are moves and sums with constants."""
+_ROUNDS, _ROUNDED = frozenset({"Floor", "Round"}), (2, 18)
+"""Operators that round, and their numbers as functions of ncnn."""
 
 
 @layer("GridSample")
@@ -37,7 +40,8 @@ def grid_sample(at: Layer) -> Value:
         grid = b(Transpose, grid, perm=(0, 2, 3, 1))
     mode, border, aligns = _MODES[at.integer(0, 1)], _BORDERS[at.integer(1, 1)], bool(at.integer(2))
     sizes = _sizes(b, at.x)
-    if mode == "nearest" and sizes is not None:
+    is_settled = sizes is not None and border != "reflection" and _are_middles(grid, sizes, aligns=aligns)
+    if mode == "nearest" and sizes is not None and not is_settled:
         places = _placed(b, grid, sizes, aligns=aligns)
         if border == "reflection":
             places, border = _mirrored(b, places, sizes, aligns=aligns), "border"
@@ -71,10 +75,15 @@ def _mirrored(b: Builder, places: Value, sizes: np.ndarray, *, aligns: bool) -> 
 
 def _middles(b: Builder, whole: Value, sizes: np.ndarray, *, aligns: bool) -> Value:
     """Places of pixels as those from -1 to 1."""
+    factor, offset = _spacing(sizes, aligns=aligns)
+    return b(Add, b(Mul, whole, b.like(whole, factor)), b.like(whole, offset))
+
+
+def _spacing(sizes: np.ndarray, *, aligns: bool) -> tuple[np.ndarray, np.ndarray]:
+    """How far pixels are from each other where an axis goes from -1 to 1, and where the first one is."""
     if aligns:
-        factor = np.where(sizes > 1, 2 / np.maximum(sizes - 1, 1), 0)
-        return b(Sub, b(Mul, whole, b.like(whole, factor)), b.like(whole, 1))
-    return b(Add, b(Mul, whole, b.like(whole, 2 / sizes)), b.like(whole, 1 / sizes - 1))
+        return np.where(sizes > 1, 2 / np.maximum(sizes - 1, 1), 0), np.full_like(sizes, -1)
+    return 2 / sizes, 1 / sizes - 1
 
 
 # ── lifting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,7 +98,7 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
     if len(lengths) != 3 or len(places) != 3 or op.mode not in kinds or op.padding_mode not in borders:
         return None
     sizes, aligns = _sizes(b, op.x), bool(op.align_corners)
-    if op.mode == "nearest" and sizes is not None and not _is_rounded(grid):
+    if op.mode == "nearest" and sizes is not None and not _are_middles(grid, sizes, aligns=aligns):
         grid = _middles(b, b(Round, _placed(b, grid, sizes, aligns=aligns)), sizes, aligns=aligns)
     fact = TensorFact(DType.FLOAT32, (1, lengths[0], *places[:2]))
     return emitted(
@@ -97,16 +106,54 @@ def lift_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
     )
 
 
-def _is_rounded(grid: Value) -> bool:
-    """Whether places were rounded a few steps before."""
-    current: Value | None = grid
-    for _ in range(_FAR):
-        made = None if current is None else current.producer
-        if made is None:
-            return False
-        if made.word in _ROUNDS or (
-            made.dialect == "ncnn" and made.word == "UnaryOp" and made.attributes.get("0") in (2, 18)
-        ):
-            return True
-        current = next((x for x in made.operands if folded(x) is None), None)
-    return False
+def _are_middles(grid: Value, sizes: np.ndarray, *, aligns: bool) -> bool:
+    """Whether places were rounded and made as `_middles` makes them, for pictures of these sizes."""
+    shift = _step(grid, {"Add": _ADD, "Sub": _SUB})
+    scale = None if shift is None else _step(shift.x, {"Mul": _MUL})
+    if shift is None or scale is None or not _is_rounding(scale.x):
+        return False
+    factor, offset = _spacing(sizes, aligns=aligns)
+    moved = -shift.number if shift.word in ("Sub", str(_SUB)) else shift.number
+    return np.allclose(scale.number, factor, rtol=1e-6, atol=0) and np.allclose(moved, offset, rtol=0, atol=1e-6)
+
+
+class _Step(NamedTuple):
+    """A value and a constant that a node computes with."""
+
+    word: str
+    x: Value
+    number: np.ndarray
+
+
+_ADD, _SUB, _MUL = 0, 1, 2
+
+
+def _step(value: Value, words: Mapping[str, int]) -> _Step | None:
+    """What makes a value, an operator or the layer that it has become, if one operand is a constant for both axes."""
+    made = value.producer
+    if made is None:
+        return None
+    own = made.attributes.get("0")
+    if not (made.word in words or (made.word == "BinaryOp" and own in words.values())):
+        return None
+    word = made.word if made.word in words else str(own)
+    if made.word == "BinaryOp" and made.attributes.get("1"):
+        number = made.attributes.get("2")
+        return _Step(word, made.operands[0], np.array(number)) if isinstance(number, float) else None
+    if len(made.operands) != 2:
+        return None
+    x, other = made.operands
+    storage = _stored(other)
+    return None if storage is None or storage.count > len("xy") else _Step(word, x, storage.numpy().reshape(-1))
+
+
+def _stored(value: Value) -> Storage | None:
+    made = value.producer
+    found = made.attributes.get("@0") if made is not None and made.word == "MemoryData" else folded(value)
+    return found if isinstance(found, Storage) else None
+
+
+def _is_rounding(value: Value) -> bool:
+    made = value.producer
+    is_layer = made is not None and made.word == "UnaryOp" and made.attributes.get("0") in _ROUNDED
+    return made is not None and (made.word in _ROUNDS or is_layer)
