@@ -105,6 +105,26 @@ def test_what_is_no_number_is_taken_out(tmp_path):
     check(tmp_path, nodes, {"x": x}, constants)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("count", [7, 40000])
+def test_what_has_no_value_and_is_not_chosen_is_gone(tmp_path, is_known, count):
+    s = RANDOM.normal(size=(1, 20, count)).astype(np.float32)
+    constants = {"zero": np.array(0, np.float32), **({"c": s > 0} if is_known else {})}
+    nodes = [] if is_known else [node("Greater", ["s", "zero"], ["c"])]
+    nodes += [
+        node("Sqrt", ["s"], ["r"]),
+        node("Neg", ["r"], ["q"]),
+        node("Where", ["c", "q", "s"], ["a"]),
+        node("Softmax", ["x"], ["p"]),
+        node("Greater", ["x", "least"], ["d"]),
+        node("Where", ["d", "p", "zero"], ["b"]),
+    ]
+    x = np.where(RANDOM.random((1, 4, 9)) < 0.3, -INF, RANDOM.normal(size=(1, 4, 9))).astype(np.float32)
+    x[0, 1] = -INF
+    constants["least"] = np.array(-1e30, np.float32)
+    check(tmp_path, nodes, {"x": x, "s": s}, constants)
+
+
 def test_what_a_function_loses_is_not_told_from_others(tmp_path):
     nodes = [node("Softmax", ["x"], ["s"]), node("IsNaN", ["s"], ["n"]), node("Where", ["n", "x", "s"], ["y"])]
     with pytest.raises(DiagnosticError, match="loses what is no number"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 from math import prod
 from typing import Any
@@ -28,7 +29,7 @@ from graphport.ops.dialects.ncnn.integers import (
     most,
     real,
 )
-from graphport.ops.dialects.ncnn.places import sampled
+from graphport.ops.dialects.ncnn.places import MOST_PIXELS, sampled
 from graphport.ops.dialects.ncnn.told import FUNCTION
 from graphport.ops.dialects.operands import sizes, vector
 from graphport.ops.dialects.torch_functions import dtype_of, seen
@@ -50,7 +51,7 @@ from graphport.ops.pages.comparison import (
 from graphport.ops.pages.reshape import Concat, Expand, Reshape
 from graphport.ops.shapes import broadcast
 
-_ADD, _SUB, _MUL, _MAX, _MIN = 0, 1, 2, 4, 5
+_ADD, _SUB, _MUL, _DIV, _MAX, _MIN = 0, 1, 2, 3, 4, 5
 _NEGATIVE = 1
 _FLIPPED = 7
 """The operation `b - x` on a blob and a number."""
@@ -214,11 +215,48 @@ def lift_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     if tells == _LOSES:
         message = "a choice by IsNaN or IsInf of what is computed: exp, a softmax or a quotient loses what is no number"
         raise UnsupportedError(message)
-    found = (_chosen if tells is None else _sampled)(b, condition, x, y)
+    lacks = [_may_be_none(each) for each in (x, y)]
+    is_copied = tells is not None or (any(lacks) and _is_copyable(b, condition, x, y))
+    found = _sampled(b, condition, x, y) if is_copied else _chosen(b, condition, x, y, lacks)
     if dtype_in(x) not in (None, DType.BOOL) and not dtype_of(x).is_floating:
         found.fact = TensorFact(dtype_of(x), b.dims(found))
         kept(found, x, y)
     return found
+
+
+_ROOTS = frozenset({5, 6, 8, 12, 13, 15, 17, 25, 26, 27})
+"""Functions that are no number where they have no value: roots, logarithms, reciprocals, arcs."""
+_QUOTIENTS = frozenset({3, 6, 8, 9, 12, 13})
+_EACH = frozenset({"UnaryOp", "BinaryOp", "Clip", "ReLU", "Sigmoid", "TanH", "Swish", "AbsVal", "GELU", "ELU", *MOVING})
+"""Layers that compute each element by itself, or move it."""
+
+
+def _may_be_none(x: Value) -> bool:
+    """Whether single elements of a value may be no numbers, though what it is made of are numbers."""
+    waiting, seen_ = [x], {x}
+    while waiting:
+        made = waiting.pop().producer
+        if made is None or len(seen_) > _FAR:
+            continue
+        kind = made.attributes.get("0")
+        is_by_number = made.word == "BinaryOp" and kind == _DIV and bool(made.attributes.get("1"))
+        if made.word == "Softmax" or (made.word == "UnaryOp" and kind in _ROOTS):
+            return True
+        if made.word == "BinaryOp" and kind in _QUOTIENTS and not is_by_number:
+            return True
+        if made.word in _EACH:
+            new = [each for each in made.operands if each not in seen_]
+            seen_.update(new)
+            waiting += new
+    return False
+
+
+def _is_copyable(b: Builder, *operands: Value) -> bool:
+    """Whether lengths are known, and places of as many pixels exact."""
+    lengths = [[dim for dim in b.dims(each) if isinstance(dim, int)] for each in operands]
+    if any(len(known) < len(b.dims(each)) for known, each in zip(lengths, operands, strict=True)):
+        return False
+    return 2 * prod(np.broadcast_shapes(*lengths)) <= MOST_PIXELS
 
 
 def _sampled(b: Builder, condition: Value, x: Value, y: Value) -> Value:
@@ -228,12 +266,14 @@ def _sampled(b: Builder, condition: Value, x: Value, y: Value) -> Value:
         shape = np.broadcast_shapes(shape, sizes(b.dims(each), "what is chosen from"))
     columns = [prod(shape), 1]
     pair = [b(Reshape, b(Expand, each, vector(b, shape)), vector(b, [1, 1, *columns])) for each in (x, y)]
-    other = b(Reshape, b(Expand, _inverted(b, condition), vector(b, shape)), vector(b, [1, *columns]))
+    mask = folded(condition)
+    other = _inverted(b, condition) if mask is None else b.constant((mask.numpy() == 0).astype(np.float32))
+    other = b(Reshape, b(Expand, other, vector(b, shape)), vector(b, [1, *columns]))
     return b(Reshape, sampled(b, b(Concat, *pair, axis=3), other), vector(b, shape))
 
 
-def _chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """Numbers that are no NaN, which two of the layers lose and others spread."""
+def _chosen(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bool]) -> Value:
+    """By bounds: of two, ncnn takes in one part of a blob the first and in the other the second if one is no number."""
     mask = folded(condition)
     if mask is not None:
         refuse_constants(x, y)
@@ -241,11 +281,11 @@ def _chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     else:
         least = infinite(b, emitted(b, "BinaryOp", condition, p0=_ADD, p1=1, p2=-0.5))
         most = emitted(b, "UnaryOp", least, p0=_NEGATIVE)
-    parts = [
-        part
-        for value, bound in ((x, least), (y, most))
-        if (part := _bounded(b, mask, value, bound, is_first=value is x)) is not None
-    ]
+    parts: list[Value] = []
+    for value, bound, may_lack in ((x, least, lacks[0]), (y, most, lacks[1])):
+        part = _bounded(b, mask, value, bound, is_first=value is x)
+        if part is not None:
+            parts.append(both(b, _MIN, bound, part) if may_lack else part)
     found = reduce(lambda p, q: both(b, _MAX, p, q), parts)
     wanted = reduce(broadcast, [b.dims(each) for each in (condition, x, y)])
     if b.dims(found) == wanted:

@@ -54,7 +54,7 @@ def sampled(b: Builder, table: Value, places: Value) -> Value:
     """
     _, channels, rows, n = sizes(b.dims(table), "what is chosen from")
     _, _, count = sizes(b.dims(places), "the places")
-    if rows * n > _MOST_PIXELS:
+    if rows * n > MOST_PIXELS:
         message = f"a choice among {rows * n} entries, whose places single precision lacks"
         raise UnsupportedError(message)
     below = b(Cast, b(Greater, b.like(places, 0.0), places), to=DType.FLOAT32)
@@ -93,7 +93,7 @@ def accumulated(b: Builder, rows: Value, x: Value) -> Value:
 
 
 _NEAREST = 2
-_MOST_PIXELS = 1 << 20
+MOST_PIXELS = 1 << 20
 """Of a picture that is sampled: places of those are exact."""
 
 
