@@ -10,6 +10,7 @@ import pytest
 from graphport.conversion.dialects.ncnn_wholes import (
     fuse_attention,
     fuse_biases,
+    fuse_means,
     fuse_rows,
     fuse_shuffles,
     fuse_squeezes,
@@ -185,6 +186,19 @@ SQUEEZES = {
     "activations alone": ([PICTURE, COPIES, MEAN, "Sigmoid c 1 1 m k", WEIGHED], 0),
 }
 
+ALONE = "Reduction m 1 1 x m 0=3 1=0 -23303=2,1,2 4=1 5=1"
+MEANS = {
+    "means": ([PICTURE, ALONE, "Flatten f 1 1 m y"], 1),
+    "sums": ([PICTURE, ALONE.replace("0=3", "0=0"), "Flatten f 1 1 m y"], 0),
+    "means times a number": ([PICTURE, f"{ALONE} 2=0.5", "Flatten f 1 1 m y"], 0),
+    "means of rows": ([PICTURE, ALONE.replace("2,1,2", "1,2"), "Flatten f 1 1 m y"], 0),
+    "means of channels": ([PICTURE, ALONE.replace("2,1,2", "1,0"), "Flatten f 1 1 m y"], 0),
+    "of volumes": (
+        ["Input x 0 1 x 0=7 1=5 11=3 2=6", "Reduction m 1 1 x m 0=3 1=0 -23303=3,1,2,3 4=1 5=1", "Flatten f 1 1 m y"],
+        0,
+    ),
+}
+
 
 def attention(**changed):
     """Two heads of 4 features, of 4 places each, as layers by name; `changed` ones are others."""
@@ -284,6 +298,7 @@ CASES = [
         (fuse_shuffles, SHUFFLES),
         (fuse_rows, ROWS),
         (fuse_squeezes, SQUEEZES),
+        (fuse_means, MEANS),
         (fuse_attention, ATTENTION),
     )
     for name, case in cases.items()

@@ -13,6 +13,7 @@ from graphport.conversion.dialects.ncnn_precise import note_functions
 from graphport.conversion.dialects.ncnn_wholes import (
     fuse_attention,
     fuse_biases,
+    fuse_means,
     fuse_rows,
     fuse_shuffles,
     fuse_squeezes,
@@ -216,6 +217,7 @@ def optimize(graph: Graph) -> None:
     fuse_swish(graph)
     fuse_activations(graph)
     fuse_squeezes(graph)
+    fuse_means(graph)
     fuse_rows(graph)
 
 

@@ -13,6 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
 
 if TYPE_CHECKING:
+    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Node, Value
 
 _ADD, _MULTIPLY, _MEAN = 0, 2, 3
@@ -135,15 +136,10 @@ def fuse_squeezes(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        # Over which axes, the shape tells that is left.
-        if node.word != "Reduction" or node.attributes.get("0") != _MEAN or node.attributes.get("2", 1) != 1:
-            continue
-        chain = _squeezed(node)
+        chain = _squeezed(node) if _is_mean(node) else []
         if not chain:
             continue
-        node.word = "Pooling"
-        node.attributes.clear()
-        node.attributes.update({"0": 1, "4": 1})
+        _as_pooling(node)
         for layer in (node, *chain):
             if layer.word == "Convolution":
                 _as_product(layer)
@@ -152,6 +148,43 @@ def fuse_squeezes(graph: Graph) -> int:
                 layer.results[0].fact = TensorFact(fact.dtype, fact.shape[:2])
         count += 1
     return count
+
+
+def fuse_means(graph: Graph) -> int:
+    """Let means of pictures be a vector at once; return how many.
+
+    Before  h = Reduction(x, mean over height and width);  y = Flatten(h)
+    After   y = Pooling(x, 4=1)
+    """
+    count = 0
+    for node in list(graph):
+        mean = _alone(node.operands[0], "Reduction") if node.word == "Flatten" else None
+        if mean is None or not _is_mean(mean):
+            continue
+        picture, pixel, vector = (_dims(each) for each in (mean.operands[0], mean.results[0], node.results[0]))
+        if picture is None or pixel is None or len(picture) != _PICTURE or pixel != (*picture[:2], 1, 1):
+            continue
+        if vector != picture[:2]:
+            continue
+        _as_pooling(mean)
+        pass_on(graph, node, mean)
+        count += 1
+    return count
+
+
+def _is_mean(node: Node) -> bool:
+    """Over which axes, the shape tells that is left."""
+    return node.word == "Reduction" and node.attributes.get("0") == _MEAN and node.attributes.get("2", 1) == 1
+
+
+def _as_pooling(mean: Node) -> None:
+    mean.word = "Pooling"
+    mean.attributes.clear()
+    mean.attributes.update({"0": 1, "4": 1})
+
+
+def _dims(value: Value) -> tuple[Dim, ...] | None:
+    return value.fact.shape if isinstance(value.fact, TensorFact) else None
 
 
 def _squeezed(node: Node) -> list[Node]:
