@@ -91,6 +91,14 @@ def exact_bias_of_other_steps(m):
 
 
 @case
+def exact_split_of_which_half_is_told(m):
+    """Integers are moved: a result of which nothing is said stands for what the operand does."""
+    x = m.input("i2", (2, 6), scale=0.0004)
+    m.graph.outputs = [m.tensor("y", "i2", (2, 3), scale=0.0004), m.tensor("z", "i2", (2, 3))]
+    m.op("SPLIT", [m.tensor("axis", "i4", data=1), x], m.graph.outputs, "SplitOptions", version=4, numSplits=2)
+
+
+@case
 def exact_convolution_int16(m):
     x = m.input("i2", (1, 5, 6, 3), scale=0.0004)
     w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (4, 3, 3, 3)), scale=[0.01, 0.013, 0.017, 0.02])

@@ -241,8 +241,7 @@ def word(
         ) -> Any:
             op = Operator(b, operands, options, quantized, quantized_results, types)
             _check_numbers(op)
-            told = [] if moves is False else [op.quantization(i) for i in _moved(moves, op.count)]
-            op.is_raw = is_raw or (bool(told) and all(each == other for each in told for other in op.results))
+            op.is_raw = is_raw or (moves is not False and _stands_the_same(op, _moved(moves, op.count)))
             answer = rule(op)
             results = list(answer) if is_sequence(answer) else [answer]
             if op.is_raw:
@@ -271,6 +270,16 @@ def _check_numbers(op: Operator) -> None:
         if dtype is not None and dtype.kind == "c":
             message = f"there are no numbers of type {dtype}"
             raise UnsupportedError(message)
+
+
+def _stands_the_same(op: Operator, places: Sequence[int]) -> bool:
+    """Whether what is moved stands for the same numbers before and behind; integers of which nothing is said do."""
+    sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in places if op.has(place)]
+    sides += list(zip(op.results, op.types, strict=False))
+    known = {told for told, _ in sides if told is not None}
+    if len(known) > 1 or not sides:
+        return False
+    return all(told in known or not known or any(dtype is each[0] for each in known) for told, dtype in sides)
 
 
 def _moved(moves: bool | Sequence[int], count: int) -> Sequence[int]:
