@@ -24,7 +24,8 @@ from graphport.core.dims import (
     minimum,
 )
 from graphport.core.dims import symbolic as arithmetic
-from graphport.core.dims.symbolic import Dim, terms_of
+from graphport.core.dims.decisions import settle_equal
+from graphport.core.dims.symbolic import Dim, Undecided, terms_of
 from graphport.core.dims.terms import FARTHEST, extent
 from graphport.core.dims.text import dim_name, expression_of
 from tests.core.dim_samples import C, H, N, W
@@ -200,6 +201,14 @@ def test_sums_are_told_from_numbers_by_their_divisors_and_bounds(dim, number, ex
     assert decide_equal(dim, number) is expected
     assert decide_equal(number, dim) is expected
     assert decide_equal(dim - number, 0) is expected
+
+
+def test_what_follows_otherwise_is_settled_or_undecided():
+    assert settle_equal(N + 1, 1 + N) is True
+    assert settle_equal(N, N + 1) is False
+    assert settle_equal(3, 3) is True
+    with pytest.raises(Undecided, match="where N is C, and only a run tells"):
+        settle_equal(N, C)
 
 
 # Limits

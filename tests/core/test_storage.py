@@ -219,9 +219,11 @@ def test_a_file_that_may_not_be_read_has_no_digest_and_is_no_other_one(weights, 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights and links as POSIX has them")
 def test_other_rights_and_other_links_are_no_other_numbers(weights, tmp_path):
+    weights.chmod(0o640)
     file = MappedFile(weights)
     for change in (
         lambda: weights.chmod(0o600),
+        lambda: weights.chmod(0o640),
         lambda: os.link(weights, tmp_path / "link"),
         (tmp_path / "link").unlink,
     ):
