@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from graphport.ir.verify import verify
 from graphport.passes.journal import Journal
 from graphport.passes.remove_dead import remove_dead
 from tests.laws import canonical
+from tests.passes.cases import B, F, info, model, some
+
+X = (2, 3, 4)
 
 
 def applied(
@@ -34,6 +37,47 @@ def applied(
         else:
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     return [node.op for node in graph], journal
+
+
+def done(
+    work: Callable[[Graph, Journal], None],
+    nodes: Sequence[Any],
+    inputs: Any = (("x", X),),
+    *,
+    outputs: Any = ("y",),
+    dtypes: Any = None,
+    opset: Any = 18,
+    exact: Any = True,
+    **constants: Any,
+) -> tuple[list[str], Journal]:
+    """`applied` to nodes on inputs of real numbers (`c` is a condition, `dtypes` says others) and constants."""
+    kinds = {"c": B, **(dtypes or {})}
+    infos = [info(name, shape, kinds.get(name, F)) for name, shape in inputs]
+    results = [info(name, None, kinds.get(name, F)) for name in outputs]
+    feeds: dict[str, Any] = {}
+    for name, shape in inputs:
+        sizes = [2 if isinstance(each, str) else each for each in shape]
+        match kinds.get(name, F):
+            case 9:
+                feeds[name] = np.ones(sizes, bool)
+            case 7:
+                feeds[name] = np.arange(int(np.prod(sizes))).reshape(sizes)
+            case _:
+                feeds[name] = some(*sizes)
+    proto = model(nodes, infos, results, {name: np.asarray(each) for name, each in constants.items()}, opset=opset)
+    return applied(proto, work, feeds, exact=exact)
+
+
+def read(
+    nodes: Sequence[Any],
+    inputs: Any = (("x", X),),
+    outputs: Any = ("y",),
+    opset: Any = 18,
+    **constants: Any,
+) -> Any:
+    """The graph of nodes on inputs of real numbers and constants."""
+    infos = [info(name, shape) for name, shape in inputs]
+    return gp.from_onnx(model(nodes, infos, [info(name, None) for name in outputs], constants, opset=opset)).graph
 
 
 def reasons(journal: Journal) -> list[str]:

@@ -85,19 +85,19 @@ class _Quotient:
 def _quotient(node: Node) -> _Quotient | None:
     """The quotient that `node` computes, as a Div by a root or a Mul by its reciprocal."""
     for value, other in pairs(node):
-        root = other
+        root, inverses = other, ()
         if node.op == "Mul":
             inverse = producer(other, "Reciprocal") or producer(other, "Div")
             if inverse is None or (inverse.op == "Div" and entry(inverse.operand(0)) != 1):
                 continue
-            root = inverse.operands[-1]
-        found = _over_root(value, root)
+            root, inverses = inverse.operands[-1], (other,)
+        found = _over_root(value, root, inverses)
         if found is not None:
             return found
     return None
 
 
-def _over_root(value: Value, root: Value) -> _Quotient | None:
+def _over_root(value: Value, root: Value, inverses: tuple[Value, ...]) -> _Quotient | None:
     taken = producer(root, "Sqrt")
     total = None if taken is None else producer(taken.operand(0), "Add")
     if taken is None or total is None:
@@ -110,7 +110,7 @@ def _over_root(value: Value, root: Value) -> _Quotient | None:
             continue
         axes = _last_axes(reduced)
         if axes is not None:
-            return _Quotient(value, axes[0], axes[1], epsilon, (root, total.output, mean, square))
+            return _Quotient(value, axes[0], axes[1], epsilon, (*inverses, root, total.output, mean, square))
     return None
 
 
@@ -183,7 +183,6 @@ def _scaled(node: Node, quotient: _Quotient, parts: set[Value]) -> tuple[Node, V
     scale = None if reader is None or reader.op != "Mul" else _vector(reader, node.output, quotient.dims)
     last = node if reader is None or scale is None else reader
     inside = {value.producer for value in [*parts, node.output]} | {last}
-    inside |= {use.user for value in quotient.parts[:1] for use in value.uses}
     if any(use.user not in inside for value in parts for use in value.uses):
         raise Left("somebody else reads a part of it")
     if scale is None:
