@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import VerificationError
-from graphport.passes.driver import Pass, PassList, count_nodes, run, select
+from graphport.passes.driver import Pass, PassList, count_nodes, expressible, run, select
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.prepare import PREPARE
 from graphport.passes.substitution import add_constant
@@ -166,3 +166,126 @@ def test_outputs_are_declared_with_what_is_known_at_the_end():
     nodes = [node("Shape", "x", "s"), node("Reshape", "x s", "h"), node("Relu", "h", "y")]
     result, _ = gp.simplify(gp.from_onnx(model(nodes, [info("x", ["N", 4])], [info("y", None)], {})))
     assert str(result.outputs["y"].fact) == "float32[N, 4]"
+
+
+def counting(name: str, *changes: int, seen: list[str] | None = None) -> Pass:
+    """A pass that finds as much to do as `changes` says, run by run, and then nothing."""
+    left = list(changes)
+
+    def work(graph: Graph, journal: Journal) -> None:
+        if seen is not None:
+            seen.append(name)
+        if left:
+            journal.did(graph.first or "", "done", left.pop(0))
+
+    return Pass(name, work, "exact")
+
+
+def test_after_a_change_those_before_come_first_again():
+    seen: list[str] = []
+    passes = [counting("a", seen=seen), counting("b", 1, seen=seen), counting("c", 1, 1, seen=seen)]
+    outcomes = run(chain("Relu"), passes)
+    assert "".join(seen) == "ababcabcabc"
+    assert [(each.name, each.changes, len(each.done)) for each in outcomes] == [("a", 0, 0), ("b", 1, 1), ("c", 2, 2)]
+
+
+def test_the_first_pass_that_changes_something_goes_on_to_the_second():
+    seen: list[str] = []
+    run(chain("Relu"), [counting("a", 1, seen=seen), counting("b", seen=seen)])
+    assert "".join(seen) == "ab"
+
+
+def test_passes_that_never_end_are_stopped(monkeypatch):
+    monkeypatch.setattr("graphport.passes.driver.MOST_RUNS", 7)
+    seen: list[str] = []
+    run(chain("Relu"), [counting("a", seen=seen), counting("b", *[1] * 100, seen=seen)])
+    assert len(seen) == 7
+
+
+def test_changes_are_counted_as_they_are_told():
+    (outcome,) = run(chain("Relu"), [counting("a", 3)])
+    assert outcome.changes == 3
+
+
+def wishing(*wants: int, least_room: int = 0, done: int = 0) -> tuple[list[int], PassList]:
+    """A pass that tells the room that it is given and takes what fits of `wants`, and its list."""
+    rooms: list[int] = []
+    open_wants = list(wants)
+
+    def work(graph: Graph, journal: Journal) -> None:
+        rooms.append(journal.room)
+        for want in list(open_wants):
+            if want > journal.room:
+                journal.wanted.append(want)
+            else:
+                open_wants.remove(want)
+                journal.room -= want
+                journal.did("w", "grown", done)
+
+    return rooms, PassList((Pass("wish", work, "exact"),), least_room=least_room)
+
+
+def weighty(count: int, nodes: int = 1) -> Graph:
+    """A graph of so many bytes of weights and as many nodes."""
+    graph = chain(*["Relu"] * nodes)
+    add_constant(graph, np.zeros(count, np.int8), "w")
+    return graph
+
+
+def test_room_is_a_tenth_of_weights_and_nodes_or_the_least():
+    for least, expected in ((50, 110), (5000, 5000)):
+        rooms, passes = wishing(least_room=least)
+        run(weighty(900, 2), passes)
+        assert rooms == [expected]
+
+
+def test_without_room_of_its_own_a_list_gets_some_only_where_something_is_wanted():
+    rooms, passes = wishing()
+    run(weighty(900, 1), passes)
+    assert rooms == [0]
+    rooms, passes = wishing(60)
+    run(weighty(900, 1), passes)
+    assert rooms[0] == 0
+    assert 100 in rooms
+    rooms, passes = wishing(101)
+    outcome = run(weighty(900, 1), passes)
+    assert outcome[0].changes == 0
+
+
+def test_bodies_and_their_weights_are_of_the_size():
+    graph, body = weighty(900, 1), weighty(800, 1)
+    assert graph.first is not None
+    for value in body.values():
+        body.rename(value, f"{value.name}_inner")
+    graph.first.set_attribute("body", body)
+    rooms, passes = wishing(least_room=1)
+    run(graph, passes)
+    assert rooms == [(900 + 800 + 200) // 10]
+
+
+def test_facts_are_inferred_anew_where_something_was_done():
+    def work(graph: Graph, journal: Journal) -> None:
+        first = graph.first
+        if first is not None and first.word == "Abs":
+            first.word = "Shape"
+            journal.did(first, "changed")
+
+    graph = chain("Abs")
+    run(graph, [Pass("shape", work, "exact")])
+    assert graph.outputs[0].fact == TensorFact(DType.INT64, (2,), (2, 3))
+
+
+def test_a_claim_comes_back_only_where_nothing_is_known():
+    for claim, expected in (((None), (2, 3)), ((7, 7), (2, 3))):
+        graph = chain("Abs")
+        graph.outputs[0].fact = TensorFact(DType.FLOAT32, claim)
+        run(graph, [])
+        assert graph.outputs[0].fact.shape == expected
+
+
+def test_only_passes_whose_operator_a_dialect_has_are_left():
+    passes = PassList((counting("a"), Pass("b", counting("b").work, "exact", makes="Attention")), name="some")
+    assert [each.name for each in expressible(passes, "openvino")] == ["a", "b"]
+    assert [each.name for each in expressible(passes, "caffe")] == ["a"]
+    assert expressible(passes, "caffe").name == "some"
+    assert len(passes) == 2

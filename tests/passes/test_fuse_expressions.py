@@ -12,7 +12,7 @@ from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
-from graphport.ir.graph import Graph
+from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
 from graphport.ops import registry
 from graphport.ops.builder import Builder
@@ -53,7 +53,7 @@ def fused(graph):
 
 
 def texts(graph):
-    return [node.attributes["expression"] for node in graph if node.op == WORD]
+    return [str(node.attributes["expression"]) for node in graph if node.op == WORD]
 
 
 def words(graph):
@@ -227,3 +227,64 @@ def test_backends_run_a_graph_with_expressions(backend):
     found = prepare(after, backend).run({"a": X, "b": X[0]})
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=3e-6, atol=1e-6, equal_nan=True)
+
+
+def test_what_cannot_be_said_to_its_end_leaves_nothing_behind():
+    graph = Graph()
+    x, y = (graph.add_input(name, TensorFact(DType.FLOAT32, (Symbol("N"), 3))) for name in "xy")
+    text = "mul(add(@0,@1),size(@1,1))"
+    made = Node(WORD, [x, y], [Value("z", TensorFact(DType.FLOAT32, (Symbol("N"), 3)))], {"expression": text})
+    graph.append(made)
+    graph.set_outputs([made.output])
+    before = str(graph)
+    (outcome,) = driver.run(graph, EXPAND_EXPRESSIONS)
+    assert str(graph) == before
+    assert len(outcome.left) == 1
+    made.set_attribute("expression", "mul(add(@0,@1),@1)")
+    (outcome,) = driver.run(graph, EXPAND_EXPRESSIONS)
+    assert words(graph) == ["Add", "Mul"]
+    assert [note.text for note in outcome.done] == ["was mul(add(@0,@1),@1)"]
+    assert graph.outputs[0].name == "z"
+
+
+def test_operands_are_numbered_in_the_order_in_which_they_are_read():
+    net = Net(a=(2, 4), b=(2, 4), c=(2, 4))
+    graph = net.returning(net("Sub", net("Mul", net.c, net.a), net("Div", net.c, net.b)))
+    after, outcome = fused(graph)
+    assert texts(after) == ["sub(mul(@0,@1),div(@0,@2))"]
+    (made,) = after
+    assert [value.name for value in made.operands] == ["c", "a", "b"]
+    assert [(note.text, note.count) for note in outcome.done] == [("now sub(mul(@0,@1),div(@0,@2))", 3)]
+
+
+def test_a_chain_of_parts_reads_what_stands_for_them():
+    net = Net(a=(2, 4))
+    inner = net("Exp", net("Neg", net.a))
+    graph = net.returning(inner, net("Sqrt", net("Abs", inner)))
+    after, outcome = fused(graph)
+    assert texts(after) == ["exp(neg(@0))", "sqrt(abs(@0))"]
+    first, second = after
+    assert second.operands == [first.output]
+    assert after.outputs == [first.output, second.output]
+    assert outcome.changes == 4
+    same(graph, after, a=X)
+
+
+@pytest.mark.parametrize("most", [16, 17])
+def test_a_text_may_be_so_long_and_no_longer(most, monkeypatch):
+    monkeypatch.setattr("graphport.passes.fuse_expressions.MOST_TEXT", most)
+    net = Net(a=(2, 4))
+    # Each has the text `neg({})`, and what it takes in counts with its own.
+    after, _ = fused(net.returning(net("Neg", net("Neg", net("Neg", net.a)))))
+    assert max(map(len, texts(after))) <= most
+    assert sum(text.count("neg") for text in texts(after)) + words(after).count("Neg") == 3
+
+
+def test_operands_of_another_type_and_no_operands_stay():
+    net = Net(a=(2, 4))
+    other = net.graph.add_input("d", TensorFact(DType.FLOAT64, (2, 4)))
+    unknown = net.graph.add_input("u", TensorFact(DType.FLOAT32, None))
+    graph = net.returning(
+        net("Neg", net("Cast", other, to=DType.FLOAT32)), net("Neg", net("Abs", unknown)), net("Neg", net("Abs", other))
+    )
+    assert words(fused(graph)[0]) == ["Cast", "Neg", "Abs", "Neg", WORD]

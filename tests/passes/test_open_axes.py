@@ -14,7 +14,7 @@ import graphport as gp
 from graphport.core.dims import Symbol
 from graphport.passes.open_axes import reopen
 from tests.laws import computed
-from tests.passes.cases import info, model, node
+from tests.passes.cases import I64, info, model, node
 
 N = Symbol("N")
 
@@ -107,3 +107,111 @@ def test_any_batch_is_reshaped_as_its_items_are(case, length):
     x = np.arange(count * prod(shape[1:]), dtype=np.float32).reshape(count, *shape[1:])
     (found,) = computed(graph, {"x": x})
     np.testing.assert_array_equal(found, x.reshape(-1, *target[1:]))
+
+
+def of_graph(nodes, inputs, constants, new, opset=18):
+    """A graph whose first input has another shape, and what is found wrong."""
+    proto = model(nodes, [info(*each) for each in inputs], [info("y", None)], constants, opset=opset)
+    graph = gp.from_onnx(proto).graph
+    return graph, [each for each in reopen(graph, {graph.inputs[0]: new}) if each.is_error]
+
+
+def constant_of(graph, op, index):
+    (found,) = [each for each in graph if each.op == op]
+    storage = found.inputs[index].storage
+    return None if storage is None else storage.numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("target", "new", "expected"),
+    [
+        pytest.param([2, 3, 4], [5, 3, 4], [5, 3, 4], id="the old batch"),
+        pytest.param([2, 3, 4], [2, 3, 4], [2, 3, 4], id="nothing new"),
+        pytest.param([2, 3, 4], [N, 3, 4], [2, 3, 4], id="an open batch"),
+        pytest.param([7, 3, 4], [5, 3, 4], [7, 3, 4], id="another number"),
+        pytest.param([2], [5, 3, 4], [2], id="a vector"),
+        pytest.param([3, 2, 4], [5, 3, 4], [3, 2, 4], id="another axis"),
+    ],
+)
+def test_what_is_expanded_for_a_batch_is_for_the_new_one(target, new, expected):
+    constants = {"c": np.ones(1, np.float32), "s": np.array(target, np.int64)}
+    graph, _ = of_graph([node("Relu", "x", "h"), node("Expand", "c s", "y")], [("x", [2, 3, 4])], constants, new)
+    assert constant_of(graph, "Expand", 1) == expected
+    assert graph.outputs[0].fact.shape == tuple(expected)
+
+
+def test_what_is_expanded_for_a_batch_stands_beside_it():
+    constants = {"c": np.arange(4, dtype=np.float32).reshape(1, 1, 4), "s": np.array([2, 1, 4], np.int64)}
+    nodes = [node("Expand", "c s", "e"), node("Concat", "e x", "y", axis=1)]
+    graph, errors = of_graph(nodes, [("x", [2, 3, 4])], constants, [3, 3, 4])
+    x = np.ones((3, 3, 4), np.float32)
+    (found,) = computed(graph, {"x": x})
+    assert not errors
+    np.testing.assert_array_equal(found, np.concatenate([np.tile(constants["c"], (3, 1, 1)), x], axis=1))
+
+
+def test_a_size_to_expand_to_that_is_computed_is_left_alone():
+    nodes = [node("Relu", "x", "h"), node("Identity", "s", "t"), node("Expand", "h t", "y")]
+    graph, errors = of_graph(nodes, [("x", [1, 3]), ("s", [2], I64)], {}, [4, 3])
+    assert constant_of(graph, "Expand", 1) is None
+    assert not errors
+
+
+@pytest.mark.parametrize(
+    ("sizes", "attributes", "expected", "axes"),
+    [
+        pytest.param([1, 3, 8, 10], {}, [8, 10], (2, 3), id="all axes"),
+        pytest.param([1, 3, 8, 5], {}, [8], (2,), id="one of them changes"),
+        pytest.param([3, 8, 10], {"axes": [1, 2, 3]}, [8, 10], (2, 3), id="stated axes"),
+        pytest.param([10, 8, 3], {"axes": [-1, -2, 1]}, [10, 8], (3, 2), id="from the end"),
+        pytest.param([8, 10], {"axes": [2, 3]}, [8, 10], (2, 3), id="only those"),
+        pytest.param([8, 10], {"axes": [-2, -1]}, [8, 10], (-2, -1), id="only those, from the end"),
+        pytest.param([2, 6, 8, 10], {}, [2, 6, 8, 10], None, id="every one"),
+        pytest.param([1, 3, 4, 5], {}, [1, 3, 4, 5], None, id="none"),
+    ],
+)
+def test_a_picture_is_resized_along_the_axes_that_change_alone(sizes, attributes, expected, axes):
+    nodes = [node("Resize", "x _ _ s", "y", mode="nearest", **attributes)]
+    constants = {"s": np.array(sizes, np.int64)}
+    graph, _ = of_graph(nodes, [("x", [1, 3, 4, 5])], constants, [2, 3, 4, 5])
+    assert constant_of(graph, "Resize", 3) == expected
+    assert graph.first.attributes.get("axes") == axes
+    if axes == (2, 3):
+        x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
+        assert graph.outputs[0].fact.shape == (2, 3, 8, 10)
+        apart, _ = of_graph(nodes, [("x", [1, 3, 4, 5])], constants, [1, 3, 4, 5])
+        one = [computed(apart, {"x": each[None]})[0] for each in x]
+        np.testing.assert_array_equal(computed(graph, {"x": x})[0], np.concatenate(one))
+
+
+def test_scales_and_sizes_that_are_computed_are_left_alone():
+    scales = [node("Resize", "x _ c", "y", mode="nearest")]
+    graph, errors = of_graph(scales, [("x", [1, 3, 4])], {"c": np.array([1, 1, 2], np.float32)}, [5, 3, 4])
+    assert (errors, graph.outputs[0].fact.shape) == ([], (5, 3, 8))
+    sizes = [node("Resize", "x _ _ s", "y", mode="nearest")]
+    graph, errors = of_graph(sizes, [("x", [1, 3, 4]), ("s", [3], I64)], {}, [5, 3, 4])
+    assert (errors, constant_of(graph, "Resize", 3)) == ([], None)
+
+
+def test_an_axis_that_comes_first_stays_where_another_one_is_as_long():
+    """A target has the old length twice: the axis that is in its place is the one."""
+    graph, errors = reopened([2, 2, 3], [[2, 2, 3]], [2, 5, 3])
+    assert (targets_of(graph), errors) == ([[2, 5, 3]], [])
+    graph, errors = reopened([2, 2, 3], [[2, 2, 3]], [5, 2, 3])
+    assert (targets_of(graph), errors) == ([[5, 2, 3]], [])
+
+
+def test_two_axes_that_change_are_followed_each():
+    graph, errors = reopened([2, 3, 4], [[2, 3, 2, 2]], [5, 7, 4])
+    assert (targets_of(graph), errors) == ([[5, 7, 2, 2]], [])
+    graph, errors = reopened([2, 3, 4], [[2, 3, 2, 2]], [N, Symbol("M"), 4])
+    assert (targets_of(graph), errors) == ([[0, 0, 2, 2]], [])
+
+
+def test_a_target_that_two_read_is_one_for_the_other_still():
+    nodes = [node("Reshape", "x s", "a"), node("Reshape", "z s", "b"), node("Concat", "a b", "y", axis=0)]
+    constants = {"s": np.array([2, 12], np.int64)}
+    graph, errors = of_graph(nodes, [("x", [2, 3, 4]), ("z", [2, 12])], constants, [5, 3, 4])
+    assert not errors
+    assert [each.inputs[1].storage.numpy().tolist() for each in graph if each.op == "Reshape"] == [[5, 12], [2, 12]]
+    assert graph.outputs[0].fact.shape == (7, 12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import graphport as gp
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.verify import verify
 from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, preprocess, turn
 from tests.every import every
@@ -20,7 +22,7 @@ SHAPE = (2, 3, 4, 5)
 MEAN, STD = (0.5, -1.0, 2.0), (2.0, 0.5, 4.0)
 
 
-def network(shape=SHAPE, nodes=None, dtype=1):
+def network(shape: Any = SHAPE, nodes=None, dtype=1) -> Any:
     given = [node("Relu", "x", "h"), node("Neg", "h", "y")] if nodes is None else nodes
     return gp.from_onnx(model(given, [info("x", shape, dtype)], [info("y", None)], opset=18)).graph
 
@@ -122,3 +124,79 @@ def test_a_network_of_no_nodes_has_steps():
     preprocess(graph, graph.inputs[0], Preprocess(scale=2.0))
     x = picture(SHAPE, is_u8=False)
     np.testing.assert_array_equal(computed(canonical(graph), {"x": x})[0], 2 * x)
+
+
+def test_what_is_put_in_front_is_called_after_the_input_and_knows_its_shape():
+    graph = network()
+    preprocess(graph, graph.inputs[0], Preprocess(is_u8=True, size=(8, 10), is_reversed=True, scale=0.5, std=STD))
+    assert [each.op for each in graph] == ["Cast", "Resize", "Gather", "Mul", "Div", "Relu", "Neg"]
+    assert [each.output.name for each in graph][:3] == ["x_cast", "x_resize", "x_gather"]
+    assert [value.name for value in graph.constants] == ["x_numbers", "x_numbers_1", "x_numbers_2", "x_numbers_3"]
+    facts = [(value.fact.dtype, value.fact.shape) for value in graph.constants]
+    assert facts == [
+        (DType.INT64, (4,)),
+        (DType.INT64, (3,)),
+        (DType.FLOAT32, (1,)),
+        (DType.FLOAT32, (3, 1, 1)),
+    ]
+    assert [value.storage.numpy().reshape(-1).tolist() for value in graph.constants] == [
+        [*SHAPE],
+        [2, 1, 0],
+        [0.5],
+        [*STD],
+    ]
+
+
+def test_a_picture_of_open_batch_is_resized_along_its_own_axes():
+    for shape, axes, sizes in (
+        (SHAPE, None, [*SHAPE]),
+        (("N", 3, 4, 5), (2, 3), [4, 5]),
+        ((2, "C", 4, 5), (2, 3), [4, 5]),
+    ):
+        graph = network(shape)
+        preprocess(graph, graph.inputs[0], Preprocess(size=(8, 10)))
+        resize = graph.first
+        assert (resize.op, resize.attributes.get("axes"), resize.attributes["mode"]) == ("Resize", axes, "linear")
+        assert resize.operands[-1].storage.numpy().tolist() == sizes
+
+
+def test_a_picture_of_unknown_type_or_rank_is_refused():
+    for fact in (UNKNOWN, TensorFact(DType.FLOAT32, None), TensorFact(None, SHAPE)):
+        graph = network()
+        graph.inputs[0].fact = fact
+        with pytest.raises(ValueError, match="no picture of four axes"):
+            preprocess(graph, graph.inputs[0], Preprocess(scale=2.0))
+
+
+def test_one_number_does_for_all_channels_even_where_those_are_open():
+    for steps, count in ((Preprocess(mean=(1.0,)), 1), (Preprocess(is_reversed=True), 3)):
+        graph = network((2, "C", 4, 5))
+        preprocess(graph, graph.inputs[0], steps)
+        assert graph.first.operands[1].storage.count == count
+    with pytest.raises(ValueError, match="2 numbers are not one for each of C channels"):
+        preprocess(network((2, "C", 4, 5)), network((2, "C", 4, 5)).inputs[0], Preprocess(mean=(1.0, 2.0)))
+
+
+def test_what_is_turned_knows_its_type_and_shape_and_a_shape_that_nobody_knows_is_left():
+    graph = network()
+    turn(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
+    (y,) = graph.outputs
+    assert (y.name, y.fact) == ("y", TensorFact(DType.FLOAT32, (2, 4, 5, 3)))
+    assert graph.last.attributes == {"perm": NCHW_TO_NHWC}
+    graph = network()
+    turn(graph, graph.inputs[0], NCHW_TO_NHWC, is_input=True)
+    assert graph.inputs[0].fact == TensorFact(DType.FLOAT32, (2, 4, 5, 3))
+    assert graph.first.attributes == {"perm": NHWC_TO_NCHW}
+    for fact in (UNKNOWN, TensorFact(DType.FLOAT32, None)):
+        graph = network()
+        graph.inputs[0].fact = fact
+        turn(graph, graph.inputs[0], NCHW_TO_NHWC, is_input=True)
+        assert [each.op for each in graph] == ["Relu", "Neg"]
+
+
+def test_an_output_that_is_returned_twice_is_turned_twice():
+    graph = network()
+    graph.add_output(graph.outputs[0])
+    turn(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
+    assert graph.outputs[0] is graph.outputs[1]
+    assert graph.outputs[0].name == "y"

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
+import graphport as gp
+from graphport.passes.journal import Journal
 from graphport.passes.resolve_sequences import resolve_sequences
+from graphport.passes.substitution import add_constant
 from tests.passes.alone import applied, reasons
 from tests.passes.cases import I64, F, info, model, node, some
 
@@ -130,8 +134,6 @@ def test_what_cannot_be_told_stays(nodes, options, reason):
 
 
 def test_a_sequence_that_a_body_reads_stays():
-    from onnx import helper
-
     body = helper.make_graph([node("SequenceAt", "s place", "inner")], "b", [], [info("inner", None)])
     other = helper.make_graph([node("Identity", "x", "outer")], "o", [], [info("outer", None)])
     choice = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=other)
@@ -139,3 +141,129 @@ def test_a_sequence_that_a_body_reads_stays():
     ops, journal = parted([SPLIT, choice], more=more, feeds=feeds, sizes=[3, 4], place=0)
     assert ops == ["SplitToSequence", "If"]
     assert reasons(journal)
+
+
+def left_alone(nodes, *, outputs=("y",), shape=(2, 7, 3), results=None, **constants):
+    """Why sequences stay in a graph that need not compute anything; it is as it was."""
+    given = {name: np.array(array, np.int64) for name, array in constants.items()}
+    told = results or [info(name, None, I64 if name == "n" else F) for name in outputs]
+    graph = gp.from_onnx(model(nodes, [info("x", shape)], told, given, opset=18)).graph
+    before, journal = str(graph), Journal()
+    resolve_sequences(graph, journal)
+    assert str(graph) == before
+    assert not journal.done
+    return reasons(journal)
+
+
+THREE = node("SequenceConstruct", "x x x", "s")
+
+
+@pytest.mark.parametrize(("place", "is_there"), [(2, True), (3, False), (-3, True), (-4, False)])
+def test_a_place_is_one_of_the_items(place, is_there):
+    for op, more in (("SequenceAt", []), ("SequenceErase", [node("SequenceLength", "t", "n")])):
+        nodes = [THREE, node(op, "s p", "t" if more else "y"), *more]
+        outputs = ("n",) if more else ("y",)
+        if is_there:
+            ops, _ = parted(nodes, outputs=outputs, p=place)
+            assert not [each for each in ops if "Sequence" in each]
+        else:
+            assert left_alone(nodes, outputs=outputs, p=place) == [f"it has no item {place}"]
+
+
+@pytest.mark.parametrize(("place", "is_there"), [(3, True), (4, False), (-3, True), (-4, False)])
+def test_what_is_inserted_may_stand_behind_the_last_item(place, is_there):
+    nodes = [THREE, node("SequenceInsert", "s x p", "t"), node("SequenceLength", "t", "n")]
+    if is_there:
+        ops, _ = parted(nodes, outputs=("n",), p=place)
+        assert not ops
+    else:
+        assert left_alone(nodes, outputs=("n",), p=place) == [f"it has no item {place}"]
+
+
+def test_nothing_is_taken_from_a_sequence_of_nothing():
+    length = node("SequenceLength", "t", "n")
+    empty = node("SequenceEmpty", "", "s")
+    assert left_alone([empty, node("SequenceErase", "s", "t"), length], outputs=("n",)) == ["it has no item"]
+    ops, _ = parted([empty, node("SequenceInsert", "s x", "t"), length], outputs=("n",))
+    assert not ops
+    joined = [empty, node("ConcatFromSequence", "s", "y", axis=0)]
+    assert "read otherwise" in left_alone(joined)[0]
+    ops, _ = parted([empty, node("SequenceLength", "s", "n")], outputs=("n",))
+    assert not ops
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        pytest.param([3, 3], "the sizes do not make up the extent", id="too few"),
+        pytest.param([3, 5], "the sizes do not make up the extent", id="too many"),
+    ],
+)
+def test_sizes_have_to_make_up_the_extent(sizes, reason):
+    graph = gp.from_onnx(
+        model([SPLIT, AT], [info("x", (2, 7, 3))], [info("y", None)], {"sizes": [3, 4], "place": np.array(0)})
+    ).graph
+    split = graph.first
+    split.set_input(1, add_constant(graph, np.array(sizes, np.int64), "others"))
+    journal = Journal()
+    resolve_sequences(graph, journal)
+    assert reasons(journal) == [reason]
+    assert [each.op for each in graph] == ["SplitToSequence", "SequenceAt"]
+
+
+def test_a_sequence_that_the_graph_returns_stays():
+    results = [helper.make_tensor_sequence_value_info("s", F, None), info("y", None)]
+    told = left_alone([SPLIT, AT], results=results, sizes=[3, 4], place=0)
+    assert told == ["the sequence is a result"]
+    told = left_alone([SPLIT], results=results[:1], sizes=[3, 4])
+    assert told == ["the sequence is a result"]
+
+
+def test_a_sequence_that_is_changed_and_returned_stays():
+    results = [helper.make_tensor_sequence_value_info("t", F, None)]
+    nodes = [SPLIT, node("SequenceErase", "s place", "t")]
+    assert left_alone(nodes, results=results, sizes=[3, 4], place=0) == ["the sequence is a result"]
+
+
+@pytest.mark.parametrize(("count", "is_few"), [(1024, True), (1025, False)])
+def test_more_items_than_a_graph_should_have_stay(count, is_few):
+    nodes = [node("SplitToSequence", "x", "s"), node("SequenceLength", "s", "n")]
+    proto = model(nodes, [info("x", (count, 1))], [info("n", None, I64)], {}, opset=18)
+    graph, journal = gp.from_onnx(proto).graph, Journal()
+    resolve_sequences(graph, journal)
+    assert reasons(journal) == ([] if is_few else [f"it has {count} items"])
+    assert [note.text for note in journal.done] == ([f"is {count} values"] if is_few else [])
+
+
+def test_an_operand_of_which_no_shape_is_known_stays_whole():
+    told = left_alone([node("SplitToSequence", "x", "s", axis=1), AT], shape=None, place=0)
+    assert told == ["the shape of its operand is not known"]
+
+
+def test_new_values_are_called_after_what_they_are_parts_of():
+    graph = gp.from_onnx(
+        model([SPLIT, AT], [info("x", (2, 7, 3))], [info("y", None)], {"sizes": [3, 4], "place": np.array(1)})
+    ).graph
+    resolve_sequences(graph, Journal())
+    (split,) = graph
+    assert [value.name for value in split.results] == ["s_1", "y"]
+    assert [value.fact.shape for value in split.results] == [(2, 3, 3), (2, 4, 3)]
+    assert split.inputs[1].name == "s_sizes"
+
+
+@pytest.mark.parametrize(("place", "is_there"), [(1, True), (-2, True), (2, False), (-3, False)])
+def test_a_sequence_is_one_shorter_where_an_item_was_taken(place, is_there):
+    nodes = [THREE, node("SequenceErase", "s first", "t"), node("SequenceAt", "t p", "y")]
+    if is_there:
+        assert parted(nodes, first=0, p=place)[0] in ([], ["Identity"])
+    else:
+        assert left_alone(nodes, first=0, p=place) == [f"it has no item {place}"]
+
+
+@pytest.mark.parametrize(("place", "is_there"), [(3, True), (-4, True), (4, False), (-5, False)])
+def test_a_sequence_is_one_longer_where_an_item_was_put_in(place, is_there):
+    nodes = [THREE, node("SequenceInsert", "s x first", "t"), node("SequenceAt", "t p", "y")]
+    if is_there:
+        assert parted(nodes, first=0, p=place)[0] in ([], ["Identity"])
+    else:
+        assert left_alone(nodes, first=0, p=place) == [f"it has no item {place}"]

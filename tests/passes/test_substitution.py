@@ -1,16 +1,32 @@
-"""Weights times factors, made in pieces."""
+"""Weights times factors, made in pieces; and the edits of which passes are made."""
 
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.core.spill import spilling
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.verify import verify
 from graphport.passes import substitution
-from graphport.passes.substitution import Scaled
+from graphport.passes.substitution import (
+    Scaled,
+    bypass,
+    graph_of,
+    is_real_constant,
+    numbers,
+    reals,
+    rounded,
+    set_constant,
+    sole_reader,
+    take_over,
+)
 
 
 @pytest.mark.parametrize("is_spilled", [False, True], ids=["in memory", "in a file"])
@@ -50,3 +66,112 @@ def test_a_large_weight_takes_little_memory():
     tracemalloc.stop()
     assert found is not None
     assert peak < w.nbytes
+
+
+@pytest.mark.parametrize("most", [3, 4, 1 << 20])
+def test_every_piece_is_looked_at_for_numbers_that_are_too_large(most, monkeypatch):
+    monkeypatch.setattr(substitution, "_PIECE", most)
+    for place in range(8):
+        array = np.ones(8)
+        found = rounded(array, DType.FLOAT16)
+        assert found is not None
+        np.testing.assert_array_equal(found.numpy(), array.astype(np.float16))
+        array[place] = 1e6
+        assert rounded(array, DType.FLOAT16) is None
+        assert Scaled(array.reshape(8, 1), np.ones((1, 1))).rounded(DType.FLOAT16) is None
+
+
+def graph_with(*names) -> tuple[Any, list[Any]]:
+    """A graph of constants of one number each, all of which a Sum reads."""
+    graph = Graph()
+    storages = [storage_of([float(n)], DType.FLOAT32) for n in range(len(names))]
+    values = [graph.add_constant(name, TensorFact.of(each), each) for name, each in zip(names, storages, strict=True)]
+    graph.append(Node("Sum", values, [Value("y", TensorFact(DType.FLOAT32, (1,)))]))
+    graph.set_outputs([graph.first.output])
+    return graph, values
+
+
+def test_numbers_are_those_of_constants_alone():
+    graph, (real, whole, unknown) = graph_with("a", "b", "c")
+    whole.storage = storage_of([3], DType.INT32)
+    unknown.storage = None
+    given = graph.add_input("x", real.fact)
+    given.storage = real.storage  # what an input is unless it is given
+    assert (numbers(real), numbers(whole), reals(real)) == ([0.0], [3], [0.0])
+    assert [is_real_constant(each) for each in (real, whole, unknown, given, None)] == [True, *[False] * 4]
+    assert all(each is None for each in map(reals, (whole, unknown, given, None)))
+    assert all(each is None for each in map(numbers, (unknown, given, None)))
+    assert reals(real).dtype == np.float64
+
+
+def test_a_node_in_no_graph_is_our_own_fault():
+    with pytest.raises(ValueError, match="is in no graph"):
+        graph_of(Node("Relu", [], [Value("y")]))
+
+
+def test_a_new_constant_has_the_name_of_the_old_one_where_nobody_else_reads_that():
+    two = storage_of([2.0], DType.FLOAT32)
+    graph, (a, b) = graph_with("a", "b")
+    total = graph.first
+    set_constant(total, 1, two, "other")
+    assert [value.name for value in total.operands] == ["a", "b"]
+    assert (b.graph, total.operands[1].storage.numpy()) == (None, [2.0])
+    graph.add_output(a)
+    set_constant(total, 0, two, "other")
+    assert total.operands[0].name not in ("a", "b")
+    assert a.graph is graph
+    set_constant(total, 2, two, "other")
+    assert [value.name for value in total.operands][2:] == ["other"]
+    given = graph.add_input("x", a.fact)
+    total.set_input(2, given)
+    set_constant(total, 2, two, "other")
+    assert (total.operands[2].is_constant, given.is_input) == (True, True)
+    verify(graph)
+
+
+def test_who_reads_a_value_alone():
+    graph, (a, _) = graph_with("a", "b")
+    total = graph.first
+    assert sole_reader(a) is total
+    assert sole_reader(total.output) is None  # the graph returns it
+    total.set_input(1, a)
+    assert sole_reader(a) is None  # twice
+    total.set_input(1, None)
+    other = graph.append(Node("Relu", [a], [Value("z")]))
+    assert sole_reader(a) is None
+    graph.remove(other)
+    assert sole_reader(a) is total
+    graph.add_output(a)
+    assert sole_reader(a) is None
+
+
+def test_what_takes_over_has_the_name_the_readers_and_the_notes():
+    graph, (a, _) = graph_with("a", "b")
+    old = graph.first.output
+    old.notes["kept"] = "old"
+    for fact in (TensorFact(None, (1,)), TensorFact(DType.FLOAT32, None), TensorFact(DType.FLOAT64, (1,))):
+        made = graph.append(Node("Relu", [a], [Value("made", fact)])).output
+        made.notes["gone"] = "new"
+        take_over(old, made)
+        assert (made.name, graph.outputs, dict(made.notes)) == ("y", [made], {"kept": "old"})
+        assert made.fact == (fact if fact.dtype is DType.FLOAT64 else old.fact)
+        old = made
+
+
+def test_what_hands_on_is_removed_unless_a_public_name_would_be_lost():
+    graph, (a, _) = graph_with("a", "b")
+    total = graph.first
+    given = graph.add_input("x", a.fact)
+    for source, is_worth_it in ((total.output, True), (given, False), (a, True)):
+        between = graph.append(Node("Identity", [source], [Value(graph.fresh("z"), a.fact)]))
+        graph.set_outputs([between.output])
+        assert bypass(between, source) is is_worth_it
+        verify(graph)
+        assert (between.graph is None) is is_worth_it
+    both = graph.append(Node("Identity", [total.output], [Value(graph.fresh("z"), a.fact)]))
+    graph.set_outputs([total.output, both.output])
+    assert not bypass(both, total.output)
+    other = graph.append(Node("Dropout", [given], [Value(graph.fresh("z"), a.fact)]))
+    graph.set_outputs([other.output])
+    assert bypass(other, given)
+    assert [each.op for each in graph][-1] == "Identity"  # which then carries the name

@@ -167,10 +167,10 @@ def _group(node: Node) -> int:
 
 def _dim(value: Value | None, axis: int) -> int:
     fact = None if value is None else value.fact
-    if not isinstance(fact, TensorFact) or fact.shape is None or not isinstance(fact.shape[axis], int):
+    dim = fact.shape[axis] if isinstance(fact, TensorFact) and fact.shape is not None else None
+    if not isinstance(dim, int):
         raise Left("how many feature maps there are is not known")
-    dim = fact.shape[axis]
-    return dim if isinstance(dim, int) else 0
+    return dim
 
 
 def _maps_of_conv(node: Node) -> int:

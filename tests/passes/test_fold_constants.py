@@ -1,0 +1,245 @@
+"""What is computed of constants alone is a constant; what would undo how a model is stored, or needs room, stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import graphport as gp
+from graphport.core.dtypes import DType
+from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.storage import storage_of
+from graphport.ir.graph import Graph, Node, Value
+from graphport.ir.verify import verify
+from graphport.passes import fold_constants as module
+from graphport.passes.driver import NODE
+from graphport.passes.fold_constants import fold_constants
+from graphport.passes.journal import Journal
+from tests.laws import computed
+from tests.passes.alone import reasons
+from tests.passes.cases import info, model, node, some
+
+
+def folded(nodes, room: Any = 0, inputs: Any = (), dtype: Any = 1, opset: Any = 18, **constants):
+    proto = model(nodes, inputs, [info("y", None, dtype)], constants, opset=opset)
+    graph, journal = gp.from_onnx(proto).graph, Journal(room=room)
+    fold_constants(graph, journal)
+    verify(graph)
+    return graph, journal
+
+
+def ops(graph):
+    return [each.op for each in graph]
+
+
+def test_what_constants_make_is_a_constant_of_the_same_name():
+    w = some(3, 4)
+    graph, journal = folded([node("Transpose", "w", "v"), node("Neg", "v", "y")], w=w)
+    assert ops(graph) == []
+    assert graph.outputs[0].name == "y"
+    np.testing.assert_array_equal(graph.outputs[0].storage.numpy(), -w.T)
+    assert [str(note) for note in journal.done] == [
+        "Transpose v: computed, it is a constant",
+        "Neg y: computed, it is a constant",
+    ]
+
+
+def test_every_result_of_a_node_is_one():
+    nodes = [node("Split", "w", "a b", axis=0, num_outputs=2), node("Sub", "a b", "y")]
+    graph, _ = folded(nodes, w=some(4, 3))
+    assert ops(graph) == []
+    np.testing.assert_array_equal(graph.outputs[0].storage.numpy(), some(4, 3)[:2] - some(4, 3)[2:])
+
+
+def test_what_is_computed_is_not_folded():
+    graph, journal = folded([node("Add", "x c", "y")], inputs=[info("x", [3])], c=some(3))
+    assert (ops(graph), journal.done, journal.left) == (["Add"], [], [])
+
+
+@pytest.mark.parametrize("op", ["Relu", "Unheard"])
+def test_operators_of_others_are_not_folded(op):
+    graph = Graph()
+    storage = storage_of([-1.0], DType.FLOAT32)
+    value = graph.add_constant("c", TensorFact.of(storage), storage)
+    graph.append(Node(op, [value], [Value("y")], dialect="" if op == "Unheard" else "custom"))
+    graph.set_outputs([graph.first.output])
+    fold_constants(graph, Journal(room=1 << 20))
+    assert len(graph) == 1
+
+
+def test_a_constant_whose_numbers_are_not_at_hand_is_not_read():
+    graph = Graph()
+    value = graph.add_constant("c", TensorFact(DType.FLOAT32, (2,)), None)
+    graph.append(Node("Relu", [value], [Value("y")]))
+    graph.set_outputs([graph.first.output])
+    journal = Journal(room=1 << 20)
+    fold_constants(graph, journal)
+    assert (ops(graph), journal.left) == (["Relu"], [])
+
+
+def test_how_weights_are_stored_stays():
+    quantized = {"q": np.arange(100, dtype=np.int8), "s": np.float32(0.5)}
+    graph, journal = folded([node("DequantizeLinear", "q s", "y")], room=1 << 20, **quantized)
+    assert ops(graph) == ["DequantizeLinear"]
+    assert reasons(journal) == ["it says how a weight is stored"]
+    graph, journal = folded([node("QuantizeLinear", "w s", "y")], dtype=2, w=some(100), s=np.float32(0.5))
+    assert ops(graph) == ["QuantizeLinear"]
+
+
+@pytest.mark.parametrize(
+    ("count", "dtype", "to", "is_folded"),
+    [
+        pytest.param(65, np.int8, 1, False, id="8 bits to 32"),
+        pytest.param(64, np.int8, 1, True, id="few"),
+        pytest.param(65, np.int8, 2, True, id="8 bits to 8"),
+        pytest.param(65, np.int16, 1, True, id="16 bits to 32"),
+        pytest.param(65, np.int32, 11, True, id="32 bits to 64"),
+        pytest.param(65, np.float16, 1, True, id="reals"),
+    ],
+)
+def test_weights_of_few_bits_are_not_made_wider(count, dtype, to, is_folded):
+    graph, journal = folded([node("Cast", "q", "y", to=to)], room=1 << 20, dtype=to, q=np.ones(count, dtype))
+    assert ops(graph) == ([] if is_folded else ["Cast"])
+    assert reasons(journal) == ([] if is_folded else ["q is stored in 8 bits an element, its result is not"])
+
+
+def test_random_numbers_are_drawn_in_every_run():
+    graph, journal = folded([node("RandomNormalLike", "w", "y")], room=1 << 20, w=some(3))
+    assert (ops(graph), reasons(journal)) == (["RandomNormalLike"], ["it may draw random numbers"])
+    dropping = {"w": some(3), "r": np.float32(0.5), "t": np.array(False)}
+    graph, journal = folded([node("Dropout", "w r t", "y")], room=1 << 20, **dropping)
+    assert (ops(graph), reasons(journal)) == (["Dropout"], ["it may draw random numbers"])
+    graph, journal = folded([node("Dropout", "w", "y")], room=1 << 20, **dropping)
+    assert ops(graph) == []
+
+
+def test_nodes_with_bodies_stay_and_what_is_in_them_is_folded():
+    inner = helper.make_graph([node("Neg", "w", "a")], "then", [], [info("a", None)])
+    other = helper.make_graph([node("Abs", "w", "b")], "else", [], [info("b", None)])
+    choice = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=other)
+    graph, journal = folded([choice], room=1 << 20, c=np.array(True), w=some(3))
+    assert ops(graph) == ["If"]
+    assert [len(body) for body in graph.first.bodies()] == [0, 0]
+    assert len(journal.done) == 2
+
+
+def test_what_has_no_operands_or_no_results_is_not_folded():
+    graph, _ = folded([node("Constant", "", "y", value_float=1.0)], room=1 << 20)
+    assert ops(graph) == ["Constant"]
+
+
+# Room
+
+
+def growing(*readers, extent=1000):
+    """A row that is made as large as `extent`, with as many readers of the row as there are `readers`."""
+    nodes = [node("Expand", "w s", "e"), node("Add", "x e", "a")]
+    nodes += [node(op, "x w", f"r{n}") for n, op in enumerate(readers)]
+    nodes.append(node("Sum", " ".join(["a", *(f"r{n}" for n in range(len(readers)))]), "y"))
+    return nodes, {"w": some(1), "s": np.array([extent])}
+
+
+def test_what_makes_weights_larger_needs_room_and_takes_it():
+    nodes, constants = growing()
+    growth = 4 * 1000 - 4 - 8 - NODE  # the result, less what goes: both operands and the node
+    for room, is_folded in ((growth, True), (growth - 1, False), (-5, False)):
+        graph, journal = folded(nodes, room, inputs=[info("x", [1])], **constants)
+        assert ("Expand" in ops(graph)) is not is_folded
+        assert journal.room == (0 if is_folded else room)
+        assert journal.wanted == ([] if is_folded else [growth])
+        if not is_folded:
+            assert reasons(journal) == [f"its result of 4000 bytes would make the weights larger by {growth}"]
+
+
+def test_what_makes_weights_smaller_makes_room():
+    graph, journal = folded(
+        [node("ReduceSum", "w", "h", keepdims=0), node("Add", "x h", "y")], 0, inputs=[info("x", [])], w=some(50)
+    )
+    assert ops(graph) == ["Add"]
+    assert journal.room == 4 * 50 + NODE - 4
+
+
+def test_an_operand_that_somebody_else_reads_does_not_go():
+    nodes, constants = growing("Add")
+    growth = 4 * 1000 - 8 - NODE
+    for room, is_folded in ((growth, True), (growth - 1, False)):
+        graph, journal = folded(nodes, room, inputs=[info("x", [1])], **constants)
+        assert ("Expand" in ops(graph)) is not is_folded
+        assert journal.room == (0 if is_folded else room)
+
+
+def test_an_operand_that_the_graph_returns_does_not_go():
+    proto = model(
+        [node("Neg", "w", "h"), node("Add", "x h", "y")], [info("x", [500])], [info("y", None)], {"w": some(500)}
+    )
+    for is_returned in (False, True):
+        graph, journal = gp.from_onnx(proto).graph, Journal()
+        if is_returned:
+            graph.add_output(graph.first.operands[0])
+        fold_constants(graph, journal)
+        assert ("Neg" in ops(graph)) is is_returned
+        assert journal.wanted == ([2000 - NODE] if is_returned else [])
+
+
+def test_an_operand_of_several_that_are_folded_goes_with_all_of_them():
+    nodes = [node("Neg", "w", "a"), node("Abs", "w", "b"), node("Mul", "a b", "c"), node("Add", "x c", "y")]
+    growth = 2000 - 1000 - NODE  # half of `w` goes with the first one, all of it with both
+    for room, expected in ((growth, ["Add"]), (growth - 1, ["Neg", "Abs", "Mul", "Add"])):
+        graph, _ = folded(nodes, room, inputs=[info("x", [500])], w=some(500))
+        assert ops(graph) == expected
+    stays = [nodes[0], node("QuantizeLinear", "w s", "q"), node("DequantizeLinear", "q s", "b"), *nodes[2:]]
+    for room, expected in ((2000 - NODE, 4), (2000 - NODE - 1, 5)):
+        graph, _ = folded(stays, room, inputs=[info("x", [500])], w=some(500), s=np.float32(1))
+        assert len(graph) == expected
+
+
+def test_results_of_any_size_are_not_computed(monkeypatch):
+    nodes, constants = growing()
+    for most, is_folded in ((4000, True), (3999, False)):
+        monkeypatch.setattr(module, "MOST_BYTES", most)
+        graph, journal = folded(nodes, 1 << 20, inputs=[info("x", [1])], **constants)
+        assert ("Expand" in ops(graph)) is not is_folded
+        assert reasons(journal) == ([] if is_folded else ["its result would take 4000 bytes"])
+
+
+@pytest.mark.parametrize("fact", [UNKNOWN, TensorFact(None, (2,)), TensorFact(DType.INT64, None)], ids=str)
+def test_results_of_unknown_size_are_computed_of_little(fact, monkeypatch):
+    for most, is_folded in ((24, True), (23, False)):
+        monkeypatch.setattr(module, "MOST_GUESSED", most)
+        graph = Graph()
+        storage = storage_of([0.0, 1.0, 0.0, 2.0, 0.0, 3.0], DType.FLOAT32)
+        value = graph.add_constant("c", TensorFact.of(storage), storage)
+        graph.append(Node("NonZero", [value], [Value("y", fact)]))
+        graph.set_outputs([graph.first.output])
+        journal = Journal(room=1 << 20)
+        fold_constants(graph, journal)
+        assert len(graph) == (0 if is_folded else 1)
+        assert reasons(journal) == ([] if is_folded else ["how large its result is, is not known"])
+        if is_folded:
+            assert graph.outputs[0].storage.numpy().tolist() == [[1, 3, 5]]
+
+
+def test_what_cannot_be_computed_and_what_is_no_tensor_stays():
+    graph = Graph()
+    storage = storage_of([[1.0, 2.0, 3.0]], DType.FLOAT32)
+    value = graph.add_constant("c", TensorFact.of(storage), storage)
+    target = storage_of([2, 2], DType.INT64)
+    shape = graph.add_constant("s", TensorFact.of(target), target)
+    graph.append(Node("Reshape", [value, shape], [Value("y", TensorFact(DType.FLOAT32, (2, 2)))]))
+    graph.append(Node("SequenceConstruct", [value, value], [Value("z")]))
+    graph.set_outputs([each.output for each in graph])
+    journal = Journal(room=1 << 20)
+    fold_constants(graph, journal)
+    assert ops(graph) == ["Reshape", "SequenceConstruct"]
+    assert reasons(journal)[0].startswith("it cannot be computed: ")
+    assert reasons(journal)[1] == "its result is no tensor"
+
+
+def test_numbers_in_another_order_of_memory_are_stored_as_they_are_read():
+    nodes = [node("Transpose", "w", "v", perm=[2, 0, 1]), node("Add", "x v", "y")]
+    graph, _ = folded(nodes, inputs=[info("x", [4, 2, 3])], w=some(2, 3, 4))
+    x = some(4, 2, 3)
+    np.testing.assert_array_equal(computed(graph, {"x": x})[0], x + some(2, 3, 4).transpose(2, 0, 1))

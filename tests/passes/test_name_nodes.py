@@ -1,0 +1,108 @@
+"""Every node has a name of its own, and those that had one keep it."""
+
+from __future__ import annotations
+
+from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph, Node, Value
+from graphport.passes.journal import Journal, Left, NoRoom, Note, apply, label
+from graphport.passes.name_nodes import name_nodes
+
+
+def chain(*rows: tuple[str, str]) -> Graph:
+    graph = Graph()
+    value = graph.add_input("x", TensorFact(DType.FLOAT32, (2,)))
+    for word, name in rows:
+        value = graph.append(Node(word, [value], [Value(graph.fresh("h"))], name=name)).output
+    graph.set_outputs([value])
+    return graph
+
+
+def test_names_are_given_to_those_without_and_to_those_whose_another_has():
+    graph, journal = chain(("Conv", ""), ("Relu", "a"), ("Neg", "a"), ("Conv", ""), ("Abs", "Conv")), Journal()
+    name_nodes(graph, journal)
+    names = [each.name for each in graph]
+    assert len(set(names)) == 5
+    assert (names[1], names[2], names[4]) == ("a", "a_1", "Conv")  # a name that somebody has is given to nobody else
+    assert [note.text for note in journal.done] == ["had no name", "another node is called a", "had no name"]
+    again = Journal()
+    name_nodes(graph, again)
+    assert not again.done
+
+
+def test_names_in_bodies_count():
+    graph = chain(("Conv", "a"))
+    assert graph.first is not None
+    graph.first.set_attribute("body", chain(("Conv", "a")))
+    name_nodes(graph, Journal())
+    (body,) = graph.first.bodies()
+    assert [each.name for each in graph] + [each.name for each in body] == ["a", "a_1"]
+
+
+def test_what_is_told_of_a_node_has_its_operator_and_its_name():
+    graph = chain(("Relu", ""), ("Neg", "n"))
+    first, last = graph
+    assert (label(first), label(last)) == ("Relu h", "Neg n")
+    assert label(Node("If", [], [])) == "If"
+    journal = Journal()
+    journal.did(first, "done", 2)
+    journal.did("w", "gone")
+    journal.leave(last, "it stays")
+    assert journal.done == [Note("Relu h", "done", None, 2), Note("w", "gone", None, 1)]
+    assert [str(note) for note in journal.left] == ["Neg n: it stays"]
+
+
+def test_a_rule_is_tried_on_its_operators_and_says_what_it_did():
+    graph, journal, seen = chain(("Relu", ""), ("Neg", "n"), ("Abs", "")), Journal(), []
+
+    def rule(node: Node) -> str | None:
+        seen.append(node.word)
+        match node.word:
+            case "Relu":
+                return "done"
+            case "Neg":
+                raise Left("it stays")
+            case _:
+                return None
+
+    apply(graph, journal, rule, {"Relu", "Abs"})
+    assert (seen, [str(note) for note in journal.done], journal.left) == (["Relu", "Abs"], ["Relu h: done"], [])
+    apply(graph, journal, rule)
+    assert [str(note) for note in journal.left] == ["Neg n: it stays"]
+    assert not journal.wanted
+
+
+def test_what_wants_room_says_how_much():
+    journal = Journal()
+
+    def rule(node: Node) -> str | None:
+        raise NoRoom("it is large", 7)
+
+    apply(chain(("Relu", "")), journal, rule)
+    assert (journal.wanted, [note.text for note in journal.left]) == ([7], ["it is large"])
+
+
+def test_bodies_of_nodes_that_are_gone_are_left():
+    graph, seen = chain(("Loop", "l"), ("Neg", "n")), []
+    assert graph.first is not None
+    graph.first.set_attribute("body", chain(("Abs", "a")))
+
+    def rule(node: Node) -> str | None:
+        seen.append(node.word)
+        if node.word == "Loop":
+            node.output.replace_uses(graph.inputs[0])
+            graph.remove(node)
+        return None
+
+    apply(graph, Journal(), rule)
+    assert seen == ["Loop", "Neg"]
+
+
+def test_operators_of_others_are_told_by_their_dialect():
+    graph, seen = chain(("Relu", "")), []
+    assert graph.first is not None
+    graph.first.restate("Relu", "custom", {})
+    apply(graph, Journal(), lambda node: seen.append(node.op), {"Relu"})
+    assert not seen
+    apply(graph, Journal(), lambda node: seen.append(node.op), {"custom.Relu"})
+    assert seen == ["custom.Relu"]

@@ -1,0 +1,123 @@
+"""Operators that hand their operand on go; those that may not do so stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphport as gp
+from graphport.core.facts import UNKNOWN
+from graphport.passes.journal import Journal
+from graphport.passes.remove_noops import remove_noops
+from tests.passes.alone import X, done, read, reasons
+from tests.passes.cases import I64, B, info, model, node
+
+
+@pytest.mark.parametrize(
+    ("last", "constants", "goes"),
+    [
+        (node("Identity", "x", "h"), {}, True),
+        (node("Dropout", "x", "h"), {}, True),
+        (node("Cast", "x", "h", to=1), {}, True),
+        (node("Reshape", "x s", "h"), {"s": [2, 3, 4]}, True),
+        (node("Reshape", "x s", "h"), {"s": [0, -1, 4]}, True),
+        (node("Reshape", "x s", "h"), {"s": [3, 2, 4]}, False),
+        (node("Flatten", "x", "h", axis=1), {}, False),
+        (node("Expand", "x s", "h"), {"s": [3, 1]}, True),
+        (node("Expand", "x s", "h"), {"s": [5, 1, 1, 1]}, False),
+        (node("Tile", "x s", "h"), {"s": [1, 1, 1]}, True),
+        (node("Tile", "x s", "h"), {"s": [1, 2, 1]}, False),
+        (node("Transpose", "x", "h", perm=[0, 1, 2]), {}, True),
+        (node("Transpose", "x", "h", perm=[0, 2, 1]), {}, False),
+        (node("Transpose", "x", "h"), {}, False),
+        (node("Pad", "x s", "h"), {"s": [0] * 6}, True),
+        (node("Pad", "x s", "h"), {"s": [0, 0, 0, 0, 0, 1]}, False),
+        (node("Pad", "x s", "h"), {"s": [0, 0, -1, 0, 0, 1]}, False),
+        (node("Slice", "x a b", "h"), {"a": [0, 0], "b": [2, 3]}, True),
+        (node("Slice", "x a b", "h"), {"a": [0, 0], "b": [2, 2]}, False),
+        (node("Slice", "x a b", "h"), {"a": [0, 1], "b": [2, 3]}, False),
+        (node("Slice", "x a b", "h"), {"a": [0], "b": [(1 << 31) - 1]}, True),
+        (node("Slice", "x a b s", "h"), {"a": [0], "b": [4], "s": [2]}, True),
+        (node("Slice", "x a b s", "h"), {"a": [0], "b": [3], "s": [2]}, False),
+        (node("Slice", "x a b s", "h"), {"a": [0], "b": [4], "s": [-1]}, True),
+        (node("Slice", "x a b s t", "h"), {"a": [0], "b": [4], "s": [2], "t": [1]}, True),
+        (node("Slice", "x a b s t", "h"), {"a": [0], "b": [4], "s": [2], "t": [2]}, False),
+        (node("Slice", "x a b", "h"), {"a": [0], "b": [-1]}, False),
+        (node("Concat", "x", "h", axis=1), {}, True),
+        (node("Concat", "x x", "h", axis=1), {}, False),
+        *[(node(op, "x", "h"), {}, True) for op in ("Sum", "Max", "Min", "Mean")],
+        *[(node(op, "x x", "h"), {}, False) for op in ("Sum", "Max", "Min", "Mean")],
+        (node("Split", "x", "h", axis=1, num_outputs=1), {}, True),
+        (node("Split", "x", "h k", axis=0, num_outputs=2), {}, False),
+        (node("Unsqueeze", "x s", "h"), {"s": [0]}, False),
+    ],
+    ids=lambda each: each.op_type if hasattr(each, "op_type") else str(each),
+)
+def test_what_changes_nothing_goes(last, constants, goes):
+    ops, journal = done(remove_noops, [last, node("Relu", "h", "y")], **constants)
+    assert ops == (["Relu"] if goes else [last.op_type, "Relu"])
+    assert [note.text for note in journal.done] == (["handed on x as it is"] if goes else [])
+
+
+def test_an_order_that_is_not_said_is_that_of_one_axis():
+    for shape, goes in (((4,), True), ((), True), ((2, 4), False)):
+        ops, _ = done(remove_noops, [node("Transpose", "x", "h"), node("Relu", "h", "y")], (("x", shape),))
+        assert (ops == ["Relu"]) is goes
+    graph = read([node("Transpose", "x", "h"), node("Relu", "h", "y")], (("x", None),))
+    remove_noops(graph, Journal())
+    assert len(graph) == 2
+
+
+def test_what_is_not_known_is_not_proven():
+    for nodes in (
+        [node("Reshape", "x s", "h"), node("Relu", "h", "y")],
+        [node("Cast", "x", "h", to=1), node("Relu", "h", "y")],
+        [node("Pad", "x s", "h"), node("Relu", "h", "y")],
+    ):
+        graph = gp.from_onnx(model(nodes, [info("x", X), info("s", [6], I64)], [info("y", None)], opset=18)).graph
+        for value in graph.values():
+            value.fact = UNKNOWN
+        remove_noops(graph, Journal())
+        assert len(graph) == 2
+    nodes = [node("Slice", "x a b", "h"), node("Relu", "h", "y")]
+    for given in ({"a": np.array([0])}, {"b": np.array([2])}):
+        inputs = [info("x", X), *[info(name, [1], I64) for name in "ab" if name not in given]]
+        graph = gp.from_onnx(model(nodes, inputs, [info("y", None)], given, opset=18)).graph
+        remove_noops(graph, Journal())
+        assert len(graph) == 2
+    graph = read(nodes, (("x", ("N", 3)),), a=np.array([0]), b=np.array([5]))
+    remove_noops(graph, Journal())
+    assert len(graph) == 2
+
+
+def test_names_that_the_graph_has_to_keep():
+    ops, journal = done(remove_noops, [node("Identity", "x", "y")])
+    assert (ops, reasons(journal)) == (["Identity"], ["it stands between two names that the graph has to keep"])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "trains", "reason"),
+    [(0.5, False, None), (0.0, True, None), (0.5, True, "it is in training"), (None, True, "it is in training")],
+)
+def test_dropout_in_training_stays(ratio, trains, reason):
+    constants = {"t": np.array(trains)} | ({} if ratio is None else {"r": np.float32(ratio)})
+    nodes = [node("Dropout", f"x {'_' if ratio is None else 'r'} t", "h"), node("Relu", "h", "y")]
+    graph, journal = read(nodes, **constants), Journal()
+    remove_noops(graph, journal)
+    assert (len(graph), reasons(journal)) == (1, []) if reason is None else (2, [reason])
+
+
+def test_dropout_of_which_that_is_computed_stays():
+    nodes = [node("Dropout", "x r c", "h"), node("Relu", "h", "y")]
+    proto = model(nodes, [info("x", X), info("c", [], B)], [info("y", None)], {"r": np.float32(0.5)}, opset=18)
+    graph, journal = gp.from_onnx(proto).graph, Journal()
+    remove_noops(graph, journal)
+    assert (len(graph), reasons(journal)) == (2, ["whether it is in training is computed"])
+
+
+def test_a_mask_that_somebody_reads_is_true_everywhere():
+    nodes = [node("Dropout", "x", "h m"), node("Where", "m h z", "y")]
+    ops, _ = done(remove_noops, nodes, z=np.float32(7))
+    assert ops == ["Shape", "ConstantOfShape", "Where"]
+    ops, _ = done(remove_noops, [node("Dropout", "x", "h m"), node("Relu", "h", "y")])
+    assert ops == ["Relu"]

@@ -1,0 +1,60 @@
+"""Shape arithmetic whose result is known is a constant, and a target says what it can."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphport.passes.journal import Journal
+from graphport.passes.resolve_shapes import resolve_shapes, target_shape
+from tests.passes.alone import done, read
+from tests.passes.cases import node
+
+
+def test_targets_that_say_what_is_known():
+    assert target_shape([2, 3], [5]) == (2, 3)
+    graph = read([node("Relu", "x", "y")], (("x", ("N", 3, "M")),))
+    n, three, m = graph.inputs[0].fact.shape
+    assert target_shape([n, 3], [n, three]) == (0, 3)
+    assert target_shape([3, n], [n, three]) == (3, -1)
+    assert target_shape([n, m], [n, three]) == (0, -1)
+    assert target_shape([n, m], [n, m]) == (0, 0)
+    assert target_shape([m, n], [n, m]) is None
+    assert target_shape([n], []) == (-1,)
+    assert target_shape([-1, m], [three, three]) is None
+
+
+def test_shape_arithmetic_of_known_result_is_a_constant():
+    nodes = [node("Shape", "x", "s"), node("Gather", "s i", "g"), node("Cast", "g", "y", to=1)]
+    ops, journal = done(resolve_shapes, nodes, i=np.array([2, 0]))
+    assert ops == ["Gather", "Cast"]  # all of whose operands are constants now: that is folding's
+    assert [str(note) for note in journal.done] == ["Shape s: known from the shapes, it is a constant"]
+    ops, _ = done(resolve_shapes, [node("Size", "x", "s"), node("Cast", "s", "y", to=1)])
+    assert ops == ["Cast"]
+    graph = read(nodes, (("x", ("N", 3, 4)),), i=np.array([2, 0]))
+    resolve_shapes(graph, Journal())
+    assert [each.op for each in graph] == ["Shape", "Gather", "Cast"]
+    folded = read([node("Neg", "i", "n"), node("Gather", "x n", "y")], i=np.array([0]))
+    resolve_shapes(folded, Journal())
+    assert [each.op for each in folded] == ["Neg", "Gather"]  # that is folding's
+
+
+def test_a_target_that_is_computed_of_the_shape_follows_it():
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s i", "n"),
+        node("Concat", "n j", "t", axis=0),
+        node("Reshape", "x t", "y"),
+    ]
+    for attributes, expected in (({}, [0, 12]), ({"allowzero": 1}, None)):
+        nodes[-1] = node("Reshape", "x t", "y", **attributes)
+        graph = read(nodes, (("x", ("N", 3, 4)),), i=np.array([0]), j=np.array([12]))
+        resolve_shapes(graph, Journal())
+        storage = graph.last.operands[1].storage
+        assert (None if storage is None else storage.numpy().tolist()) == expected
+
+
+def test_constant_nodes_are_left_to_those_who_lift_them():
+    graph, journal = read([node("Constant", "", "i", value_ints=[0]), node("Gather", "x i", "y")]), Journal()
+    resolve_shapes(graph, journal)
+    assert [each.op for each in graph] == ["Constant", "Gather"]
+    assert not journal.done
