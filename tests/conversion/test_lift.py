@@ -145,3 +145,27 @@ def test_an_extent_too_long_to_write_is_refused_and_no_fault_of_ours(ending, mon
     )
     _, findings = lift(legalize(from_proto(proto))[0], ending)
     assert {finding.code for finding in findings} <= {"LEG0002"}
+
+
+def test_a_name_goes_to_the_first_result_alone():
+    """Of an operator whose results are said by a node each."""
+    operator = node("LayerNormalization", ["x", "g"], ["y", "m", "i"], name="norm")
+    graph = graph_of([operator], [("y", None), ("m", None), ("i", None)], constants={"g": np.ones(3, np.float32)})
+    for dialect in ("openvino", "nnef"):
+        lifted, _ = lift(graph, dialect)
+        verify(lifted)
+        named = {each.name for each in lifted if each.name == "norm"}
+        assert len([each for each in lifted if each.name == "norm"]) == 1 == len(named)
+        assert lifted.outputs[0].producer.name == "norm"
+        assert [value.name for value in lifted.outputs] == ["y", "m", "i"]
+
+
+def test_of_lengths_that_nothing_said_reads_only_their_readers_are_told():
+    """A shape that only what cannot be said reads is no reason of its own."""
+    nodes = [node("Shape", ["x"], ["s"]), node("Neg", ["s"], ["n"]), node("Expand", ["x", "n"], ["y"])]
+    graph = graph_of(nodes, [("y", None)])
+    assert unsupported(graph, "madeup") == {"Expand": 1}
+    graph.add_output(graph.first.output)
+    assert unsupported(graph, "madeup") == {"Shape": 1, "Expand": 1}
+    graph = graph_of([*nodes, node("Cast", ["s"], ["z"], to=1)], [("y", None), ("z", None)])
+    assert unsupported(graph, "madeup") == {"Expand": 1, "Cast": 1}

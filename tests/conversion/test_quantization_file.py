@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.conversion.quantization_file import expand_quantization, note_moved
 from graphport.core.dtypes import DType
+from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.formats.nnef.container import write_container
+from graphport.formats.nnef.quantized import QUANTIZATION, Affine, Decoded, Quantization
 from graphport.formats.nnef.tensors import Payload, tensor_file
+from graphport.ir.graph import Graph, Node, Value
 from tests.models import model as onnx_model
 from tests.models import node
 
@@ -242,3 +246,78 @@ def test_negative_scales_are_not_said_as_a_file(tmp_path):
     gp.save(gp.from_onnx(onnx_model(nodes, [("x", [2, 3])], [("y", [2, 4])], initializers)), tmp_path / "m.nnef")
     outputs = gp.run(gp.load(tmp_path / "m.nnef"), {"x": X}, backend="reference")
     np.testing.assert_allclose(outputs["y"], X @ (CODES * scale), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("axis", "scales"), [(0, [0.1, 0.3]), (1, [0.1, 0.2, 0.3, 0.5])])
+def test_one_code_less_for_each_row_or_column(tmp_path, axis, scales):
+    told = "[" + ", ".join(f"[{each}]" for each in scales) + "]" if axis == 0 else f"[{scales}]"
+    line = (
+        f'"h": zero_point_linear_quantize(zero_point = 0, scale = {told}, bits = 4, signed = true, symmetric = true);'
+    )
+    loaded = gp.load(model(tmp_path, line))
+    shape = (-1, 1) if axis == 0 else (1, -1)
+    expected = zero_point((X @ W).astype(np.float64), 0, np.array(scales).reshape(shape), 4, True, True)
+    found = gp.run(loaded, {"x": X})["y"]
+    np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_cut_off_has_as_many_axes_as_what_it_meets():
+    """Behind the axis of the scales stand as many of length 1 as the tensor has axes there."""
+    for rank, axis in ((1, 0), (2, 0), (2, 1), (4, 1), (4, 3)):
+        graph = Graph()
+        x = graph.add_input("x", TensorFact(DType.FLOAT32, (3,) * rank))
+        y = graph.append(Node("Relu", [x], [Value("y", x.fact)])).output
+        graph.set_outputs([y])
+        scale: Any = tuple(0.5 + n for n in range(3))
+        for _ in range(axis):
+            scale = (scale,)
+        if axis == 0 and rank > 1:
+            scale = tuple((each,) for each in scale)
+        arguments = {"zero_point": 0, "scale": scale, "bits": 8, "signed": True, "symmetric": True}
+        y.notes[QUANTIZATION] = Quantization("zero_point_linear_quantize", arguments)
+        expand_quantization(graph)
+        assert ops(graph) == ["Relu", "Max", *QDQ]
+        (floor,) = [each.operands[1].storage.numpy() for each in graph if each.op == "Max"]
+        assert floor.shape == (3, *[1] * (rank - axis - 1))
+        np.testing.assert_allclose(floor.reshape(-1), [-127 * (0.5 + n) for n in range(3)])
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT16])
+@pytest.mark.parametrize(
+    ("scale", "shift"),
+    [
+        (0.5, 3),
+        ([[0.5], [0.25]], [[1], [2]]),
+        ([[0.5, 0.25, 2.0]], [[0]]),
+        ([[[0.5], [0.25]]], 0),
+    ],
+    ids=str,
+)
+def test_copies_of_codes_are_noted_as_they_are_decoded(dtype, scale, shift):
+    def tuples(numbers):
+        return tuple(map(tuples, numbers)) if isinstance(numbers, list) else numbers
+
+    def only(numbers):
+        return only(numbers[0]) if isinstance(numbers, list) and len(numbers) == 1 else numbers
+
+    graph = Graph()
+    codes = storage_of(np.arange(6).reshape(1, 2, 3), dtype)
+    stored = Decoded(codes, Affine(np.array(scale, np.float64), np.array(shift, np.float64)))
+    value = graph.add_constant("w", TensorFact(DType.FLOAT32, codes.shape), stored)
+    plain = graph.add_constant("k", TensorFact.of(codes), codes)
+    noted = graph.add_constant("n", TensorFact(DType.FLOAT32, codes.shape), stored)
+    kept = noted.notes[QUANTIZATION] = Quantization("linear_quantize", {})
+    note_moved(graph)
+    found = value.notes[QUANTIZATION]
+    assert found.operation == "zero_point_linear_quantize"
+    expected_shift = only(shift) if np.size(shift) == 1 else tuples(shift)
+    assert found.arguments == {
+        "zero_point": expected_shift,
+        "scale": tuples(scale),
+        "bits": dtype.bits,
+        "signed": dtype is not DType.UINT8,
+        "symmetric": False,
+    }
+    assert isinstance(np.asarray(found.arguments["zero_point"]).reshape(-1)[0], np.integer)
+    assert not plain.has_notes
+    assert noted.notes[QUANTIZATION] is kept

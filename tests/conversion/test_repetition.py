@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from benchmarks.files import ir_chain, ir_constants, ncnn_chain, nnef_text, onnx_decoder, pnnx_chain
@@ -9,11 +11,13 @@ from benchmarks.files import ir_chain, ir_constants, ncnn_chain, nnef_text, onnx
 import graphport as gp
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
-from graphport.conversion.repetition import Repetition
+from graphport.conversion.repetition import MOST_READ, Repetition
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.text import to_text
+from graphport.ir.verify import verify
 
 
 def nnef(path, count):
@@ -91,3 +95,318 @@ def test_results_that_no_node_computes_and_names_stay_where_they_are(tmp_path):
         ("Relu", f"r{n}", f"r{n}") for n in range(3)
     ]
     assert [value.name for value in graph.outputs] == ["r2"]
+
+
+# What is remembered, and what is not
+
+
+FACT = TensorFact(DType.FLOAT32, (2,))
+
+
+class Net:
+    """A graph of a node `y = Word(x, c)` that a rule is about to make something else of."""
+
+    def __init__(self, word: str = "Word", attributes: Any = None, outputs: int = 1) -> None:
+        self.graph = Graph()
+        self.x, self.z = (self.graph.add_input(name, FACT) for name in "xz")
+        self.c = self.constant([1.0, 2.0])
+        self.node = self.graph.append(
+            Node(word, [self.x, self.c], [Value(f"y{n}", FACT) for n in range(outputs)], attributes or {}, dialect="d")
+        )
+        self.graph.set_outputs(self.node.results)
+        self.repetition = Repetition(self.graph)
+
+    def constant(self, numbers, dtype: DType = DType.FLOAT32) -> Value:
+        storage = storage_of(numbers, dtype)
+        return self.graph.add_constant("c", TensorFact.of(storage), storage)
+
+    def made(self, word: str, *operands: Value | None, outputs: int = 1, **options: Any) -> Node:
+        results = [Value(self.graph.fresh("t"), FACT) for _ in range(outputs)]
+        return self.graph.insert_before(self.node, Node(word, operands, results, **options))
+
+    def kept(self, *made: Node, answer: Any = None, moment: Any = None) -> Any:
+        """What is remembered of `made`, the last of which gives the results."""
+        given = (made[-1].outputs if made else ()) if answer is None else answer
+        before = self.repetition.moment() if moment is None else moment
+        self.repetition.remember("key", self.node, made, given, before)
+        return self.repetition.find("key")
+
+
+def test_what_a_rule_made_is_made_again_in_the_same_order():
+    first, net = Net(), Net()
+    one = first.made("One", first.c, None, first.x, attributes={"n": 1})
+    two = first.made("Two", one.output, outputs=2)
+    three = first.made("Three", two.results[1], first.constant([3.0]), one.output, first.x)
+    template = first.kept(one, two, three)
+    assert template is not None
+    net.node.origin = None
+    net.repetition.repeat(net.graph, net.node, template)
+    verify(net.graph)
+    made = list(net.graph)
+    assert [each.word for each in made] == ["One", "Two", "Three"]
+    assert made[2] is net.node
+    assert made[0].inputs == (net.c, None, net.x)
+    assert made[0].attributes == {"n": 1}
+    assert [value.fact for value in made[1].results] == [FACT, FACT]
+    assert made[1].inputs == (made[0].output,)
+    added = net.graph.last.inputs[1]
+    assert net.node.inputs == (made[1].results[1], added, made[0].output, net.x)
+    assert added.storage.numpy().tolist() == [3.0]
+    assert [value.name for value in net.graph.outputs] == ["y0"]
+    assert not template.is_in_order
+
+
+def test_a_node_that_reads_what_it_read_keeps_its_operands():
+    for operands, is_in_order in ((("x", "c"), True), (("c", "x"), False), (("x",), False), (("x", "c", "x"), False)):
+        net, other = Net(), Net()
+        template = net.kept(net.made("Other", *[getattr(net, name) for name in operands]))
+        assert template.is_in_order is is_in_order
+        other.repetition.repeat(other.graph, other.node, template)
+        assert other.node.inputs == tuple(getattr(other, name) for name in operands)
+
+
+def test_constants_that_a_rule_made_twice_use_of_are_one():
+    net, other = Net(), Net()
+    three, four = net.constant([3.0]), net.constant([4.0])
+    one = net.made("One", three, net.x)
+    template = net.kept(one, net.made("Two", one.output, three, four))
+    assert [storage.numpy().tolist() for _, storage in template.constants] == [[3.0], [4.0]]
+    other.repetition.repeat(other.graph, other.node, template)
+    first, last = other.graph
+    assert first.operands[0] is last.operands[1]
+    assert [value.storage.numpy().tolist() for value in last.operands[1:]] == [[3.0], [4.0]]
+
+
+@pytest.mark.parametrize(("count", "is_kept"), [(0, False), (1, True), (32, True), (33, False)])
+def test_as_many_steps_as_are_worth_it(count, is_kept):
+    net = Net()
+    assert (net.kept(*[net.made("One", net.x) for _ in range(count)]) is not None) is is_kept
+
+
+def test_what_depends_on_more_than_the_node_is_not_kept():
+    def with_name(net):
+        return [net.made("One", net.x, name="n")]
+
+    def with_notes(net):
+        made = net.made("One", net.x)
+        made.notes["a"] = 1
+        return [made]
+
+    def with_noted_result(net):
+        made = net.made("One", net.x)
+        made.output.notes["a"] = 1
+        return [made]
+
+    def with_a_body(net):
+        return [net.made("One", net.x, attributes={"body": Graph()})]
+
+    def with_another_operand(net):
+        return [net.made("One", net.z)]
+
+    def with_another_operand_inside(net):
+        one = net.made("One", net.z, net.x)
+        return [one, net.made("Two", one.output)]
+
+    def with_a_literal(net):
+        literal = net.constant([3.0])
+        literal.is_literal = True
+        return [net.made("One", literal)]
+
+    def with_a_noted_constant(net):
+        noted = net.constant([3.0])
+        noted.notes["a"] = 1
+        return [net.made("One", noted)]
+
+    def with_numbers_that_are_elsewhere(net):
+        return [net.made("One", net.graph.add_constant("k", FACT, None))]
+
+    def with_many_numbers(net):
+        return [net.made("One", net.constant(np.zeros(MOST_READ // 4 + 1)))]
+
+    def with_more_results(net):
+        return [net.made("One", net.x, outputs=2)]
+
+    rules = [
+        with_name,
+        with_notes,
+        with_noted_result,
+        with_a_body,
+        with_another_operand,
+        with_another_operand_inside,
+        with_a_literal,
+        with_a_noted_constant,
+        with_numbers_that_are_elsewhere,
+        with_many_numbers,
+        with_more_results,
+    ]
+    for rule in rules:
+        net = Net()
+        assert net.kept(*rule(net)) is None, rule.__name__
+    net = Net()
+    assert net.kept(net.made("One", net.constant(np.zeros(MOST_READ // 4)))) is not None
+
+
+def test_results_are_those_of_the_last_step_in_order():
+    def two():
+        net = Net(outputs=2)
+        one = net.made("One", net.x)
+        return net, one, net.made("Two", one.output, outputs=2)
+
+    net, one, last = two()
+    assert net.kept(one, last) is not None
+    net, one, last = two()
+    assert net.kept(one, last, answer=last.outputs[::-1]) is None
+    net, one, last = two()
+    assert net.kept(one, last, answer=(one.output, last.results[1])) is None
+    net, one, last = two()
+    assert net.kept(one, last, answer=(last.results[0], net.x)) is None
+    net, one, last = two()
+    assert net.kept(one, last, answer=last.outputs[:1]) is None
+    net, one, last = two()
+    assert net.kept(one, last, answer=(*last.outputs, None)) is not None
+
+
+def test_what_a_rule_says_or_asks_besides_is_not_kept():
+    findings: list[Any] = []
+    net = Net()
+    net.repetition = Repetition(net.graph, findings)
+    moment = net.repetition.moment()
+    findings.append("one")
+    assert net.kept(net.made("One", net.x), moment=moment) is None
+    moment = net.repetition.moment()
+    net.graph.extents.declare("N")
+    assert net.kept(net.made("One", net.x), moment=moment) is None
+    assert net.kept(net.made("One", net.x)) is not None
+
+
+def test_as_much_is_remembered_as_there_is_room_for(monkeypatch):
+    monkeypatch.setattr("graphport.conversion.repetition._MOST_REMEMBERED", 2)
+    net = Net()
+    for key in "abc":
+        net.repetition.remember(
+            key, net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.moment()
+        )
+    assert [net.repetition.find(key) is not None for key in "abc"] == [False, False, True]
+    net.repetition.remember(
+        "d", net.node, [net.made("One", net.x)], net.graph.last.previous.outputs, net.repetition.moment()
+    )
+    assert [net.repetition.find(key) is not None for key in "cde"] == [True, True, False]
+
+
+# Which nodes are alike
+
+
+ATTRIBUTES = [
+    {},
+    {"a": 1},
+    {"a": 1.0},
+    {"a": True},
+    {"a": 2},
+    {"b": 1},
+    {"a": 0.0},
+    {"a": -0.0},
+    {"a": "1"},
+    {"a": (1, 2)},
+    {"a": (1, 3)},
+    {"a": (1.0, 2.0)},
+    {"a": ((1, 2), (3, 4))},
+    {"a": ((1, 2), (3, 5))},
+    {"a": DType.FLOAT32},
+    {"a": DType.FLOAT64},
+    {"a": DType.FLOAT32, "b": 1},
+    {"b": DType.FLOAT32},
+]
+
+
+@pytest.mark.parametrize("name", ["key", "key_to_lift"])
+def test_attributes_tell_nodes_apart(name):
+    def key(attributes):
+        net = Net(attributes=dict(attributes))
+        net.node.inputs = ()
+        return keys(net)[name]
+
+    def keys(net):
+        net.node.results[0].fact = FACT
+        return {"key": net.repetition.key(net.node, 1), "key_to_lift": net.repetition.key_to_lift(net.node)}
+
+    found = [key(each) for each in ATTRIBUTES]
+    assert len({repr(each) for each in found}) == len(ATTRIBUTES)
+    assert all(key(each) == one for each, one in zip(ATTRIBUTES, found, strict=True))
+    deep, stored, body = {"a": (((1,),),)}, {"a": storage_of([1.0], DType.FLOAT32)}, {"a": Graph()}
+    assert [key(each) for each in (deep, stored, body, {"a": (1, stored["a"])})] == [None] * 4
+
+
+def test_operands_tell_nodes_apart():
+    net = Net()
+    graph, x, z, c = net.graph, net.x, net.z, net.c
+    h = graph.insert_before(net.node, Node("Relu", [x], [Value("h", FACT)], dialect="d")).output
+    other = net.constant([1.0, 2.0])
+    literal = net.constant([1.0, 2.0])
+    literal.storage, literal.fact, literal.is_literal = c.storage, c.fact, True
+    same = net.constant([1.0, 2.0])
+    same.storage, same.fact = c.storage, c.fact
+
+    def key(*operands):
+        net.node.inputs = operands
+        return net.repetition.key(net.node, 1)
+
+    different = [
+        (),
+        (x,),
+        (None, x),
+        (x, x),
+        (x, z),
+        (h,),
+        (c,),
+        (other,),
+        (literal,),
+        (x, z, x),
+        (x, z, z),
+    ]
+    assert len({repr(key(*each)) for each in different}) == len(different)
+    for one, two in (((x,), (z,)), ((x, x), (z, z)), ((c,), (same,)), ((x, z, x), (z, x, z))):
+        assert key(*one) == key(*two)
+    large = net.constant(np.zeros(MOST_READ // 4 + 1))
+    assert key(large) is None
+    assert key(net.constant(np.zeros(MOST_READ // 4))) is not None
+    assert key(graph.add_constant("k", FACT, None)) is None
+
+
+def test_versions_words_and_wanted_results_tell_nodes_apart():
+    net = Net(outputs=2)
+    keys = [net.repetition.key(net.node, 1), net.repetition.key(net.node, 2), net.repetition.key(net.node, None)]
+    net.node.restate("Other", "d", {})
+    keys.append(net.repetition.key(net.node, 1))
+    net.node.restate("Other", "e", {})
+    keys.append(net.repetition.key(net.node, 1))
+    net.graph.set_outputs(net.node.results[:1])
+    net.node.drop_output(1)
+    keys.append(net.repetition.key(net.node, 1))
+    assert len(set(keys)) == len(keys)
+
+
+def test_what_is_lifted_is_told_apart_by_who_made_its_operands():
+    net = Net()
+    graph, x = net.graph, net.x
+    made = [
+        graph.insert_before(net.node, Node(word, [x], [Value(word, FACT)], dialect="d")).output for word in ("A", "B")
+    ]
+    raw = graph.insert_before(net.node, Node("Relu", [x], [Value("r", FACT)])).output
+
+    def key(*operands):
+        net.node.inputs = operands
+        return net.repetition.key_to_lift(net.node)
+
+    assert key(raw) is None  # what it was made of may still be looked at
+    keys = [key(x), key(made[0]), key(made[1]), key(made[0], x)]
+    assert len({repr(each) for each in keys}) == len(keys)
+    made[0].notes["axis"] = 1
+    noted = key(made[0])
+    made[0].notes["axis"] = 2
+    assert len({repr(each) for each in (noted, key(made[0]), keys[1])}) == 3
+    made[0].notes.clear()
+    made[0].notes["text"] = "a"
+    assert key(made[0]) == keys[1]
+    graph.set_outputs([x])
+    returned = key(made[0])
+    assert returned != keys[1]  # whether a result is returned counts

@@ -213,8 +213,7 @@ def _without_lengths(failed: list[_Unsupported]) -> list[_Unsupported]:
         readers = {user for value in each.node.results for user in value.users}
         if computes_lengths and readers and readers <= nodes and not any(x.returns for x in each.node.results):
             silent.add(each.node)
-    left = [each for each in failed if each.node not in silent]
-    return left or failed
+    return [each for each in failed if each.node not in silent]
 
 
 def _try(graph: Graph, dialect: str) -> list[_Unsupported]:
