@@ -35,6 +35,7 @@ TEXTS = {
     "an operator that reads itself": LINES.replace("1 1 x h", "1 1 h h"),
     "two that read each other": LINES.replace("1 1 x h", "1 1 y h"),
     "the same line a thousand times": LINES + LINES.split("\n")[3] * 1000,
+    "a line of wrong words": OPERATOR.format("F.relu", "word " * 100_000),
     "an endless list": LINES.replace("in_features=4", f"in_features={ENDLESS}"),
     "a list that never ends": LINES.replace("in_features=4", "in_features=(4,"),
     "a number of a million digits": LINES.replace("in_features=4", f"in_features={'9' * 1_000_000}"),

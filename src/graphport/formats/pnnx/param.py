@@ -44,6 +44,8 @@ class Line:
     given: int
     text: str
     start: int
+    _starts: array[int] | None = field(default=None, repr=False)
+    """Where each word begins in the text, from when somebody has asked for one."""
 
     @property
     def type(self) -> str:
@@ -72,8 +74,9 @@ class Line:
 
     def word(self, index: int, offset: int = 0) -> Word:
         """A word with its place, or what of it begins at `offset`."""
-        found = next(islice(_WORD.finditer(self.text), index, None))
-        return Word(found.group()[offset:], self.start + found.start() + offset)
+        if self._starts is None:  # a line may be wrong in all of its words
+            self._starts = array("q", (found.start() for found in _WORD.finditer(self.text)))
+        return Word(self.words[index][offset:], self.start + self._starts[index] + offset)
 
 
 class Places:
