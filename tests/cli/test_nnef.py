@@ -84,18 +84,21 @@ def test_nnef_to_nnef_is_flat_where_that_is_asked_for(final, tmp_path):
 
 
 def test_fragments_are_declared_where_that_is_allowed(tmp_path):
-    node = helper.make_node("Det", ["x"], ["y"])
+    node = helper.make_node("ReverseSequence", ["x", "n"], ["y"])
     sides = (
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 2]),
+            helper.make_tensor_value_info("n", TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 2])],
     )
     graph = helper.make_graph([node], "main", *sides)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "a.onnx")
-    assert told("convert", tmp_path / "a.onnx", tmp_path / "b.nnef", code=1)["unsupported"] == {"Det": 1}
+    assert told("convert", tmp_path / "a.onnx", tmp_path / "b.nnef", code=1)["unsupported"] == {"ReverseSequence": 1}
     answer = told("convert", tmp_path / "a.onnx", tmp_path / "b.nnef", "--allow-fragments")
     assert answer["unsupported"] == {}
     assert answer["verify"]["passed"]
-    assert "y = onnx_Det(x);" in (tmp_path / "b.nnef").read_text()
+    assert "y = onnx_ReverseSequence(x, n" in (tmp_path / "b.nnef").read_text()
 
 
 @pytest.mark.parametrize("option", ["--flatten", "--allow-fragments"])
