@@ -101,6 +101,13 @@ def test_rows_of_what_may_be_infinite_are_not_taken_by_a_product(tmp_path):
     assert "matmul" not in text
 
 
+def test_many_rows_of_what_may_be_infinite_are_refused(tmp_path):
+    body = "i = squeeze(argmax_reduce(x, axes = [2]), axes = [2]); t = tile(x, repeats = [64, 16, 8]);"
+    body += "y = gather(t, i, axis = 0);"
+    with pytest.raises(gp.DiagnosticError, match="gather"):
+        gp.save(document(tmp_path / "own", body), tmp_path / "both", format="nnef", flavour="both")
+
+
 QUANTIZED = {
     "numbers": "scale = 0.05, zero_point = 10, bits = 8, signed = false, symmetric = false",
     "signed": "scale = 0.02, zero_point = 0, bits = 8, signed = true, symmetric = true",
