@@ -85,6 +85,13 @@ def test_narrow_floats_use_their_whole_range(dtype, most):
     assert (grid.low, grid.high) == pytest.approx((-10.0, 10.0))
 
 
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT8E5M2])
+def test_what_is_infinite_steps_away_is_clipped_and_nothing_is_printed(dtype):
+    grid = symmetric(1e-30, dtype)
+    found = grid.nearest(np.asarray([-3e38, 0.0, 3e38], np.float32))
+    np.testing.assert_allclose(found, [grid.low, 0.0, grid.high])
+
+
 def test_a_tensor_of_zeros_has_a_grid():
     assert asymmetric(0.0, 0.0, DType.UINT8).nearest(np.zeros(2, np.float32)).tolist() == [0, 0]
 

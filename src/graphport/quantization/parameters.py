@@ -53,11 +53,13 @@ class Grid:
     def codes(self, x: Array) -> Array:
         """The nearest codes, halves to even, clipped to the grid."""
         scale, zero_point = self.spread(self.scale, x), self.spread(self.zero_point, x)
+        # Codes of 32 bits have more digits than float32; what is infinite steps away is clipped as anything far is.
+        with np.errstate(over="ignore"):
+            found = np.asarray((x.astype(np.float64) if self.dtype.bits > 16 else x) / scale)
         if self.dtype.is_floating:
             most = _LARGEST[self.dtype]
-            return np.clip(x / scale, -most, most).astype(self.dtype.numpy)
-        # Codes of 32 bits have more digits than float32.
-        found = np.asarray(np.rint((x.astype(np.float64) if self.dtype.bits > 16 else x) / scale))
+            return np.clip(found, -most, most).astype(self.dtype.numpy)
+        found = np.asarray(np.rint(found))
         found += zero_point
         return np.clip(found, self.least, self.most, out=found).astype(self.dtype.numpy)
 
