@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -9,49 +13,66 @@ import warnings
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import onnx
 from click.testing import CliRunner
 
 from graphport.cli.explain import _written
 from graphport.cli.main import cli
+from graphport.core.diagnostics import DiagnosticError
 
 DIGITS = Path(str(files("graphport"))) / "examples" / "digits"
 PROGRAM = "python3 - <<'.'"
+COMMAND = re.compile(r"((?:[A-Z_]+=\S+ )*)graphport (.*)")
 
 
 def run_side(example: dict[str, Any], side: str) -> tuple[int, str]:
     """Exit code and output of the last command of one side, in the current folder, in which `digits` lies."""
     shutil.copytree(DIGITS, "digits")
-    run_script(example.get("setup", ""))
-    if "file" not in example:
-        return run_script(example[side])
-    file = example["file"]
-    Path(file).write_text(example[side], encoding="utf-8")
-    if _written(file) != file:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # onnx calls its text form experimental
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The onnxtxt format is experimental")
+        run_script(example.get("setup", ""))
+        if "file" not in example:
+            return run_script(example[side])
+        file = example["file"]
+        Path(file).write_text(example[side], encoding="utf-8")
+        if _written(file) != file:
             onnx.save(onnx.load(file), _written(file))
-    return run_script(example["command"])
+        return run_script(example["command"])
 
 
 def run_script(text: str) -> tuple[int, str]:
-    """Exit code and output of the last command of ours; other lines are the shell's."""
+    """Exit code and output of the last command of ours or program; other lines are the shell's."""
     code, printed = 0, ""
     lines = text.splitlines()
     while lines:
         line = lines.pop(0)
-        if line.startswith("graphport "):
-            result = CliRunner().invoke(cli, shlex.split(line)[1:], prog_name="graphport")
+        command = COMMAND.fullmatch(line)
+        if command is not None:
+            settings = dict(word.split("=", 1) for word in command[1].split())
+            with patch.dict(os.environ, settings):
+                result = CliRunner().invoke(cli, shlex.split(command[2]), prog_name="graphport")
             assert result.exception is None or isinstance(result.exception, SystemExit), line
             code, printed = result.exit_code, result.output
         elif line == PROGRAM:
             end = lines.index(".")
-            exec("\n".join(lines[:end]), {})  # noqa: S102  of our own examples
+            code, printed = run_program("\n".join(lines[:end]))
             lines = lines[end + 1 :]
         else:
             own = [line]
-            while lines and not lines[0].startswith("graphport ") and lines[0] != PROGRAM:
+            while lines and not COMMAND.fullmatch(lines[0]) and lines[0] != PROGRAM:
                 own.append(lines.pop(0))
             subprocess.run(["sh", "-c", "\n".join(own)], check=True)
     return code, printed
+
+
+def run_program(text: str) -> tuple[int, str]:
+    """Exit code of a program of Python, and what it prints, or its last words where a finding ends it."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(text, {})  # noqa: S102  of our own examples
+    except DiagnosticError as error:
+        return 1, str(error)
+    return 0, printed.getvalue()
