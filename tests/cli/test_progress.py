@@ -6,6 +6,7 @@ import io
 import json
 import time
 
+import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,7 @@ from graphport.cli.main import cli
 from graphport.cli.progress import Teller, emitted
 from graphport.core.progress import Stage, heard, stage
 from graphport.formats import Format
-from tests.models import model, node
+from tests.models import model, node, write_onnx
 
 
 class Terminal(io.StringIO):
@@ -110,3 +111,21 @@ def test_a_log_has_stages_with_times_and_findings(net, tmp_path):
     assert any(" end reading net.onnx (" in line for line in lines)
     assert any("error[NNEF0303]" in line for line in lines)
     assert all(line[4] == "-" and "T" in line[:20] for line in lines)
+
+
+def test_a_packed_archive_tells_how_much_of_what_is_packed_was(tmp_path, monkeypatch):
+    weights = {"w": np.zeros((64, 1024), np.float32)}
+    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    path = write_onnx(tmp_path / "zeros.onnx", model(nodes, [("x", (1, 64))], [("y", (1, 1024))], weights))
+    parts: list[float] = []
+    end = Teller.end
+    monkeypatch.setenv(progress.SETTING, "100")
+
+    def ended(self, stage):
+        if stage.name.startswith("packing"):
+            parts.append(stage.measure() / stage.total)
+        end(self, stage)
+
+    monkeypatch.setattr(Teller, "end", ended)
+    assert CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "z.nnef.tgz"), "--no-verify"]).exit_code == 0
+    assert parts == [pytest.approx(1.0, rel=0.05)]  # zeros take next to nothing on the disk

@@ -104,6 +104,17 @@ def test_what_is_wrong_in_a_file_of_settings_has_its_place(place):
     ] * 2
 
 
+def test_every_layer_is_told_where_it_is_computed_and_why(place):
+    quick = ("--no-latency", "--no-verify", "--preset", "fast", "--float", "first")
+    assert "every layer:" not in _run(place, *quick).stdout
+    told = _run(place, *quick, "-v").stdout.partition("every layer:")[2].splitlines()
+    first, second = (next(line for line in told if line.startswith(name)) for name in ("first", "second"))
+    assert "reals" in first
+    assert "asked to stay" in first
+    assert "integers" in second
+    assert "nearest" in second
+
+
 def test_a_layer_is_explained(place):
     document = json.loads(_run(place, "--json", "--no-latency", "--explain", "second").stdout)
     assert document["explained"]["name"] == "second"

@@ -113,6 +113,7 @@ def _targets() -> Iterable[str]:
 @click.option("--resume", type=FILE, metavar="FILE", help="Keep statistics here, or go on from those that are there.")
 @click.option("--distributed", type=click.Choice(("ray",)), help="Observe samples on the machines of a Ray cluster.")
 @click.option("--explain", metavar="LAYER", help="Tell all about one layer.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell of every layer where it is computed, and why.")
 @click.option("--latency/--no-latency", default=True, show_default=True, help="Time both models.")
 @click.option("--to", "format", metavar="FORMAT", help="Format of DST, if its name does not say it.")
 @checking_options
@@ -130,6 +131,7 @@ def verb(
     settings_file: Path | None,
     resume: Path | None,
     explain: str | None,
+    verbose: bool,
     latency: bool,
     opset: int | None,
     metric: str | None,
@@ -210,7 +212,7 @@ def verb(
         print_json({**document, "diagnostics": [as_json(f) for f in findings]})
     else:
         print_findings(findings, color)
-        _tell(report, dst, sizes, times, layer, "perplexity" if perplexity is not None else "metric")
+        _tell(report, dst, sizes, times, layer, "perplexity" if perplexity is not None else "metric", verbose=verbose)
         print_verification(became.proof, became.skipped, str(dst) if became.written is None else None)
     raise click.exceptions.Exit(0 if report.passed and became.passed and not unknown else 1)
 
@@ -371,9 +373,13 @@ def _tell(
     times: dict[str, Any] | None,
     layer: LayerReport | None,
     metric: str,
+    *,
+    verbose: bool,
 ) -> None:
     from graphport.cli.table import print_table
 
+    if verbose:
+        _tell_layers(report)
     print_table(
         ("step", "SNR", "kept"), [(s.name, f"{s.snr_db:.2f} dB", "yes" if s.is_kept else "no") for s in report.steps]
     )
@@ -405,6 +411,27 @@ def _tell(
             f"a run of one sample on {name}: {one['source_ms']} ms before, {one['target_ms']} ms after "
             f"({one['speed_up']}x)"
         )
+
+
+def _tell_layers(report: QuantizationReport) -> None:
+    """Every layer: where it is computed, how its weights were rounded, what its input is cut to, and why."""
+    from graphport.cli.table import print_table
+
+    rows = [
+        (
+            x.name,
+            x.operator,
+            "integers" if x.is_quantized else "reals",
+            x.means if x.is_quantized else "",
+            _decibels(x.own_db),
+            _decibels(x.accumulated_db),
+            "" if x.input_range is None else f"{x.input_range[0]:.4g} to {x.input_range[1]:.4g}",
+            "; ".join(x.reasons),
+        )
+        for x in report.layers
+    ]
+    headings = ("layer", "operator", "on", "rounding", "own", "accumulated", "input", "reasons")
+    print_table(headings, rows, title="every layer:")
 
 
 def _print_front(report: QuantizationReport, metric: str) -> None:

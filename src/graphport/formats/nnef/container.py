@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Source, Span
 from graphport.core.opening import belonging, opened
+from graphport.core.progress import stage
 from graphport.core.replacing import beside_of, move, replacing, together
 from graphport.core.storage import CHUNK, MappedFile
 from graphport.formats.nnef.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
@@ -351,7 +352,10 @@ def _write_gzipped(path: Path, files: Mapping[str, Payload]) -> None:
 
     # Trained weights hardly shrink: higher levels take several times as long for the same size.
     with replacing(path) as target, gzip.GzipFile("", "wb", 1, target, mtime=0) as packed:
-        _write_tar(packed, files)  # pyright: ignore[reportArgumentType]  it writes bytes as a file does
+        size = sum(payload.size for payload in files.values())
+        # What lies on the disk is shorter than what was packed: this stage counts the latter.
+        with stage(f"packing {path.name}", size, "bytes", packed.tell):
+            _write_tar(packed, files)  # pyright: ignore[reportArgumentType]  it writes bytes as a file does
 
 
 def _write_folder(path: Path, files: Mapping[str, Payload]) -> None:
