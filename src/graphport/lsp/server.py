@@ -1,7 +1,8 @@
 """The language server: what an editor asks, answered from the words of a text and from what was found out of it.
 
-Words are read at once with every keystroke, and only where the text has changed. Reading it as a model takes longer and
-is done beside, when nobody has typed for a moment; the last answer stays until there is a better one.
+Words are read at once with every keystroke, and only where the text has changed; so is the statement that is being
+typed, by itself. Reading the text as a model takes longer and is done beside, when nobody has typed for a moment; the
+last answer stays until there is a better one.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from attrs import evolve
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from graphport.core.diagnostics import DiagnosticError, Source
 from graphport.core.version import __version__
-from graphport.lsp import layers, nnef
+from graphport.lsp import layers, nnef, statement
 from graphport.lsp.findings import Analysis, analysed, as_lsp, meant, missing
 from graphport.lsp.places import column, range_of, units
 from graphport.lsp.words import Kind, Words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphport.lsp.words import Place
 
@@ -53,6 +55,7 @@ class Text:
         self.lines: list[str] = []
         self.words = Words()
         self.analysis = Analysis()
+        self.told: list[types.Diagnostic] = []
         self.timer: threading.Timer | None = None
 
     def update(self, source: str, version: int | None) -> None:
@@ -62,6 +65,37 @@ class Text:
         self.format = layers.format_of(self.path, source)
         if self.format == "nnef":
             self.words.update(self.lines)
+
+    def reread(self, before: Sequence[str]) -> bool:
+        """Read the statements that differ from the lines before; whether that could be done without the whole text.
+
+        What was told of other lines stays, where these stand now.
+        """
+        if self.format != "nnef" or not self.analysis.facts:
+            return False
+        first, stop_before, stop = statement.changed(before, self.lines)
+        place = statement.bounds(self.words, first, stop)
+        found = None if place is None else statement.read(self.words, *place, self.analysis.facts)
+        if found is None:
+            return False
+        moved = stop - stop_before
+        self.told = [
+            *(_moved(each, moved if each.range.start.line >= stop_before else 0) for each in self.told
+              if not found.first <= each.range.start.line <= found.last - moved),
+            *self._own(found),
+        ]  # fmt: skip
+        self.analysis = Analysis(self.analysis.version, self.analysis.findings, {**self.analysis.facts, **found.facts})
+        return True
+
+    def _own(self, found: statement.Statements) -> Iterator[types.Diagnostic]:
+        """Findings of statements where they stand in the text; what is found behind the last one is told at its end."""
+        lines, down = found.text.split("\n"), found.first - found.above
+        end = types.Position(found.last, units(self.lines[found.last], len(self.lines[found.last])))
+        for finding in found.findings:
+            stated = _moved(as_lsp(finding, lines), down)
+            if stated.range.start.line > found.last:
+                stated.range = types.Range(end, end)
+            yield stated
 
     def place(self, position: types.Position) -> Place | None:
         """The word at a position."""
@@ -86,9 +120,12 @@ class Server(LanguageServer):
         """Take the present version of a text, and read it as a model when nobody types any more."""
         document = self.workspace.get_text_document(uri)
         text = self.texts.setdefault(uri, Text(uri))
+        before = text.lines
         text.update(document.source, document.version)
         if text.timer is not None:
             text.timer.cancel()
+        if before and text.reread(before):
+            self._tell(text, document.version)
         text.timer = threading.Timer(IDLE, self._analyse, (text, document.source, document.version))
         text.timer.daemon = True
         text.timer.start()
@@ -105,11 +142,26 @@ class Server(LanguageServer):
             return
         # A text that cannot be read keeps the shapes that it had.
         text.analysis = found if found.facts else Analysis(version, found.findings, text.analysis.facts)
-        stated = [as_lsp(finding, text.lines) for finding in found.findings]
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(text.uri, stated, version))
+        text.told = [as_lsp(finding, text.lines) for finding in found.findings]
+        self._tell(text, version)
+
+    def _tell(self, text: Text, version: int | None) -> None:
+        """Tell the editor what is known of a version of a text."""
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(text.uri, text.told, version))
         capabilities = self.client_capabilities.workspace
         if capabilities is not None and capabilities.inlay_hint and capabilities.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
+
+
+def _moved(told: types.Diagnostic, down: int) -> types.Diagnostic:
+    """A finding so many lines further down."""
+    if not down:
+        return told
+    start, end = told.range.start, told.range.end
+    place = types.Range(
+        types.Position(start.line + down, start.character), types.Position(end.line + down, end.character)
+    )
+    return evolve(told, range=place)
 
 
 def make() -> Server:
