@@ -12,7 +12,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.core.spill import kept
 from graphport.ir.graph import Graph, Node, Value
-from graphport.ops.layout_reshapes import behind
+from graphport.ops.layout_reshapes import behind, is_taken_back
 
 if TYPE_CHECKING:
     from graphport.ops.layout_language import Language
@@ -36,7 +36,7 @@ def settle(graph: Graph, language: Language) -> None:
                 changed |= _merge(graph, node, language)
             elif language.shape(node) is not None:
                 changed |= _pass_by_reshape(graph, node, language)
-            elif (order := _order_before(node, language)) is not None:
+            elif (order := _order_before(node, language)) is not None and not _grows(node, order, language):
                 changed |= _pass_by(graph, node, order, language)
         for node in reversed(graph):
             if language.order(node) is not None and not any(value.uses for value in node.results):
@@ -90,6 +90,14 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
         if rank != len(order) and not (value.is_constant and value.storage is not None and rank < len(order)):
             return None
     return order
+
+
+def _grows(node: Node, order: tuple[int, ...], language: Language) -> bool:
+    """Whether there were more Transposes behind the parts of a value than the one before it, none of which cancels."""
+    if len(node.results) < 2:
+        return False
+    left = [result for result in node.results if not is_taken_back(result, order, language)]
+    return len({use.user for result in left for use in result.uses}) > 1
 
 
 def _rank(value: Value) -> int | None:

@@ -54,7 +54,8 @@ def behind(
     """How `Reshape(Transpose(x, order))` is said as `Transpose(Reshape(Transpose(x, first), shape), second)`.
 
     Returns:
-        First, shape and second, where first changes nothing, or second meets one that takes it back; else `None`.
+        First, shape and second, where first changes nothing and one operator reads the result, or second meets one that
+        takes it back; else `None`.
     """
     shape, moved = language.shape(node), _extents(node.inputs[0])
     parts = None if shape is None or moved is None else pieces(moved, shape)
@@ -67,12 +68,15 @@ def behind(
     second = tuple(given.index(axis) for axis in range(len(given)))
     if second == tuple(range(len(second))):
         return None
-    if first != tuple(range(len(first))) and not _is_taken_back(node.results[0], second, language, _FARTHEST):
+    # One that several read would be one for each of them.
+    makes_more = first != tuple(range(len(first))) or len(node.results[0].uses) > 1
+    if makes_more and not is_taken_back(node.results[0], second, language):
         return None
     return first, tuple(shape[axis] for axis in given), second
 
 
-def _is_taken_back(value: Value, order: tuple[int, ...], language: Language, farthest: int) -> bool:
+def is_taken_back(value: Value, order: tuple[int, ...], language: Language, farthest: int = _FARTHEST) -> bool:
+    """Whether a Transpose of `value` by an order would meet one that takes it back."""
     for use in value.uses:
         user = use.user
         if not farthest or not isinstance(user, Node):
@@ -82,7 +86,7 @@ def _is_taken_back(value: Value, order: tuple[int, ...], language: Language, far
             if len(again) == len(order) and all(order[axis] == place for place, axis in enumerate(again)):
                 return True
         elif language.carried(user) and any(
-            _is_taken_back(result, order, language, farthest - 1) for result in user.results
+            is_taken_back(result, order, language, farthest - 1) for result in user.results
         ):
             return True
     return False

@@ -51,6 +51,9 @@ class _Words:
 
     def carried(self, node: Node) -> Sequence[int]:
         kind = _layout(node)
+        if kind in (_PICKS, _STRIDES) and len(node.operands[0].uses) > 1:
+            # A Transpose that others read too would become one for each of what is cut out.
+            return ()
         if kind == _PICKS:
             return () if node.attributes.get("batch_dims") else (0,)
         if kind in _PARTS:
