@@ -1,5 +1,9 @@
 """The backend that hands models to OpenVINO as IR files."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -98,3 +102,25 @@ def test_a_session_runs_on_after_a_run_that_failed(tmp_path):
         with pytest.raises(gp.DiagnosticError, match="RUN0005"):
             session.run({"x": x[:5], "s": np.array([2, 3])})
         np.testing.assert_array_equal(session.run({"x": x, "s": np.array([2, 3])})["y"], x.reshape(2, 3))
+
+
+def test_after_two_sessions_a_signal_is_handled():
+    """In a process of its own, which a fault would end."""
+    program = """
+import gc, os, signal, sys
+import graphport as gp
+from tests.models import perceptron
+
+model = gp.from_onnx(perceptron())
+for _ in range(2):
+    sessions = [gp.session(model, "openvino") for _ in range(2)]
+    del sessions[0]
+    gc.collect()
+    del sessions
+gc.collect()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 7, done.stderr

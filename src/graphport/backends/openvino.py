@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -92,9 +93,6 @@ def _check_types(values: Sequence[Value]) -> None:
 
 
 def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
-    with without("openvino_telemetry"):  # its import tells its makers of every use
-        import openvino
-
     stated = rewrite.copy(graph)
     for value in stated.inputs:
         # A variable that became an input is given and returned here like any other.
@@ -106,19 +104,33 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
     if findings:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
     settings = _AS_IT_STANDS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
-    runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
     try:
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.xml"
             write(lifted, path)
-            core = runtime.Core()
-            # The file goes away with the folder: nothing of it may stay mapped.
-            core.set_property({"ENABLE_MMAP": False})
+            core = _core()
             return core.compile_model(core.read_model(str(path)), "CPU", settings)
     except DiagnosticError as error:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, f.help) for f in error.diagnostics)) from error
     except Exception as error:
         raise _fault("RUN0003", "OpenVINO refuses the model", error, graph, "choose another backend") from error
+
+
+@cache
+def _core() -> Any:
+    """OpenVINO itself, once in a program.
+
+    On processors with matrix units each of its cores gives the thread a stack for signals, and takes it away when it
+    goes: after two of them the next signal, as that of Ctrl-C, ends the process.
+    """
+    with without("openvino_telemetry"):  # its import tells its makers of every use
+        import openvino
+
+    runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
+    made = runtime.Core()
+    # A file goes away with its folder: nothing of it may stay mapped.
+    made.set_property({"ENABLE_MMAP": False})
+    return made
 
 
 def _tensor(array: Any, value: Value) -> Any:
