@@ -89,6 +89,17 @@ def test_samples_of_a_batch_are_held_against_each_alone_with_the_other_changes(n
     np.testing.assert_allclose(found, np.concatenate(alone), rtol=1e-4, atol=1e-4)
 
 
+def test_samples_that_take_too_much_memory_are_not_computed(net, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.memory=1")
+    wide = classifier()
+    wide.graph.node.add(op_type="Expand", input=["y", "wide"], output=["z"])
+    wide.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1 << 12, 1, 1, 6]), "wide"))
+    wide.graph.output.add(name="z")
+    document = edit(write_onnx(tmp_path / "w.onnx", wide), tmp_path / "b.onnx", "--batch", str(1 << 8))
+    assert codes(document) == ["EDIT0012"]
+    assert "proof.memory=N" in document["diagnostics"][0]["message"]
+
+
 def test_a_batch_that_mixes_samples_is_refused(tmp_path):
     nodes = [node("ReduceMean", ["x"], ["m"], axes=[0], keepdims=1), node("Sub", ["x", "m"], ["y"])]
     net = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [1, 3])], [("y", [1, 3])]))

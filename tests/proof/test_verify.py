@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import onnx
@@ -197,3 +198,38 @@ def test_lengths_are_such_that_there_are_mirror_images(tmp_path):
     proof = gp.verify(path, path)
     assert proof.passed
     assert all(draw.sizes["L"] > 2 for draw in proof.draws)
+
+
+def test_outputs_are_let_go_of_when_they_were_compared(tmp_path):
+    proto = model(
+        [node("Expand", "x n", "a"), node("Tanh", "a", "y")],
+        [info("x", [1])],
+        [info("y", None)],
+        {"n": np.array([1 << 21], np.int64)},
+    )
+    path = write_onnx(tmp_path / "m.onnx", proto)
+    gp.convert(path, tmp_path / "m.xml", verify=False)
+    tracemalloc.start()
+    try:
+        proof = gp.verify(path, tmp_path / "m.xml")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert proof.passed
+    assert {witness.runtime for witness in proof.witnesses if witness.ran} == {"onnxruntime", "openvino", "reference"}
+    assert most < 6 * (8 << 20)
+
+
+def test_a_small_file_whose_values_are_large_is_not_run_unless_its_user_allows_it(tmp_path, monkeypatch):
+    path = tmp_path / "m.ncnn.param"
+    pads = " ".join(f"{side}=5170" for side in range(4))
+    path.write_text(f"7767517\n2 2\nInput x 0 1 x 0=100 1=100 2=1\nPadding p 1 1 x y {pads}\n")
+    (tmp_path / "m.ncnn.bin").touch()
+    found = told("convert", path, tmp_path / "m.onnx", code=0)
+    assert not found["verify"]["witnesses"]
+    assert "MiB; GRAPHPORT_LIMITS=proof.memory=N allows more" in found["verify"]["unproven"]
+    told("convert", path, tmp_path / "m.onnx", "--verify", code=1)
+    path.write_text(path.read_text().replace("5170", "170"))
+    assert told("convert", path, tmp_path / "m.onnx", code=0)["verify"]["passed"]
+    monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.memory=1000")
+    assert "proof.memory=N" in told("convert", path, tmp_path / "m.onnx", code=0)["verify"]["unproven"]

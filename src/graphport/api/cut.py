@@ -134,7 +134,7 @@ def cut_file(  # noqa: PLR0913  keywords, each documented
         target,
         kind,
         source=model,
-        against=side("a", model, label=f"the part of {Path(source).name}"),
+        against=side("a", model, label=f"the part of {Path(source).name}", made_of=[whole]),
         checking=checking,
         inputs=given,
         least_snr=kind.least_snr(**options),
@@ -236,7 +236,9 @@ def _numbers(whole: Model, model: Model) -> tuple[dict[str, Any] | None, list[Di
         return None, []  # within a body: a run has many of them, or none
     observed = Model(part.cut(wanted, whole.graph.inputs).graph, whole.format)
     ones, others = open_axes(observed.graph)
-    if memory.shortage(memory.needed(observed.graph, dict.fromkeys((*ones, *others), 1))) is not None:
+    sizes = dict.fromkeys((*ones, *others), 1)
+    reason = memory.shortage(memory.needed(observed.graph, sizes))
+    if reason or memory.excess(observed.graph, sizes, memory.size_of(whole.graph, whole.path)):
         return None, []
     try:
         _, found = first_run(observed)

@@ -33,7 +33,7 @@ from graphport.passes.open_axes import reopen
 from graphport.passes.preprocess import NCHW_TO_NHWC, NHWC_TO_NCHW, Preprocess, preprocess, turn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.formats.options import FileOptions
@@ -146,7 +146,7 @@ def edit_file(
     result = edit(model, changes)
     name = Path(source).name
     is_same = changes.keeps_meaning and _takes_same(model, result)
-    against = side("a", model) if is_same else side("a", result, label=f"{name} with the changes")
+    against = side("a", model) if is_same else side("a", result, label=f"{name} with the changes", made_of=[model])
     became = write_proven(
         stated_for(result, kind, options),
         target,
@@ -191,7 +191,7 @@ def _edited(model: Model, changes: Edit) -> Model:
     raise_errors(findings)
     if alone is not None:
         # Before values are renamed and what comes before the network is put there: only the batch differs here.
-        findings += _rows(Model(alone, model.format), Model(graph, model.format), changes.batch)
+        findings += _rows(Model(alone, model.format, model.path), Model(graph, model.format), changes.batch)
         raise_errors(findings)
     for name, steps in changes.preprocess.items():
         _preprocess(graph, name, steps, findings)
@@ -411,31 +411,51 @@ def _rows(model: Model, result: Model, batch: int | str | None) -> list[Diagnost
         Inference().graph(twin)
         ones = open_axes(twin)[0]
         drawn = sum(memory.nbytes(value, ones) for value in twin.inputs)
-        reason = memory.shortage(memory.needed(twin, ones))
+        size = memory.size_of(model.graph, model.path)
+        reason = memory.shortage(memory.needed(twin, ones)) or memory.excess(twin, ones, size)
         if reason is not None or drawn > _MOST_DRAWN:
             return [_unproven(reason or f"their inputs have {drawn >> 20} MiB")]
         given = random_inputs(twin)
         together = Runner(runnable(Model(twin, result.format)), "auto").run(given)
         runner = Runner(runnable(model), "auto")
-        alone = [
-            runner.run({n: x[i : i + step] if n in batched else x for n, x in given.items()})
-            for i in range(0, count, step)
-        ]
+        alone = _put_together(
+            (
+                runner.run({n: x[i : i + step] if n in batched else x for n, x in given.items()})
+                for i in range(0, count, step)
+            ),
+            step,
+            count,
+        )
     except DiagnosticError as error:
         return [_unproven(error.diagnostics[0].message)]
     limits = Limits(least_snr=least_snr(model.graph))
     for name in model.outputs:
-        first: Any = alone[0][name]
+        rows = alone.get(name)
         whole = together.get(name)
-        if not np.ndim(first) or np.shape(first)[0] != step or whole is None:
+        if rows is None or whole is None:
             continue
-        found = limits.difference(name, np.concatenate([each[name] for each in alone]), whole)
+        found = limits.difference(name, rows, whole)
         if not found.passed:
             by = found.reason or f"by {found.max_abs:.3g}"
             message = f"{name} of {count} samples at once differs from each alone: {by}"
             remedy = "a node mixes samples, or has the old length of the batch in its numbers"
             return [Diagnostic("EDIT0010", message, None, remedy)]
     return []
+
+
+def _put_together(runs: Iterable[Mapping[str, Any]], step: int, count: int) -> dict[str, Any]:
+    """The outputs of runs of `step` samples each as those of `count`, without those that have no axis of samples."""
+    found: dict[str, Any] = {}
+    for place, outputs in enumerate(runs):
+        if not place:
+            begun = {name: rows for name, rows in outputs.items() if np.shape(rows)[:1] == (step,)}
+            found = {name: np.empty((count, *rows.shape[1:]), rows.dtype) for name, rows in begun.items()}
+        for name in list(found):
+            if np.shape(outputs[name]) == (step, *found[name].shape[1:]):
+                found[name][place * step : (place + 1) * step] = outputs[name]
+            else:
+                del found[name]
+    return found
 
 
 def _unproven(reason: str) -> Diagnostic:

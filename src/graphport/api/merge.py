@@ -11,8 +11,10 @@ from graphport.api.load import load
 from graphport.api.model import Model
 from graphport.api.run import Runner, first_run, runnable
 from graphport.api.save import stated_for
-from graphport.api.verify import side
+from graphport.api.verify import side, size_of_files
 from graphport.api.written import Checking, write_proven
+from graphport.backends import memory
+from graphport.backends.inputs import free_sizes
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
@@ -94,7 +96,7 @@ def merge_files(
         target,
         kind,
         source=model,
-        against=side("a", model, label=f"{Path(b).name} behind {Path(a).name}"),
+        against=side("a", model, label=f"{Path(b).name} behind {Path(a).name}", made_of=[first, second]),
         checking=checking,
         least_snr=kind.least_snr(**options),
     )
@@ -211,6 +213,11 @@ def _renamed(graph: Graph, value: Value) -> Value:
 def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> list[Diagnostic]:
     """Hold the whole against one model run behind the other; a finding where that differs."""
     try:
+        sizes = free_sizes(model.graph)
+        needed = memory.needed(model.graph, sizes)
+        reason = memory.shortage(needed) or memory.excess(model.graph, sizes, size_of_files(a, b))
+        if reason is not None:
+            return [_unheld(reason)]
         given, together = first_run(model)
         runner = Runner(runnable(Model(_returning(a, connected), a.format)), "auto")
         first = runner.run({name: given[name] for name in a.inputs})
@@ -219,8 +226,7 @@ def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> 
             {other: first[name] for name, other in connected.items()} | {n: given[each] for n, each in names.items()}
         )
     except DiagnosticError as error:
-        message = f"it is not held against both models: {error.diagnostics[0].message}"
-        return [Diagnostic("EDIT0012", message, None, None, Severity.WARNING)]
+        return [_unheld(error.diagnostics[0].message)]
     limits = Limits(least_snr=least_snr(model.graph))
     outputs = list(model.outputs)[len(model.graph.outputs) - len(b.graph.outputs) :]
     for name, label in zip(b.outputs, outputs, strict=True):
@@ -231,6 +237,11 @@ def _chained(a: Model, b: Model, model: Model, connected: Mapping[str, str]) -> 
             message = f"{name} of both models at once differs from the second run behind the first: {by}"
             return [Diagnostic("EDIT0014", message, None, "a model that draws numbers does", Severity.WARNING)]
     return []
+
+
+def _unheld(reason: str) -> Diagnostic:
+    message = f"it is not held against both models: {reason}"
+    return Diagnostic("EDIT0012", message, None, None, Severity.WARNING)
 
 
 def _free(b: Model, connected: Mapping[str, str]) -> list[str]:

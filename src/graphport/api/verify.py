@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphport import formats
 from graphport.api.load import load
 from graphport.api.model import Model
-from graphport.backends.memory import weights
+from graphport.backends.memory import size_of, weights
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
@@ -20,7 +20,7 @@ from graphport.proof.runtimes import RUNTIMES
 from graphport.proof.side import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from graphport.api.model import Shapes
     from graphport.proof.document import Proof
@@ -96,8 +96,12 @@ def expect(a: formats.Format, b: formats.Format) -> None:
             pool().start(runtime, letter)
 
 
-def side(letter: str, model: Model, *, is_file: bool = True, label: str | None = None) -> Side:
+def side(
+    letter: str, model: Model, *, is_file: bool = True, label: str | None = None, made_of: Sequence[Model] = ()
+) -> Side:
     """A side of a proof: `model` as it was read, and its file, unless it is not what lies on disk.
+
+    A model in memory can be `made_of` others, which may have been read.
 
     Raises:
         DiagnosticError: what `legalize` finds wrong.
@@ -108,7 +112,14 @@ def side(letter: str, model: Model, *, is_file: bool = True, label: str | None =
     name = label or (
         model.path.name if model.path is not None else "the first model" if letter == "a" else "the second"
     )
-    return Side(letter, name, graph, path, RUNTIMES.get(model.format) if path is not None else None)
+    runtime = RUNTIMES.get(model.format) if path is not None else None
+    return Side(letter, name, graph, path, runtime, size_of_files(model, *made_of))
+
+
+def size_of_files(*models: Model) -> int | None:
+    """Bytes of the files that models were read from, if any was."""
+    sizes = [size for each in models if (size := size_of(each.graph, each.path)) is not None]
+    return sum(sizes) if sizes else None
 
 
 def tolerance(model: Model, least: float | None = None) -> Tolerance:

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphport.core import budget
 from graphport.core.dims import Symbolic, evaluate
 from graphport.core.facts import TensorFact
+from graphport.core.storage import Bits, FileStorage, MappedFile, View
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from graphport.core.dims import Dim
+    from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Value
 
 _BYTES = 8
 _COPIES = 2.5
 """Times its weights that a runtime takes for a model at most: the file, its own copy, and one in another layout."""
+
+MOST_UNASKED = 1 << 30
+"""Bytes of arrays that a run which nobody asked for by itself, of a proof for one, may hold for a small file."""
+
+_FOR_A_BYTE = 1 << 10
+"""What it may hold beyond that for each byte of the file."""
+
+_DRAWS = 6
+"""Sets of inputs that a proof keeps: three kinds of numbers of two sizes."""
+
+_DRAWING = 8
+"""Times its bytes that an input takes while it is drawn in double precision, and what is drawn is chosen from."""
 
 _SHARE = 0.7
 """How much of the memory that is free a run may take."""
@@ -31,6 +47,66 @@ def shortage(needed: int) -> str | None:
     if needed <= free:
         return None
     return f"it takes some {needed >> 20} MiB of memory for a run, and {free >> 20} MiB are free for it"
+
+
+def excess(graph: Graph, sizes: Mapping[str, int], size: int | None) -> str | None:
+    """Why a run of a graph is not made unless its user allows it, if so; `size` is that of its file, if it has one."""
+    if size is None:
+        return None
+    most = budget.limit("proof.memory", MOST_UNASKED) + _FOR_A_BYTE * size
+    needed = held(graph, sizes)
+    if needed <= most:
+        return None
+    allowed = f"a file of {size} bytes is given {most >> 20} MiB; {budget.LIMITS}=proof.memory=N allows more"
+    return f"a run holds arrays of some {needed >> 20} MiB, and {allowed}"
+
+
+def held(graph: Graph, sizes: Mapping[str, int]) -> int:
+    """Bytes of the arrays beside weights that a proof of `graph` holds at once, as far as they can be told."""
+    sizes = graph.extents.numbers(sizes)
+    inputs = [nbytes(value, sizes) for value in graph.inputs]
+    drawn = _DRAWS * sum(inputs) + _DRAWING * max(inputs, default=0)
+    outputs = sum(nbytes(value, sizes) for value in graph.outputs)
+    outer, *bodies = (_alive(each, sizes) for each in walk(graph))
+    # The outputs of both sides wait while a third computes its own.
+    return drawn + 2 * outputs + outer + max(bodies, default=0)
+
+
+def _alive(graph: Graph, sizes: Mapping[str, int]) -> int:
+    """Bytes of the results that are still read, and twice those that are computed, where they are the most."""
+    left = {value: len(value.uses) for node in graph for value in node.results}
+    most = now = 0
+    for node in graph:
+        made = sum(nbytes(value, sizes) for value in node.results)
+        most = max(most, now + 2 * made)
+        now += sum(nbytes(value, sizes) for value in node.results if left[value])
+        for value in node.operands:
+            if value in left:
+                left[value] -= 1
+                now -= 0 if left[value] else nbytes(value, sizes)
+    return most
+
+
+def size_of(graph: Graph, path: Path | None) -> int | None:
+    """Bytes of the files that `graph` was read from, of which one is at `path`; `None` if it was made in memory."""
+    if path is None:
+        return None
+    files = {each.path: each.size for each in map(_file, _constants(graph)) if each is not None}
+    with suppress(OSError):
+        files[path.absolute()] = path.stat().st_size
+    return sum(files.values())
+
+
+def _constants(graph: Graph) -> Iterator[Storage]:
+    for inner in walk(graph):
+        yield from (value.storage for value in inner.constants if value.storage is not None)
+
+
+def _file(storage: Storage) -> MappedFile | None:
+    while isinstance(storage, View | Bits):
+        storage = storage.of
+    file = storage.file if isinstance(storage, FileStorage) else None
+    return file if isinstance(file, MappedFile) else None
 
 
 def free_bytes() -> int:

@@ -84,7 +84,8 @@ def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool)
             raise TimeoutError
         operands = [None if value is None else values[value] for value in node.inputs]
         answers = _compute(node, operands, values, work)
-        values.update((value, array) for value, array in zip(node.outputs, answers, strict=False) if value is not None)
+        found = [(value, array) for value, array in zip(node.outputs, answers, strict=False) if value is not None]
+        values.update((value, array) for value, array in found if keep or left[value])
         if keep:
             continue
         for value in node.operands:

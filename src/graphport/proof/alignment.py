@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,9 +11,10 @@ import numpy as np
 from graphport.core.sequences import is_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from graphport.proof.witnesses import Witness
+
+_BLOCK = 1 << 18
+"""Entries that are looked at at a time."""
 
 
 class Manner(NamedTuple):
@@ -42,9 +45,9 @@ def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
     if not manner.has_exact_types and x.dtype != y.dtype and "O" not in (x.dtype.kind, y.dtype.kind):
         x, y = _of_one_type(x, y, is_loose=not manner.has_batches)
     if manner.is_edge and x.shape == y.shape and x.dtype == y.dtype and x.dtype.kind not in "biuOSU":
-        with np.errstate(all="ignore"):
-            kept = np.isfinite(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
-        x, y = np.where(kept, x, np.zeros((), x.dtype)), np.where(kept, y, np.zeros((), y.dtype))
+        kept = _finite(x)
+        if not kept.all():
+            x, y = np.where(kept, x, np.zeros((), x.dtype)), np.where(kept, y, np.zeros((), y.dtype))
     return x, y
 
 
@@ -63,18 +66,44 @@ def _is_real(array: Any) -> bool:
     return array.dtype.kind not in "biuc"
 
 
-def is_evidence(answers: Sequence[Any], *, has_inputs: bool) -> str | None:
-    """Why what one output was over all draws proves nothing; `None` where it does."""
-    known = [answer for answer in answers if answer is not None]
-    if not known:
-        return "was never there"
-    if all(_is_empty(answer) for answer in known):
-        return "was empty in every draw"
-    if all(_is_nothing(answer) for answer in known):
-        return "was no number in any draw"
-    if has_inputs and len(known) > 1 and all(_is_same(known[0], other) for other in known[1:]):
-        return "was the same in every draw"
-    return None
+def _finite(x: Any) -> Any:
+    if x.dtype.kind in "fc":
+        return np.isfinite(x)
+    with np.errstate(all="ignore"):
+        return np.isfinite(x.astype(np.float64))
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What one output was over all draws, of which none is kept."""
+
+    count: int = 0
+    is_empty: bool = True
+    is_nothing: bool = True
+    digests: set[bytes] = field(default_factory=set[bytes])
+
+    def see(self, answer: Any) -> None:
+        """Take what it was in one more draw."""
+        if answer is None:
+            return
+        self.count += 1
+        self.is_empty = self.is_empty and _is_empty(answer)
+        self.is_nothing = self.is_nothing and _is_nothing(answer)
+        digest = sha256()
+        _digest(answer, digest)
+        self.digests.add(digest.digest())
+
+    def lack(self, *, has_inputs: bool) -> str | None:
+        """Why that proves nothing; `None` where it does."""
+        if not self.count:
+            return "was never there"
+        if self.is_empty:
+            return "was empty in every draw"
+        if self.is_nothing:
+            return "was no number in any draw"
+        if has_inputs and self.count > 1 and len(self.digests) == 1:
+            return "was the same in every draw"
+        return None
 
 
 def _is_empty(answer: Any) -> bool:
@@ -87,13 +116,24 @@ def _is_nothing(answer: Any) -> bool:
     array = np.asarray(answer)
     if array.dtype.kind in "biuOSU":
         return array.size == 0
-    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    return bool(np.isnan(wide).all())
+    flat = array.reshape(-1)
+    blocks = (flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK))
+    return all(_is_nan(block).all() for block in blocks)
 
 
-def _is_same(x: Any, y: Any) -> bool:
-    if is_sequence(x) or is_sequence(y):
-        same_kind = is_sequence(x) and is_sequence(y) and len(x) == len(y)
-        return same_kind and all(_is_same(a, b) for a, b in zip(x, y, strict=True))
-    x, y = np.asarray(x), np.asarray(y)
-    return x.shape == y.shape and x.dtype == y.dtype and x.tobytes() == y.tobytes()
+def _is_nan(array: Any) -> Any:
+    return np.isnan(array if array.dtype.kind in "fc" else array.astype(np.float64))
+
+
+def _digest(answer: Any, digest: Any) -> None:
+    if is_sequence(answer):
+        digest.update(f"[{len(answer)}".encode())
+        for each in answer:
+            _digest(each, digest)
+        return
+    array = np.asarray(answer)
+    digest.update(f"{array.dtype.name}{array.shape}".encode())
+    if array.dtype.kind in "OSU":
+        digest.update(repr(array.reshape(-1).tolist()).encode("utf-8", "surrogateescape"))
+    else:
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -217,10 +217,15 @@ def _integers(kind: str, random: np.random.Generator, shape: list[int], allowed:
 
 def _reals(how: _How, shape: list[int], dtype: DType) -> Any:
     kind, _, random, largest = how
-    normal = random.normal(size=shape)
+    normal = np.asarray(random.normal(size=shape))
     if kind != "edges":
-        return normal * (1.0 if kind == "normal" else 3.0)
+        return np.multiply(normal, 1.0 if kind == "normal" else 3.0, out=normal)
     most = min(largest, 1.5) if dtype.bits <= _NARROW else largest
-    large = np.sign(normal) * 10.0 ** random.uniform(-most, most, shape)
+    # In place: they are in double precision, and there may be many.
+    large = np.sign(normal, out=normal)
+    powers = np.asarray(random.uniform(-most, most, shape))
+    large *= np.power(10.0, powers, out=powers)
+    del powers
     special = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.0])[random.integers(0, 6, shape)]
-    return np.where(random.random(shape) < 0.25, special, large)
+    np.copyto(large, special, where=random.random(shape) < 0.25)
+    return large

@@ -15,7 +15,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
 from graphport.proof import ties
-from graphport.proof.alignment import Manner, aligned, is_evidence
+from graphport.proof.alignment import Evidence, Manner, aligned
 from graphport.proof.declared import contradiction
 from graphport.proof.document import OutputProof, Proof, Seen
 from graphport.proof.draws import KINDS, MODEST, Draw, accepted, bound_by, choices_of_sizes, drawn
@@ -62,7 +62,7 @@ class _Case:
     faults: list[str] = field(default_factory=list[str])
     draws: list[Draw] = field(default_factory=list[Draw])
     worst: dict[int, OutputProof] = field(default_factory=dict[int, OutputProof])
-    firsts: dict[int, list[Any]] = field(default_factory=dict[int, "list[Any]"])
+    evidence: dict[int, Evidence] = field(default_factory=dict[int, "Evidence"])
     disagreeing: set[Witness] = field(default_factory=set[Witness])
     told: set[tuple[Witness, int]] = field(default_factory=set["tuple[Witness, int]"])
 
@@ -217,7 +217,13 @@ def _too_large(case: _Case) -> str | None:
         if reason is not None:
             return f"no input can be made up for {value.name!r}: {reason}"
     sizes = dict.fromkeys((str(s) for s in _symbols(case.a)), 1)
-    return memory.shortage(max(memory.needed(side.graph, sizes) for side in (case.a, case.b)))
+    lacking = memory.shortage(max(memory.needed(side.graph, sizes) for side in (case.a, case.b)))
+    return lacking or _excess(case, sizes)
+
+
+def _excess(case: _Case, sizes: Mapping[str, int]) -> str | None:
+    """Why a run at some sizes is more than the source may make us hold, if so."""
+    return next(filter(None, (memory.excess(side.graph, sizes, case.a.size) for side in (case.a, case.b))), None)
 
 
 def _symbols(side: Side) -> list[str]:
@@ -239,8 +245,15 @@ def _slots(case: _Case, given: Mapping[str, Any] | None) -> Iterator[Iterator[li
     fixed = bound_by(graph, partners)
     seed = 0
     for choices in choices_of_sizes(graph, fixed):
-        yield (_drawn(case, sizes, seed) for sizes in accepted(graph, choices))
+        yield (_drawn(case, sizes, seed) for sizes in accepted(graph, choices) if _is_modest(case, sizes))
         seed += len(KINDS)
+
+
+def _is_modest(case: _Case, sizes: Sizes) -> bool:
+    reason = _excess(case, sizes)
+    if reason is not None and reason not in case.notes:
+        case.notes.append(reason)
+    return reason is None
 
 
 def _drawn(case: _Case, sizes: Sizes, seed: int) -> list[Draw]:
@@ -254,8 +267,7 @@ def _first_refusal(case: _Case, a: Witness, b: Witness, draws: list[Draw]) -> st
         return None
     thirds = _thirds(case, a, b) if not case.draws else [w for w in case.witnesses if w not in (a, b) and w.ran]
     for index, draw in enumerate(draws):
-        asked = [a, b, *(w for w in thirds if w.reason is None)]
-        answers = _answers(case, asked, draw)
+        answers = _answers(case, [a, b], draw)
         if a not in answers:
             if index == 0:
                 reason, a.reason = a.reason, None
@@ -270,21 +282,21 @@ def _first_refusal(case: _Case, a: Witness, b: Witness, draws: list[Draw]) -> st
         if b not in answers:
             case.faults.append(f"{b.sentence} does not compute what {a.sentence} computes: {b.reason}")
             return None
-        if not _hold(case, (a, b), draw, answers) and draw.kind == "edges":
+        if not _hold(case, (a, b), thirds, draw, answers) and draw.kind == "edges":
             case.draws.remove(draw)
-            _again_modestly(case, (a, b), asked, draw)
+            _again_modestly(case, (a, b), thirds, draw)
     return None
 
 
-def _again_modestly(case: _Case, mains: tuple[Witness, Witness], asked: list[Witness], draw: Draw) -> None:
+def _again_modestly(case: _Case, mains: tuple[Witness, Witness], thirds: list[Witness], draw: Draw) -> None:
     """Ask with smaller numbers where something overflowed for one side and not for the other."""
     modest = drawn(case.a.graph, draw.kind, draw.sizes, draw.seed, MODEST)
-    answers = _answers(case, [w for w in asked if w.reason is None], modest)
+    answers = _answers(case, list(mains), modest)
     if not all(main in answers for main in mains):
         return
     case.draws.append(modest)
     case.notes.append(f"{draw.label}: something overflows or is equal for one side only: smaller numbers are compared")
-    _hold(case, mains, modest, answers, is_last=True)
+    _hold(case, mains, thirds, modest, answers, is_last=True)
 
 
 def _thirds(case: _Case, a: Witness, b: Witness) -> list[Witness]:
@@ -318,7 +330,7 @@ def _answers(case: _Case, asked: list[Witness], draw: Draw) -> dict[Witness, lis
     # Those that compute in this process come last: the others compute meanwhile.
     for witness in begun:
         if isinstance(witness, Reading) and witness.budget is not None:
-            quickest = min((w.seconds for w in begun if w.ran and w is not witness), default=0.0)
+            quickest = min((w.seconds for w in case.witnesses if w.ran and w is not witness), default=0.0)
             witness.budget = max(witness.budget, _TIMES * quickest)
         try:
             with stage(f"{witness.title} computes {witness.side.label} ({draw.kind})"):
@@ -331,6 +343,7 @@ def _answers(case: _Case, asked: list[Witness], draw: Draw) -> dict[Witness, lis
 def _hold(
     case: _Case,
     mains: tuple[Witness, Witness],
+    thirds: list[Witness],
     draw: Draw,
     answers: dict[Witness, list[Any]],
     *,
@@ -338,7 +351,8 @@ def _hold(
 ) -> bool:
     """Hold what the second side computed against the first, and each witness against the others of its side.
 
-    Whether that says something: not where large numbers overflow, unless this `is_last`.
+    Whether that says something: not where large numbers overflow, unless this `is_last`. What was computed is let go
+    of as soon as it was held, out of `answers` too.
     """
     a, b = mains
     outputs = answers[a]
@@ -346,7 +360,7 @@ def _hold(
     if count != len(outputs):
         case.faults.append(f"{b.sentence} has {count} outputs, {a.sentence} has {len(outputs)}")
         return True
-    found = _differences(case, (a, b), draw, answers)
+    found = _differences(case, (a, b), draw, (outputs, answers[b]))
     found = ties.without(found, ties.of_integers(draw, found), draw, case.notes)
     wrong = [each for each in found if not each.passed]
     if wrong and draw.kind == "edges":
@@ -357,31 +371,37 @@ def _hold(
         found = ties.without(found, tied, draw, case.notes)
         wrong = [each for each in found if not each.passed]
     for position, output in enumerate(outputs):
-        case.firsts.setdefault(position, []).append(output)
+        case.evidence.setdefault(position, Evidence()).see(output)
     if wrong and _is_random(case, a, draw, outputs):
         return True
     for position, each in enumerate(found):
         _keep_worst(case, position, each, draw)
-    for witness, values in answers.items():
-        for side, main in ((case.a, a), (case.b, b)):
-            if witness.side is side and witness is not main and len(values) == len(answers[main]):
-                _hold_third(case, (main, witness), draw, answers)
-    for witness, values in answers.items():
-        told = contradiction(witness, values)
-        if told and told not in case.notes:
-            (case.faults if witness is b and witness.is_own else case.notes).append(told)
+    for main in mains:
+        _tell_contradiction(case, main, answers[main], is_fault=main is b)
+    del outputs
+    for main in mains:
+        for third in thirds:
+            if third.side is main.side and third.reason is None:
+                _hold_third(case, (main, third), draw, answers[main])
+        del answers[main]
     return True
 
 
+def _tell_contradiction(case: _Case, witness: Witness, values: list[Any], *, is_fault: bool) -> None:
+    told = contradiction(witness, values)
+    if told and told not in case.notes:
+        (case.faults if is_fault and witness.is_own else case.notes).append(told)
+
+
 def _differences(
-    case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers: dict[Witness, list[Any]]
+    case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers: tuple[list[Any], list[Any]]
 ) -> list[Difference]:
     first, second = pair
     manner = Manner.between(first, second, is_edge=draw.kind == "edges")
     names = [value.name for value in case.a.graph.outputs]
     others = [value.name for value in second.side.graph.outputs]
     found: list[Difference] = []
-    for position, (x, y) in enumerate(zip(answers[first], answers[second], strict=True)):
+    for position, (x, y) in enumerate(zip(*answers, strict=True)):
         name = names[position] if position < len(names) else str(position)
         other = others[position] if position < len(others) else str(position)
         one, two = aligned(x, y, manner)
@@ -424,10 +444,16 @@ def _badness(each: Difference) -> tuple[bool, bool, float, float]:
     return (not each.passed, each.max_abs is None, each.max_abs or 0.0, 0.0 if ratio is None else -ratio)
 
 
-def _hold_third(case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers: dict[Witness, list[Any]]) -> None:
-    """Tell where two witnesses of one side disagree, each output once."""
+def _hold_third(case: _Case, pair: tuple[Witness, Witness], draw: Draw, outputs: list[Any]) -> None:
+    """Ask one more witness of a side, and tell where it disagrees, each output once."""
     main, third = pair
-    for position, each in enumerate(_differences(case, (main, third), draw, answers)):
+    values = _answers(case, [third], draw).get(third)
+    if values is None:
+        return
+    _tell_contradiction(case, third, values, is_fault=False)
+    if len(values) != len(outputs):
+        return
+    for position, each in enumerate(_differences(case, (main, third), draw, (outputs, values))):
         if each.passed:
             continue
         case.disagreeing.add(third)
@@ -442,7 +468,7 @@ def _hold_third(case: _Case, pair: tuple[Witness, Witness], draw: Draw, answers:
 def _settled(case: _Case, unproven: str | None) -> Proof:
     outputs: list[OutputProof] = []
     for position, output in sorted(case.worst.items()):
-        why = is_evidence(case.firsts.get(position, []), has_inputs=bool(case.a.graph.inputs))
+        why = case.evidence.get(position, Evidence()).lack(has_inputs=bool(case.a.graph.inputs))
         outputs.append(OutputProof(position, output.worst, output.draw, why))
         if why is not None and output.passed:
             case.notes.append(f"{output.name} proves nothing: {why}")

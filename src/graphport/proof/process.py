@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from graphport.proof.runtimes import Runtime
 
-_PIECE = 1 << 20
 _LOOK = 0.2
 """Seconds between looks whether it still runs: children that it leaves behind may keep its pipes open."""
 
@@ -133,12 +132,13 @@ class Process:
             raise (LackingError if plain["is_lacking"] else UnansweredError)(plain["refused"])
         return plain, values
 
-    def _read(self, count: int, until: float) -> bytes:
+    def _read(self, count: int, until: float) -> bytearray:
         stream = self._process.stdout
         if stream is None:
             raise EOFError
-        pieces: list[bytes] = []
-        while count:
+        found = bytearray(count)
+        left_over = memoryview(found)
+        while left_over:
             has_ended = self._process.poll() is not None
             left = until - time.monotonic()
             ready, _, _ = select.select([stream], [], [], max(min(left, 0 if has_ended else _LOOK), 0))
@@ -148,12 +148,11 @@ class Process:
                 raise TimeoutError
             if not ready:
                 continue
-            piece = os.read(stream.fileno(), min(count, _PIECE))
-            if not piece:
+            length = os.readv(stream.fileno(), [left_over])
+            if not length:
                 raise EOFError
-            pieces.append(piece)
-            count -= len(piece)
-        return b"".join(pieces)
+            left_over = left_over[length:]
+        return found
 
 
 def _port(name: str, dtype: str | None, shape: list[int | None] | None) -> Port:

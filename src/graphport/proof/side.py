@@ -28,6 +28,8 @@ class Side:
     graph: Graph
     path: Path | None = None
     runtime: Runtime | None = None
+    size: int | None = None
+    """Bytes of the files that it was read from, if it was."""
 
 
 def paired(given: Mapping[str, Any], a: Graph, b: Graph) -> dict[str, Any]:

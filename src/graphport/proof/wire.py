@@ -25,7 +25,7 @@ def message(plain: dict[str, Any], values: Sequence[Any] = ()) -> Iterator[bytes
     yield from buffers
 
 
-def received(read: Callable[[int], bytes]) -> tuple[dict[str, Any], list[Any]]:
+def received(read: Callable[[int], bytes | bytearray]) -> tuple[dict[str, Any], list[Any]]:
     """The message that `read`, which gives exactly as many bytes as it is asked for, has next.
 
     Raises:
@@ -53,7 +53,7 @@ def _text(item: Any) -> str:
     return item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else str(item)
 
 
-def _value(plan: Any, buffers: Iterator[bytes]) -> Any:
+def _value(plan: Any, buffers: Iterator[bytes | bytearray]) -> Any:
     if plan is None:
         return None
     if "list" in plan:

@@ -55,6 +55,8 @@ class _Net:
         if any(len({row[index].shape for row in rows}) > 1 for index in range(len(self.outputs))):
             message = "the items of the batch have results of several shapes"
             raise RefusedError(message)
+        if len(rows) == 1:
+            return [blob[None] for blob in rows[0]], states
         return [np.stack([row[index] for row in rows]) for index in range(len(self.outputs))], states
 
     def _item(self, inputs: Sequence[Any]) -> list[Any]:

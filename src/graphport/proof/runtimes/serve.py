@@ -83,6 +83,8 @@ def serve(version: str, load: Callable[[str, int], Loaded]) -> None:
             plain = {"refused": str(reason), "is_lacking": isinstance(reason, LackingError)}
         answers.writelines(message({**plain, "seconds": time.perf_counter() - start}, found))
         answers.flush()
+        # Until the next is asked the other side needs the memory.
+        del found, values
 
 
 def _exactly(count: int) -> bytes:
