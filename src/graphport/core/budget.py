@@ -54,12 +54,17 @@ def fresh() -> Generator[Budget]:
     if current is not None:
         yield current
         return
-    budget = Budget(_most())
+    budget = Budget(most_made())
     token = _BUDGET.set(budget)
     try:
         yield budget
     finally:
         _BUDGET.reset(token)
+
+
+def most_made() -> int:
+    """The number of entries that may be made up for one model."""
+    return _decimal(os.environ.get(SETTING, ""), MOST_MADE)
 
 
 def made_up(*extents: int, what: str = "entries of a table") -> int:
@@ -69,7 +74,7 @@ def made_up(*extents: int, what: str = "entries of a table") -> int:
         OverBudgetError: it is more than a rule may make up at once, or than is left.
     """
     count = prod(max(extent, 0) for extent in extents)
-    most = max(MOST_AT_ONCE, _most() // 8)
+    most = max(MOST_AT_ONCE, most_made() // 8)
     # Of none, too, no array can be made whose other extents are past all addresses.
     count = count or int(prod(max(extent, 1) for extent in extents) > _FARTHEST) * _FARTHEST
     if count > most:
@@ -79,7 +84,7 @@ def made_up(*extents: int, what: str = "entries of a table") -> int:
     if budget is not None:
         budget.entries -= count
         if budget.entries < 0:
-            message = f"{_number(_most())} entries of tables were made up already; {SETTING} allows more"
+            message = f"{_number(most_made())} entries of tables were made up already; {SETTING} allows more"
             raise OverBudgetError(message)
     return count
 
@@ -90,8 +95,8 @@ def spelt_out(count: int, what: str) -> int:
     Raises:
         OverBudgetError: they are more than may be made up for one model.
     """
-    if count > _most():
-        message = f"{_number(count)} {what}, at most {_number(_most())} are spelt out; {SETTING} allows more"
+    if count > most_made():
+        message = f"{_number(count)} {what}, at most {_number(most_made())} are spelt out; {SETTING} allows more"
         raise OverBudgetError(message)
     return count
 
@@ -110,10 +115,6 @@ def limit(name: str, default: int) -> int:
         if told == name:
             return _decimal(number, default)
     return default
-
-
-def _most() -> int:
-    return _decimal(os.environ.get(SETTING, ""), MOST_MADE)
 
 
 def _decimal(text: str, default: int) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import most_made
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import CHUNK, Bytes, Storage, storage_of
@@ -115,6 +117,9 @@ def _made(value: Value, depth: int, known: dict[Value, Storage | None]) -> Stora
         sources.append(source)
     shape = tuple(dim for dim in fact.dims if isinstance(dim, int))
     present = tuple(source for source in sources if source is not None)
+    # What a few numbers say of a size is computed where the model runs, not by whoever reads or writes it.
+    if prod(shape) > max(most_made(), *(source.count for source in present), 0):
+        return None
     if _deepest(present) >= _DEEPEST:
         return None
     meaning = _meaning(node, [source is not None for source in sources], value.index)

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import Dim, bounds
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -135,6 +136,7 @@ def diag(at: Layer) -> Value:
     if at.rank == 1:
         size = length(b.dims(x), 1) + abs(place)
         filled = padded(b, x, [(max(place, 0), max(-place, 0))])
+        made_up(size, size)
         mask = b.constant(np.eye(size, k=place)[None], dtype_of(x))
         return b(Mul, b(Unsqueeze, filled, vector(b, [1])), mask)
     rows, columns = (length(b.dims(x), axis) for axis in (1, 2))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
@@ -100,6 +101,7 @@ MOST_PIXELS = 1 << 20
 def rows_of(b: Builder, places: Value, n: int) -> Value:
     """For each place among `n`, counted from the end where it is below 0, a row that is 1 there."""
     rank = len(b.dims(places))
+    made_up(2, n)
     wide = b(Unsqueeze, b(Cast, places, to=DType.FLOAT32), vector(b, [rank]))
     found = b(Equal, wide, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
     found = b(Or, found, b(Equal, wide, along(b, np.arange(-n, 0), rank, rank + 1, DType.FLOAT32)))

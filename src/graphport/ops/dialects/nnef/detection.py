@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, lower
@@ -272,7 +273,7 @@ def _places(b: Builder, input: Value, axis: int, like: Value) -> Value:
     """0, 1, … up to the length of an axis, with the element type of `like`."""
     dim = b.dims(input)[axis]
     if isinstance(dim, int):
-        return b.like(like, np.arange(dim, dtype=np.float64))
+        return b.like(like, np.arange(made_up(dim), dtype=np.float64))
     numbers = b(Range, *(_scalar(b, value) for value in (_integers(b, 0), _extent(b, input, axis), _integers(b, 1))))
     return b(CastLike, numbers, like)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import UnsupportedError, lift, lower
@@ -192,8 +193,8 @@ def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutr
     """`x` moved along an axis, `neutral` where nothing moves to."""
     dims = sizes(b.dims(x))
     n = dims[axis]
-    filled = np.full([min(distance, n) if place == axis else dim for place, dim in enumerate(dims)], neutral)
-    begun = b.like(x, filled)
+    shape = bounded(min(distance, n) if place == axis else dim for place, dim in enumerate(dims))
+    begun = b.like(x, np.full(shape, neutral))
     if distance >= n:
         return begun
     rest = _ranged(b, x, axis, *((distance, n) if reverse else (0, n - distance)))

@@ -200,6 +200,7 @@ def layer_norm(
 @emits("nn.RMSNorm", "F.rms_norm", "aten::rms_norm", ignores=("elementwise_affine",))
 def rms_norm(b: Builder, input: Value, normalized_shape: Any, weight: Value | None = None, eps: Any = None) -> Value:
     shape = integers(normalized_shape)
+    made_up(*shape)
     scale = weight if weight is not None else b.constant(np.ones(shape), dtype_of(input))
     epsilon = _smallest(dtype_of(input)) if eps is None else float(number(eps))
     return b(RMSNormalization, input, scale, axis=-len(shape), epsilon=epsilon)
