@@ -403,3 +403,16 @@ def test_a_node_captures_what_its_bodies_read_from_outside():
     first(body).set_input(1, b.output)
     assert names(rewrite.captured(node)) == ["v1", "x", "v0"]
     assert rewrite.captured(a) == {}
+
+
+def test_a_node_is_copied_without_a_look_at_all_that_is_known():
+    class Known(dict[Value, Value]):
+        def keys(self):
+            raise AssertionError
+
+        __iter__ = keys
+
+    graph, (a, b) = chain(2)
+    twins = Known({graph.inputs[0]: a.output})
+    assert rewrite.copy_node(a, twins).inputs == (a.output,)
+    assert rewrite.copy_node(b, twins).inputs == (a.output,)

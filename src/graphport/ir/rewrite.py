@@ -113,8 +113,10 @@ def copy_node(node: Node, values: Mapping[Value, Value], outputs: Sequence[Value
 
     It computes `outputs`, or copies of the results of `node` that have the same names.
     """
-    mapping = dict(values)
     results = [None if value is None else copy_value(value) for value in node.outputs] if outputs is None else outputs
+    if not node.has_bodies:
+        return _copy_node(node, values, results, {})
+    mapping = dict(values)
     return _copy_node(node, mapping, results, _copies(list(node.bodies()), mapping))
 
 
