@@ -119,6 +119,12 @@ def writers(given: Path) -> dict[str, Writer]:
             "y.npz", lambda k, path: ["expr", "add(@0,1)", "--inputs", f"{given}/{k}.npz", "--outputs", path]
         ),
         "proof": Writer("p.json", lambda k, path: ["verify", f"{given}/{k}.onnx", f"{given}/{k}.xml", "--proof", path]),
+        "convert --proof": Writer(
+            "p.json", lambda k, path: ["convert", f"{given}/{k}.onnx", f"{given}/made.xml", "--proof", path]
+        ),
+        "quantize --report": Writer(
+            "r.html", lambda k, path: [*quantized("").arguments(k, f"{given}/made.onnx"), "--report", path]
+        ),
         "convert --report": Writer(
             "r.html", lambda k, path: ["convert", f"{given}/{k}.onnx", f"{given}/made.xml", "--report", path]
         ),
