@@ -102,6 +102,7 @@ def _pieces(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, f
     n = dims[axis]
 
     def slab(numbers: range) -> Value:
+        made_up(numbers.stop - numbers.start, what="places that are padded")
         places = np.arange(numbers.start, numbers.stop)
         if mode == "constant":
             shape = [*dims[:axis], len(numbers), *dims[axis + 1 :]]
