@@ -27,6 +27,7 @@ inspect net.onnx
 inspect open.onnx
 convert net.onnx net.tflite
 convert net.onnx plain.onnx --no-verify
+convert net.onnx told.xml --no-verify -v
 simplify net.onnx small.onnx -v
 prepare net.onnx ready.onnx -v
 quantize net.onnx int8.onnx --calibration samples.npz --preset fast

@@ -13,6 +13,7 @@ from graphport.api.save import Stated, computed, fitted, stated_for
 from graphport.api.staging import staged
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.api.written import Checking, write_proven
+from graphport.conversion.became import Became, became
 from graphport.conversion.coverage import missing_operators
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.facts import TensorFact
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from graphport.api.model import Model, Shapes
     from graphport.formats.options import FileOptions
+    from graphport.ir.graph import Graph
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
 
@@ -44,6 +46,13 @@ class ConversionReport:
     proof: Proof | None = None
     skipped: str | None = None
     written: str | None = None
+    graphs: tuple[Graph, Graph] | None = field(default=None, repr=False, compare=False)
+    """The model in canonical words and in those of the target; `None` where it stays in its own."""
+
+    @property
+    def words(self) -> list[Became]:
+        """What each operator became in the target."""
+        return [] if self.graphs is None else became(*self.graphs)
 
     @property
     def verification(self) -> Proof | None:
@@ -121,7 +130,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
             return ConversionReport(**report, unsupported=missing, findings=model.findings)
         if kind.has_documents:
             note_documents(stated.graph, origin(model), made_by="convert")
-    became = write_proven(
+    done = write_proven(
         stated,
         target,
         kind,
@@ -132,11 +141,16 @@ def convert(  # noqa: PLR0913  keywords, each documented
         least_snr=kind.least_snr(**options),
         has_checks=raw is None,
     )
-    findings = [*model.findings, *became.findings]
-    if options.get("code") and became.passed:
+    findings = [*model.findings, *done.findings]
+    if options.get("code") and done.passed:
         findings += _with_ncnn(model, target, shapes=shapes, edition=edition, verify=verify)
     return ConversionReport(
-        **report, findings=findings, proof=became.proof, skipped=became.skipped, written=became.written
+        **report,
+        findings=findings,
+        proof=done.proof,
+        skipped=done.skipped,
+        written=done.written,
+        graphs=(model.graph, stated.graph) if raw is None else None,
     )
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 @from_option
 @program_option
 @states_option
+@click.option("-v", "--verbose", is_flag=True, help="Tell what each operator became.")
 @color_option
 @json_option
 @findings_end
@@ -60,6 +61,7 @@ def verb(
     edition: str | None,
     program: str | None,
     states: bool,
+    verbose: bool,
     color: str,
     as_json_: bool,
     proof: Path | None,
@@ -99,15 +101,16 @@ def verb(
         told = Findings(verb="convert", proof=report.proof, diagnostics=report.findings)
         write_report(page, src, report.written, told, **reading)
         if as_json_:
-            print_json(_document(report))
+            print_json(_document(report, verbose=verbose))
         else:
             print_findings(report.findings, color)
-            _tell(report)
+            _tell(report, verbose=verbose)
     raise click.exceptions.Exit(0 if report.passed else 1)
 
 
-def _document(report: ConversionReport) -> dict[str, Any]:
-    return {
+def _document(report: ConversionReport, *, verbose: bool) -> dict[str, Any]:
+    words = {"words": [each._asdict() for each in report.words]} if verbose else {}
+    return words | {
         "source": report.source,
         "target": report.target,
         "format": report.format,
@@ -119,13 +122,19 @@ def _document(report: ConversionReport) -> dict[str, Any]:
     }
 
 
-def _tell(report: ConversionReport) -> None:
+def _tell(report: ConversionReport, *, verbose: bool) -> None:
     from graphport.cli.table import print_table
 
     if report.unsupported:
         rows = [(op, str(count)) for op, count in report.unsupported.items()]
         print_table(("operator", "nodes"), rows, title=f"{report.format} cannot express, so nothing is written:")
         return
+    if verbose and report.words:
+        rows = [
+            (each.operator, str(each.nodes), ", ".join(each.words) or "computed ahead, or taken in")
+            for each in report.words
+        ]
+        print_table(("operator", "nodes", "became"), rows)
     if report.written is not None:
         click.echo(f"written to {shown(report.written)} ({report.format})")
     print_verification(report.proof, report.skipped, report.target if report.written is None else None)
