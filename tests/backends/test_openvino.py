@@ -1,5 +1,6 @@
 """The backend that hands models to OpenVINO as IR files."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,10 +105,9 @@ def test_a_session_runs_on_after_a_run_that_failed(tmp_path):
         np.testing.assert_array_equal(session.run({"x": x, "s": np.array([2, 3])})["y"], x.reshape(2, 3))
 
 
-def test_after_two_sessions_a_signal_is_handled():
-    """In a process of its own, which a fault would end."""
-    program = """
+PROGRAM = """
 import gc, os, signal, sys
+import numpy as np
 import graphport as gp
 from tests.models import perceptron
 
@@ -118,9 +118,26 @@ for _ in range(2):
     gc.collect()
     del sessions
 gc.collect()
+"""
+SIGNAL = """
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 os.kill(os.getpid(), signal.SIGTERM)
 """
+FORK = """
+process = os.fork()
+if not process:
+    signal.alarm(60)
+    (y,) = gp.run(model, {"x": np.ones((1, 4), np.float32)}, backend="openvino").values()
+    os._exit(7 if y.shape[0] == 1 else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) % 256)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on POSIX systems alone")
+@pytest.mark.parametrize("then", [SIGNAL, FORK], ids=["a signal", "a forked process"])
+def test_what_comes_after_sessions(then):
+    """In a process of its own, which a fault would end."""
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", PROGRAM + then]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 7, done.stderr

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
-from functools import cache
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from graphport.formats.openvino import write
 from graphport.ir import rewrite, states
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from graphport.ir.graph import Graph, Value
 
@@ -93,6 +95,10 @@ def _check_types(values: Sequence[Value]) -> None:
 
 
 def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
+    with without("openvino_telemetry"):  # its import tells its makers of every use
+        import openvino
+
+    runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
     stated = rewrite.copy(graph)
     for value in stated.inputs:
         # A variable that became an input is given and returned here like any other.
@@ -105,10 +111,12 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
     settings = _AS_IT_STANDS | ({"INFERENCE_NUM_THREADS": str(threads)} if threads else {})
     try:
-        with TemporaryDirectory(prefix="graphport-") as folder:
+        with TemporaryDirectory(prefix="graphport-") as folder, _own_signal_stack():
             path = Path(folder) / "model.xml"
             write(lifted, path)
-            core = _core()
+            core = runtime.Core()
+            # The file goes away with the folder: nothing of it may stay mapped.
+            core.set_property({"ENABLE_MMAP": False})
             return core.compile_model(core.read_model(str(path)), "CPU", settings)
     except DiagnosticError as error:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, f.help) for f in error.diagnostics)) from error
@@ -116,21 +124,28 @@ def _compiled(graph: Graph, extra: Sequence[Value], threads: int) -> Any:
         raise _fault("RUN0003", "OpenVINO refuses the model", error, graph, "choose another backend") from error
 
 
-@cache
-def _core() -> Any:
-    """OpenVINO itself, once in a program.
+class _Stack(ctypes.Structure):
+    """Linux' `stack_t`: where a thread handles signals."""
 
-    On processors with matrix units each of its cores gives the thread a stack for signals, and takes it away when it
-    goes: after two of them the next signal, as that of Ctrl-C, ends the process.
+    _fields_ = (("place", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+@contextmanager
+def _own_signal_stack() -> Generator[None]:
+    """Give the thread the stack for signals back that it has.
+
+    On processors with matrix units each of OpenVINO's cores lays one over it, and takes the memory away when it goes:
+    after two of them the next signal, as that of Ctrl-C, would end the process.
     """
-    with without("openvino_telemetry"):  # its import tells its makers of every use
-        import openvino
-
-    runtime: Any = openvino  # what it gets from its native module is unknown to a type checker
-    made = runtime.Core()
-    # A file goes away with its folder: nothing of it may stay mapped.
-    made.set_property({"ENABLE_MMAP": False})
-    return made
+    if sys.platform != "linux":
+        yield
+        return
+    library, before = ctypes.CDLL(None), _Stack()
+    library.sigaltstack(None, ctypes.byref(before))
+    try:
+        yield
+    finally:
+        library.sigaltstack(ctypes.byref(before), None)
 
 
 def _tensor(array: Any, value: Value) -> Any:
