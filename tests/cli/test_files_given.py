@@ -111,4 +111,4 @@ def test_nobody_waits_for_a_pipe_or_the_end_of_a_device(folder, command):
     found = {
         each: _limited(COMMANDS[command][0], each) for each in ("pipe", "folder", "/dev/zero", "/dev/full", "none")
     }
-    assert set(found.values()) <= {0, 1, 2}, found
+    assert set(found.values()) <= {0, 1, 2}, str(found)

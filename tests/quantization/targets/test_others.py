@@ -97,7 +97,7 @@ def test_onnxruntime_s_models_become_nnef_ones(theirs, name, tmp_path):
     """With every scale in the file of quantizations."""
     path = theirs(name, "QDQ")
     x = nets.samples(getattr(nets, name)(), 1, seed=7)["x"]
-    gp.save(gp.load(path, shapes={"x": x.shape}), tmp_path / "model", format="nnef")
+    gp.save(gp.load(path, shapes={"x": x.shape}), tmp_path / "model", format="nnef", flavour="khronos")
     assert "zero_point_linear_quantize" in (tmp_path / "model" / "graph.quant").read_text()
     (given,) = gp.run(gp.load(tmp_path / "model"), {"x": x}, backend="reference").values()
     assert nets.snr(_theirs(path, x), given) > 60
@@ -205,7 +205,7 @@ def test_nncf_s_models_become_nnef_ones(name, tmp_path):
     """Compressed weights stay as small as they are."""
     shape = (1, *NNCF[name])
     found = gp.load(DATA / f"{name}.xml", shapes={"x": shape})
-    gp.save(found, tmp_path / "model", format="nnef")
+    gp.save(found, tmp_path / "model", format="nnef", flavour="khronos")
     said = (tmp_path / "model" / "graph.quant").read_text()
     assert said.count("zero_point_linear_quantize") == {"nncf": 8, "nncf_weights": 2}[name]
     x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
