@@ -134,7 +134,12 @@ class Operator:
         return self.b.constant(value.storage.numpy().astype(np.int8), DType.INT8)
 
     def all(self, start: int = 0) -> list[Value]:
-        """All operands from `start` on."""
+        """All operands from `start` on.
+
+        Raises:
+            ShapeError: there is none.
+        """
+        self.raw(start)
         return [self[index] for index in range(start, self.count)]
 
     def weight(self, index: int, perm: Sequence[int], *, is_symmetric: bool = False) -> Value:
