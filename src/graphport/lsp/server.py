@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from copy import copy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from attrs import evolve
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
@@ -161,7 +161,9 @@ def _moved(told: types.Diagnostic, down: int) -> types.Diagnostic:
     place = types.Range(
         types.Position(start.line + down, start.character), types.Position(end.line + down, end.character)
     )
-    return evolve(told, range=place)
+    moved = copy(told)
+    moved.range = place
+    return moved
 
 
 def make() -> Server:
