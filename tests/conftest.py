@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,10 @@ os.environ.setdefault("GRAPHPORT_PATIENCE", "never")
 
 # Nothing that tests write has to outlast the machine.
 os.environ.setdefault("GRAPHPORT_UNFLUSHED", "1")
+
+# What tests start finds our modules compiled; a machine set otherwise would have each process compile them all again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A deadline measures the machine, not the code. In CI the examples are the same every time, so that failures repeat.
 EXAMPLES = int(os.environ.get("GRAPHPORT_EXAMPLES", "40"))
