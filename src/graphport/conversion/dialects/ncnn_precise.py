@@ -41,18 +41,28 @@ def _is(value: Value, number: float) -> bool:
 
 
 def _is_log1p(node: Node) -> bool:
-    """Where(Or(Equal(near, 1), IsInf(x)), x, Log(near) * (x / (near - 1)))  with  near = x + 1."""
+    """Where(Or(Equal(near, 1), IsInf(x)), x, Log(near) * (x / (near - 1)))  with  near = x + 1.
+
+    Only infinity is itself, not its opposite.
+    """
     condition, x, corrected = node.operands
     either, product = _made(condition, "Or"), _made(corrected, "Mul")
     if len(either) != 2 or len(product) != 2:
         return False
     equal, infinite, ratio = _made(either[0], "Equal"), _made(either[1], "IsInf"), _made(product[1], "Div")
-    near = equal[0] if equal else None
+    if len(equal) != 2 or infinite != (x,) or not _is(equal[1], 1) or not _is_of_positive(either[1].producer):
+        return False
+    near = equal[0]
     added, logged = _made(near, "Add"), _made(product[0], "Log")
-    if near is None or infinite[:1] != (x,) or logged != (near,) or len(ratio) != 2 or ratio[0] is not x:
+    if logged != (near,) or len(ratio) != 2 or ratio[0] is not x:
         return False
     less = _made(ratio[1], "Sub")
     return len(added) == 2 and added[0] is x and _is(added[1], 1) and less[:1] == (near,) and _is(less[1], 1)
+
+
+def _is_of_positive(node: Node | None) -> bool:
+    told = {} if node is None else node.attributes
+    return told.get("detect_positive", 1) == 1 and told.get("detect_negative", 1) == 0
 
 
 def _is_expm1(node: Node) -> bool:
