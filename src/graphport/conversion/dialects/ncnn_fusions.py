@@ -91,8 +91,8 @@ def drop_copies(graph: Graph, copies: list[Value]) -> None:
         if split is None or split.word != "Split" or copy.uses or copy.returns:
             continue
         split.drop_output(split.outputs.index(copy))
-        if len(split.outputs) == 1 and split.outputs[0] is not None and not split.outputs[0].returns:
-            split.outputs[0].replace_uses(split.operands[0])
+        if len(split.results) == 1 and not split.results[0].returns:
+            split.results[0].replace_uses(split.operands[0])
             graph.remove(split)
 
 
