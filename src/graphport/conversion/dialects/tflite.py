@@ -9,6 +9,7 @@ from graphport.conversion.dialects.tflite_hybrid import products_of_rows
 from graphport.conversion.dialects.tflite_integers import integers
 from graphport.conversion.dialects.tflite_layout import turn
 from graphport.conversion.dialects.tflite_scales import even_out, fold_scales
+from graphport.conversion.dialects.tflite_spectra import part_spectra
 from graphport.conversion.dialects.tflite_states import keep_states
 from graphport.conversion.dialects.tflite_views import drop_identities, shape_from_root
 from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_stored
@@ -29,6 +30,8 @@ _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE
 def before(graph: Graph) -> None:
     """Make variables inputs that are given back as outputs, and begin as the subgraph that runs once sets them."""
     fill_tables(graph)
+    for inner in walk(graph):
+        part_spectra(inner)
     nodes = [node for node in graph if node.dialect == _DIALECT and node.word in (_HANDLE, _READ, _ASSIGN, _ONCE)]
     if not nodes or not _is_simple(graph, nodes):
         return

@@ -91,10 +91,11 @@ for _name, _page in (
 
 
 def _of_truth_too(name: str, page: Page, logic: Page) -> None:
-    @word(name, layout="any")
+    # These kernels compute on integers as they are, whatever they stand for.
+    @word(name, is_raw=True, layout="any")
     def rule(op: Operator) -> Value:
         chosen = logic if dtype_of(op.raw(0)) is DType.BOOL else page
-        return computed(op.b, chosen, op[0], op[1])
+        return computed(op.b, chosen, op.raw(0), op.raw(1))
 
     del rule
 
@@ -299,13 +300,14 @@ def stablehlo_and(op: Operator) -> Value:
 
 @word("RIGHT_SHIFT", is_raw=True)
 def right_shift(op: Operator) -> Value:
-    """Bits moved to the right; the sign fills what becomes free."""
+    """Bits moved to the right, as many as are there but one at most; the sign fills what becomes free."""
     b, x, y = op.b, op.raw(0), op.raw(1)
     own = dtype_of(x)
-    if own is DType.UINT16:
-        return in_type(b, DType.UINT32, BitShift, x, y, direction="RIGHT")
     if own.kind == "u":
-        return b(BitShift, x, y, direction="RIGHT")
+        # ONNX Runtime moves no bits of 16.
+        wide = DType.UINT32 if own is DType.UINT16 else own
+        most = b(Min, cast(b, y, DType.UINT32), scalar(b, own.bits - 1, DType.UINT32))
+        return cast(b, b(BitShift, cast(b, x, wide), cast(b, most, wide), direction="RIGHT"), own)
     by = b(Pow, scalar(b, 2, DType.FLOAT64), cast(b, y, DType.FLOAT64))
     return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), by)), own)
 

@@ -69,7 +69,6 @@ for _page, _word in (
 ):
     _plain(_page, _word)
 _plain(arithmetic.Sign, "SIGN", frozenset((DType.FLOAT32, DType.INT32)))
-_plain(arithmetic.Div, "DIV", frozenset((DType.FLOAT32, DType.INT32)))
 _plain(comparison.And, "LOGICAL_AND", frozenset((DType.BOOL,)))
 _plain(comparison.Or, "LOGICAL_OR", frozenset((DType.BOOL,)))
 _plain(comparison.Xor, "NOT_EQUAL", frozenset((DType.BOOL,)))

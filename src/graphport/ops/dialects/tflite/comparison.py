@@ -11,6 +11,7 @@ from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, 
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
 _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
@@ -62,21 +63,20 @@ def select(op: Operator) -> Value:
     condition, rank = op.raw(0), len(op.dims(1))
     if len(op.dims(0)) == 1 and rank > 1:
         condition = reshaped(op.b, condition, (-1, *[1] * (rank - 1)))
-    return _chosen(op, condition)
+    return chosen(op.b, condition, op[1], op[2])
 
 
-def _chosen(op: Operator, condition: Value) -> Value:
-    if dtype_of(op.raw(1)) is DType.BOOL:
-        # ONNX Runtime chooses between no truth values.
-        return op.b(Or, op.b(And, condition, op[1]), op.b(And, op.b(Not, condition), op[2]))
-    x, y = op[1], op[2]
+def chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """Elements of x where the condition holds, else of y, of all types that ONNX Runtime does not choose between."""
     own = dtype_of(x)
+    if own is DType.BOOL:
+        return b(Or, b(And, condition, x), b(And, b(Not, condition), y))
     if own in (DType.INT16, DType.UINT16):
-        return cast(op.b, op.b(Where, condition, cast(op.b, x, DType.INT32), cast(op.b, y, DType.INT32)), own)
-    return op.b(Where, condition, x, y)
+        return cast(b, b(Where, condition, cast(b, x, DType.INT32), cast(b, y, DType.INT32)), own)
+    return b(Where, condition, x, y)
 
 
 @word("SELECT_V2", moves=(1, 2))
 def select_v2(op: Operator) -> Value:
     """Elements of x where the condition holds, else of y."""
-    return _chosen(op, op.raw(0))
+    return chosen(op.b, op.raw(0), op[1], op[2])

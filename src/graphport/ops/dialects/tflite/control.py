@@ -14,6 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.dialects.op_builder import OpBuilder
 from graphport.ops.dialects.tflite.binding import Operator, word
+from graphport.ops.pages.comparison import Equal
 from graphport.ops.pages.control.branches import If
 from graphport.ops.pages.control.loops import Loop
 
@@ -36,7 +37,10 @@ def _body(op: Operator, name: str, count: int, results: int) -> Graph:
         UnsupportedError: it is not there.
         ShapeError: it has others.
     """
-    body = op.options.get(name)
+    return _checked(op.options.get(name), name, count, results)
+
+
+def _checked(body: object, name: str, count: int, results: int) -> Graph:
     if not isinstance(body, Graph):
         message = f"{name} is missing"
         raise UnsupportedError(message)
@@ -68,18 +72,47 @@ def _scalar(op: OpBuilder, x: Value) -> Value:
 def if_(op: Operator) -> tuple[Value, ...]:
     """One subgraph or another, each given all operands behind the condition."""
     b, operands = op.b, [op.raw(index) for index in range(1, op.count)]
-    branches: list[Graph] = []
-    for name in ("then_subgraph", "else_subgraph"):
-        branch = _copied(b, _body(op, name, len(operands), b.count))
-        returned = branch.outputs
-        for inner, outer in zip(branch.inputs, operands, strict=True):
-            returned = [outer if value is inner else value for value in returned]
-            inner.replace_uses(outer)
-            branch.remove_input(inner)
-        branch.set_outputs(_own(b, branch, returned))
-        branches.append(branch)
-    condition = _scalar(OpBuilder(b), op.raw(0))
-    return b.results(If, b.count, condition, then_branch=branches[0], else_branch=branches[1])
+    bodies = [_body(op, name, len(operands), b.count) for name in ("then_subgraph", "else_subgraph")]
+    then, otherwise = (_branch(b, body, operands) for body in bodies)
+    return b.results(If, b.count, _scalar(OpBuilder(b), op.raw(0)), then_branch=then, else_branch=otherwise)
+
+
+@word("STABLEHLO_CASE", is_raw=True)
+def stablehlo_case(op: Operator) -> tuple[Value, ...]:
+    """The subgraph of a number, given all operands behind that; the last one if there is none of it."""
+    bodies = op.option("branch_subgraph", ())
+    operands = [op.raw(index) for index in range(1, op.count)]
+    if not bodies:
+        message = "branch_subgraph is missing"
+        raise UnsupportedError(message)
+    told = [_checked(body, "branch_subgraph", len(operands), op.b.count) for body in bodies]
+    return _case(op.b, _scalar(OpBuilder(op.b), op.raw(0)), told, operands, 0)
+
+
+def _case(
+    b: Builder, number: Value, bodies: Sequence[Graph], operands: Sequence[Value], first: int
+) -> tuple[Value, ...]:
+    if len(bodies) == 1:
+        return tuple(inlined(b, bodies[0], operands))
+    is_this = b(Equal, number, b.like(number, first))
+    otherwise = Graph(f"{b.stem}.otherwise")
+    if b.graph is not None:
+        b.graph.share_names(otherwise)
+    inside = Builder(b.inference, otherwise, count=b.count, origin=b.origin, stem=b.stem)
+    otherwise.set_outputs(_own(inside, otherwise, _case(inside, number, bodies[1:], operands, first + 1)))
+    return b.results(If, b.count, is_this, then_branch=_branch(b, bodies[0], operands), else_branch=otherwise)
+
+
+def _branch(b: Builder, body: Graph, operands: Sequence[Value]) -> Graph:
+    """A body that reads the operands themselves."""
+    branch = _copied(b, body)
+    returned = branch.outputs
+    for inner, outer in zip(branch.inputs, operands, strict=True):
+        returned = [outer if value is inner else value for value in returned]
+        inner.replace_uses(outer)
+        branch.remove_input(inner)
+    branch.set_outputs(_own(b, branch, returned))
+    return branch
 
 
 @word("WHILE", is_raw=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.dialects.operands import reshaped, vector
+from graphport.ops.declare import ShapeError
+from graphport.ops.dialects.operands import as_int64, reshaped, vector
 from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, pads_of, window, word
-from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.pages.convolution import Conv, ConvTranspose
+from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import Pad
+from graphport.ops.pages.reshape.pieces import Concat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
+    from graphport.ops.builder import Builder
 
 
 def _convolved(op: Operator, w: Value, group: int, strides: Sequence[int], dilations: Sequence[int]) -> Value:
@@ -94,9 +95,13 @@ def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilat
     b, w = op.b, op.weight(1, perm)
     kernel = known_dims(b.dims(w)[2:], "the window")
     stated: dict[str, Any] = window(kernel, strides, dilations)
-    wanted = _wanted(op, 0)[1:-1]
     sizes = known_dims(op.dims(2)[1:-1], "what a transposed convolution reads")
     full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)]
+    x, bias = first(b, op[2]), op.bias(3, 2)
+    wanted = _wanted(op)
+    if wanted is None:
+        y = _cut_later(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), full)
+        return last(b, y if bias is None else b(Add, y, reshaped(b, bias, (-1, *[1] * len(kernel)))))
     if any(out < 1 for out in wanted):
         message = f"a result of {list(wanted)}"
         raise ShapeError(message)
@@ -104,7 +109,6 @@ def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilat
     ends = [f - begin - out for f, begin, out in zip(full, begins, wanted, strict=True)]
     more = [max(0, -end) for end in ends]
     stated["pads"] = (*begins, *[max(0, end) for end in ends])
-    x, bias = first(b, op[2]), op.bias(3, 2)
     if not any(more):
         return last(b, b(ConvTranspose, x, w, bias, **stated))
     if all(extra < s for extra, s in zip(more, strides, strict=True)):
@@ -116,15 +120,30 @@ def _transposed(op: Operator, perm: Sequence[int], strides: Sequence[int], dilat
     return last(b, y)
 
 
-def _wanted(op: Operator, index: int) -> tuple[int, ...]:
-    """The extents of the result that an operand tells, the batch as 1 if it is open."""
-    fact: Any = op.raw(index).fact
+def _cut_later(b: Builder, y: Value, wanted: Value, full: Sequence[int]) -> Value:
+    """The full result, cut and filled up to extents that only a run tells: all four or five, channels last."""
+    axes = list(range(2, 2 + len(full)))
+    lengths, whole = b(Slice, wanted, vector(b, [1]), vector(b, [1 + len(full)])), vector(b, full)
+    zeros = vector(b, [0] * len(full))
+    begins = b(Div, b(Max, b(Sub, whole, lengths), zeros), vector(b, [2]))
+    ends = b(Min, b(Add, begins, lengths), whole)
+    y = b(Slice, y, begins, ends, vector(b, axes))
+    more = b(Sub, lengths, b(Sub, ends, begins))
+    return b(Pad, y, b(Concat, vector(b, [0] * (4 + len(full))), more, axis=0))
+
+
+def _wanted(op: Operator) -> tuple[int, ...] | None:
+    """The extents of the result that operand 0 tells; `None` if only a run does.
+
+    Raises:
+        ShapeError: they are of another number of axes.
+    """
+    fact: Any = op.raw(0).fact
     elements = getattr(fact, "elements", None)
-    if elements is None or len(elements) != len(op.dims(2)):
-        message = "the shape of a transposed convolution must be known"
-        raise UnsupportedError(message)
-    found = [n if isinstance(n, int) else None for n in elements]
-    if any(n is None for n in found[1:]):
-        message = "the shape of a transposed convolution must be known"
-        raise UnsupportedError(message)
-    return tuple(np.array([1 if n is None else n for n in found]).tolist())
+    if elements is None:
+        return None
+    if len(elements) != len(op.dims(2)):
+        message = f"a shape of {len(elements)} extents for what has {len(op.dims(2))} axes"
+        raise ShapeError(message)
+    found = tuple(n for n in elements[1:-1] if isinstance(n, int))
+    return found if len(found) == len(elements) - 2 else None

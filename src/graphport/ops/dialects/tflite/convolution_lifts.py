@@ -82,6 +82,9 @@ def _same(dims: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], di
 
 def bordered(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float) -> tuple[Value, int]:
     """x [N, H, W, C], padded where there is no word for that, and the word for the rest: 0 SAME, 1 VALID."""
+    if stated.get("auto_pad") == "SAME_UPPER" and not stated.get("ceil_mode"):
+        # These are the same words, whatever the extents are.
+        return x, 0
     dims = b.dims(x)[1:-1]
     slid = window(dims, kernel, **stated)
     pads = [tuple(sizes(pair, "padding")) for pair in slid.pads]

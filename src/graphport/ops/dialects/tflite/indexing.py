@@ -22,6 +22,7 @@ from graphport.ops.dialects.operands import (
     vector,
 )
 from graphport.ops.dialects.tflite.binding import Operator, dequantized, known_dims, word
+from graphport.ops.dialects.tflite.comparison import chosen
 from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
 from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where
 from graphport.ops.pages.indexing.gathering import Gather, GatherND
@@ -172,7 +173,7 @@ def matrix_set_diag(op: Operator) -> Value:
 
 
 def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int) -> Value:
-    return b(Where, b.constant(np.eye(*bounded((rows, columns)), dtype=bool)), inside, outside)
+    return chosen(b, b.constant(np.eye(*bounded((rows, columns)), dtype=bool)), inside, outside)
 
 
 # Tables

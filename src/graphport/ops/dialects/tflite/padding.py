@@ -99,8 +99,8 @@ def stablehlo_pad(op: Operator) -> Value:
     if {len(low), len(high), len(between)} != {rank} or min(between, default=0) < 0:
         message = f"padding {low}, {high}, {between} of {rank} axes"
         raise ShapeError(message)
-    x = _spread(op.b, op.raw(0), between, op.raw(1))
-    return _around(op.b, x, low, high, op.raw(1))
+    x = spread(op.b, op.raw(0), between, op.raw(1))
+    return around(op.b, x, low, high, op.raw(1))
 
 
 @word("DILATE", is_raw=True)
@@ -110,10 +110,10 @@ def dilate(op: Operator) -> Value:
     if len(steps) != len(op.dims(0)) or min(steps, default=1) < 1:
         message = f"steps {list(steps)} of {len(op.dims(0))} axes"
         raise ShapeError(message, "they are 1 or more, one for each axis")
-    return _spread(op.b, op.raw(0), [n - 1 for n in steps], op.raw(2))
+    return spread(op.b, op.raw(0), [n - 1 for n in steps], op.raw(2))
 
 
-def _spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
+def spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
     """So many times a number between elements of each axis."""
     dims = list(known_dims(b.dims(x), "what is spread"))
     for axis, gap in enumerate(gaps):
@@ -122,7 +122,7 @@ def _spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
         split = [*dims[:axis], dims[axis], 1, *dims[axis + 1 :]]
         x = b(Reshape, x, vector(b, split))
         behind = [gap if place == axis + 1 else 0 for place in range(len(split))]
-        x = _around(b, x, [0] * len(split), behind, number)
+        x = around(b, x, [0] * len(split), behind, number)
         made_up(dims[axis], 1 + gap)
         dims[axis] *= 1 + gap
         x = b(Reshape, x, vector(b, dims))
@@ -131,7 +131,8 @@ def _spread(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
     return x
 
 
-def _around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number: Value) -> Value:
+def around(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], number: Value) -> Value:
+    """So many times a number in front of and behind the elements of each axis; less than none cuts some off."""
     if not any(low) and not any(high):
         return x
     own = dtype_of(x)

@@ -108,11 +108,8 @@ def lift_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
 @DequantizeLinearView.lift("tflite")
 def lift_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
     dtype = dtype_of(op.x)
-    if (
-        (_is_later(op.x_scale, op.x_zero_point) or op.block_size or dtype is DType.UINT16)
-        and dtype.is_integer
-        and dtype.bits >= _BYTE
-    ):
+    is_odd = dtype is DType.UINT16 or (dtype is DType.INT32 and not is_known(op.x))
+    if (_is_later(op.x_scale, op.x_zero_point) or op.block_size or is_odd) and dtype.is_integer and dtype.bits >= _BYTE:
         wide = cast_to(b, op.x, DType.FLOAT32)
         if op.x_zero_point is not None:
             zero = cast_to(b, op.x_zero_point, DType.FLOAT32)

@@ -349,5 +349,7 @@ def svdf(op: Operator) -> tuple[Value, ...]:
     y = b(ReduceSum, reshaped(b, weighted, (batch, filters // rank, rank)), vector(b, [2]), keepdims=0)
     if op.has(3):
         y = b(Add, y, op[3])
-    y = _activated(b, y, int(op.option("fused_activation_function")))
+    if op.quantization(0) is None:
+        # The kernel of integers leaves the activation out.
+        y = _activated(b, y, int(op.option("fused_activation_function")))
     return y, reshaped(b, memory, (batch, filters * time))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError
@@ -17,12 +19,15 @@ from graphport.ops.dialects.operands import (
     integers,
     needed,
     reshaped,
+    scalar,
     transposed,
     vector,
 )
 from graphport.ops.dialects.tflite.binding import Operator, first, known_dims, last, word
-from graphport.ops.pages.arithmetic import Add
+from graphport.ops.pages.arithmetic import Add, Mul
 from graphport.ops.pages.comparison import Equal, Less, Where
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
@@ -76,7 +81,24 @@ def expand_dims(op: Operator) -> Value:
 @word("TRANSPOSE", moves=True)
 def transpose(op: Operator) -> Value:
     """With its axes in another order."""
-    return op.b(Transpose, op[0], perm=needed(op.raw(1), "the order of axes"))
+    order = integers(op.raw(1))
+    return _turned_later(op) if order is None else op.b(Transpose, op[0], perm=order)
+
+
+def _turned_later(op: Operator) -> Value:
+    """With its axes in an order that only a run tells: elements are picked where the order says that they stand."""
+    b, x = op.b, op[0]
+    dims, order = known_dims(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))
+    made_up(*dims)
+    lengths = b(Gather, vector(b, dims), order, axis=0)
+    strides = b(Gather, vector(b, [prod(dims[axis + 1 :]) for axis in range(len(dims))]), order, axis=0)
+    zero, one = scalar(b, 0, DType.INT64), scalar(b, 1, DType.INT64)
+    places: Value = zero
+    for axis in range(len(dims)):
+        length, stride = (b(Gather, each, scalar(b, axis, DType.INT64), axis=0) for each in (lengths, strides))
+        along = b(Mul, b(Range, zero, length, one), stride)
+        places = b(Add, places, reshaped(b, along, (-1, *[1] * (len(dims) - axis - 1))))
+    return b(Gather, reshaped(b, x, (-1,)), places, axis=0)
 
 
 @word("CONCATENATION", moves=(), layout="axis")

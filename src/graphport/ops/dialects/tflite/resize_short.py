@@ -1,4 +1,4 @@
-"""Resizing of int16 as LiteRT's kernels do it: places and weights in steps of 1/1024, the sum rounded once."""
+"""Resizing of integers as LiteRT's kernels do it: places and weights in steps of 1/1024, the sum rounded once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.budget import made_up
 from graphport.core.dtypes import DType
 from graphport.ops.dialects.operands import cast, dtype_of, integers, scalar, vector
-from graphport.ops.dialects.tflite.binding import known_dims
 from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Less
 from graphport.ops.pages.indexing import Gather
@@ -22,17 +21,27 @@ if TYPE_CHECKING:
     from graphport.ops.dialects.tflite.tables import Numbers
 
 UNIT = 1024
+_FAR = 1 / 512
+"""From which distance on of a place one of 256 steps is moved by half a step."""
 _LIFT = 1 << 26
 """A multiple of the unit above all that is divided, so that it is rounded down."""
 
 
 def short_bilinear(op: Operator, coordinates: str) -> Value | None:
-    """Linear between the two nearest of int16 along height and width; `None` of other types."""
-    sizes = integers(op.raw(1))
-    if dtype_of(op.raw(0)) is not DType.INT16 or op.quantization(0) is None or sizes is None:
+    """Linear between the two nearest along height and width, of int16, and of int8 where steps move places.
+
+    `None` of anything else.
+    """
+    sizes, own = integers(op.raw(1)), dtype_of(op.raw(0))
+    if own not in (DType.INT16, DType.INT8) or op.quantization(0) is None or sizes is None:
         return None
-    b, dims = op.b, known_dims(op.dims(0)[1:3], "what is resized")
+    dims = [n for n in op.dims(0)[1:3] if isinstance(n, int)]
+    if len(dims) != len(sizes):
+        return None
+    b = op.b
     made_up(*sizes)
+    if own is DType.INT8 and not any(_moves(n, m, coordinates) for n, m in zip(dims, sizes, strict=True)):
+        return None
     op.is_raw = True
     x = cast(b, op.raw(0), DType.INT32)
     tall = _between(b, x, 1, dims[0], sizes[0], coordinates)
@@ -45,7 +54,18 @@ def short_bilinear(op: Operator, coordinates: str) -> Value | None:
     # Halves go away from zero.
     is_below = b(And, b(Less, whole, _int(b, 0)), b(Equal, rest, _int(b, 0)))
     nudged = b(Sub, b(Add, whole, _int(b, UNIT // 2)), cast(b, is_below, DType.INT32))
-    return cast(b, _floored(b, nudged), DType.INT16)
+    return cast(b, _floored(b, nudged), own)
+
+
+def _moves(n: int, count: int, coordinates: str) -> bool:
+    """Whether a place in steps of units is so far from where it should be that bytes may come out otherwise."""
+    lower, _, shares = neighbours(n, count, coordinates)
+    at = np.arange(count)
+    is_aligned = coordinates == "align_corners" and count > 1
+    exact = at * ((n - 1) / (count - 1)) if is_aligned else at * (n / count)
+    if coordinates == "half_pixel":
+        exact = exact + n / count / 2 - 0.5
+    return bool(np.abs(lower + shares / UNIT - exact).max(initial=0) > _FAR)
 
 
 def _int(b: Builder, number: int) -> Value:

@@ -1,0 +1,205 @@
+"""Makes more files in `cases`: StableHLO's slices, windows and branches, spectra, and operators that are rarely met.
+
+python make_rare_cases.py cases        with ai-edge-litert 2.3.0 and NumPy
+"""
+
+from __future__ import annotations
+
+import make_cases as base
+import numpy as np
+from flatbuffers import flexbuffers
+from make_cases import CASES, case, main
+from make_more_cases import second
+
+base.TYPES |= {"c8": 8}
+CASES.clear()
+
+
+def combining(m, word):
+    """A subgraph that combines two numbers; the second if it is called so."""
+    m.subgraph("combining")
+    a, b = m.input("f4", ()), m.input("f4", ())
+    m.graph.outputs = [b if word == "second" else m.tensor("z", "f4", ())]
+    if word != "second":
+        m.op(word, [a, b], m.graph.outputs)
+    m.graph = m.model.subgraphs[0]
+    return len(m.model.subgraphs) - 1
+
+
+@case
+def stablehlo_gather(m):
+    """Slices of two rows of one column; where they would leave x, they begin sooner."""
+    x, places = m.input("f4", (5, 4)), m.input("i4", (3, 2), [[0, 1], [4, 3], [-1, 2]])
+    m.graph.outputs = [m.tensor("y", "f4", (2, 3))]
+    fields = {"offsetDims": [0], "collapsedSliceDims": [1], "startIndexMap": [0, 1], "indexVectorDim": 1}
+    second(m, "STABLEHLO_GATHER", [x, places], m.graph.outputs, "StablehloGatherOptions", sliceSizes=[2, 1], **fields)
+
+
+def scattered(m, word, places):
+    x, at, updates = m.input("f4", (5, 4)), m.input("i4", (3, 2), places), m.input("f4", (3, 2, 2))
+    m.graph.outputs = [m.tensor("y", "f4", (5, 4))]
+    fields = {"updateWindowDims": [1, 2], "insertedWindowDims": [], "scatterDimsToOperandDims": [1, 0]}
+    fields |= {"indexVectorDim": 1, "updateComputationSubgraphIndex": combining(m, word)}
+    second(m, "STABLEHLO_SCATTER", [x, at, updates], m.graph.outputs, "StablehloScatterOptions", **fields)
+
+
+@case
+def stablehlo_scatter_adds(m):
+    """What lies outside is left out; what meets adds."""
+    scattered(m, "STABLEHLO_ADD", [[0, 1], [3, 4], [0, 0]])
+
+
+@case
+def stablehlo_scatter_assigns(m):
+    scattered(m, "second", [[0, 1], [2, 3], [0, 3]])
+
+
+@case
+def stablehlo_reduce_window(m):
+    """Windows of 5 are put together of those of 1 and 4; what is begun with is no neutral number."""
+    x, begins = m.input("f4", (3, 9)), m.tensor("begins", "f4", data=np.float32(1.5))
+    m.graph.outputs = [m.tensor("y", "f4", (4, 5))]
+    fields = {"windowDimensions": [2, 5], "windowStrides": [1, 2], "baseDilations": [2, 1], "windowDilations": [1, 1]}
+    fields |= {"padding": [0, 0, 2, 2], "bodySubgraphIndex": combining(m, "STABLEHLO_ADD")}
+    second(m, "STABLEHLO_REDUCE_WINDOW", [x, begins], m.graph.outputs, "StablehloReduceWindowOptions", **fields)
+
+
+@case
+def reduce_window_least(m):
+    x, begins = m.input("i4", (6, 7), m.random.integers(-9, 10, (6, 7))), m.tensor("begins", "i4", data=np.int32(4))
+    window = [m.tensor(name, "i8", data=told) for name, told in (("k", [3, 2]), ("s", [2, 1]), ("d", [1, 3]))]
+    m.graph.outputs = [m.tensor("y", "i4", (2, 4))]
+    second(m, "REDUCE_WINDOW", [x, begins, *window], m.graph.outputs, "ReduceWindowOptions", reduceFunction=3)
+
+
+def branch_of(number):
+    def make(m):
+        at, x = m.input("i4", (1,), [number]), m.input("f4", (2, 3))
+        m.graph.outputs = [m.tensor("y", "f4", (2, 3))]
+        for word in ("ADD", "MUL", "SUB"):
+            m.subgraph(word)
+            m.graph.outputs = [m.tensor("z", "f4", (2, 3))]
+            operands = [m.input("f4", (2, 3)), m.tensor("three", "f4", data=[3.0])]
+            m.op(word, operands, m.graph.outputs, f"{word.capitalize()}Options")
+        m.graph = m.model.subgraphs[0]
+        second(m, "STABLEHLO_CASE", [at, x], m.graph.outputs, "StablehloCaseOptions", branchSubgraphIndices=[1, 2, 3])
+
+    return make
+
+
+for _number, _name in ((1, "second"), (7, "beyond")):
+    _make = branch_of(_number)
+    _make.__name__ = f"stablehlo_case_{_name}"
+    case(_make)
+
+
+@case
+def exact_stablehlo_add_int8(m):
+    """The kernel adds integers, whatever they stand for, and they wrap."""
+    x, y = m.input("i1", (2, 9), scale=0.02, zero=4), m.input("i1", (2, 9), scale=0.03, zero=-9)
+    m.graph.outputs = [m.tensor("z", "i1", (2, 9), scale=0.05, zero=1)]
+    m.op("STABLEHLO_ADD", [x, y], m.graph.outputs)
+
+
+@case
+def exact_right_shift_uint8(m):
+    """No bits move farther than all but one."""
+    x, by = m.input("u1", (12,)), m.input("u1", (12,), np.arange(12))
+    m.graph.outputs = [m.tensor("y", "u1", (12,))]
+    m.op("RIGHT_SHIFT", [x, by], m.graph.outputs, "RightShiftOptions")
+
+
+@case
+def svdf_int8(m):
+    """The kernel of integers leaves the activation out."""
+    x = m.input("i1", (2, 5), scale=0.02, zero=3)
+    weights = m.tensor("w", "i1", data=m.random.integers(-127, 128, (6, 5)), scale=0.004)
+    time = m.tensor("t", "i2", data=m.random.integers(-32767, 32768, (6, 4)), scale=0.00002)
+    bias = m.tensor("b", "i4", data=m.random.integers(-900, 900, 3), scale=0.0004 * 0.00002)
+    memory = m.tensor("s", "i2", (2, 24), scale=0.0004, variable=True)
+    m.graph.outputs = [m.tensor("y", "i1", (2, 3), scale=0.01, zero=-4)]
+    operands = [x, weights, time, bias, memory]
+    m.op("SVDF", operands, m.graph.outputs, "SVDFOptions", version=3, rank=2, fusedActivationFunction=1)
+
+
+@case
+def spectrum(m):
+    """Sizes and both parts of spectra of what is cut along one axis and filled up along the other."""
+    x, lengths = m.input("f4", (2, 6, 7)), m.tensor("lengths", "i4", data=[8, 4])
+    z = m.tensor("z", "c8", (2, 8, 3))
+    m.op("RFFT2D", [x, lengths], [z], "Rfft2dOptions")
+    m.graph.outputs = [m.tensor(name, "f4", (2, 8, 3)) for name in ("real", "imag", "size")]
+    for word, y in zip(("REAL", "IMAG", "COMPLEX_ABS"), m.graph.outputs, strict=True):
+        m.op(word, [z], [y])
+
+
+def custom(m, name, inputs, outputs, **options):
+    m.op("CUSTOM", inputs, outputs)
+    m.model.operatorCodes[-1].customCode = name
+    m.graph.operators[-1].customOptions = np.frombuffer(bytes(flexbuffers.Dumps(options)), "u1")
+
+
+@case
+def spoken_word(m):
+    x, rate = m.input("f4", (400, 2)), m.tensor("rate", "i4", data=[16000])
+    spectra = m.tensor("spectra", "f4", (2, 5, 65))
+    custom(m, "AudioSpectrogram", [x], [spectra], window_size=100, stride=64, magnitude_squared=True)
+    m.graph.outputs = [m.tensor("y", "f4", (2, 5, 8))]
+    limits = {"upper_frequency_limit": 4000.0, "lower_frequency_limit": 20.0}
+    counts = {"filterbank_channel_count": 12, "dct_coefficient_count": 8}
+    custom(m, "Mfcc", [spectra, rate], m.graph.outputs, **limits, **counts)
+
+
+@case
+def spectrogram(m):
+    x = m.input("f4", (256, 1))
+    m.graph.outputs = [m.tensor("y", "f4", (1, 7, 33))]
+    custom(m, "AudioSpectrogram", [x], m.graph.outputs, window_size=64, stride=32, magnitude_squared=False)
+
+
+@case
+def numeric_verify(m):
+    x, wanted = m.input("i1", (3, 4), scale=0.03, zero=5), m.input("f4", (3, 4))
+    m.graph.outputs = [m.tensor("y", "f4", (3, 4))]
+    custom(m, "NumericVerify", [x, wanted], m.graph.outputs, tolerance=5.0, log_if_failed=False)
+
+
+@case
+def transpose_by_fed_order(m):
+    x, order = m.input("f4", (2, 3, 4)), m.input("i4", (3,), [2, 0, 1])
+    m.graph.outputs = [m.tensor("y", "f4", (4, 2, 3))]
+    m.op("TRANSPOSE", [x, order], m.graph.outputs, "TransposeOptions")
+
+
+def transposed_convolution(shape, padding):
+    def make(m):
+        wanted, x = m.input("i4", (4,), shape), m.input("f4", (1, 4, 5, 3))
+        filters, bias = m.tensor("w", "f4", data=m.random.normal(size=(2, 3, 3, 3))), m.tensor("b", "f4", data=[1, 2])
+        m.graph.outputs = [m.tensor("y", "f4", shape)]
+        fields = {"padding": padding, "strideH": 2, "strideW": 2}
+        m.op("TRANSPOSE_CONV", [wanted, filters, x, bias], m.graph.outputs, "TransposeConvOptions", version=3, **fields)
+
+    return make
+
+
+CASES["transpose_conv_fed_less"] = transposed_convolution([1, 7, 9, 2], 0)
+CASES["transpose_conv_fed_more"] = transposed_convolution([1, 10, 12, 2], 1)
+
+
+@case
+def exact_resize_bilinear_int8(m):
+    """Places in steps of 1/1024 drift over 15 columns."""
+    x, size = m.input("i1", (2, 4, 5, 3), scale=0.03, zero=5), m.tensor("size", "i4", data=[8, 15])
+    m.graph.outputs = [m.tensor("y", "i1", (2, 8, 15, 3), scale=0.03, zero=5)]
+    m.op("RESIZE_BILINEAR", [x, size], m.graph.outputs, "ResizeBilinearOptions", version=2, alignCorners=True)
+
+
+@case
+def matrix_set_diag_int16(m):
+    x, diagonal = m.input("i2", (2, 3, 4)), m.input("i2", (2, 3))
+    m.graph.outputs = [m.tensor("y", "i2", (2, 3, 4))]
+    m.op("MATRIX_SET_DIAG", [x, diagonal], m.graph.outputs, "MatrixSetDiagOptions")
+
+
+if __name__ == "__main__":
+    main()
