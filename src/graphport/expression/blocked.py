@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Array]
 
-CACHE = 1 << 21
-"""Bytes that the registers take together: about what the caches of one core hold, its part of the last one included."""
-_SHORTEST, _LONGEST = 1 << 12, 1 << 18
-"""Bounds of a block, in elements: below, calling NumPy costs more than computing; above, blocks leave the cache."""
+CACHE = 1 << 19
+"""Bytes that the registers take together: what the second cache of one core holds, also of a small one."""
+_SHORTEST, _LONGEST = 1 << 12, 1 << 16
+"""Bounds of a block, in elements: below, calling NumPy costs more than computing; above, operands push registers out."""
 _SMALL = 1 << 16
 """Elements up to which temporaries are made anew: memory of more comes from the system, page by page."""
 _LINE = 64
