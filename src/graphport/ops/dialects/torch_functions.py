@@ -20,7 +20,7 @@ from graphport.core.storage import Storage
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import FALLBACKS, ShapeError, UnsupportedError, lower
 from graphport.ops.dialects.caffe.binding import LARGEST_READ
 from graphport.ops.folded import folded
 from graphport.ops.pattern import constant_numbers
@@ -66,6 +66,11 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
 
 PLACE, ITEM = "#", "*"
 """`#2` names the third operand; `name*` an item of the list that is the operand `name`."""
+
+EXPORTED = "pytorch"
+"""The dialect of exported programs, whose words are PyTorch's own, too."""
+LEFT = "aten::"
+"""What stands in front of functions of PyTorch for which pnnx has no word; their operands have no names."""
 
 _MODULE = "nn."
 _FLAGS = ("bias",)
@@ -212,6 +217,21 @@ def bound(word: str, function: Function, ignores: Sequence[str] = ()) -> Functio
         any(p.kind is kinds.VAR_KEYWORD for p in parameters),
         frozenset(ignores),
     )
+
+
+BY_PLACE: dict[str, Function] = {}
+"""By name: rules of exported programs whose parameters stand in the order of PyTorch's arguments."""
+
+
+def _left(word: str) -> Function | None:
+    """The rule of a word that pnnx has left as it is: that of exported programs."""
+    if not word.startswith(LEFT):
+        return None
+    registry.load(EXPORTED)
+    return BY_PLACE.get(word.removeprefix(LEFT))
+
+
+FALLBACKS[DIALECT] = _left
 
 
 # ── what arguments are ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import zipfile
+from math import lgamma
+from operator import eq
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphport as gp
 from graphport.conversion.legalize import is_canonical
+from graphport.ops import registry
+from graphport.ops.declare import LOWERINGS
+from graphport.ops.dialects.torch_functions import BY_PLACE, LEFT
 from tests.models import model, node
 
 RANDOM = np.random.default_rng(0)
@@ -229,3 +235,60 @@ def test_a_dictionary_returns_its_values(tmp_path):
     found = list(gp.run(net, {"x": X}, backend="reference").values())
     for one, expected in zip(found, (X + 1, X * 2), strict=True):
         np.testing.assert_array_equal(one, expected)
+
+
+def test_rules_of_exported_programs_take_operands_in_the_order_of_pytorch():
+    registry.load("pytorch")
+    registry.load("pnnx")
+    known = {}
+    for line in (Path(__file__).parent / "data" / "arguments.txt").read_text().splitlines():
+        name, *arguments = line.split()
+        known.setdefault(name, []).append(arguments)
+    shared = {
+        name: getattr(rule, "rule", rule) for name, rule in BY_PLACE.items() if ("pnnx", LEFT + name) not in LOWERINGS
+    }
+    bound = {name: rule for name, rule in shared.items() if hasattr(rule, "names") and not rule.is_variadic}
+    for name, rule in bound.items():
+        # The first operand has three names that nobody confuses.
+        own = rule.names[1:]
+        if name not in known:
+            assert name in {"_adaptive_avg_pool1d", "cudnn_batch_norm_inference", "fill_diagonal", "requires_grad"}
+        else:
+            assert any(all(map(eq, own, overload[1:])) for overload in known[name]), name
+    assert len(bound) > 100
+
+
+def test_words_without_a_rule_of_their_own_mean_what_they_do_in_exported_programs(tmp_path):
+    size = numbered("[4,6]")
+    maxima = [
+        "F.max_pool2d p 1 2 x m i kernel_size=(2,2) stride=None return_indices=True $input=x",
+        *size,
+        "aten::max_unpool2d u 3 1 m i n0 y",
+    ]
+    x = RANDOM.normal(size=(1, 2, 4, 6)).astype(np.float32)
+    found = computed(tmp_path, maxima, x=x)
+    best = x.reshape(1, 2, 2, 2, 3, 2).max((3, 5)).repeat(2, 2).repeat(2, 3)
+    np.testing.assert_array_equal(found, np.where(x == best, x, 0))
+    wanted = np.array([0, 4, 9], np.int64)
+    rows = [*numbered("False", "True"), "aten::isin s 4 1 x z n0 n1 y"]
+    np.testing.assert_array_equal(computed(tmp_path, rows, x=LABELS, z=wanted), ~np.isin(LABELS, wanted))
+    np.testing.assert_allclose(
+        computed(tmp_path, ["aten::lgamma g 1 1 x y"], x=np.abs(X) + 1),
+        [[lgamma(n) for n in r] for r in np.abs(X) + 1],
+        1e-4,
+        1e-5,
+    )
+    rows = [*numbered("[5]", "None", "None", "1e-3"), "aten::native_layer_norm l 5 1 x n0 n1 n2 n3 y"]
+    centred = X - X.mean(1, keepdims=True)
+    np.testing.assert_allclose(
+        computed(tmp_path, rows, x=X), centred / np.sqrt(X.var(1, keepdims=True) + 1e-3), 1e-4, 1e-5
+    )
+    square = (RANDOM.normal(size=(3, 3)) + 3 * np.eye(3)).astype(np.float32)
+    np.testing.assert_allclose(
+        computed(tmp_path, ["aten::linalg_inv v 1 1 x y"], x=square), np.linalg.inv(square), 1e-4, 1e-5
+    )
+
+
+def test_a_word_whose_operands_mean_something_else_by_place_is_refused(tmp_path):
+    net = load(tmp_path, [*numbered(3), "aten::qr q 2 2 x n0 y r"], x="(3,3)f32")
+    assert not is_canonical(net.graph)

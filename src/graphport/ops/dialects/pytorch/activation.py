@@ -76,7 +76,7 @@ def elu(b: Builder, self: Value, alpha: Any = 1.0, scale: Any = 1.0, input_scale
     return y if outer == 1 else b(Mul, y, b.like(self, outer))
 
 
-@aten("aten.rrelu", "aten.rrelu_with_noise", "aten.rrelu_with_noise_functional")
+@aten("aten.rrelu", "aten.rrelu_with_noise", "aten.rrelu_with_noise_functional", by_place=False)
 def rrelu_(
     b: Builder, self: Value, noise: Any = None, lower: Any = 0.125, upper: Any = 1 / 3, training: Any = False
 ) -> Any:

@@ -37,13 +37,13 @@ def trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1)
     return b(ReduceSum, _panels(b, y, x, dx, axis), vector(b, [axis]), keepdims=0)
 
 
-@aten("aten.cumulative_trapezoid")
+@aten("aten.cumulative_trapezoid", by_place=False)
 def cumulative_trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1) -> Value:
     axis = axis_of(number(dim), len(b.dims(y)))
     return b(CumSum, _panels(b, y, x, dx, axis), b.constant(axis, DType.INT64))
 
 
-@aten("aten.gradient")
+@aten("aten.gradient", by_place=False)
 def gradient(b: Builder, self: Value, spacing: Any = None, dim: Any = None, edge_order: Any = 1) -> Any:
     """Half the differences of both neighbours, whole ones of a single neighbour at the ends."""
     if number(edge_order) != 1:

@@ -75,7 +75,7 @@ def new_full(b: Builder, self: Value, size: Any, fill_value: Any, dtype: Any = N
     return full(b, size, fill_value, dtype or f"torch.{dtype_of(self).text}")
 
 
-@aten("aten.empty_permuted", "aten.empty_strided", "aten.new_empty_strided")
+@aten("aten.empty_permuted", "aten.empty_strided", "aten.new_empty_strided", by_place=False)
 def empty(
     b: Builder, size: Any, physical_layout: Any = None, stride: Any = None, self: Any = None, dtype: Any = None
 ) -> Value:

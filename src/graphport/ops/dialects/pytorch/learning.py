@@ -29,7 +29,7 @@ def _wanted(mask: Any) -> list[bool]:
     return [bool(number(each)) for each in mask]
 
 
-@aten("aten.embedding_dense_backward")
+@aten("aten.embedding_dense_backward", by_place=False)
 def embedding_gradient(
     b: Builder, grad_output: Value, indices: Value, num_weights: Any, padding_idx: Any, scale_grad_by_freq: Any
 ) -> Value:
@@ -49,7 +49,11 @@ def embedding_gradient(
     return b(ScatterND, table, places, rows, reduction="add")
 
 
-@aten("aten.max_pool2d_with_indices_backward", ignores=("kernel_size", "stride", "padding", "dilation", "ceil_mode"))
+@aten(
+    "aten.max_pool2d_with_indices_backward",
+    ignores=("kernel_size", "stride", "padding", "dilation", "ceil_mode"),
+    by_place=False,
+)
 def max_pool_gradient(b: Builder, grad_output: Value, self: Value, indices: Value) -> Value:
     """What comes of each window, at the place of its maximum."""
     rank, shape = len(b.dims(self)), b(Shape, self)
@@ -66,7 +70,7 @@ def _spread(b: Builder, grad: Value, x: Value, shares: Sequence[np.ndarray[Any, 
     return b(MatMul, b(MatMul, rows, grad), columns)
 
 
-@aten("aten._adaptive_avg_pool2d_backward")
+@aten("aten._adaptive_avg_pool2d_backward", by_place=False)
 def adaptive_avg_pool_gradient(b: Builder, grad_output: Value, self: Value) -> Value:
     shares: list[np.ndarray[Any, Any]] = []
     for axis in (-2, -1):
@@ -80,7 +84,7 @@ def adaptive_avg_pool_gradient(b: Builder, grad_output: Value, self: Value) -> V
     return _spread(b, grad_output, self, shares)
 
 
-@aten("aten.avg_pool2d_backward", ignores=("ceil_mode",))
+@aten("aten.avg_pool2d_backward", ignores=("ceil_mode",), by_place=False)
 def avg_pool_gradient(
     b: Builder,
     grad_output: Value,
@@ -110,7 +114,7 @@ def avg_pool_gradient(
     return found if divisor is None else b(Div, found, b.like(found, divisor))
 
 
-@aten("aten.convolution_backward", ignores=("bias_sizes", "output_padding"))
+@aten("aten.convolution_backward", ignores=("bias_sizes", "output_padding"), by_place=False)
 def convolution_gradient(
     b: Builder,
     grad_output: Value,
@@ -176,7 +180,7 @@ def _centered(b: Builder, grad: Value, scaled: Value, inverse: Value, axes: Valu
     return b(Mul, inverse, b(Sub, b(Sub, grad, b(ReduceMean, grad, axes)), along))
 
 
-@aten("aten.native_layer_norm_backward")
+@aten("aten.native_layer_norm_backward", by_place=False)
 def layer_norm_gradient(
     b: Builder,
     grad_out: Value,
@@ -201,7 +205,7 @@ def layer_norm_gradient(
     )
 
 
-@aten("aten.native_group_norm_backward", ignores=("N", "C", "HxW"))
+@aten("aten.native_group_norm_backward", ignores=("N", "C", "HxW"), by_place=False)
 def group_norm_gradient(
     b: Builder,
     grad_out: Value,

@@ -173,7 +173,8 @@ def triangular_solve(
     return triangular(b, a, self, is_upper=is_upper, is_unit=bool(number(unitriangular))), A
 
 
-@aten("aten.cholesky_solve", "aten._cholesky_solve_helper")
+@aten("aten._cholesky_solve_helper", by_place=False)
+@aten("aten.cholesky_solve")
 def cholesky_solve(b: Builder, self: Value, input2: Any = None, upper: Any = False, A: Any = None) -> Value:
     factor = input2 if input2 is not None else A
     lower = turned(b, factor) if number(upper) else factor
@@ -185,7 +186,8 @@ def cholesky_inverse(b: Builder, self: Value, upper: Any = False) -> Value:
     return cholesky_solve(b, _identity(b, self, _square(b, self)), self, upper)
 
 
-@aten("aten.linalg_qr", "aten.qr")
+@aten("aten.qr", by_place=False)
+@aten("aten.linalg_qr")
 def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some: Any = True) -> Any:
     """By reflections, with the signs of LAPACK, which PyTorch asks."""
     x: Value = self if self is not None else A

@@ -18,10 +18,10 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
-from graphport.ops.dialects.torch_functions import COMPLEX, ITEM, KEYS, Function, bound
+from graphport.ops.dialects.torch_functions import BY_PLACE, COMPLEX, EXPORTED, ITEM, KEYS, LEFT, Function, bound
 from graphport.ops.dialects.torch_functions import DIALECT as PNNX
 
-DIALECT = "pytorch"
+DIALECT = EXPORTED
 _SPACE = "aten."
 _WITHOUT_MEANING = ("device", "layout", "pin_memory", "non_blocking", "memory_format", "generator")
 """Arguments about where and how numbers lie, which the graph says nothing of."""
@@ -55,15 +55,20 @@ FUNCTIONAL: dict[str, str] = {}
 """Words that write into their operand and are not called like what they compute with an underscore behind."""
 
 
-def aten(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
+def aten(*words: str, ignores: Sequence[str] = (), by_place: bool = True) -> Callable[[Function], Function]:
     """Register a function as the meaning of targets: `aten.max.dim`, or `aten.max` for every overload without a rule.
 
     As `emits` for PNNX: parameters have PyTorch's names, tensors are values, numbers are what they are in Python.
+    `by_place` says that the parameters are PyTorch's first ones in their order, of every overload that there is a rule
+    for: then it is also the meaning of PNNX's `aten::max`, whose operands have no names.
     """
 
     def register(function: Function) -> Function:
         for word in words:
-            lower(DIALECT, word)(_Plain(bound(word, function, ignores)))
+            rule = _Plain(bound(word, function, ignores))
+            lower(DIALECT, word)(rule)
+            if by_place and word.startswith(_SPACE) and base_of(word) == word:
+                BY_PLACE[word.removeprefix(_SPACE)] = rule
         return function
 
     return register
@@ -72,6 +77,8 @@ def aten(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Funct
 def renamed(word: str, other: str, /, **names: str) -> None:
     """Let `word` mean what PNNX calls `other`, with arguments called otherwise there; a name of `""` is left out."""
     lower(DIALECT, word)(_Plain(partial(_renamed, other, MappingProxyType(names))))
+    if not names and base_of(word) == word:
+        BY_PLACE[word.removeprefix(_SPACE)] = partial(_renamed_by_place, other)
 
 
 def view(
@@ -106,6 +113,14 @@ def _renamed(other: str, names: Mapping[str, str], b: Builder, /, *operands: Val
     kept = [(place, _other(key, names)) for place, key in enumerate(keys)]
     found = [(operands[place] if place < len(operands) else None, key) for place, key in kept if key]
     return rule(b, *(value for value, _ in found), **given, **{KEYS: tuple(key for _, key in found)})
+
+
+def _renamed_by_place(other: str, b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
+    rule = registry.lowering(PNNX, other)
+    if rule is None:
+        message = f"there is no rule for {other}"
+        raise UnsupportedError(message)
+    return rule(b, *operands, **attributes)
 
 
 def _other(key: str, names: Mapping[str, str]) -> str:
@@ -148,7 +163,7 @@ def _fallback(word: str) -> Callable[..., Any] | None:
     bare = word.removeprefix(COMPLEX)
     base = base_of(bare)
     name = base.removeprefix(_SPACE)
-    own = (DIALECT, f"{prefix}{base}") in LOWERINGS or registry.lowering(PNNX, f"{prefix}aten::{name}") is not None
+    own = (DIALECT, f"{prefix}{base}") in LOWERINGS or registry.lowering(PNNX, f"{prefix}{LEFT}{name}") is not None
     if base.endswith(_COPY) and not own:
         # A view that is copied at once is what the view is.
         return registry.lowering(DIALECT, f"{prefix}{base.removesuffix(_COPY)}{bare[len(base) :]}")
@@ -158,7 +173,7 @@ def _fallback(word: str) -> Callable[..., Any] | None:
         return registry.lowering(DIALECT, f"{prefix}{functional(bare)}")
     if base != bare or not base.startswith(_SPACE):
         return None
-    rule = registry.lowering(PNNX, f"{prefix}aten::{name}")
+    rule = registry.lowering(PNNX, f"{prefix}{LEFT}{name}")
     return None if rule is None else _Plain(rule)
 
 

@@ -42,7 +42,7 @@ def randn(b: Builder, size: Any, dtype: Any = None) -> Value:
     return b(RandomNormalLike, _zeros(b, size, dtype))
 
 
-@aten("aten.randint", "aten.randint.low")
+@aten("aten.randint", "aten.randint.low", by_place=False)
 def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -> Value:
     first, last = float(number(low)), float(number(high))
     x = b(RandomUniformLike, _zeros(b, size, None))
@@ -50,7 +50,7 @@ def randint(b: Builder, high: Any, size: Any, low: Any = 0, dtype: Any = None) -
     return cast(b, wide, named_dtype(dtype) or DType.INT64)
 
 
-@aten("aten.bernoulli")
+@aten("aten.bernoulli", by_place=False)
 def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
     """1 with the probability that stands there."""
     chance = self if p is None else b.like(self, float(number(p)))

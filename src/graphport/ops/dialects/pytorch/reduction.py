@@ -163,9 +163,10 @@ def bucketize(b: Builder, self: Any, boundaries: Value, out_int32: Any = False, 
     return searchsorted(b, boundaries, self, out_int32, right)
 
 
-@aten("aten.isin", ignores=("assume_unique",))
-def isin(b: Builder, elements: Any, test_elements: Any, invert: Any = False) -> Value:
+@aten("aten.isin")
+def isin(b: Builder, elements: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Value:
     """Whether each is one of those that are looked for."""
+    del assume_unique
     given, wanted = (
         each if isinstance(each, Value) else b.constant(number(each)) for each in (elements, test_elements)
     )

@@ -214,23 +214,23 @@ def _sampled(b: Builder, shape: Callable[[Any, int], Any], window_length: Any, p
     return b.constant(np.asarray(found).astype(wanted.numpy), wanted)
 
 
-aten("aten.hann_window")(partial(_window, (0.5, -0.5)))
-aten("aten.blackman_window")(partial(_window, (0.42, -0.5, 0.08)))
+aten("aten.hann_window", by_place=False)(partial(_window, (0.5, -0.5)))
+aten("aten.blackman_window", by_place=False)(partial(_window, (0.42, -0.5, 0.08)))
 
 
-@aten("aten.hamming_window")
+@aten("aten.hamming_window", by_place=False)
 def hamming_window(
     b: Builder, window_length: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, dtype: Any = None
 ) -> Value:
     return _window((float(number(alpha)), -float(number(beta))), b, window_length, periodic, dtype)
 
 
-@aten("aten.bartlett_window")
+@aten("aten.bartlett_window", by_place=False)
 def bartlett_window(b: Builder, window_length: Any, periodic: Any = True, dtype: Any = None) -> Value:
     return _sampled(b, lambda places, span: 1 - np.abs(2 * places / span - 1), window_length, periodic, dtype)
 
 
-@aten("aten.kaiser_window")
+@aten("aten.kaiser_window", by_place=False)
 def kaiser_window(b: Builder, window_length: Any, periodic: Any = True, beta: Any = 12.0, dtype: Any = None) -> Value:
     width = float(number(beta))
 
