@@ -85,6 +85,12 @@ def running():
     return simple([*nodes, node("Cast", ["r"], ["y"], to=TensorProto.FLOAT)], {"axis": np.int64(3)})
 
 
+def transposed():
+    """What is cut off at the ends is the same of any length."""
+    nodes = [node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 3], pads=[1, 0, 0, 0], output_padding=[0, 1])]
+    return simple(nodes, {"w": RANDOM.normal(size=(3, 2, 3, 2)).astype(np.float32)})
+
+
 def told_twice():
     """A Resize as exporters write it, with what holds without being said."""
     how = {"mode": "linear", "keep_aspect_ratio_policy": "stretch", "antialias": 0, "extrapolation_value": 0.0}
@@ -94,8 +100,8 @@ def told_twice():
 
 @pytest.mark.parametrize(
     "proto",
-    [reshape(), slices(), resize(), fill(), count(), pad(), expand(), running(), told_twice()],
-    ids=["reshape", "slice", "resize", "fill", "range", "pad", "expand", "running sum", "told twice"],
+    [reshape(), slices(), resize(), fill(), count(), pad(), expand(), running(), transposed(), told_twice()],
+    ids=["reshape", "slice", "resize", "fill", "range", "pad", "expand", "running sum", "transposed", "told twice"],
 )
 def test_what_is_computed_is_computed_there(tmp_path, proto):
     first = gp.from_onnx(proto)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -32,6 +33,7 @@ from graphport.ops.pages.convolution.window import window
 from graphport.ops.pages.reshape import Reshape, Squeeze, Unsqueeze
 from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
+_ANY_LENGTH = 1024
 _SIZES = ("in_channels", "out_channels", "kernel_size")
 
 
@@ -285,7 +287,9 @@ def lift_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     if not 1 <= count <= 3:
         return None
     kernel = tuple(length(shape, axis) for axis in range(2, 2 + count))
-    lengths = [length(dims, axis) for axis in range(2, 2 + count)]
+    # What is cut off is the same of any length, unless the length of the result is given.
+    is_open = [isinstance(dim, Symbolic) and not op.output_shape for dim in dims[2:]]
+    lengths = [_ANY_LENGTH if each else length(dims, axis) for axis, each in enumerate(is_open, 2)]
     painted = transposed_window(lengths, kernel, **window_options(op))
     begin = tuple(p for p, _ in painted.pads if isinstance(p, int))
     axes = zip(lengths, painted.lengths, kernel, painted.strides, painted.dilations, begin, strict=False)
