@@ -189,3 +189,14 @@ def test_saying_means_whose_last_windows_hang_over(pads, include):
     x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
     said = {"kernel_shape": (3, 3), "strides": (3, 3), "pads": pads, "ceil_mode": 1, "count_include_pad": include}
     assert check_page(AveragePool, [x], tolerance=1e-4, **said) is not None
+
+
+def test_means_over_padding_end_where_the_last_window_does():
+    """Windows that would begin in the padding are left out, and so they are of what is padded before."""
+    draws = np.random.default_rng(1)
+    for _ in range(40):
+        kernel, stride = (int(n) for n in draws.integers(1, 5, 2))
+        begin, end = (int(n) for n in draws.integers(0, kernel // 2 + 1, 2))
+        x = draws.normal(size=(1, 2, 4, int(draws.integers(3, 12)))).astype(np.float32)
+        window = {"kernel_shape": (1, kernel), "strides": (1, stride), "pads": (0, begin, 0, end)}
+        assert check_page(AveragePool, [x], tolerance=1e-5, ceil_mode=1, count_include_pad=1, **window) is not None

@@ -216,3 +216,17 @@ def test_lengths_that_stay_beside_an_open_batch(mode, coordinates, tmp_path):
     expected = gp.run(read, {"x": x}, backend="reference")["y"]
     found = ov.compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_corners_of_an_open_extent_are_aligned_beside_a_batch_of_one():
+    graph = Graph()
+    given = graph.add_input("x", TensorFact(DType.FLOAT32, (1, 2, Symbol("H", 2), 6)))
+    builder = Builder(Inference(), graph)
+    scales = builder.constant(np.array([1, 1, 4, 4], np.float32))
+    how = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    graph.add_output(builder(Resize, given, None, scales, **how))
+    for height in (5, 3):
+        x = RANDOM.normal(size=(1, 2, height, 6)).astype(np.float32)
+        (expected,) = reference.prepare(graph).run({"x": x}).values()
+        (found,) = openvino.prepare(graph).run({"x": x}).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

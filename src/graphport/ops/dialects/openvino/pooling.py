@@ -81,18 +81,19 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
     """The operand with zeros around it if windows hang over the padding, which OpenVINO would count as padding.
 
     Raises:
-        UnsupportedError: whether they do is not known, or the last of them begins in the padding.
+        UnsupportedError: whether they do is not known.
     """
     dims = sizes(b.dims(x)[2:], "an extent that decides about the last window")
     pads = [sizes(side, "padding") for side in slid.pads]
-    if all(edge <= end for (_, edge), (_, end) in zip(_edges(dims, slid), pads, strict=True)):
+    edges = _edges(dims, slid)
+    if all(edge <= end for (_, edge), (_, end) in zip(edges, pads, strict=True)):
         return x, words
-    starts = [(out - 1) * step for out, step in zip(sizes(slid.lengths), slid.strides, strict=True)]
-    if any(start + step < n + sum(pad) for start, step, n, pad in zip(starts, slid.strides, dims, pads, strict=True)):
-        message = "a last window that begins in the padding"
-        raise UnsupportedError(message)
-    begins, ends = ([0, 0, *side] for side in zip(*pads, strict=True))
-    padded = emit(b, "opset12.Pad", x, vector(b, begins), vector(b, ends), b.like(x, 0), pad_mode="constant")
+    # What is padded ends with the last window: none begins in what is left of the padding.
+    ends = [min(edge, end) for (_, edge), (_, end) in zip(edges, pads, strict=True)]
+    begins = [begin for begin, _ in pads]
+    padded = emit(
+        b, "opset12.Pad", x, vector(b, [0, 0, *begins]), vector(b, [0, 0, *ends]), b.like(x, 0), pad_mode="constant"
+    )
     zeros = (0,) * len(dims)
     return padded, words | {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": True}
 

@@ -400,7 +400,7 @@ def _is_told(
     dims = [b.dims(x)[axis] for axis in axes]
     if mode in ("linear", "cubic") and not dtype_of(x).is_floating:
         return False
-    if lengths is not None and 1 in lengths:
+    if lengths is not None and any(lengths[axis] == 1 for axis in axes):
         # With the corners aligned, one entry is the first, or the last.
         return False
     changed = [axis for axis, n in zip(axes, dims, strict=True) if not isinstance(n, int)]
