@@ -16,8 +16,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from benchmarks.test_expressions import SHAPES, TEXTS, folded, peers
+
 from graphport.expression.expression import Expression
 from graphport.expression.kernels import KERNELS
 from graphport.expression.rpn import Action
@@ -127,7 +127,10 @@ def row(name: str, size: str, threads: int, rounds: int) -> str:
         np.testing.assert_allclose(out, want, rtol=2e-5, err_msg=kind)
     found = times(runs, rounds, time.process_time if threads == 1 else time.perf_counter)
     ratios = [found["compiled"] / found["numba"], found["NumPy tier"] / found["NumPy"]]
-    cells = [*(f"{found[each]:.2f}" if each in found else "–" for each in _COLUMNS), *(f"{each:.2f}" for each in ratios)]
+    cells = [
+        *(f"{found[each]:.2f}" if each in found else "–" for each in _COLUMNS),
+        *(f"{each:.2f}" for each in ratios),
+    ]
     return f"| {name} | {size} | {threads} | {' | '.join(cells)} |"
 
 

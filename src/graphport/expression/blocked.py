@@ -28,7 +28,7 @@ Kernel = Callable[..., Array]
 CACHE = 1 << 19
 """Bytes that the registers take together: what the second cache of one core holds, also of a small one."""
 _SHORTEST, _LONGEST = 1 << 12, 1 << 16
-"""Bounds of a block, in elements: below, calling NumPy costs more than computing; above, operands push registers out."""
+"""Bounds of a block, in elements: below, calling costs more than computing; above, operands drive registers out."""
 _SMALL = 1 << 16
 """Elements up to which temporaries are made anew: memory of more comes from the system, page by page."""
 _LINE = 64
