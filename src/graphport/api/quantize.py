@@ -38,7 +38,8 @@ def quantize(
         model: not changed; a raw one is legalized first.
         calibration: samples stacked along axis 0 by input name (a mapping, a `.npz`, a folder of `.npy`), or an
             iterable of such mappings, or a function that gives one; for a model of one input also an array, and arrays
-            in place of mappings. What comes one after another is read once, and kept in a temporary file if it is much.
+            in place of mappings, as are rows of tokens for a language model. What comes one after another is read
+            once, and kept in a temporary file if it is much.
             Real numbers are converted to the type that the input takes. With `weights_only` none are needed: inputs are
             made up to measure with, and indices into tables, such as tokens, also to round with.
         target: `onnxruntime`, `openvino`, `tensorrt`, `ncnn` or `nnef`; that of `settings` if `None`.
@@ -90,7 +91,7 @@ def perplexity(model: Model, tokens: Any) -> Callable[[Callable[[dict[str, Any]]
     """A measure for `quantize(metric=…)`: minus the perplexity of a language model, whose outputs are logits.
 
     Args:
-        model: reads integers [batch, length], and what can be made up: `attention_mask`, `position_ids`.
+        model: reads integers [batch, length], and what follows from them: masks, positions, caches that are empty.
         tokens: an array [sequences, length + 1], or the path of a `.npy` of one.
 
     Raises:

@@ -178,8 +178,6 @@ def verb(
     if perplexity is not None:
         measure = graphport.perplexity(model, perplexity)
         options["min_metric"] = None if max_perplexity is None else -max_perplexity
-        # A measure is taken of plans.
-        options["front"] = True
     with _kept(resume), _progress() as told:
         result = graphport.quantize(
             model,
@@ -395,6 +393,9 @@ def _tell(
         rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
         print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")
     _print_front(report, metric)
+    if report.measured is not None:
+        source, result = (_measure(x, metric) for x in report.measured)
+        click.echo(f"{metric}: {source} before, {result} after")
     if layer is not None:
         click.echo(json.dumps(layer.as_json(), indent=2, ensure_ascii=False))
     agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"

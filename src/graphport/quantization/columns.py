@@ -20,7 +20,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.opening import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from graphport.core.spill import UnnamedFile
@@ -190,6 +190,29 @@ class WholeColumn:
     def rows(self) -> Iterator[Array]:
         rows = list(self.of.rows())
         yield np.stack(rows) if self.of.shape else rows[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FollowingColumn:
+    """A column whose entries are computed from those of another one."""
+
+    of: Column
+    entry: Callable[[Array], Array]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.of.shape[0], *self._first.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._first.dtype
+
+    @property
+    def _first(self) -> Array:
+        return self.entry(np.zeros(self.of.shape[1:], self.of.dtype))
+
+    def rows(self) -> Iterator[Array]:
+        return map(self.entry, self.of.rows())
 
 
 def joined(parts: list[Column], names: list[str] | None = None) -> Column:

@@ -9,13 +9,14 @@ import numpy as np
 
 from graphport.core.corrupt import CORRUPT
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
-from graphport.core.facts import TensorFact
 from graphport.core.opening import opened
+from graphport.quantization.decoder import decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from graphport.ir.graph import Graph, Value
+    from graphport.ir.graph import Graph
+    from graphport.quantization.decoder import Decoder
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Run: TypeAlias = "Callable[[dict[str, Any]], dict[str, Any]]"
@@ -26,8 +27,8 @@ _BATCH = 8
 def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
     """A measure for `quantize`: minus the perplexity on `tokens`, for a measure is to be large.
 
-    The exponential of the mean of -log p(next token). What a model reads besides tokens is made up where its name tells
-    what it is: `attention_mask` is ones, `position_ids` counts.
+    The exponential of the mean of -log p(next token). What a model reads besides tokens follows from them
+    (`decoder_of`): masks are ones, positions count, and caches of keys and values are empty.
 
     Args:
         graph: whose inputs are read: one of integers [batch, length], and those.
@@ -39,14 +40,13 @@ def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
     if tokens.ndim != 2 or tokens.shape[1] < 2 or tokens.dtype.kind not in "iu" or not len(tokens):
         stated = f"tokens are {tokens.dtype}{list(tokens.shape)}"
         raise DiagnosticError(Diagnostic("QUANT0031", stated, None, "give rows of at least two integers, in a .npy"))
-    name, others = _inputs(graph)
+    reader = _reader(graph)
 
     def measure(run: Run) -> float:
         spent, count = 0.0, 0
         for start in range(0, len(tokens), _BATCH):
             rows = tokens[start : start + _BATCH].astype(np.int64)
-            given = {name: rows[:, :-1]} | {other: _made(other, rows.shape[0], rows.shape[1] - 1) for other in others}
-            found = _logits(run(_typed(given, graph)))
+            found = _logits(run(reader.inputs(rows[:, :-1])))
             if found is None or found.shape[:2] != (rows.shape[0], rows.shape[1] - 1):
                 message = "no output gives a number for each token at each place"
                 raise DiagnosticError(Diagnostic("QUANT0031", message, None, "give a model with such an output"))
@@ -87,33 +87,10 @@ def _logits(outputs: Mapping[str, Any]) -> Array | None:
     return next((x for x in found if x.dtype.kind == "f"), None)
 
 
-def _inputs(graph: Graph) -> tuple[str, list[str]]:
-    """The input of tokens, and those that can be made up."""
-    others = [value.name for value in graph.inputs if _kind(value) is not None]
-    rest = [value for value in graph.inputs if _kind(value) is None]
-    fact = rest[0].fact if len(rest) == 1 else None
-    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype.kind not in "iu":
+def _reader(graph: Graph) -> Decoder:
+    found = decoder_of(graph)
+    if found is None:
         names = ", ".join(value.name for value in graph.inputs)
         message = f"the model does not read tokens alone: {names}"
         raise DiagnosticError(Diagnostic("QUANT0031", message, None, "measure it by --metric MODULE:FUNCTION"))
-    return rest[0].name, others
-
-
-def _kind(value: Value) -> str | None:
-    return next((kind for kind in ("attention_mask", "position_ids") if kind in value.name), None)
-
-
-def _made(name: str, rows: int, length: int) -> Array:
-    return (
-        np.ones((rows, length), np.int64)
-        if "attention_mask" in name
-        else np.broadcast_to(np.arange(length), (rows, length)).copy()
-    )
-
-
-def _typed(given: Mapping[str, Array], graph: Graph) -> dict[str, Any]:
-    facts = {value.name: value.fact for value in graph.inputs}
-    return {
-        name: x.astype(fact.dtype.numpy) if isinstance(fact := facts[name], TensorFact) and fact.dtype else x
-        for name, x in given.items()
-    }
+    return found

@@ -23,7 +23,7 @@ from graphport.quantization.insert_qdq import Quantization, insert_qdq
 from graphport.quantization.layerwise import bytes_per_sample
 from graphport.quantization.nbits import EXACT, products_of
 from graphport.quantization.optimise.costs import exact_layers
-from graphport.quantization.optimise.optimise import optimised, refuse_goals
+from graphport.quantization.optimise.optimise import optimised, refuse_goals, runner
 from graphport.quantization.placement import Placement
 from graphport.quantization.precision import enough_floating
 from graphport.quantization.random_inputs import random_inputs_at, random_samples
@@ -132,7 +132,8 @@ def quantize(
     report = _report(work, best, [*work.findings, *_notes(graph)], settings, optimum, is_random=is_random)
     exact = _exact(made, settings, is_random=is_random)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
-    return made, replace(report, accuracy_level=level, exact_layers=exact), beside
+    measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
+    return made, replace(report, accuracy_level=level, exact_layers=exact, measured=measured), beside
 
 
 def _halved(work: Work, graph: Graph, settings: Settings, *, is_random: bool) -> tuple[Graph, QuantizationReport, None]:

@@ -2,53 +2,82 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.backends.inputs import free_sizes, random_inputs
+from graphport.backends.inputs import free_sizes, other_sizes, random_inputs
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import evaluate
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node
 from graphport.ops.registry import pages
+from graphport.quantization.decoder import decoder_of
 from graphport.quantization.engine import session
 
 if TYPE_CHECKING:
+    from graphport.backends import Session
     from graphport.ir.graph import Graph, Value
+    from graphport.quantization.decoder import Decoder
 
 _LENGTH = 16
 """Entries of free axes besides that of samples, if the model takes so many."""
 _FEW, _MANY = 8, 64
 """Inputs that are drawn: to measure with, and where indices make them like real ones."""
 _MOST_MOVES = 8
+_MOST_TRIED = 8
+"""Sizes that are tried where the model does not run with the first."""
 
 
-def random_samples(graph: Graph) -> tuple[list[dict[str, Any]], bool]:
+def random_samples(graph: Graph, few: int = _FEW) -> tuple[list[dict[str, Any]], bool]:
     """Inputs one after another, and whether these are likely: indices into tables of the model and nothing real.
+
+    A language model reads tokens with nothing before them, as it does at the start of a text. What runs with no lengths
+    that are usual is tried with others.
 
     Raises:
         DiagnosticError: RUN0009 no inputs can be made up.
     """
-    free = [value for value in graph.inputs if value.storage is None]
-    rows = {value: _rows(value) for value in free}
-    facts = [value.fact for value in free]
+    rows = _tables_read(graph)
+    reader = decoder_of(graph)
+    if reader is not None and rows[reader.tokens]:
+        drawn = [_tokens(reader, rows[reader.tokens], _LENGTH, seed) for seed in range(_MANY)]
+        if _runs(session(graph), drawn[0]):
+            return drawn, True
+    facts = [value.fact for value in rows]
     is_likely = any(rows.values()) and not any(
         isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.is_floating for fact in facts
     )
     sizes = free_sizes(graph)
     longer = {name: _LENGTH if size > 1 else size for name, size in sizes.items()}
-    if longer != sizes and not _runs(graph, _drawn(graph, rows, longer, 0)):
-        longer = sizes
-    count = _MANY if is_likely else _FEW
-    return [_drawn(graph, rows, longer, seed) for seed in range(count)], is_likely
+    fitting = sizes
+    if longer != sizes:
+        runs = session(graph)
+        tried = chain([longer, sizes], islice(other_sizes(graph), _MOST_TRIED))
+        # Where nothing runs, whoever runs it tells why.
+        fitting = next((each for each in tried if _runs(runs, _drawn(graph, rows, each, 0))), sizes)
+    count = _MANY if is_likely else few
+    return [_drawn(graph, rows, fitting, seed) for seed in range(count)], is_likely
 
 
 def random_inputs_at(graph: Graph, length: int) -> dict[str, Any]:
     """One input whose free axes, besides that of samples, have `length` entries."""
-    rows = {value: _rows(value) for value in graph.inputs if value.storage is None}
+    rows = _tables_read(graph)
+    reader = decoder_of(graph)
+    if reader is not None and rows[reader.tokens]:
+        return _tokens(reader, rows[reader.tokens], length, 0)
     sizes = {name: length if size > 1 else size for name, size in free_sizes(graph).items()}
     return _drawn(graph, rows, sizes, 0)
+
+
+def _tables_read(graph: Graph) -> dict[Value, int]:
+    """For each input how many entries the table has that it picks from."""
+    return {value: _rows(value) for value in graph.inputs if value.storage is None}
+
+
+def _tokens(reader: Decoder, most: int, length: int, seed: int) -> dict[str, Any]:
+    return reader.inputs(np.random.default_rng(seed).integers(0, most, (1, length)))
 
 
 def _drawn(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: int) -> dict[str, Any]:
@@ -70,9 +99,9 @@ def _drawn(graph: Graph, rows: dict[Value, int], sizes: dict[str, int], seed: in
     return found
 
 
-def _runs(graph: Graph, inputs: dict[str, Any]) -> bool:
+def _runs(runs: Session, inputs: dict[str, Any]) -> bool:
     try:
-        session(graph).run(inputs)
+        runs.run(inputs)
     except DiagnosticError:
         return False
     return True

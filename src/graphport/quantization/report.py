@@ -96,6 +96,8 @@ class QuantizationReport(Tabular):
     """Of ONNX Runtime's products with weights of few bits, where the file says it: 1 does not round activations."""
     exact_layers: tuple[str, ...] = ()
     """Results of such products for which the file says that; of the others it says 4 then."""
+    measured: tuple[float, float] | None = None
+    """What the measure that was given says of the source and of the result, where no plans were made."""
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A row for each layer with weights."""
@@ -142,6 +144,7 @@ class QuantizationReport(Tabular):
             "goal_met": self.goal_met,
             "accuracy_level": self.accuracy_level,
             "exact_layers": [*self.exact_layers],
+            "metric": None if self.measured is None else dict(zip(("source", "target"), self.measured, strict=True)),
             "front": [point.as_json() for point in self.front],
             "chosen": None if self.chosen is None else self.chosen.as_json(),
             "layers": [layer.as_json() for layer in self.layers],

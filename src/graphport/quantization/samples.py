@@ -26,6 +26,7 @@ from graphport.quantization.columns import (
     ArrayColumn,
     Column,
     FileColumn,
+    FollowingColumn,
     SpilledColumn,
     WholeColumn,
     damaged,
@@ -33,11 +34,13 @@ from graphport.quantization.columns import (
     joined,
     parts_of,
 )
+from graphport.quantization.decoder import decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphport.ir.graph import Graph, Value
+    from graphport.quantization.decoder import Decoder
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Run: TypeAlias = "tuple[dict[str, Array], int]"
@@ -45,6 +48,7 @@ Run: TypeAlias = "tuple[dict[str, Array], int]"
 Sample: TypeAlias = "dict[str, Array]"
 """Inputs of a run of one sample, but those that are the same in every run."""
 
+_TOKENS_RANK = 2
 _HELD = 1 << 25
 """Bytes of samples that came once and are kept in memory; more go to a temporary file."""
 
@@ -139,7 +143,8 @@ def _alike(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
 def gather(graph: Graph, data: object) -> Samples:
     """Samples for `graph` from a path, pictures, a mapping of arrays, or an iterable (or a function) of mappings.
 
-    For a graph of one input an array does, too. What an iterable gives is read once; a list is taken as it is.
+    For a graph of one input an array does, too; for a language model tokens do, and the rest follows from them. What an
+    iterable gives is read once; a list is taken as it is.
 
     Raises:
         DiagnosticError: QUANT0001 no data, or of a kind that is not known; QUANT0002 they do not fit the inputs, all
@@ -150,8 +155,8 @@ def gather(graph: Graph, data: object) -> Samples:
         columns = {**pictures.column_of(graph, data)}
     elif isinstance(data, str | Path):
         columns = _of_path(graph, Path(data))
-    elif _is_array(data) and len(graph.inputs) == 1:
-        columns = {graph.inputs[0].name: ArrayColumn(data)}
+    elif _is_array(data) and (only := _only_input(graph)) is not None:
+        columns = {only.name: ArrayColumn(data)}
     elif _is_mapping(data):
         given = dict(cast("Mapping[str, Any]", data))
         columns = {str(name): ArrayColumn(_array(str(name), x)) for name, x in given.items()}
@@ -164,7 +169,33 @@ def gather(graph: Graph, data: object) -> Samples:
     else:
         message = f"calibration data are a path, a mapping or an iterable, not {type(data).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, "such as {'x': array}"))
-    return _fitted(graph, columns)
+    return _fitted(graph, _with_what_follows(graph, columns))
+
+
+def _only_input(graph: Graph) -> Value | None:
+    """The input that data are of where nobody names it: the only one, or the tokens of a language model."""
+    if len(graph.inputs) == 1:
+        return graph.inputs[0]
+    reader = decoder_of(graph)
+    return None if reader is None else reader.tokens
+
+
+def _with_what_follows(graph: Graph, columns: dict[str, Column]) -> dict[str, Column]:
+    """`columns`, and for the tokens of a language model alone what else it reads."""
+    reader = decoder_of(graph)
+    if reader is None or columns.keys() != {reader.tokens.name}:
+        return columns
+    parts = parts_of(columns[reader.tokens.name])
+    if any(len(part.shape) != _TOKENS_RANK for _, part in parts):
+        return columns
+    names = [name for name, _ in parts]
+    follow = [value.name for value in (*reader.masks, *reader.positions, *reader.caches)]
+    made = {name: joined([_following(reader, name, part) for _, part in parts], names) for name in follow}
+    return {**columns, **made}
+
+
+def _following(reader: Decoder, name: str, tokens: Column) -> Column:
+    return FollowingColumn(tokens, lambda row: reader.inputs(row[None])[name][0])
 
 
 def refuse_missing(path: Path) -> None:
@@ -214,6 +245,8 @@ def _named(graph: Graph, item: object, number: int) -> dict[str, object]:
         return {str(name): x for name, x in dict(cast("Mapping[Any, object]", item)).items()}
     given = cast("Sequence[object]", item) if isinstance(item, list | tuple) else (item,)
     names = [value.name for value in graph.inputs]
+    if len(given) == 1 and (only := _only_input(graph)) is not None:
+        return {only.name: given[0]}
     if len(given) > len(names):
         message = f"item {number} of the calibration data has {len(given)} arrays, the model {len(names)} inputs"
         raise DiagnosticError(Diagnostic("QUANT0002", message, None, f"inputs: {', '.join(names)}"))
@@ -245,7 +278,8 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
     with opened(path) as file:
         if file.read(2) == b"PK":
             raise damaged(path, ValueError("the archive is cut off"))
-    return {graph.inputs[0].name if graph.inputs else "": FileColumn.of(path)}
+    only = _only_input(graph) or next(iter(graph.inputs), None)
+    return {"" if only is None else only.name: FileColumn.of(path)}
 
 
 def _of_folder(graph: Graph, path: Path) -> dict[str, Column]:
@@ -261,8 +295,8 @@ def _of_folder(graph: Graph, path: Path) -> dict[str, Column]:
         elif inside.is_dir() and (files := sorted(inside.glob("*.npy"))):
             found[name] = _of_files(value, files)
     files = sorted(path.glob("*.npy"))
-    if not found and len(graph.inputs) == 1 and files:
-        found = {graph.inputs[0].name: _of_files(graph.inputs[0], files)}
+    if not found and files and (only := _only_input(graph)) is not None:
+        found = {only.name: _of_files(only, files)}
     if not found and not files:
         pictures.refuse_bare(path)
         names = ", ".join(value.name for value in graph.inputs)
@@ -295,7 +329,7 @@ def _fitted(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     steps: dict[str, int] = {}
     for name, value in inputs.items():
         if name in columns:
-            steps[name] = _step(value, columns[name], findings)
+            steps[name] = _step(graph, value, columns[name], findings)
             _refuse_kind(value, columns[name], findings)
         elif value.storage is None:
             findings.append(
@@ -331,7 +365,13 @@ def _is_free(value: Value) -> bool:
     return bool(shape) and isinstance(shape[0], Symbolic)
 
 
-def _step(value: Value, column: Column, findings: list[Diagnostic]) -> int:
+def _may_be_empty(graph: Graph, value: Value) -> bool:
+    """Whether it is a cache of a language model, which begins with nothing."""
+    reader = decoder_of(graph)
+    return reader is not None and value in reader.caches
+
+
+def _step(graph: Graph, value: Value, column: Column, findings: list[Diagnostic]) -> int:
     """How many entries of `column` are one sample of `value`; 0 where an entry is all of it."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
@@ -344,7 +384,7 @@ def _step(value: Value, column: Column, findings: list[Diagnostic]) -> int:
             message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}"
             findings.append(Diagnostic("QUANT0002", f"{message}, the model takes {fact}", None, _stacking(value, part)))
             return 1
-        if part.shape[:1] != (0,) and not prod(part.shape):
+        if part.shape[:1] != (0,) and not prod(part.shape) and not _may_be_empty(graph, value):
             message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}: no numbers"
             findings.append(Diagnostic("QUANT0002", message, None, "give samples that have elements"))
             return 1

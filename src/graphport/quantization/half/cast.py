@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphport.backends.inputs import other_random_inputs, random_inputs
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -20,6 +18,7 @@ from graphport.quantization.engine import Judge, Noise, session
 from graphport.quantization.half.decide import decide
 from graphport.quantization.half.insert_casts import NARROW, insert_casts, widened
 from graphport.quantization.half.ranges import ranges
+from graphport.quantization.random_inputs import random_samples
 from graphport.quantization.samples import gather, spread
 from graphport.quantization.verdict import RUINED
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 To = Literal["float16", "bfloat16", "float32"]
 _DTYPES = {"float16": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float32": DType.FLOAT32}
 _MOST_SAMPLES = 32
-_DRAWS, _MOST_TRIED = 3, 8
-"""Draws of made-up inputs, and how many sizes of them are tried where the model does not run with the first."""
+_DRAWS = 3
+"""Draws of made-up inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +207,14 @@ def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]
         samples = gather(graph, data)
         taken = samples.take(spread(samples.count, min(samples.count, _MOST_SAMPLES)))
         return list(taken.runs(1)), taken.count, []
-    real = session(graph)
-    others = islice(other_random_inputs(graph), _MOST_TRIED)
     problem = "no inputs can be made up for it"
     try:
-        real.run(random_inputs(graph))
-        return [(random_inputs(graph, seed), 1) for seed in range(_DRAWS)], 0, []
+        drawn, _ = random_samples(graph, _DRAWS)
+        session(graph).run(drawn[0])
     except DiagnosticError as error:
         problem = error.diagnostics[0].message
-    for given in others:
-        try:
-            real.run(given)
-        except DiagnosticError:
-            continue
-        return [(given, 1)], 0, []
+    else:
+        return [(given, 1) for given in drawn[:_DRAWS]], 0, []
     remedy = "give samples (--calibration): without, every number is taken to fit"
     return [], 0, [Diagnostic("CAST0005", f"nothing is known of ranges: {problem}", None, remedy, Severity.WARNING)]
 

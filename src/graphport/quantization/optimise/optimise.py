@@ -216,7 +216,7 @@ def _measured(
             None if times is None else times[0] * times[1][number],
             _bytes(graph),
             _layers(work, each),
-            None if metric is None else float(metric(_runner(graph))),
+            None if metric is None else float(metric(runner(graph))),
         )
         points.append(point)
         if work.on_progress is not None:
@@ -251,7 +251,8 @@ def _told(work: Work, base: Candidate, candidates: Sequence[Candidate], table: _
     return whole / 1e3, [(whole - real + cost(each.floating)) / whole for each in candidates]
 
 
-def _runner(graph: Graph) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def runner(graph: Graph) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Runs `graph` for a measure."""
     made = session(graph)
     return lambda inputs: dict(made.run(inputs))
 

@@ -1,0 +1,97 @@
+"""What a language model reads besides tokens, and can be made up: masks, positions, caches of what went before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphport.core.dims import Symbolic
+from graphport.core.facts import TensorFact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.core.dims import Dim
+    from graphport.ir.graph import Graph, Value
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_TOKENS_RANK, _CACHE_RANK = 2, 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoder:
+    """The inputs of a language model: `tokens` [batch, length], and those that follow from them."""
+
+    tokens: Value
+    masks: tuple[Value, ...]
+    positions: tuple[Value, ...]
+    caches: tuple[Value, ...]
+
+    def inputs(self, rows: Array) -> dict[str, Array]:
+        """All inputs for `rows` of tokens: nothing is masked, positions count, and nothing went before."""
+        found = {self.tokens.name: rows}
+        for value in self.masks:
+            found[value.name] = np.ones(rows.shape)
+        places = np.arange(int(rows.shape[1]), dtype=np.int64)
+        for value in self.positions:
+            found[value.name] = np.tile(places, (len(rows), 1))
+        for value in self.caches:
+            found[value.name] = np.zeros(_empty(value, len(rows)))
+        return {name: array.astype(self._types[name]) for name, array in found.items()}
+
+    @property
+    def _types(self) -> dict[str, np.dtype[Any]]:
+        values = (self.tokens, *self.masks, *self.positions, *self.caches)
+        facts = {value.name: value.fact for value in values}
+        return {name: f.dtype.numpy for name, f in facts.items() if isinstance(f, TensorFact) and f.dtype is not None}
+
+
+def decoder_of(graph: Graph) -> Decoder | None:
+    """The inputs of `graph` if they are those of a language model; `None` if one of them is something else.
+
+    By their names masks and positions are known, and caches by being real, with one open length besides the number of
+    samples, and by having an output that is as large but for that length.
+    """
+    free = [value for value in graph.inputs if value.storage is None]
+    masks = tuple(value for value in free if _is_told(value, "mask"))
+    positions = tuple(value for value in free if _is_told(value, "position"))
+    caches = tuple(value for value in free if _is_cache(value, graph.outputs))
+    rest = [value for value in free if value not in (*masks, *positions, *caches)]
+    return Decoder(rest[0], masks, positions, caches) if len(rest) == 1 and _is_rows(rest[0]) else None
+
+
+def _is_told(value: Value, name: str) -> bool:
+    return name in value.name.lower() and _is_rows(value)
+
+
+def _is_rows(value: Value) -> bool:
+    fact = value.fact
+    is_whole = isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.kind in "iu"
+    return is_whole and isinstance(fact, TensorFact) and fact.rank == _TOKENS_RANK
+
+
+def _is_cache(value: Value, outputs: Sequence[Value]) -> bool:
+    dims, fact = _dims(value), value.fact
+    if dims is None or not isinstance(fact, TensorFact) or fact.dtype is None or not fact.dtype.is_floating:
+        return False
+    lengths = [axis for axis, dim in enumerate(dims) if axis and isinstance(dim, Symbolic)]
+    if len(dims) < _CACHE_RANK or len(lengths) != 1:
+        return False
+    length = lengths[0]
+    others = [found for output in outputs if (found := _dims(output)) is not None and len(found) == len(dims)]
+    return any(
+        all(a == b for axis, (a, b) in enumerate(zip(dims, found, strict=True)) if axis and axis != length)
+        for found in others
+    )
+
+
+def _dims(value: Value) -> Sequence[Dim] | None:
+    return value.fact.shape if isinstance(value.fact, TensorFact) else None
+
+
+def _empty(value: Value, batch: int) -> list[int]:
+    dims = _dims(value) or ()
+    return [batch if not axis else 0 if isinstance(dim, Symbolic) else dim for axis, dim in enumerate(dims)]
