@@ -79,13 +79,13 @@ class _Work(NamedTuple):
 def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool) -> None:
     """Compute every node's results into `values`; what nobody reads any more is dropped unless `keep`."""
     left = {value: len(value.uses) for node in graph for value in node.results}
+    is_bounded = work.deadline < math.inf
     for node in graph:
-        if time.monotonic() > work.deadline:
+        if is_bounded and time.monotonic() > work.deadline:
             raise TimeoutError
         operands = [None if value is None else values[value] for value in node.inputs]
-        answers = _compute(node, operands, values, work)
-        found = [(value, array) for value, array in zip(node.outputs, answers, strict=False) if value is not None]
-        values.update((value, array) for value, array in found if keep or left[value])
+        answers = zip(node.outputs, _compute(node, operands, values, work), strict=False)
+        values.update({value: array for value, array in answers if value is not None and (keep or left[value])})
         if keep:
             continue
         for value in node.operands:
@@ -123,7 +123,8 @@ def _argument(attribute: Any, values: Mapping[Value, Any], work: _Work) -> Any:
 
 def _array(answer: Any, value: Value | None) -> Any:
     # NumPy turns arrays of rank 0 into scalars on every occasion.
-    return np.asarray(answer) if value is not None and np.isscalar(answer) else answer
+    is_scalar = type(answer) is not np.ndarray and np.isscalar(answer)
+    return np.asarray(answer) if is_scalar and value is not None else answer
 
 
 class _BoundBody:
