@@ -34,7 +34,8 @@ def lift_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int =
     if shift is None or dtype_of(input) is DType.BOOL:
         return None
     full = np.ones(bounded((rows, columns)), np.bool_)
-    kept = np.triu(full, shift[0]) if upper else np.tril(full, shift[0])
+    diagonal = max(-rows, min(shift[0], columns))  # NumPy takes no number of 64 bits here
+    kept = np.triu(full, diagonal) if upper else np.tril(full, diagonal)
     mask = b.constant(kept.reshape([1] * (len(b.dims(input)) - 2) + [rows, columns]))
     return (OpBuilder(b)("Where", mask, input, b.like(input, 0)),)
 
