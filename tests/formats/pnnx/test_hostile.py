@@ -7,9 +7,11 @@ import struct
 import time
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 import graphport as gp
+from tests import models
 from tests.formats.pnnx import samples
 from tests.formats.pnnx.test_reader import LINES, model
 
@@ -115,3 +117,14 @@ def test_an_archive_that_is_cut_off_ends_in_findings(tmp_path, share):
 
 def test_there_are_many_kinds():
     assert len(TEXTS) + len(PLACES) >= 50
+
+
+def test_a_name_that_no_archive_holds_is_refused_and_nothing_is_written(tmp_path):
+    long = "w" * 70_000
+    weights = {long: np.ones(2, np.float32)}
+    made = models.model(
+        [models.node("Add", ["x", long], ["y"])], [models.typed("x", [2])], [models.typed("y", [2])], weights
+    )
+    with pytest.raises(gp.DiagnosticError, match="PNNX0301"):
+        gp.save(gp.from_onnx(made), tmp_path / "m.pnnx.param")
+    assert not any(tmp_path.iterdir())
