@@ -12,6 +12,7 @@ from graphport.backends.inputs import checked
 from graphport.comparison import Comparison, compare_outputs
 from graphport.comparison.find import Search
 from graphport.comparison.limits import Limits
+from graphport.comparison.orders import bring_into_order
 from graphport.comparison.pairs import originals, pairs
 from graphport.comparison.stream import Stream, Unanswered
 from graphport.conversion.legalize import legalize
@@ -139,6 +140,8 @@ def find_difference(
     given = first_run(a, backend)[0] if inputs is None else dict(inputs)
     first, second = _concrete(a, given), _concrete(b, paired(given, a.graph, b.graph))
     values = pairs(first[0], second[0], outputs_first=True)
+    backends = backend, other or backend
+    added = bring_into_order(first[0], second[0], values, first[1], second[1], backends)
     search = Search(
         first[0],
         second[0],
@@ -146,14 +149,13 @@ def find_difference(
         first[1],
         second[1],
         limits or Limits(),
-        backend,
-        other or backend,
+        *backends,
         deadline=deadline,
     )
     found = search.run()
     if found is None:
         return None
-    *_, last = found.nodes or (found.value.producer,)
+    *_, last = [node for node in found.nodes if node not in added] or (found.value.producer,)
     name, operator = ("", "") if last is None else (last.name or last.results[0].name, last.op)
     return FoundDifference(
         name,

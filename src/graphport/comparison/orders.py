@@ -1,0 +1,111 @@
+"""Values that two graphs hold in other orders of axes: the second graph is given Transposes around them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphport.comparison.stream import Stream, Unanswered, is_array, is_real
+from graphport.core.diagnostics import DiagnosticError
+from graphport.core.facts import TensorFact
+from graphport.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphport.ir.graph import Graph
+
+_MOST_AXES = 6
+
+
+def bring_into_order(
+    a: Graph,
+    b: Graph,
+    pairs: dict[Value, Value],
+    given_a: Mapping[str, Any],
+    given_b: Mapping[str, Any],
+    backends: tuple[str, str] = ("auto", "auto"),
+) -> frozenset[Node]:
+    """Let values of `b` be in the order of axes of those of `a` that they should be equal to; return what was added.
+
+    Before  v = Relu(x);  y = Conv(v)                    v [N, H, W, C], its partner [N, C, H, W]
+    After   w = Relu(x);  v = Transpose(w);  y = Conv(Transpose(v))
+
+    `pairs` goes on to tell the partner of `v`. Which order that is a run of both tells: the one in which numbers differ
+    least. Where no value has another shape than its partner, orders are taken to be the same.
+    """
+    candidates = {v: partner for v, partner in pairs.items() if _is_candidate(v, partner)}
+    if not any(_shape(v) != _shape(partner) for v, partner in candidates.items()):
+        return frozenset()
+    orders: dict[Value, tuple[int, ...]] = {}
+    stream = Stream(a, b, candidates, given_a, given_b, backend_a=backends[0], backend_b=backends[1])
+    # Behind a node that does not run, which the search finds, orders are not needed.
+    with suppress(DiagnosticError):
+        for step in stream:
+            for pair in () if isinstance(step, Unanswered) else step:
+                order = _order(pair.x, pair.y)
+                if order is not None:
+                    orders[pair.b] = order
+    added: set[Node] = set()
+    for value, order in orders.items():
+        added |= _turn(b, value, order, pairs)
+    return frozenset(added)
+
+
+def _shape(value: Value) -> tuple[int, ...] | None:
+    fact = value.fact
+    shape = fact.shape if isinstance(fact, TensorFact) else None
+    known = tuple(n for n in shape or () if isinstance(n, int))
+    return known if shape is not None and len(known) == len(shape) else None
+
+
+def _is_candidate(value: Value, partner: Value) -> bool:
+    """Whether the axes of both may be the same in another order."""
+    x, y = _shape(value), _shape(partner)
+    if value.producer is None or value.is_output or x is None or y is None or not 2 <= len(x) <= _MOST_AXES:
+        return False
+    return sorted(x) == sorted(y) and (x != y or len({n for n in x if n > 1}) < sum(n > 1 for n in x))
+
+
+def _order(x: Any, y: Any) -> tuple[int, ...] | None:
+    """The order in which `y` is nearest to `x`; `None` if that is its own."""
+    if not is_array(x) or not is_array(y) or not is_real(x) or not is_real(y) or sorted(x.shape) != sorted(y.shape):
+        return None
+    own = tuple(range(x.ndim))
+    if x.shape == y.shape and _apart(x, y) <= _NEAR:
+        return None
+    fitting = [each for each in permutations(own) if tuple(y.shape[axis] for axis in each) == x.shape]
+    # What moves axes of one cell alone changes nothing: the first of them, which is nearest to the own, is taken.
+    best = min(fitting, key=lambda each: _apart(x, y.transpose(each)))
+    return None if best == own else best
+
+
+_NEAR = 1e-3
+
+
+def _apart(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
+    """The difference, of the size of `x`; what is no number counts as nothing."""
+    with np.errstate(all="ignore"):
+        error = np.nansum(np.abs(x.astype(np.float64) - y.astype(np.float64)))
+        return float(error / max(np.nansum(np.abs(x.astype(np.float64))), 1e-30))
+
+
+def _turn(graph: Graph, value: Value, order: tuple[int, ...], pairs: dict[Value, Value]) -> set[Node]:
+    node, fact = value.producer, value.fact
+    if node is None or not isinstance(fact, TensorFact):
+        return set()
+    name = value.name
+    graph.rename(value, graph.fresh(f"{name}_as_it_is"))
+    turned = Value(name, fact.with_shape([fact.dims[axis] for axis in order]))
+    back = Value(graph.fresh(f"{name}_again"), fact)
+    value.replace_uses(back)
+    first = Node("Transpose", [value], [turned], {"perm": order}, origin=node.unasked_origin)
+    inverse = tuple(int(axis) for axis in np.argsort(order))
+    second = Node("Transpose", [turned], [back], {"perm": inverse}, origin=node.unasked_origin)
+    graph.insert_after(node, first)
+    graph.insert_after(first, second)
+    pairs[turned] = pairs.pop(value)
+    return {first, second}
