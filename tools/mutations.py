@@ -2,7 +2,7 @@
 
 A module has a list of faults that is the same as long as its text is; `faulty(text, n)` is its tree with the nth one.
 What changes no result is left out: annotations, decorators, docstrings, texts put together for people, `strict=`,
-a `return None` that ends a function.
+a `return None` that ends a function, a `continue` that ends a round.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def _words(node: ast.AST) -> str:
 
 def sites(tree: ast.Module) -> list[Site]:
     """Every place for a fault, in the order of the text."""
-    return list(_below(tree, None, in_function=False))
+    idle = {node for each in ast.walk(tree) for node in _idle(each)}
+    return list(_below(tree, None, idle, in_function=False))
 
 
 def statements(tree: ast.Module) -> list[ast.stmt]:
@@ -90,7 +91,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _below(node: ast.AST, statement: ast.stmt | None, *, in_function: bool) -> Iterator[Site]:
+def _below(node: ast.AST, statement: ast.stmt | None, idle: set[ast.stmt], *, in_function: bool) -> Iterator[Site]:
     for name, content in ast.iter_fields(node):
         if name in _WITHOUT_RESULT:
             continue
@@ -103,9 +104,9 @@ def _below(node: ast.AST, statement: ast.stmt | None, *, in_function: bool) -> I
             if own is not None:
                 for kind, apply in _faults(child):
                     yield Site(kind, child, own, inside, apply)
-                if isinstance(child, ast.stmt) and isinstance(content, list) and not _is_end(node, content, child):
+                if isinstance(child, ast.stmt) and isinstance(content, list) and child not in idle:
                     yield from _removal(content, child, in_function=inside)
-            yield from _below(child, own, in_function=inside)
+            yield from _below(child, own, idle, in_function=inside)
 
 
 def _is_left_out(node: ast.AST) -> bool:
@@ -120,11 +121,35 @@ def _is_left_out(node: ast.AST) -> bool:
             return _is_text(node)
 
 
-def _is_end(node: ast.AST, body: list[ast.stmt], child: ast.stmt) -> bool:
-    """Whether it returns nothing at the end of a function, which then ends all the same."""
-    returned = child.value if isinstance(child, ast.Return) else child
-    is_nothing = returned is None or (isinstance(returned, ast.Constant) and returned.value is None)
-    return is_nothing and isinstance(node, ast.FunctionDef) and child is body[-1]
+def _idle(node: ast.AST) -> Iterator[ast.stmt]:
+    """Statements at the end of a function or a loop that say what would happen without them, too."""
+    match node:
+        case ast.FunctionDef():
+            for end in _ends(node.body):
+                returned = end.value if isinstance(end, ast.Return) else end
+                if returned is None or (isinstance(returned, ast.Constant) and returned.value is None):
+                    yield end
+        case ast.For() | ast.While():
+            yield from (end for end in _ends(node.body) if isinstance(end, ast.Continue))
+        case _:
+            pass
+
+
+def _ends(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that may be the last ones to run."""
+    match body[-1] if body else None:
+        case ast.If() as last:
+            yield from _ends(last.body)
+            yield from _ends(last.orelse)
+        case ast.Match() as last:
+            for case in last.cases:
+                yield from _ends(case.body)
+        case ast.With() as last:
+            yield from _ends(last.body)
+        case ast.stmt() as last:
+            yield last
+        case _:
+            pass
 
 
 def _removal(body: list[ast.stmt], node: ast.stmt, *, in_function: bool) -> Iterator[Site]:
@@ -158,7 +183,8 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, Callable[[], object]]]:
             yield "constant", _setter(node, "value", not node.value)
         case ast.Constant(value=int() | float() as number):
             for step in (1, -1):
-                yield "constant", _setter(node, "value", number + step)
+                other = number + step
+                yield "constant", _setter(node, "value", other if other != number else number * (1 + step / 2))
         case ast.If() | ast.While() | ast.IfExp() if _wants_negation(node.test):
             yield "condition", _setter(node, "test", _negated(node.test))
         case ast.comprehension():

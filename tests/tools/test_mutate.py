@@ -30,7 +30,7 @@ class C:
         if x < LIMIT and not self.y:
             self.y = x % 2
         for n in zip(a, b, strict=True):
-            continue
+            break
         return min(x, 2), g(x, -1), f"{x + 1}"
 '''
 
@@ -56,7 +56,7 @@ def test_each_fault_is_another_text_than_the_code_and_than_the_others():
         ("x % 2", "x // 2"),
         ("not self.y", "not not self.y"),
         ("self.y = x % 2", ""),
-        ("continue", ""),
+        ("break", ""),
         ("g(x, -1)", "g(-1, x)"),
         ("-1", "+1"),
         ("4", "5"),
@@ -79,6 +79,26 @@ def test_to_return_nothing_at_the_end_of_a_function_is_left_out():
         removed = [before for _, before, after in faults(text.format("g(x)", returned)) if not after]
         assert removed == ["return None", "g(x)"]
     assert [before for _, before, after in faults(text.format("g(x)", "0")) if not after][2:] == ["return 0"]
+
+
+def test_what_ends_all_the_same_is_left_out():
+    text = "def f(x):\n    match x:\n        case 1:\n            {}\n        case _:\n            return None\n{}"
+    assert not [one for _, one, two in faults(text.format("return", "")) if not two]
+    assert [one for _, one, two in faults(text.format("return 1", "")) if not two] == ["return 1"]
+    assert [one for _, one, two in faults(text.format("return", "    return 2")) if not two][:2] == [
+        "return",
+        "return None",
+    ]
+    text = "for x in y:\n    if x:\n        with x:\n            {}\n    else:\n        {}\n{}"
+    assert not [one for _, one, two in faults(text.format("continue", "continue", "")) if not two]
+    assert [one for _, one, two in faults(text.format("break", "pass", "")) if not two] == ["break"]
+    assert [one for _, one, two in faults(text.format("continue", "pass", "    x = 1")) if not two] == ["continue"]
+
+
+def test_a_large_number_is_another_one_too():
+    for number in ("3.4e38", "1e300"):
+        found = [float(after) for _, _, after in faults(f"x = {number}")]
+        assert found == [1.5 * float(number), 0.5 * float(number)]
 
 
 def test_what_is_done_at_import_is_told_from_what_is_done_in_a_call():
