@@ -6,10 +6,11 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 
 from graphport.conversion.dialects.pytorch_bodies import convert_control_flow, inline_regions, inlined
 from graphport.core.dtypes import DType
-from graphport.core.facts import UNKNOWN, TensorFact
+from graphport.core.facts import UNKNOWN, SequenceFact, TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
@@ -60,6 +61,19 @@ def body(*facts: Any, word: str = "aten.add.Tensor", fact: Any = REAL) -> Any:
 def words(graph: Any) -> list[str]:
     verify(graph)
     return [node.word for node in graph]
+
+
+def owned(graph: Any, word: str) -> Any:
+    """The one node that is left, whose bodies return what they compute themselves, each once."""
+    verify(graph)
+    (node,) = [each for each in graph if each.dialect == "onnx"]
+    assert node.word == word
+    assert not [each for each in graph if each.word.startswith(SPACE)]
+    for each in node.bodies():
+        assert all(value.producer is not None and value.graph is each for value in each.outputs)
+        assert len(set(each.outputs)) == len(each.outputs)
+        assert all(inner.output.uses for inner in each if inner.word == "aten.alias.default")
+    return node
 
 
 REGIONS = (
@@ -116,6 +130,11 @@ def test_what_is_inlined_twice_has_names_of_its_own():
     assert words(region) == ["aten.add.Tensor"]
 
 
+def test_what_is_in_no_graph_has_no_place():
+    with pytest.raises(ValueError, match="is in no graph"):
+        inlined(body(REAL), Node("aten.relu.default", [], [Value("r", REAL)], dialect="pytorch"), [Value("x", REAL)])
+
+
 def autocast(enabled: Any, own: Any, wanted: Any, word="aten.mm.default") -> Any:
     """The words of a region that computes `wanted` of `own` and is inlined, and what they read."""
     graph = graph_of(own, own)
@@ -147,6 +166,13 @@ def test_a_region_of_another_precision_has_the_casts_that_types_tell():
         (True, REAL, NARROW, "aten._to_copy.default"),
     ):
         assert words(autocast(enabled, own, wanted, word)) == [word]
+    several = region_of(SequenceFact(REAL))
+    several.append(Node("aten.cat.default", [None, several.inputs[0]], [Value("joined", NARROW)], dialect="pytorch"))
+    several.set_outputs([several.last.output])
+    graph = graph_of(SequenceFact(REAL))
+    put(graph, SPACE + "wrap_with_autocast", *graph.inputs, keys=("5",), **{"2": True, "4": several})
+    inline_regions(graph)
+    assert words(graph) == ["aten.cat.default"]
     other = graph_of(REAL, REAL)
     told: Any = {"2": True, "4": body(REAL, REAL, fact=NARROW)}
     put(other, SPACE + "wrap", *other.inputs, keys=("5", "6"), **told)
@@ -166,10 +192,9 @@ def test_a_branch_reads_what_is_around_it():
         made = put(graph, SPACE + "cond", *(() if is_known else (flag,)), x, y, keys=keys, results=2, **told)
         graph.set_outputs(made)
         convert_control_flow(graph)
-        node = graph.first
-        assert (node.word, node.dialect, graph.opsets["onnx"] > 0) == ("If", "onnx", True)
+        node = owned(graph, "If")
+        assert graph.opsets["onnx"] > 0
         assert [list(each.inputs) for each in node.bodies()] == [[], []]
-        verify(graph)
         for chosen, expected in ((True, [X + Y, X]), *(() if is_known else ((False, [Y, Y]),))):
             found = computed(canonical(graph), {"x": X, "y": Y, "z": np.array(chosen)})
             np.testing.assert_array_equal(found, expected)
@@ -205,8 +230,10 @@ def test_a_loop_asks_before_every_round():
         made[0].fact = scalar
         graph.set_outputs(made)
         convert_control_flow(graph)
-        verify(graph)
-        assert [node.word for node in graph if node.dialect == "onnx"] == ["Loop"]
+        node = owned(graph, "Loop")
+        assert int(node.operands[0].storage.numpy()) == np.iinfo(np.int64).max
+        (inner,) = node.bodies()
+        assert [value.fact for value in inner.inputs] == [scalar, FLAG, scalar, REAL]
         feeds = {"x": np.array(0), "y": X, "z": Y, "u": np.array(rounds)}
         count, total = computed(canonical(graph), feeds)
         assert count == rounds
@@ -232,8 +259,7 @@ def test_slices_of_what_is_scanned_are_taken_in_turn():
     every.fact = ROWS
     graph.set_outputs([last, every])
     convert_control_flow(graph)
-    verify(graph)
-    assert graph.first.attributes["num_scan_inputs"] == 1
+    assert owned(graph, "Scan").attributes["num_scan_inputs"] == 1
     found = computed(canonical(graph), {"x": X, "y": TABLE, "z": Y})
     sums = X + np.cumsum(TABLE * Y, axis=0)
     np.testing.assert_allclose(found[0], sums[-1], rtol=1e-6)
@@ -247,7 +273,7 @@ def test_a_map_is_a_scan_that_carries_nothing():
         made = put(graph, SPACE + word, *graph.inputs, keys=("1*", "2*"), fact=ROWS, **{"0": round_})
         graph.set_outputs([made])
         convert_control_flow(graph)
-        assert graph.first.word == "Scan"
+        owned(graph, "Scan")
         np.testing.assert_array_equal(computed(canonical(graph), {"x": TABLE, "y": Y})[0], TABLE * Y)
     for keys, facts in ((("2*", "2*"), (REAL, REAL)), (("1*", "2*"), (REAL,))):
         graph = graph_of(ROWS, REAL)

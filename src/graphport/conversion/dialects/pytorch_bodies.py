@@ -126,9 +126,6 @@ def _body(node: Node, place: int) -> Graph | None:
 def _become(node: Node, word: str, operands: Sequence[Value], attributes: Mapping[str, Any]) -> None:
     """Let a node of ONNX compute what `node` computes."""
     graph = _graph_of(node)
-    # The bodies are those of the node of ONNX now, and are not released with this one.
-    node.attributes.clear()
-    node.has_bodies = False
     made = Node(word, operands, [], attributes, dialect="onnx", name=node.name, origin=node.unasked_origin)
     graph.insert_before(node, made)
     made.take_outputs(node)
