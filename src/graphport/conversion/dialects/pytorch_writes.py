@@ -125,7 +125,8 @@ class _Functionalizer:
             return
         if now.producer is None or now.is_output or now.graph is not self.graph:
             now = self._made(None, _ALIAS, {"self": now}, now.fact)
-        rewrite.swap_names(value, now)
+        if not value.is_input:
+            rewrite.swap_names(value, now)
         self.graph.set_output(index, now)
 
     # Nodes

@@ -168,7 +168,8 @@ def _of_channels(node: Node, value: Value, count: int) -> Numbers | None:
         return None
     if storage.count != 1 and storage.shape[-1] != count:
         return None
-    return np.broadcast_to(storage.numpy().reshape(-1).astype(np.float64), (count,))
+    numbers = storage.numpy().reshape(-1).astype(np.float64)
+    return np.broadcast_to(numbers, (count,)) if np.all(np.isfinite(numbers)) else None
 
 
 def _scaled(found: tuple[Numbers, Quantization], factor: Numbers, along: int) -> tuple[Numbers | None, Quantization]:
