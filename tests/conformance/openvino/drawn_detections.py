@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.conformance.openvino.cases import Array, Case, one
+from tests.conformance.openvino.cases import Array, Case, Layer, one
 from tests.conformance.openvino.draw import Draw, Generator, register
 
 GENERATORS: dict[str, Generator] = {}
@@ -149,6 +149,39 @@ def detectron_top(r: Draw, word: str) -> Case:
     count = r.number(1, 6)
     scores = r.random.permutation(count).astype(np.float32)
     return one(word, r.operand(boxes(r, (count,))), r.operand(scores), max_rois=r.number(1, count))
+
+
+@of("opset1.Proposal", "opset4.Proposal")
+def proposal(r: Draw, word: str) -> Case:
+    ratios, scales = (
+        tuple(sorted(r.random.choice(each, r.number(1, 2), replace=False)))
+        for each in ((0.5, 1.0, 2.0), (2.0, 4.0, 8.0))
+    )
+    anchors, height, width = len(ratios) * len(scales), r.number(2, 4), r.number(2, 4)
+    scores = r.random.permutation(2 * anchors * height * width) / (2.0 * anchors * height * width)
+    moves = r.reals((1, 4 * anchors, height, width), spread=0.2)
+    flags: dict[str, Any] = {"base_size": r.one(4, 8), "pre_nms_topn": r.one(8, 16, 40), "post_nms_topn": r.one(2, 5)}
+    flags |= {"nms_thresh": r.one(0.4, 0.7), "feat_stride": r.one(4, 8), "min_size": r.one(1, 2)}
+    flags |= {"ratio": tuple(map(float, ratios)), "scale": tuple(map(float, scales))}
+    flags |= _some(r, {"clip_before_nms": r.one(True, False), "clip_after_nms": r.one(True, False)})
+    flags |= _some(r, {"normalize": r.one(True, False), "framework": r.one("", "tensorflow")}, 0.4)
+    flags |= _some(r, {"box_size_scale": r.one(1.0, 2.0), "box_coordinate_scale": r.one(1.0, 2.0)}, 0.4)
+    # The plugin dies where no box is left, and of counts before that are no multiple of 8.
+    size = np.array([r.number(30, 60), r.number(30, 60), r.one(1.0, 1.5)], np.float32)
+    results = 2 if word == "opset4.Proposal" else 1
+    scores = scores.reshape(1, 2 * anchors, height, width).astype(np.float32)
+    return one(word, scores, moves, size, results=results, case=CLOSE, **flags)
+
+
+@of("opset17.RGBtoNV12", "opset17.BGRtoNV12")
+def to_planes(r: Draw, word: str) -> Case:
+    # Nothing of OpenVINO computes the word yet; its own decoder says that the planes are of these colours.
+    n, h, w = r.number(1, 2), r.number(1, 3), r.number(1, 3)
+    x = np.repeat(np.repeat(r.integers((n, h, w, 3), 20, 230), 2, 1), 2, 2).astype(np.float32)
+    back = word.replace("opset17", "opset8").split("to")[0].replace("opset8.", "opset8.NV12to")
+    flags, results = ({"single_plane": False}, 2) if r.chance() else ({}, 1)
+    layers = (Layer(word, (0,), flags, results), Layer(back, tuple(range(1, 1 + results))))
+    return Case(word, (r.operand(x),), layers, tolerance=0.02, expected=(x,))
 
 
 @of("opset9.GenerateProposals")

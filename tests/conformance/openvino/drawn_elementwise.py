@@ -67,6 +67,7 @@ _OF_TWO = {
     "opset1.LessEqual": ANY,
     "opset1.LogicalAnd": ("bool",),
     "opset1.LogicalOr": ("bool",),
+    "opset1.LogicalXor": ("bool",),
     "opset2.LogicalXor": ("bool",),
     "opset1.Maximum": NUMBERS,
     "opset1.Minimum": NUMBERS,

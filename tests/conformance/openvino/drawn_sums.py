@@ -34,6 +34,21 @@ def matmul(r: Draw, word: str) -> Case:
     return one(word, *operands, case=CLOSE, **flags)
 
 
+@of("opset17.GroupedMatMul")
+def grouped(r: Draw, word: str) -> Case:
+    # No plugin computes the word yet; its header says what it is.
+    groups, rows, size, columns = r.numbers(1, 4, 4)
+    weights = r.reals((groups, columns, size))
+    if r.chance(0.3):
+        x = r.reals((groups, rows, size))
+        return one(word, r.operand(x), r.operand(weights), case={"expected": (x @ weights.transpose(0, 2, 1),)})
+    x, ends = r.reals((rows, size)), np.sort(r.integers((groups,), 0, rows, "int32"))
+    expected = np.zeros((rows, columns), np.float32)
+    for group, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        expected[start:end] = x[start:end] @ weights[group].T
+    return one(word, r.operand(x), r.operand(weights, dynamic=0), r.operand(ends), case={"expected": (expected,)})
+
+
 @of("opset7.Einsum")
 def einsum(r: Draw, word: str) -> Case:
     sizes = {letter: r.number(1, 4) for letter in "abcdeA"}

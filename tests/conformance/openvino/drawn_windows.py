@@ -110,6 +110,25 @@ def convolution(r: Draw, word: str) -> Case:
     )
 
 
+@of("opset1.BinaryConvolution")
+def signs(r: Draw, word: str) -> Case:
+    # The plugin packs bits of what FakeQuantize makes alone: what agrees is counted by definition.
+    channels, maps = r.number(1, 3), r.number(1, 3) * 8
+    x, edge = r.reals((r.number(1, 2), channels, *r.numbers(4, 6, 2))), r.one(0, 1, -1)
+    filters = r.integers((maps, channels, 3, 3), 0, 1, "uint8")
+    strides, dilations, low, high = r.numbers(1, 2, 2), r.numbers(1, 2, 2), r.numbers(1, 2, 2), r.numbers(1, 2, 2)
+    pads = ((0, 0), (0, 0), *zip(low, high, strict=True))
+    wide = np.pad(np.where(x > 0, 1, -1), pads, constant_values=edge)
+    reach = tuple(2 * step + 1 for step in dilations)
+    places = np.lib.stride_tricks.sliding_window_view(wide, reach, axis=(2, 3))
+    taken = places[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+    bits = np.unpackbits(np.packbits(filters), bitorder="little").reshape(filters.shape).astype(int) * 2 - 1
+    expected = np.einsum("nchwij,ocij->nohw", taken, bits).astype(np.float32)
+    flags: dict[str, Any] = {"mode": "xnor-popcount", "pad_value": float(edge), "auto_pad": "explicit"}
+    flags |= {"strides": strides, "dilations": dilations, "pads_begin": low, "pads_end": high}
+    return one(word, r.operand(x), constant(filters), case={"expected": (expected,)}, **flags)
+
+
 @of("opset1.ConvolutionBackpropData", "opset1.GroupConvolutionBackpropData")
 def transposed_convolution(r: Draw, word: str) -> Case:
     rank, dtype = r.one(1, 2, 2, 3), "float32"

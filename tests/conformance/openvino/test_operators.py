@@ -7,6 +7,7 @@ constants or given at run time, special numbers. Cases are those of fixed seeds.
 import pytest
 
 from tests.conformance.openvino import (
+    drawn_bodies,
     drawn_detections,
     drawn_elementwise,
     drawn_functions,
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.conformance
 SEEDS, DRAWS = 6, 5
 """Cases of each word, and how often another one is drawn where OpenVINO computes none of its own files."""
 MODULES = (
+    drawn_bodies,
     drawn_detections,
     drawn_elementwise,
     drawn_functions,
