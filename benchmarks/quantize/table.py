@@ -1,10 +1,15 @@
-"""A table of quantizers on nets: signal to noise, agreement, time and memory, all run in one go.
+"""Quantizers beside each other on nets: what each gives, whether a point of ours is over it, and what it took.
 
-python benchmarks/quantize/table.py --calibration samples.npz --test test.npz NET.onnx…
+python benchmarks/quantize/table.py [--python TOOL=INTERPRETER]… NET.onnx=CALIBRATION.npz,TEST.npz…
 
-The `.npz` files hold inputs by name; the test file may hold labels as `labels`. Tools that are not installed are left
-out. SNR is 10 log10(sum fp32² / sum (quantized - fp32)²) over all outputs of the test samples, by ONNX Runtime: "off"
-with every node computed as it stands, "on" as it runs by default, on the processor's integer kernels.
+Each tool runs in a process of its own, by the interpreter that has it (this one, unless another is named); tools that
+are not installed are left out. Ours are asked as a user would ask: by presets, for the front without a goal (its knee),
+and for goals that are the best signal and the best speed of all peers.
+
+SNR is 10 log10(sum fp32² / sum (quantized - fp32)²) over the first output of the test samples as ONNX Runtime runs the
+file by default; "exact" is that with every node computed as it stands. Speeds are ratios to fp32 of processor time on
+one thread: all files of a net are loaded in one process and take turns. A point is over a peer's if its SNR is at least
+that less 0.05 dB and its speed at least 0.95 of it.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import os
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -24,21 +29,46 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-RUNS = (
-    ("graphport", "fast"),
-    ("graphport", "balanced"),
-    ("graphport", "best"),
+PEERS = (
     ("onnxruntime", "MinMax"),
     ("onnxruntime", "Percentile"),
     ("onnxruntime", "Entropy"),
-    ("onnxruntime", "Percentile-reduced"),
     ("nncf", "default"),
     ("nncf", "minmax"),
     ("onnxsim", "minmax"),
     ("onnxsim", "percentile"),
+    ("quark", "XINT8"),
+    ("quark", "A8W8"),
+    ("quark", "U8S8_AAWS"),
 )
-HEADINGS = ("net", "tool", "setting", "SNR off", "SNR on", "agree", "top-1", "CPU s", "wall s", "peak MB", "speed")
-BATCH = 50
+OURS = (
+    ("fast", {"preset": "fast"}),
+    ("balanced", {}),
+    ("balanced, no cheap layers", {"cheap_layers": False}),
+    ("best", {"preset": "best"}),
+    ("the front's knee", {"front": True}),
+)
+HEADINGS = ("net", "tool", "setting", "SNR", "exact", "agree", "speed", "kB", "CPU s", "peak MB", "")
+BATCH, TIMED, SECONDS = 48, 16, 0.05
+SLACK_DB, SLACK_SPEED = 0.05, 0.95
+
+
+@dataclass(slots=True)
+class Point:
+    """What one tool made of a net."""
+
+    tool: str
+    setting: str
+    path: Path
+    snr: float
+    exact: float
+    agreement: float
+    took: dict[str, float]
+    speed: float = 0.0
+
+    def is_over(self, other: Point) -> bool:
+        """Whether it is as near and as fast."""
+        return self.snr >= other.snr - SLACK_DB and self.speed >= SLACK_SPEED * other.speed
 
 
 def session(path: Path, *, optimize: bool = True) -> Any:
@@ -55,79 +85,126 @@ def outputs(path: Path, data: dict[str, Any], *, optimize: bool) -> Any:
     """The first output for all samples."""
     made = session(path, optimize=optimize)
     count = len(next(iter(data.values())))
-    parts = [
-        made.run(None, {name: x[start : start + BATCH] for name, x in data.items()})[0]
-        for start in range(0, count, BATCH)
-    ]
-    return np.concatenate(parts)
+    starts = range(0, count, BATCH)
+    return np.concatenate([made.run(None, {name: x[i : i + BATCH] for name, x in data.items()})[0] for i in starts])
 
 
 def snr(expected: Any, found: Any) -> float:
     """Signal to noise in dB."""
     x, y = expected.astype(np.float64), found.astype(np.float64)
-    return float(10 * np.log10(np.sum(x**2) / np.sum((x - y) ** 2)))
+    return float(10 * np.log10(np.sum(x**2) / max(np.sum((x - y) ** 2), 1e-30)))
 
 
-def speed(net: Path, result: Path, data: dict[str, Any]) -> float:
-    """How many times faster 16 samples run, in processor time: the median of rounds that take turns."""
-    few = {name: x[:16] for name, x in data.items()}
-    made = [session(net), session(result)]
-    ratios: list[float] = []
-    for _ in range(9):
-        spent: list[float] = []
-        for one in made:
-            started = time.process_time()
-            for _ in range(10):
-                one.run(None, few)
-            spent.append(time.process_time() - started)
-        ratios.append(spent[0] / spent[1])
-    return median(ratios)
-
-
-def row(net: Path, tool: str, setting: str, calibration: Path, test: dict[str, Any], labels: Any) -> list[str]:
-    """One line of the table."""
-    with TemporaryDirectory() as folder:
-        result = Path(folder) / "result.onnx"
-        command = [sys.executable, str(Path(__file__).with_name("tools.py")), tool, setting, str(net), str(calibration)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        ended = subprocess.run([*command, str(result)], capture_output=True, text=True, env=environment, check=False)
-        if ended.returncode or not result.exists():
-            return [net.stem, tool, setting, "failed", (ended.stderr.strip().splitlines() or [""])[-1][:60]]
-        took = json.loads(ended.stdout.strip().splitlines()[-1])
-        expected, said = outputs(net, test, optimize=False), outputs(result, test, optimize=False)
-        computed = outputs(result, test, optimize=True)
-        agreement = np.mean(said.argmax(axis=1) == expected.argmax(axis=1))
-        right = "" if labels is None else f"{np.mean(said.argmax(axis=1) == labels):.3f}"
-        return [
-            net.stem, tool, setting, f"{snr(expected, said):.1f}", f"{snr(expected, computed):.1f}",
-            f"{100 * agreement:.1f} %", right, f"{took['cpu_s']:.1f}", f"{took['wall_s']:.1f}",
-            f"{took['peak_mb']:.0f} (+{took['peak_mb'] - took['before_mb']:.0f})", f"{speed(net, result, test):.2f}x",
-        ]  # fmt: skip
-
-
-def tell(cells: list[str]) -> None:
+def tell(*cells: str) -> None:
     """A line of a Markdown table, at once."""
     sys.stdout.write(f"| {' | '.join(cells)} |\n")
     sys.stdout.flush()
 
 
+class Net:
+    """A net with its samples, and the points that tools make of it."""
+
+    def __init__(self, stated: str, folder: Path, pythons: dict[str, str], turns: int) -> None:
+        path, _, data = stated.partition("=")
+        self.path, self.folder, self.pythons, self.turns = Path(path), folder, pythons, turns
+        self.calibration, _, test = data.partition(",")
+        with np.load(test) as arrays:
+            self.test = {name: arrays[name] for name in arrays.files if name != "labels"}
+        self.expected = outputs(self.path, self.test, optimize=True)
+        self.points: list[Point] = []
+
+    def run(self, tool: str, setting: str, configuration: str) -> None:
+        """Let a tool make its file, and see what that is worth."""
+        result = self.folder / f"{self.path.stem}.{len(self.points)}.onnx"
+        result.unlink(missing_ok=True)
+        script = str(Path(__file__).with_name("tools.py"))
+        command = [self.pythons.get(tool, sys.executable), script, tool, configuration, str(self.path)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        ended = subprocess.run(
+            [*command, self.calibration, str(result)], capture_output=True, text=True, env=environment, check=False
+        )
+        if ended.returncode or not result.exists():
+            why = (ended.stderr.strip().splitlines() or [""])[-1][:60]
+            if "No module named" not in why:
+                tell(self.path.stem, tool, setting, "failed", why)
+            return
+        took = json.loads(ended.stdout.strip().splitlines()[-1])
+        found, exact = (outputs(result, self.test, optimize=x) for x in (True, False))
+        agreement = float(np.mean(found.argmax(axis=1) == self.expected.argmax(axis=1)))
+        near = snr(self.expected, found), snr(self.expected, exact)
+        self.points.append(Point(tool, setting, result, *near, agreement, took))
+
+    def time(self) -> None:
+        """How many times faster than fp32 each point is: medians of turns that all of them take."""
+        few = {name: x[:TIMED] for name, x in self.test.items()}
+        made = [session(self.path), *(session(point.path) for point in self.points)]
+        for each in made:
+            each.run(None, few)
+        started = time.process_time()
+        made[0].run(None, few)
+        runs = max(int(SECONDS / max(time.process_time() - started, 1e-5)), 1)
+        table: list[list[float]] = []
+        for _ in range(self.turns):
+            row: list[float] = []
+            for each in made:
+                started = time.process_time()
+                for _ in range(runs):
+                    each.run(None, few)
+                row.append(time.process_time() - started)
+            table.append([row[0] / spent for spent in row])
+        for number, point in enumerate(self.points, 1):
+            point.speed = median(row[number] for row in table)
+
+    def tell(self) -> tuple[int, int]:
+        """A line for each point; how many of the peers' points one of ours is over, and how many these are."""
+        ours = [point for point in self.points if point.tool == "graphport"]
+        over = 0
+        for point in self.points:
+            by = "" if point.tool == "graphport" else next((x.setting for x in ours if x.is_over(point)), "NONE")
+            over += by not in {"", "NONE"}
+            took, size = point.took, point.path.stat().st_size
+            tell(
+                self.path.stem, point.tool, point.setting, f"{point.snr:.1f}", f"{point.exact:.1f}",
+                f"{100 * point.agreement:.1f} %", f"{point.speed:.2f}x", f"{size / 1024:.0f}", f"{took['cpu_s']:.1f}",
+                f"{took['peak_mb']:.0f} (+{took['peak_mb'] - took['before_mb']:.0f})", by and f"under: {by}",
+            )  # fmt: skip
+        return over, len(self.points) - len(ours)
+
+
 def main() -> None:
-    """Print the table as Markdown, line by line."""
+    """Print the table as Markdown, net by net, and how many points of peers one of ours is over."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--calibration", type=Path, required=True)
-    parser.add_argument("--test", type=Path, required=True)
-    parser.add_argument("--tool", action="append", help="only this one; repeatable")
-    parser.add_argument("nets", type=Path, nargs="+")
+    parser.add_argument("--python", action="append", default=[], help="TOOL=INTERPRETER that has the tool; repeatable")
+    parser.add_argument("--tool", action="append", help="besides graphport only this one; repeatable")
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("nets", nargs="+")
     given = parser.parse_args()
-    with np.load(given.test) as arrays:
-        test = {name: arrays[name] for name in arrays.files}
-    labels = test.pop("labels", None)
-    tell([*HEADINGS])
-    tell(["---"] * len(HEADINGS))
-    for net in given.nets:
-        for tool, setting in RUNS:
-            if find_spec(tool) is not None and tool in (given.tool or [tool]):
-                tell(row(net, tool, setting, given.calibration, test, labels))
+    pythons = dict(stated.split("=", 1) for stated in given.python)
+    tell(*HEADINGS)
+    tell(*["---"] * len(HEADINGS))
+    counts: list[str] = []
+    for stated in given.nets:
+        with TemporaryDirectory() as folder:
+            net = Net(stated, Path(folder), pythons, given.turns)
+            for tool, setting in PEERS:
+                if tool in (given.tool or [tool]):
+                    net.run(tool, setting, setting)
+            net.time()
+            near = max((point.snr for point in net.points), default=None)
+            fast = max((point.speed for point in net.points), default=None)
+            goals: list[tuple[str, dict[str, Any]]] = []
+            if near is not None and fast is not None:
+                latency = f"{1 / fast:.3f}x"
+                goals = [
+                    ("as fast as the peers", {"max_latency": latency}),
+                    ("as near and as fast as the peers", {"min_snr": round(near, 2), "max_latency": latency}),
+                ]
+            for setting, settings in (*OURS, *goals):
+                net.run("graphport", setting, json.dumps(settings))
+            net.time()
+            over, many = net.tell()
+            counts.append(f"{net.path.stem}: over {over} of {many} points of peers")
+    sys.stdout.write("\n" + "\n".join(counts) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 BATCH = 16
 
 
-def graphport(model: Path, data: dict[str, Any], target: Path, preset: str) -> Callable[[], None]:
-    """Ours, with a preset."""
+def graphport(model: Path, data: dict[str, Any], target: Path, settings: str) -> Callable[[], None]:
+    """Ours, with settings as JSON."""
     import graphport as gp
 
     loaded = gp.load(model)
 
     def work() -> None:
-        gp.save(gp.quantize(loaded, data, preset=preset, threads=1), target)
+        gp.save(gp.quantize(loaded, data, threads=1, **json.loads(settings)), target)
 
     return work
 
@@ -112,7 +112,31 @@ def onnxsim(model: Path, data: dict[str, Any], target: Path, method: str) -> Cal
     return work
 
 
-TOOLS = {"graphport": graphport, "onnxruntime": onnxruntime, "nncf": nncf, "onnxsim": onnxsim}
+def quark(model: Path, data: dict[str, Any], target: Path, configuration: str) -> Callable[[], None]:
+    """AMD Quark, with one of its named configurations."""
+    from quark.onnx import ModelQuantizer  # pyright: ignore[reportMissingImports]
+    from quark.onnx.quantization.config import Config, get_default_config  # pyright: ignore[reportMissingImports]
+
+    class Reader:
+        def __init__(self) -> None:
+            self.rewind()
+
+        def rewind(self) -> None:
+            self.items = _batches(data)
+
+        reset_iter = rewind
+
+        def get_next(self) -> Any:
+            return next(self.items, None)
+
+    def work() -> None:
+        stated = Config(global_quant_config=get_default_config(configuration))
+        ModelQuantizer(stated).quantize_model(str(model), str(target), Reader())
+
+    return work
+
+
+TOOLS = {"graphport": graphport, "onnxruntime": onnxruntime, "nncf": nncf, "onnxsim": onnxsim, "quark": quark}
 
 
 def _batches(data: dict[str, Any]) -> Iterator[dict[str, Any]]:

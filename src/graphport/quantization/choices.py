@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
     from graphport.quantization.targets.target import Target
 
-_SUMMED = {"fast": 0.1, "balanced": 0.1, "best": 1.0}
-"""The part of products whose sums may stay unrounded: kernels for that take up to twice the time."""
+_SUMMED = 0.1
+"""The part of products whose sums may stay unrounded: kernels for that take longer than real ones, in small layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _is_byte(dtype: DType) -> bool:
 
 
 def _summed(settings: Settings) -> float:
-    return _SUMMED[settings.preset] if settings.real_results is None else float(settings.real_results)
+    return _SUMMED if settings.real_results is None else float(settings.real_results)
 
 
 def _dtype(name: str | None, default: DType, bits: int, setting: str) -> DType:

@@ -1,19 +1,22 @@
-"""Layers with few products that are better left in floating point.
+"""Cheap layers, that are better left in floating point.
 
 A kernel for integers saves time on each product, and costs what the rounding of its operand costs. Where a layer has
 few products, such as the first convolution or one that convolves each channel by itself, little is saved. So the layers
-whose rounding costs the most for each product may stay real, up to a part of all products, and do where that lowers
-the noise.
+whose rounding costs the most for the time that is saved may stay real, up to a part of all time, and do where that
+lowers the noise. Time is that of the rates of the target's kernels with the conversions between unlike neighbours, so
+that it is the same on every machine; where nothing is known of kernels the number of products stands for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 from graphport.quantization.calibrate import squared_error
 from graphport.quantization.candidate import Candidate, root_with_grid
 from graphport.quantization.dispatch import Method
+from graphport.quantization.estimate import nanoseconds
 from graphport.quantization.placement import products
 
 if TYPE_CHECKING:
@@ -26,11 +29,11 @@ if TYPE_CHECKING:
     from graphport.quantization.placement import Placement
     from graphport.quantization.session import Work
     from graphport.quantization.settings import Settings
-    from graphport.quantization.targets.target import Target
+    from graphport.quantization.targets.target import Rates, Target
 
 REASON = "it has few products, and rounding what it reads costs more than they are worth"
 _PARTS = {"fast": 0.0, "balanced": 0.05, "best": 0.2}
-"""The part of all products that may stay real."""
+"""What real layers may cost beside a run on integers, as a part of its time, or else of all products."""
 _LEAST_SAVED = 1e-3
 """The part of all rounding that a layer must be worth."""
 _LEAST = 0.05
@@ -40,7 +43,7 @@ _MOST_TRIED = 48
 
 
 def spared_part(settings: Settings, target: Target) -> float:
-    """The part of all products that layers may have which stay real because they are cheap.
+    """The part of all time, or products, that layers may cost which stay real because they are cheap.
 
     Where a goal is set, the fewest layers that reach it stay real, and no others; nor do any where everything is asked
     to be quantized, or may be read by what computes on integers only.
@@ -57,14 +60,16 @@ def cheap_layers(
     states: Mapping[Value, Statistics],
     part: float,
     placed: Callable[[Node], Placement],
+    rates: Rates | None = None,
 ) -> list[Node]:
-    """Layers that have together at most `part` of all products, those that cost the most noise for each of them first.
+    """Layers that cost together at most `part` of all time if they are real, those that gain the most for it first.
 
     Args:
         quantization: its grids, and where they act.
         states: what was seen of the values that decide grids.
-        part: of all products.
+        part: of the time of a run; of all products where nothing is known of that.
         placed: where is quantized if one layer more is not.
+        rates: of the target's kernels, where they are known.
     """
     placement = quantization.placement
     costs = _rounding(quantization, states)
@@ -73,16 +78,27 @@ def cheap_layers(
         return sum(costs.get(placement.points.get(value, value), 0.0) for value in of.points)
 
     counts = {node: products(layer) for node, layer in placement.layers.items()}
-    left = part * sum(counts.values())
     present = noise(placement)
-    likely = sorted(
-        (node for node, count in counts.items() if count <= left), key=lambda node: -_touched(node, placement, costs)
-    )
-    gains = {node: present - noise(placed(node)) for node in likely[:_MOST_TRIED]}
+    likely = sorted(counts, key=lambda node: -_touched(node, placement, costs))
+    if rates is None:
+        likely = [node for node in likely if counts[node] <= part * sum(counts.values())]
+    without = {node: placed(node) for node in likely[:_MOST_TRIED]}
+    gains = {node: present - noise(of) for node, of in without.items()}
+    spent: dict[Node, float] = {node: counts[node] for node in without}
+    left = part * sum(counts.values())
+    sizes = {node: prod(layer.shape) for node, layer in placement.layers.items()}
+    room = part * sum(sizes.values())
+    if rates is None:
+        room = inf
+    else:
+        whole = nanoseconds(placement, placement, rates)
+        left = part * whole
+        spent = {node: max(nanoseconds(placement, of, rates) - whole, 0.0) for node, of in without.items()}
     chosen: list[Node] = []
-    for node in sorted(gains, key=lambda node: -gains[node] / max(counts[node], 1)):
-        if gains[node] > _LEAST_SAVED * present and counts[node] <= left:
-            left -= counts[node]
+    for node in sorted(gains, key=lambda node: -gains[node] / max(spent[node], 1)):
+        if gains[node] > _LEAST_SAVED * present and spent[node] <= left and sizes[node] <= room:
+            left -= spent[node]
+            room -= sizes[node]
             chosen.append(node)
     return chosen
 
@@ -140,7 +156,7 @@ def spared(work: Work, best: Candidate) -> list[Candidate]:
     asked = set(settings.quantize_nodes)
     cheap = [
         node
-        for node in cheap_layers(best.quantization, best.states, part, placed)
+        for node in cheap_layers(best.quantization, best.states, part, placed, work.choices.target.rates)
         if asked.isdisjoint({node.name, *(value.name for value in node.results)})
     ]
     if settings.max_float_layers is not None:
@@ -157,15 +173,21 @@ def spared(work: Work, best: Candidate) -> list[Candidate]:
 def with_real_curves(work: Work, best: Candidate) -> Candidate | None:
     """`best` where all nodes without weights compute on real numbers, so that what they give is not rounded.
 
-    None where there are none, no layer may stay real either, or results are asked to be rounded.
+    None where there are none, no layer may stay real either, results are asked to be rounded, or it takes too long.
     """
     settings = work.choices.settings
-    nodes = best.quantization.placement.pointwise
-    if not nodes or settings.real_results is False or not spared_part(settings, work.choices.target):
+    placement, rates = best.quantization.placement, work.choices.target.rates
+    part = spared_part(settings, work.choices.target)
+    if not placement.pointwise or settings.real_results is False or not part:
         return None
     asked = set(settings.quantize_nodes)
-    names = [node.output.name for node in nodes if asked.isdisjoint({node.name, node.output.name})]
-    return floated(work, best, names, REASON)
+    names = [node.output.name for node in placement.pointwise if asked.isdisjoint({node.name, node.output.name})]
+    new = floated(work, best, names, REASON)
+    if rates is not None:
+        most = (1 + part) * nanoseconds(placement, placement, rates)
+        if nanoseconds(placement, new.quantization.placement, rates) > most:
+            return None
+    return new
 
 
 def with_real_weights(best: Candidate) -> Candidate:

@@ -61,7 +61,7 @@ class Settings:
         search: choose ranges by the noise of what reads the value.
         refine: search for the codes of weights along several ways at once, where they are rounded.
         real_results: where only real nodes read the result of a convolution it is not rounded, and they stay real.
-        cheap_layers: layers with few products stay real where that lowers the noise.
+        cheap_layers: layers that cost little time if they are real stay so where that lowers the noise.
         float_nodes: names of nodes (or of their results) that stay floating.
         quantize_nodes: names of nodes that are quantized whatever dispatch says.
         min_snr: goal in dB at the outputs; the most sensitive layers stay floating until it is met.

@@ -13,6 +13,30 @@ INTEGERS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """Roughly what kernels take on one thread of a processor with dot products of bytes, in nanoseconds: real, rounded.
+
+    Attributes:
+        products: of a product.
+        results: of a result of a layer, besides its products.
+        windows: the same where a convolution slides over more than one place.
+        pointwise: of a result of a node without weights.
+        conversion: of an element that is rounded or taken back.
+        layout: of an element of a map (of four axes and more) besides, whose channels real and rounded kernels have
+            in other places.
+        call: of any kernel.
+    """
+
+    products: tuple[float, float]
+    results: tuple[float, float]
+    windows: tuple[float, float]
+    pointwise: tuple[float, float]
+    conversion: float
+    layout: float
+    call: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A runtime: which operators it computes on integers, and on which grids.
 
@@ -69,6 +93,7 @@ class Target:
         halves: weights may be stored in half precision, and are taken back before they are used.
         short_factors: element types of activations in which kernels of convolutions multiply sums by 15 bits of the
             quotient of all scales.
+        rates: what its kernels take, where that is known: it decides which layers are cheap enough to stay real.
     """
 
     name: str
@@ -120,6 +145,7 @@ class Target:
     bytes_only: frozenset[str] = frozenset()
     halves: bool = False
     short_factors: frozenset[DType] = frozenset()
+    rates: Rates | None = None
 
     def fixed_grid(self, op: str, dtype: DType) -> tuple[float, int] | None:
         """Scale and zero point that results of `op` have in `dtype`, where its kernels know no others."""
