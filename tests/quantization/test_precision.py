@@ -55,3 +55,22 @@ def test_what_noise_comes_to_a_layer_is_told_as_it_is_without_that_of_real_layer
     assert after.own_db == pytest.approx(before.own_db)
     assert after.means == before.means
     assert after.accumulated_db > before.accumulated_db + 3
+
+
+def test_a_goal_is_met_with_what_other_samples_may_lack(monkeypatch):
+    """Few samples are held back: where they show the goal by chance alone, more layers stay real."""
+    from graphport.quantization.engine import Noise
+
+    found = _chain(1)
+    inputs = nets.samples(found, 32, 1)
+    loose = gp.quantize(found, inputs, preset="fast", cheap_layers=False).report
+    monkeypatch.setattr(Noise, "margin", property(lambda _: 3.0))
+    goal = loose.snr_db - 1
+    report = gp.quantize(found, inputs, preset="fast", min_snr=goal).report
+    assert report.snr_db >= goal + 3
+    assert len(report.floating) > len(loose.floating)
+    # Where no set of layers has that margin, the goal alone decides.
+    monkeypatch.setattr(Noise, "margin", property(lambda _: 300.0))
+    report = gp.quantize(found, inputs, preset="fast", min_snr=goal).report
+    assert len(report.floating) == len(loose.floating)
+    assert report.passed

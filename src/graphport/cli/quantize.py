@@ -344,7 +344,8 @@ def _slower(report: QuantizationReport, result: QuantizedModel, times: dict[str,
 
     target = report.settings.target
     found = None if times is None else times["runtimes"].get(target)
-    if found is None or found["speed_up"] > 1 - _WITHIN_SPREAD:
+    is_told = any(finding.code == "QUANT0023" for finding in report.findings)
+    if is_told or found is None or found["speed_up"] > 1 - _WITHIN_SPREAD:
         return []
     layers = sum(layer.is_quantized for layer in report.layers)
     roundings = sum(node.op in ("QuantizeLinear", "DequantizeLinear") for node in result.graph)

@@ -10,6 +10,8 @@ from graphport.quantization.float_fallback import floated
 from graphport.quantization.report import Step
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphport.ir.graph import Node
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.session import Work
@@ -26,7 +28,8 @@ _FIRST = 12
 def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) -> Candidate:
     """`best` with as few layers floating as reach `goal` dB, at most `most` of them, and never all.
 
-    Where the goal cannot be met with any layer on integers, that is what is left: the nearest to it.
+    The goal is to hold on other samples as well: it is met with the margin of the noise, if it can be.
+    Where it cannot be met with any layer on integers, that is what is left: the nearest to it.
     Layers are ranked by the noise that each makes at the outputs if it alone is quantized. Noises of layers add up, so
     the first `k` of that order are nearly the best `k`; the least `k` is found by halving, and then each layer is tried
     without, beginning with the least noisy. As values between two real layers need no rounding, neighbours may be worth
@@ -35,47 +38,56 @@ def enough_floating(work: Work, best: Candidate, goal: float, most: int | None) 
     noise = best.noise or work.measure(best)
     layers = list(best.quantization.placement.layers)
     limit = len(layers) - 1 if most is None else min(most, len(layers) - 1)
-    if noise.snr >= goal or not limit:
+    if noise.snr - noise.margin >= goal or not limit:
         return best
     order = sorted(layers, key=sensitivities(work, best).__getitem__, reverse=True)
     low, high, found = 1, limit, _with_floating(work, best, order[:limit])
-    if found.noise is not None and found.noise.snr < goal:
-        work.steps.append(Step(f"{limit} layers floating", found.noise.snr, is_kept=True))
+    least = found.noise
+    if least is not None and least.snr < goal:
+        work.steps.append(Step(f"{limit} layers floating", least.snr, is_kept=True))
         return found
+    has_margin = least is not None and least.snr - least.margin >= goal
+    if not has_margin and noise.snr >= goal:
+        return best
+
+    def meets(trial: Candidate) -> bool:
+        of = trial.noise
+        return of is not None and of.snr - (of.margin if has_margin else 0.0) >= goal
+
     while low < high:
         middle = (low + high) // 2
         trial = _with_floating(work, best, order[:middle])
-        if trial.noise is not None and trial.noise.snr >= goal:
+        if meets(trial):
             high, found = middle, trial
         else:
             low = middle + 1
     kept = order[:high]
     for node in reversed(order[: high - 1]):
         trial = _with_floating(work, best, [other for other in kept if other is not node])
-        if trial.noise is not None and trial.noise.snr >= goal:
+        if meets(trial):
             kept, found = [other for other in kept if other is not node], trial
-    kept, found = _fewer(work, best, goal, order, len(kept)) or (kept, found)
+    kept, found = _fewer(work, best, meets, order, len(kept)) or (kept, found)
     if found.noise is not None:
         work.steps.append(Step(f"{len(kept)} layers floating", found.noise.snr, is_kept=True))
     return found
 
 
 def _fewer(
-    work: Work, best: Candidate, goal: float, order: list[Node], size: int
+    work: Work, best: Candidate, meets: Callable[[Candidate], bool], order: list[Node], size: int
 ) -> tuple[list[Node], Candidate] | None:
     """Fewer than `size` of the layers `order` with which the goal is met, if such are come across."""
     if sum(comb(len(order), count) for count in range(1, size)) <= _MOST_SETS:
         steps = ([[*nodes] for nodes in combinations(order, count)] for count in range(1, size))
         for sets in steps:
             nodes, trial = _best_of(work, best, sets)
-            if trial.noise is not None and trial.noise.snr >= goal:
+            if meets(trial):
                 return nodes, trial
         return None
     nodes: list[Node] = []
     while len(nodes) < size - 1:
         left = [node for node in order if node not in nodes]
         nodes, trial = _best_of(work, best, [[*nodes, node] for node in left[:_FIRST]])
-        if trial.noise is not None and trial.noise.snr >= goal:
+        if meets(trial):
             return nodes, trial
     return None
 

@@ -35,7 +35,7 @@ from graphport.quantization.sizes import bound, bytes_by_name
 from graphport.quantization.statistics_file import refuse_place
 from graphport.quantization.survey import FEWEST, survey
 from graphport.quantization.table import ncnn_table
-from graphport.quantization.verdict import verdict
+from graphport.quantization.verdict import slower, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,7 +195,11 @@ def _report(
         on_progress = verdict(settings, best.quantization, noise, noisiest)
         met = None if settings.min_snr is None else noise.snr >= settings.min_snr
     else:
-        on_progress = [*verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest), *optimum.findings]
+        on_progress = [
+            *verdict(replace(settings, min_snr=None), best.quantization, noise, noisiest),
+            *slower(optimum.chosen, settings.target),
+            *optimum.findings,
+        ]
         met = optimum.goal_met
     return QuantizationReport(
         settings,

@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from graphport.quantization.engine import Noise
+    from graphport.quantization.goals import FrontPoint
     from graphport.quantization.insert_qdq import Quantization
     from graphport.quantization.settings import Settings
 
 RUINED = 10.0
 """dB below which outputs are hardly those of the model: a third of their magnitude is noise."""
+_SLOWER = 1.05
+"""Part of the source's time from which on a result is slower, and not only by chance."""
 
 
 def verdict(
@@ -22,6 +25,15 @@ def verdict(
 ) -> list[Diagnostic]:
     """Findings about a result as a whole; `noisiest` are the layers that make most of its noise."""
     return [*_nothing(quantization), *_missed(settings, noise), *_ruined(settings, noise, noisiest)]
+
+
+def slower(point: FrontPoint, target: str) -> list[Diagnostic]:
+    """A warning where what was chosen was measured to be slower than the source."""
+    if point.latency is None or point.latency < _SLOWER:
+        return []
+    message = f"the result is slower than the source on {target} here: {point.latency:.2f} of its time"
+    remedy = "ask for time (--max-latency 1x), or take a faster point (--point)"
+    return [Diagnostic("QUANT0023", message, None, remedy, Severity.WARNING)]
 
 
 def _nothing(quantization: Quantization) -> list[Diagnostic]:

@@ -223,3 +223,12 @@ def test_layers_that_a_table_does_not_know_are_told(tmp_path):
     found, table = nets.residual(), _table(tmp_path, lambda document: document.update(nodes=[]))
     report = gp.quantize(found, nets.samples(found, 64), latency_table=str(table), front=True).report
     assert "QUANT0029" in [finding.code for finding in report.findings]
+
+
+def test_a_point_that_is_slower_than_the_source_is_told(monkeypatch):
+    found = nets.residual()
+    samples = nets.samples(found, 32)
+    for time, is_told in ((1.2, True), (0.9, False)):
+        _timed(monkeypatch, lambda _, time=time: time)
+        codes = [finding.code for finding in gp.quantize(found, samples, preset="fast", front=True).report.findings]
+        assert ("QUANT0023" in codes) is is_told

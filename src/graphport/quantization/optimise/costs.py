@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 _TURNS, _LEAST_TURNS = 9, 3
-_SECONDS, _RUNS = 0.04, 200
+_SECONDS, _RUNS = 0.02, 200
 """How many turns are taken at most, and at least; and what a turn of one model takes, or how many runs that has."""
 _WHOLE = 12.0
 """Seconds of processor time that all turns may take, unless the least number of them takes more."""
