@@ -14,17 +14,16 @@ from graphport.core.spill import spilling
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.verify import verify
+from graphport.ops.products import numbers, sole_reader
 from graphport.passes import substitution
 from graphport.passes.substitution import (
     Scaled,
     bypass,
     graph_of,
     is_real_constant,
-    numbers,
     reals,
     rounded,
     set_constant,
-    sole_reader,
     take_over,
 )
 

@@ -78,7 +78,7 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
     orders = {
         None if value.producer is None else language.order(value.producer)
         for value in operands
-        if value is not None and not value.is_constant
+        if value is not None and not value.is_constant and not _is_line(value)
     }
     order = orders.pop() if len(orders) == 1 else None
     if order is None or any(_rank(value) != len(order) for value in node.results):
@@ -87,9 +87,17 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
         rank = None if value is None else _rank(value)
         if value is None or rank is None:
             return None
-        if rank != len(order) and not (value.is_constant and value.storage is not None and rank < len(order)):
+        is_told = (value.is_constant and value.storage is not None) or _is_line(value)
+        if rank != len(order) and not (is_told and rank < len(order)):
             return None
     return order
+
+
+def _is_line(value: Value) -> bool:
+    """Whether one axis alone has more than one cell, so that a Reshape moves it, which costs nothing."""
+    fact = value.fact
+    dims = fact.shape if isinstance(fact, TensorFact) else None
+    return dims is not None and all(isinstance(n, int) for n in dims) and sum(n != 1 for n in dims) <= 1
 
 
 def _grows(node: Node, order: tuple[int, ...], language: Language) -> bool:
@@ -114,8 +122,10 @@ def _pass_by(graph: Graph, node: Node, order: tuple[int, ...], language: Languag
         value = node.inputs[place]
         if value is not None and value.is_constant:
             node.set_input(place, _turned(graph, value, inverse))
-        elif value is not None and value.producer is not None:
-            node.set_input(place, value.producer.inputs[0])
+        elif value is not None:
+            before = None if value.producer is None else language.order(value.producer)
+            source = value.producer.inputs[0] if value.producer is not None and before == order else None
+            node.set_input(place, source if source is not None else _moved_line(graph, node, value, inverse, language))
     language.reorder(graph, node, order)
     for old in node.results:
         _turn_back(graph, old, order, language)
@@ -165,6 +175,17 @@ def _turn_back(graph: Graph, old: Value, order: tuple[int, ...], language: Langu
         graph.rename(old, graph.fresh(f"{name}_last"))
         graph.rename(result, name)
     old.fact = fact.with_shape([fact.dims[int(axis)] for axis in np.argsort(order)])
+
+
+def _moved_line(graph: Graph, node: Node, value: Value, perm: list[int], language: Language) -> Value:
+    """A value as it stands beside what is in another order now, of which one axis alone has more than one cell."""
+    fact = value.fact
+    if not isinstance(fact, TensorFact) or fact.dims.count(1) == len(fact.dims):
+        return value
+    padded = (*[1] * (len(perm) - len(fact.dims)), *fact.dims)
+    result = Value(graph.fresh(f"{value.name}_moved"), fact.with_shape([padded[axis] for axis in perm]))
+    graph.insert_before(node, language.reshape(graph, value, result, node))
+    return result
 
 
 def _turned(graph: Graph, value: Value, perm: list[int]) -> Value:

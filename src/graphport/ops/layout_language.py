@@ -34,6 +34,10 @@ class Language(Protocol):
         """Let what a node says of axes be of operands whose axis `order[i]` was their axis `i`."""
         ...
 
+    def reshape(self, graph: Graph, source: Value, result: Value, like: Node) -> Node:
+        """A Reshape of `source` to the known extents of `result`, made for the node `like`; it is in no graph yet."""
+        ...
+
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
         """The extents that a node gives what it reads, if it is a Reshape that a constant tells them."""
         ...

@@ -66,6 +66,14 @@ class Pages:
         elif page.turns:
             _reorder_axes(graph, node, page, order)
 
+    def reshape(self, graph: Graph, source: Value, result: Value, like: Node) -> Node:
+        made = Node("Reshape", [source, None], [result], origin=like.unasked_origin)
+        fact = result.fact
+        self.set_shape(
+            graph, made, [n for n in fact.dims if isinstance(n, int)] if isinstance(fact, TensorFact) else []
+        )
+        return made
+
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
         fact = node.outputs[0].fact if not node.dialect and node.word == "Reshape" and node.outputs[0] else None
         told = node.inputs[1] if len(node.inputs) > 1 else None

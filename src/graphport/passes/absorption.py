@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphport.core.facts import TensorFact
+from graphport.ops.products import numbers
 from graphport.passes.affine import Affine, of_batchnorm
 from graphport.passes.journal import Left
-from graphport.passes.substitution import Scaled, is_real_constant, numbers, reals, rounded, set_constant
+from graphport.passes.substitution import Scaled, is_real_constant, reals, rounded, set_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

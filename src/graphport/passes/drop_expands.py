@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
+from graphport.ops.products import producer
 from graphport.ops.shapes import Broadcasting, broadcast
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import filling, producer, same_dims, shape_of
+from graphport.passes.parts import filling, same_dims, shape_of
 from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:

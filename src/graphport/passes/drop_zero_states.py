@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import filling
-from graphport.passes.substitution import numbers
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

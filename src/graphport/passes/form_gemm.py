@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ir import rewrite
+from graphport.ops.products import sole_reader
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.parts import dims_of
-from graphport.passes.substitution import is_real_constant, sole_reader, take_over
+from graphport.passes.substitution import is_real_constant, take_over
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node

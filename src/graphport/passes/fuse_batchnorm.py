@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from graphport.ir import rewrite
 from graphport.ir.graph import Node
+from graphport.ops.products import sole_reader
 from graphport.passes.absorption import absorb_after, absorb_before, is_absorbing, is_foldable_before
 from graphport.passes.affine import Affine, of_batchnorm
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.shared_weights import absorb
-from graphport.passes.substitution import add_constant, graph_of, reals, rounded, sole_reader, take_over
+from graphport.passes.substitution import add_constant, graph_of, reals, rounded, take_over
 
 if TYPE_CHECKING:
     from graphport.core.dtypes import DType

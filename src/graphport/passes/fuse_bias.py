@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ops import registry
+from graphport.ops.products import sole_reader
 from graphport.passes.absorption import absorb_after, add_to_gemm, is_absorbing
 from graphport.passes.affine import of_arithmetic
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.shared_weights import absorb
-from graphport.passes.substitution import is_real_constant, reals, sole_reader, take_over
+from graphport.passes.substitution import is_real_constant, reals, take_over
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
+from graphport.ops.products import numbers, sole_reader
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.substitution import numbers, sole_reader
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node

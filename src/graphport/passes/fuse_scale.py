@@ -8,11 +8,12 @@ import numpy as np
 
 from graphport.ir import rewrite
 from graphport.ir.graph import Node
+from graphport.ops.products import sole_reader
 from graphport.passes.absorption import absorb_after, is_absorbing
 from graphport.passes.affine import Affine, of_arithmetic
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.shared_weights import absorb
-from graphport.passes.substitution import is_real_constant, sole_reader, take_over
+from graphport.passes.substitution import is_real_constant, take_over
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from graphport.ir.graph import Graph
 from graphport.ops.infer import Inference
+from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, apply
-from graphport.passes.substitution import graph_of, numbers
+from graphport.passes.substitution import graph_of
 from graphport.passes.transplant import hand_over, transplant
 
 if TYPE_CHECKING:

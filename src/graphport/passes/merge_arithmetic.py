@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import TensorFact
+from graphport.ops.products import numbers, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.substitution import add_constant, bypass, graph_of, numbers, reals, rounded, sole_reader
+from graphport.passes.substitution import add_constant, bypass, graph_of, reals, rounded
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from graphport.ops.products import entry, producer, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import entry, producer, put
-from graphport.passes.substitution import sole_reader
+from graphport.passes.parts import put
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

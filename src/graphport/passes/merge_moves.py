@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.ops.products import numbers, sole_reader
 from graphport.passes.journal import Journal, apply
 from graphport.passes.parts import shape_of
 from graphport.passes.resolve_shapes import target_shape
-from graphport.passes.substitution import add_constant, graph_of, numbers, sole_reader
+from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

@@ -13,10 +13,10 @@ from graphport.formats.onnx.notes import MODEL, ModelNotes, noted
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
-from graphport.passes.substitution import graph_of, numbers, take_over
+from graphport.passes.substitution import graph_of, take_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -25,31 +25,6 @@ if TYPE_CHECKING:
 
 NEWEST = 20
 """Opset up to which operators are put together even if the source is older: most runtimes read it."""
-
-CLOSE = 2e-4
-"""How far a constant may be from its number: 16 bits hold no more of it."""
-
-
-def pairs(node: Node) -> Iterator[tuple[Value, Value]]:
-    """The two operands, in both orders where the order does not matter."""
-    if len(node.operands) == 2:
-        one, two = node.operands
-        yield one, two
-        if node.op in ("Add", "Mul"):
-            yield two, one
-
-
-def producer(value: Value | None, op: str) -> Node | None:
-    """The node that computes `value`, if its operator is `op`."""
-    return value.producer if value is not None and value.producer is not None and value.producer.op == op else None
-
-
-def entry(value: Value | None) -> float | None:
-    """The only entry of a constant that makes nothing larger."""
-    array = numbers(value)
-    if array is None or array.size != 1 or array.ndim > 1 or array.dtype.kind not in "fiuV":
-        return None
-    return float(array.reshape(-1)[0])
 
 
 def filling(made: Node) -> NDArray[Any]:

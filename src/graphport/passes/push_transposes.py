@@ -10,8 +10,9 @@ from graphport.core.facts import TensorFact
 from graphport.core.spill import kept
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ops import registry
+from graphport.ops.products import numbers, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.substitution import add_constant, graph_of, numbers, sole_reader
+from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isclose, pi, sqrt
+from math import isclose
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphport.core.facts import TensorFact
-from graphport.ir.graph import Value
 from graphport.ops import registry
+from graphport.ops.products import (
+    CLOSE,
+    entry,
+    gelu_of,
+    is_inner_factor,
+    numbers,
+    pairs,
+    producer,
+    product_of,
+    sole_reader,
+)
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import CLOSE, entry, is_available, opset_of, pairs, producer, put
+from graphport.passes.parts import is_available, opset_of, put
 from graphport.passes.recompose_activations import shifted_by_three
-from graphport.passes.substitution import add_constant, graph_of, numbers, reals, sole_reader
+from graphport.passes.substitution import add_constant, graph_of, reals
 
 if TYPE_CHECKING:
-    from graphport.ir.graph import Attribute, Graph, Node
+    from graphport.ir.graph import Attribute, Graph, Node, Value
 
 
 def recompose_layernorm(graph: Graph, journal: Journal) -> None:
@@ -210,90 +220,18 @@ def _vector(node: Node, value: Value, dims: tuple[int, ...]) -> Value | None:
 # Products
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """`constant` times all of `factors`."""
-
-    constant: float
-    factors: tuple[Value, ...]
-
-
-def _product(node: Node) -> _Product:
-    """What a tree of Mul, and Div by constants, multiplies; only parts that nobody else reads are taken apart."""
-    constant, factors = 1.0, list[Value]()
-    pending = [node]
-    while pending:
-        part = pending.pop()
-        for index, value in enumerate(part.operands):
-            number = entry(value)
-            if number is not None and (part.op == "Mul" or (index == 1 and number)):
-                constant *= number if part.op == "Mul" else 1 / number
-            elif part.op == "Div" and index == 1:
-                return _Product(constant, ())
-            elif value.producer is not None and value.producer.op in ("Mul", "Div") and sole_reader(value) is part:
-                pending.append(value.producer)
-            else:
-                factors.append(value)
-    return _Product(constant, tuple(factors))
-
-
 def _gelu(node: Node) -> str | None:
-    if _is_inside(node):
+    found = gelu_of(node)
+    if found is None:
         return None
-    product = _product(node)
-    if len(product.factors) != 2 or not isclose(product.constant, 0.5, rel_tol=CLOSE):
-        return None
-    for x, other in (product.factors, product.factors[::-1]):
-        total = producer(other, "Add")
-        if total is None or sole_reader(other) is None or x.fact != node.output.fact:
-            continue
-        for value, one in pairs(total):
-            if entry(one) != 1:
-                continue
-            if _is_erf(value, x):
-                return put(node, "Gelu", [x], {})
-            if _is_tanh(value, x):
-                return put(node, "Gelu", [x], {"approximate": "tanh"})
-    return None
-
-
-def _is_erf(value: Value, x: Value) -> bool:
-    erf = producer(value, "Erf")
-    scaled = None if erf is None or sole_reader(value) is None else erf.operand(0)
-    if scaled is None or scaled.producer is None or scaled.producer.op not in ("Mul", "Div"):
-        return False
-    product = _product(scaled.producer)
-    return product.factors == (x,) and isclose(product.constant, 1 / sqrt(2), rel_tol=CLOSE)
-
-
-def _is_tanh(value: Value, x: Value) -> bool:
-    tanh = producer(value, "Tanh")
-    scaled = None if tanh is None or sole_reader(value) is None else tanh.operand(0)
-    if scaled is None or scaled.producer is None or scaled.producer.op != "Mul":
-        return False
-    product = _product(scaled.producer)
-    if len(product.factors) != 1 or not isclose(product.constant, sqrt(2 / pi), rel_tol=CLOSE):
-        return False
-    total = producer(product.factors[0], "Add")
-    return total is not None and any(one is x and _is_cube(other, x) for one, other in pairs(total))
-
-
-def _is_cube(value: Value, x: Value) -> bool:
-    if value.producer is None or value.producer.op != "Mul":
-        return False
-    product = _product(value.producer)
-    if not isclose(product.constant, 0.044715, rel_tol=CLOSE):
-        return False
-    if product.factors == (x, x, x):
-        return True
-    power = producer(product.factors[0], "Pow") if len(product.factors) == 1 else None
-    return power is not None and power.operand(0) is x and entry(power.operand(1)) == 3
+    x, approximate = found
+    return put(node, "Gelu", [x], {} if approximate is None else {"approximate": approximate})
 
 
 def _swish(node: Node) -> str | None:
-    if _is_inside(node):
+    if is_inner_factor(node):
         return None
-    product = _product(node)
+    product = product_of(node)
     if len(product.factors) != 2:
         return None
     for x, other in (product.factors, product.factors[::-1]):
@@ -315,11 +253,3 @@ def _is_hard_sigmoid(gate: Node, x: Value, constant: float) -> bool:
         is_third = isinstance(alpha, float) and isclose(alpha, 1 / 6, rel_tol=CLOSE) and beta == 0.5
         return is_third and gate.operand(0) is x and constant == 1
     return shifted_by_three(gate) is x and isclose(constant, 1 / 6, rel_tol=CLOSE)
-
-
-def _is_inside(node: Node) -> bool:
-    """Whether a product that `node` is a part of will be looked at instead."""
-    reader = sole_reader(node.output)
-    if reader is None or reader.op not in ("Mul", "Div"):
-        return False
-    return any(entry(value) is not None for value in reader.operands if value is not node.output)

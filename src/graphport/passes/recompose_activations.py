@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import isclose
 from typing import TYPE_CHECKING
 
+from graphport.ops.products import CLOSE, entry, pairs, producer, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import CLOSE, entry, pairs, producer, put
-from graphport.passes.substitution import is_real_constant, sole_reader
+from graphport.passes.parts import put
+from graphport.passes.substitution import is_real_constant
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

@@ -13,9 +13,10 @@ from graphport.ir.graph import Node
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
+from graphport.ops.products import entry, numbers, pairs, producer, sole_reader
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.parts import dims_of, entry, is_available, pairs, producer, put
-from graphport.passes.substitution import graph_of, numbers, sole_reader
+from graphport.passes.parts import dims_of, is_available, put
+from graphport.passes.substitution import graph_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,10 @@ from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.pages.generate import ConstantOfShape
 from graphport.ops.pages.reshape import Shape
+from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, Left, apply
 from graphport.passes.parts import shape_of
-from graphport.passes.substitution import bypass, graph_of, numbers, take_over
+from graphport.passes.substitution import bypass, graph_of, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,9 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
 from graphport.ops.infer import Inference
+from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, apply
-from graphport.passes.substitution import add_constant, graph_of, numbers
+from graphport.passes.substitution import add_constant, graph_of
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact

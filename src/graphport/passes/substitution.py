@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.core.spill import kept, rounded_pieces, rounded_to
 from graphport.ir import rewrite
-from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.products import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,17 +20,11 @@ if TYPE_CHECKING:
 
     from graphport.core.dtypes import DType
     from graphport.core.storage import Storage
+    from graphport.ir.graph import Graph, Node, Value
 
     Array: TypeAlias = NDArray[Any]
 
 _PIECE = 1 << 20
-
-
-def numbers(value: Value | None) -> Array | None:
-    """The numbers of a constant; `None` for anything else, and where they are not at hand."""
-    if value is None or value.storage is None or not value.is_constant:
-        return None
-    return value.storage.numpy()
 
 
 def is_real_constant(value: Value | None) -> bool:
@@ -124,14 +118,6 @@ def set_constant(node: Node, index: int, storage: Storage, name: str) -> None:
     if old is not None and old.is_constant and not old.uses and old.graph is graph:
         graph.remove_constant(old)
         graph.rename(fresh, old.name)
-
-
-def sole_reader(value: Value) -> Node | None:
-    """The node that alone reads `value`, once, in the same graph; `None` if there is another reader or an output."""
-    if len(value.uses) != 1:
-        return None
-    user = next(iter(value.uses)).user
-    return user if isinstance(user, Node) and user.graph is value.graph else None
 
 
 def take_over(old: Value, new: Value) -> None:

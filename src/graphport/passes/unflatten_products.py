@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
+from graphport.ops.products import pairs, producer, sole_reader
 from graphport.passes.journal import Journal, apply
-from graphport.passes.parts import dims_of, pairs, producer, put, same_dims
-from graphport.passes.substitution import graph_of, is_real_constant, sole_reader
+from graphport.passes.parts import dims_of, put, same_dims
+from graphport.passes.substitution import graph_of, is_real_constant
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value

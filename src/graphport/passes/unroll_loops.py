@@ -8,8 +8,9 @@ from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
 from graphport.ops.pages.reshape import Concat, Unsqueeze
+from graphport.ops.products import numbers
 from graphport.passes.journal import Journal, Left, apply
-from graphport.passes.substitution import add_constant, graph_of, numbers
+from graphport.passes.substitution import add_constant, graph_of
 from graphport.passes.transplant import hand_over, transplant
 
 MOST_TURNS = 8

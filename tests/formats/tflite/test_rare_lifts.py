@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,3 +52,82 @@ def test_means_over_images_of_open_extents_are_padded_to_the_same(tmp_path: Path
     with LiteRT() as run:
         (found,) = run(tmp_path / "m.tflite", [x])
     np.testing.assert_allclose(found, gp.run(source, {"x": x}, backend="reference")["y"], rtol=1e-5, atol=1e-6)
+
+
+def words_of(net: onnx.ModelProto, folder: Path) -> Counter[str]:
+    """The words that a net becomes, which computes the same in LiteRT as by the pages."""
+    onnx.save(net, folder / "m.onnx")
+    source = gp.load(folder / "m.onnx")
+    gp.save(source, folder / "m.tflite")
+    shape = source.graph.inputs[0].fact.shape
+    x = np.random.default_rng(6).normal(size=shape).astype(np.float32)
+    with LiteRT() as run:
+        (found,) = run(folder / "m.tflite", [x])
+    np.testing.assert_allclose(found, gp.run(source, {"x": x}, backend="reference")["y"], rtol=1e-4, atol=1e-4)
+    return Counter(node.word for node in gp.load(folder / "m.tflite", raw=True).graph)
+
+
+def test_a_gelu_that_was_taken_apart_is_one_operator(tmp_path: Path) -> None:
+    erf = [
+        node("Div", ["x", "root"], ["d"]),
+        node("Erf", ["d"], ["e"]),
+        node("Add", ["e", "one"], ["a"]),
+        node("Mul", ["x", "a"], ["m"]),
+        node("Mul", ["m", "half"], ["y"]),
+    ]
+    told = {"root": np.float32(np.sqrt(2)), "one": np.float32(1), "half": np.float32(0.5)}
+    assert words_of(model(erf, [("x", (2, 3))], [("y", (2, 3))], told), tmp_path) == {"GELU": 1}
+    # Another factor is another function.
+    other = words_of(model(erf, [("x", (2, 3))], [("y", (2, 3))], told | {"half": np.float32(0.6)}), tmp_path)
+    assert "GELU" not in other
+
+
+def test_transposes_pass_by_comparisons_casts_choices_and_computed_lines(tmp_path: Path) -> None:
+    """Channels come last between the convolutions; what is computed for each of them is reshaped."""
+    random = np.random.default_rng(7)
+    nodes = [
+        node("Conv", ["x", "w"], ["h"]),
+        node("Greater", ["h", "zero"], ["is"]),
+        node("Cast", ["is"], ["shares"], to=TensorProto.FLOAT),
+        node("Mul", ["h", "shares"], ["k"]),
+        node("Where", ["is", "k", "h"], ["c"]),
+        node("Sqrt", ["stored"], ["line"]),
+        node("Exp", ["x"], ["grown"]),
+        node("ReduceSum", ["grown", "all"], ["total"], keepdims=0),
+        node("Mul", ["line", "total"], ["own"]),
+        node("Reshape", ["own", "shape"], ["factor"]),
+        node("Mul", ["c", "factor"], ["s"]),
+        node("Conv", ["s", "v"], ["y"]),
+    ]
+    w, v = (random.normal(size=(4, n, 1, 1)).astype(np.float32) for n in (3, 4))
+    told = {"w": w, "v": v, "zero": np.float32(0), "stored": np.array([1, 2, 3, 4], np.float32)}
+    told |= {"shape": np.array([4, 1, 1]), "all": np.array([0, 1, 2, 3])}
+    words = words_of(model(nodes, [("x", (1, 3, 5, 6))], [("y", (1, 4, 5, 6))], told), tmp_path)
+    assert words["TRANSPOSE"] == 2
+    assert words["CONV_2D"] == 2
+
+
+def test_parameters_of_a_normalization_that_are_stored_as_integers_are_constants(tmp_path: Path) -> None:
+    numbers = {"g": np.array([5, -3], np.int8), "o": np.array([100, -70], np.int32)}
+    told = numbers | {
+        "gs": np.float32(0.1),
+        "os": np.float32(0.01),
+        "m": np.float32([0.5, -1]),
+        "v": np.float32([2, 3]),
+    }
+    nodes = [
+        node("DequantizeLinear", ["g", "gs"], ["scale"]),
+        node("DequantizeLinear", ["o", "os"], ["bias"]),
+        node("BatchNormalization", ["x", "scale", "bias", "m", "v"], ["y"]),
+    ]
+    words = words_of(model(nodes, [("x", (2, 2, 3))], [("y", (2, 2, 3))], told), tmp_path)
+    assert words["MUL"] == words["ADD"] == 1
+    assert not {"DIV", "SQRT", "SUB"} & words.keys()
+
+
+def test_filters_that_are_filled_are_filled_as_they_are_wanted(tmp_path: Path) -> None:
+    filler = onnx.numpy_helper.from_array(np.array([0.25], np.float32))
+    nodes = [node("ConstantOfShape", ["shape"], ["w"], value=filler), node("Conv", ["x", "w"], ["y"])]
+    told = {"shape": np.array([4, 3, 2, 2])}
+    words = words_of(model(nodes, [("x", (1, 3, 5, 6))], [("y", (1, 4, 4, 5))], told), tmp_path)
+    assert words["TRANSPOSE"] == 2

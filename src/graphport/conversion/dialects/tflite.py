@@ -12,7 +12,8 @@ from graphport.conversion.dialects.tflite_scales import even_out, fold_scales
 from graphport.conversion.dialects.tflite_spectra import part_spectra
 from graphport.conversion.dialects.tflite_states import keep_states
 from graphport.conversion.dialects.tflite_views import drop_identities, shape_from_root
-from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_stored
+from graphport.conversion.dialects.tflite_weights import clamp_results, shape_constants, turn_filled, turn_stored
+from graphport.conversion.dialects.tflite_wholes import fuse_gelus
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
@@ -77,6 +78,7 @@ def before_lifting(graph: Graph) -> None:
     for inner in walk(graph):
         products_of_rows(inner)
         drop_identities(inner)
+        fuse_gelus(inner)
 
 
 def after_lifting(graph: Graph) -> None:
@@ -86,6 +88,7 @@ def after_lifting(graph: Graph) -> None:
     """
     for inner in walk(graph):
         shape_constants(inner)
+        turn_filled(inner)
         turn_stored(inner)
         even_out(inner)
         turn(inner)

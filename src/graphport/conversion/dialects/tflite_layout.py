@@ -91,6 +91,11 @@ class _Words:
                 told = np.ascontiguousarray(numbers[np.argsort(order)])
             node.set_input(place, _ints(graph, told))
 
+    def reshape(self, graph: Graph, source: Value, result: Value, like: Node) -> Node:
+        fact = result.fact
+        told = _ints(graph, [n for n in fact.dims if isinstance(n, int)] if isinstance(fact, TensorFact) else [])
+        return Node("RESHAPE", [source, told], [result], dialect="tflite", origin=like.unasked_origin)
+
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
         if node.word != "RESHAPE" or node.dialect != "tflite" or _is_by_axis(node) or len(node.inputs) < 2:
             return None

@@ -9,6 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.spill import kept
+from graphport.core.storage import storage_of
 from graphport.ir.graph import Node, Value
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.ops.dialects.tflite.binding import Quantization
 
 _DIALECT = "tflite"
-_TRANSPOSE, _DEQUANTIZE = "TRANSPOSE", "DEQUANTIZE"
+_TRANSPOSE, _DEQUANTIZE, _FILL = "TRANSPOSE", "DEQUANTIZE", "FILL"
 _SHAPING = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 _MOST_SHAPED = 1 << 16
 """Elements of a constant that is copied in another shape."""
@@ -25,6 +26,31 @@ _CLAMPING = frozenset(
     ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "DIV", "MAX_POOL_2D", "AVERAGE_POOL_2D")
 )
 """Operators whose kernels for float32 clamp what they give."""
+
+
+def turn_filled(graph: Graph) -> None:
+    """Fill the turned shape, not the shape that is then turned.
+
+    Before  w = TRANSPOSE(FILL(shape, number), order)
+    After   w = FILL(shape turned around, number)
+    """
+    for node in list(graph):
+        order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
+        source = node.operand(0)
+        maker = None if source is None else source.producer
+        if order is None or order.storage is None or maker is None or maker.dialect != _DIALECT or maker.word != _FILL:
+            continue
+        told = maker.operands[0].storage
+        if told is None:
+            continue
+        shape = storage_of(told.numpy()[order.storage.numpy().reshape(-1)])
+        value = graph.add_constant(graph.fresh(maker.operands[0].name), TensorFact.of(shape), shape)
+        twin = Node(maker.word, [value, maker.operands[1]], [], dialect=_DIALECT, origin=maker.unasked_origin)
+        graph.insert_before(node, twin)
+        twin.take_outputs(node)
+        graph.remove(node)
+        if not maker.output.uses and not maker.output.is_output:
+            graph.remove(maker)
 
 
 def turn_stored(graph: Graph) -> None:

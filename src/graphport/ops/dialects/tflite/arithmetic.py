@@ -167,7 +167,7 @@ def squared_difference(op: Operator) -> Value:
     return computed(op.b, Mul, difference, difference)
 
 
-@word("FLOOR_DIV")
+@word("FLOOR_DIV", layout="any")
 def floor_div(op: Operator) -> Value:
     """The quotient, rounded down."""
     b, x, y = op.b, op[0], op[1]
@@ -183,7 +183,7 @@ def floor_div(op: Operator) -> Value:
     return cast(b, b(Sub, quotient, lower), own)
 
 
-@word("FLOOR_MOD")
+@word("FLOOR_MOD", layout="any")
 def floor_mod(op: Operator) -> Value:
     """What is left of a quotient that is rounded down: it has the sign of the divisor."""
     b, x, y = op.b, op[0], op[1]
@@ -195,7 +195,7 @@ def floor_mod(op: Operator) -> Value:
     return b(Where, is_other, b(Add, rest, y), rest)
 
 
-@word("ATAN2")
+@word("ATAN2", layout="any")
 def atan2(op: Operator) -> Value:
     """The angle of the point (x, y), from -pi to pi; operands y, x."""
     b, y, x = op.b, op[0], op[1]
@@ -225,7 +225,7 @@ def add_n(op: Operator) -> Value:
     return total
 
 
-@word("CAST", is_raw=True)
+@word("CAST", is_raw=True, layout="any")
 def cast_(op: Operator) -> Value:
     """The same numbers in another element type, which is that of the result."""
     b, x, dtype = op.b, op.raw(0), op.types[0]
@@ -284,7 +284,7 @@ _BYTE = 8
 _UNSIGNED = {each.bits: each for each in (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)}
 
 
-@word("BITWISE_XOR", is_raw=True)
+@word("BITWISE_XOR", is_raw=True, layout="any")
 def bitwise_xor(op: Operator) -> Value:
     """Bits that are in one of both."""
     if dtype_of(op.raw(0)) is DType.BOOL:
@@ -298,7 +298,7 @@ def stablehlo_and(op: Operator) -> Value:
     return op.b(And if dtype_of(op.raw(0)) is DType.BOOL else BitwiseAnd, op.raw(0), op.raw(1))
 
 
-@word("RIGHT_SHIFT", is_raw=True)
+@word("RIGHT_SHIFT", is_raw=True, layout="any")
 def right_shift(op: Operator) -> Value:
     """Bits moved to the right, as many as are there but one at most; the sign fills what becomes free."""
     b, x, y = op.b, op.raw(0), op.raw(1)

@@ -18,7 +18,7 @@ _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
 
 
 def _compared(name: str, page: Page, *, is_opposite: bool = False) -> None:
-    @word(name)
+    @word(name, layout="any")
     def rule(op: Operator) -> Value:
         # Kernels of int16 compare what is stored, whatever it stands for.
         is_short = dtype_of(op.raw(0)) is DType.INT16
@@ -39,19 +39,19 @@ _compared("GREATER", Greater)
 _compared("GREATER_EQUAL", GreaterOrEqual)
 
 
-@word("LOGICAL_AND")
+@word("LOGICAL_AND", layout="any")
 def logical_and(op: Operator) -> Value:
     """Both."""
     return op.b(And, op[0], op[1])
 
 
-@word("LOGICAL_OR")
+@word("LOGICAL_OR", layout="any")
 def logical_or(op: Operator) -> Value:
     """One of both."""
     return op.b(Or, op[0], op[1])
 
 
-@word("LOGICAL_NOT")
+@word("LOGICAL_NOT", layout="any")
 def logical_not(op: Operator) -> Value:
     """The opposite."""
     return op.b(Not, op[0])
@@ -76,7 +76,7 @@ def chosen(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     return b(Where, condition, x, y)
 
 
-@word("SELECT_V2", moves=(1, 2))
+@word("SELECT_V2", moves=(1, 2), layout="any")
 def select_v2(op: Operator) -> Value:
     """Elements of x where the condition holds, else of y."""
     return chosen(op.b, op.raw(0), op[1], op[2])

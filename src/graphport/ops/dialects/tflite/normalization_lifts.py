@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -84,12 +84,27 @@ def lift_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted:
     return (b(arithmetic.Add, b(arithmetic.Mul, y, _by_channel(b, op.scale, rank)), _by_channel(b, op.bias, rank)),)
 
 
+def _numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
+    """The numbers of a vector that is constant, which may be stored as integers; `None` of anything else."""
+    maker = value.producer
+    stored = None if maker is None or maker.word not in ("DEQUANTIZE", "RESHAPE") else array_of(maker.operands[0])
+    if maker is None or stored is None:
+        return array_of(value)
+    told: Any = maker.attributes.get("quantized")
+    if maker.word == "RESHAPE":
+        return None if told else stored.reshape(-1)
+    if not told or told[0] is None:
+        return stored
+    _, _, scales, zeros = told[0]
+    return (stored.astype(np.float32) - np.array(zeros, np.float32)) * np.array(scales, np.float32)
+
+
 @BatchNormalizationView.lift("tflite")
 def lift_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
     if op.training_mode or b.count > 1 or dtype_of(op.x) is not DType.FLOAT32:
         return None
     rank = len(b.dims(op.x))
-    arrays = [array_of(each) for each in (op.scale, op.b, op.input_mean, op.input_var)]
+    arrays = [_numbers_of(each) for each in (op.scale, op.b, op.input_mean, op.input_var)]
     if all(each is not None for each in arrays):
         g, o, m, v = (np.asarray(each, np.float64) for each in arrays)
         factor = g / np.sqrt(v + op.epsilon)

@@ -155,7 +155,7 @@ def split_v(op: Operator) -> tuple[Value, ...]:
     return op.b.results(Split, len(sizes), x, vector(op.b, sizes), axis=axis)
 
 
-@word("TILE", moves=True)
+@word("TILE", moves=True, layout="rows")
 def tile(op: Operator) -> Value:
     """Repeated along each axis."""
     b, x = op.b, op[0]
